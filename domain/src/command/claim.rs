@@ -1,0 +1,320 @@
+//! Claim: a worker takes the current step under a new fence, and writes down what it is about to do.
+//!
+//! For an effect the intent goes into the ledger in the same commit. What stands there already decides:
+//! a result is reused, an unfinished intent of the same step is taken up by the rules of its class, one of
+//! another run is left alone.
+
+use crate::draft::{Draft, ReceiptChange};
+use crate::effect::{Action, EffectClass};
+use crate::event::ReceiptRef;
+use crate::failure::{self, Failure};
+use crate::id::{Fence, WorkerId};
+use crate::machine::{RunMove, StepMove};
+use crate::plan::Work;
+use crate::receipt::{Receipt, ReceiptState};
+use crate::record::{Intent, Lease, Live};
+use crate::refusal::{Code, Refusal};
+use crate::time::{Millis, Timestamp};
+
+use super::ending::{self, Advanced, Success};
+use super::retry::{self, Postponed, Retried};
+use super::{Command, fail};
+
+/// A wish to take the current step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Who wants it.
+    pub owner: WorkerId,
+    /// For how long, unless extended.
+    pub lease: Millis,
+    /// What would be done, bound from persisted data.
+    pub action: Action,
+    /// The receipt that stands under the action's key.
+    pub receipt: Option<Receipt>,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claimed {
+    /// The step is held: do the work.
+    Granted(Box<Grant>),
+    /// The step ended without work: its result was already there, or a request stopped it, or nobody can
+    /// say what happened.
+    Settled(Advanced),
+    /// Another run is doing the same thing; the step is due again later, unless its attempts are used up.
+    Later(Retried),
+}
+
+/// Permission to work on a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// The fence to prove it with.
+    pub fence: Fence,
+    /// How the work begins.
+    pub mode: Mode,
+    /// Until when, unless extended.
+    pub until: Timestamp,
+    /// The intent, for an action that has an effect.
+    pub receipt: Option<Receipt>,
+}
+
+/// How the work on a step begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nobody has acted: act.
+    Fresh,
+    /// Somebody may have acted, and acting again is safe: act with the same key.
+    Again,
+    /// Somebody may have acted: shut the old holder out, wait for its requests, look, and act only if
+    /// nothing is found.
+    LookUp,
+}
+
+impl Command for Claim {
+    type Answer = Claimed;
+
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Claimed, Refusal> {
+        draft.open()?;
+        let before = claimable(draft)?;
+        let stand = Stand::of(draft, &self, &before);
+        // Nothing has been intended yet, so a request to stop is honoured here.
+        if let (Some(request), false, Stand::Clear { .. }) =
+            (draft.record.cancel.clone(), draft.record.is_undoing(), &stand)
+        {
+            return ending::cancel_run(draft, request.reason).map(Claimed::Settled);
+        }
+        // The step means something else now, and whoever said to act again has let go of what is open.
+        let let_go =
+            before.authorised && before.open.as_ref().is_some_and(|open| open.key != self.action.key);
+        draft.record.effects.unknown += u32::from(let_go);
+        grant(draft, &self, stand, before.attempt)
+    }
+}
+
+/// What earlier attempts have left behind.
+pub(super) struct Before {
+    pub(super) attempt: u32,
+    /// An effect that was intended and whose outcome is not known.
+    pub(super) open: Option<Intent>,
+    /// Whether a person has said that it may be done again.
+    pub(super) authorised: bool,
+}
+
+/// What earlier attempts have left behind, if the step can be claimed now.
+fn claimable(draft: &Draft<'_>) -> Result<Before, Refusal> {
+    let record = &draft.record;
+    match &record.live {
+        _ if record.status == crate::RunStatus::Paused => Err(Refusal::Paused { run: record.key.clone() }),
+        _ if !record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) => {
+            Err(Refusal::WrongWork { expected: "a call" })
+        }
+        Live::Ready { attempt, authorised } => {
+            Ok(Before { attempt: *attempt, open: authorised.clone(), authorised: authorised.is_some() })
+        }
+        Live::Retrying { attempt, not_before, open, .. } if *not_before <= draft.now() => {
+            Ok(Before { attempt: *attempt, open: open.clone(), authorised: false })
+        }
+        Live::Retrying { not_before, .. } => Err(Refusal::NotBefore { at: *not_before }),
+        Live::Running(lease) => Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until }),
+        Live::Unresolved { .. }
+        | Live::WaitingEvent { .. }
+        | Live::WaitingApproval { .. }
+        | Live::Over { .. } => Err(Refusal::WrongWork { expected: "a step that can be claimed" }),
+    }
+}
+
+/// What the receipt under the action's key means for this step.
+pub(super) enum Stand {
+    /// Nobody has acted, or it is known that the effect did not happen.
+    Clear {
+        /// What a new intent replaces.
+        replaces: Option<u32>,
+    },
+    /// An attempt at this very step may have acted; this is how to go on.
+    Interrupted(Mode),
+    /// An attempt at this very step may have acted, and nothing may be done about it without a person.
+    Unknown(Failure),
+    /// It happened.
+    Done(Box<Receipt>),
+    /// Another run, or another action under the same key, is under way.
+    Elsewhere(Failure),
+}
+
+impl Stand {
+    pub(super) fn of(draft: &Draft<'_>, claim: &Claim, before: &Before) -> Self {
+        let stand = match &before.open {
+            Some(open) => after_intent(draft, claim, open),
+            None => first_intent(draft, claim),
+        };
+        match stand {
+            // A person has seen the evidence and said to act again. What others have done or are doing
+            // under the key is theirs all the same.
+            Self::Unknown(_) if before.authorised => match first_intent(draft, claim) {
+                Self::Unknown(_) => Self::Interrupted(Mode::Again),
+                stand => stand,
+            },
+            stand => stand,
+        }
+    }
+}
+
+/// Nobody has intended this step's effect yet.
+fn first_intent(draft: &Draft<'_>, claim: &Claim) -> Stand {
+    let Some(receipt) = claim.receipt.as_ref().filter(|_| claim.action.class.has_effect()) else {
+        return Stand::Clear { replaces: None };
+    };
+    let record = &draft.record;
+    match &receipt.state {
+        ReceiptState::Done { .. } => Stand::Done(Box::new(receipt.clone())),
+        ReceiptState::Failed { .. } => Stand::Clear { replaces: Some(receipt.revision) },
+        // The record says that nothing is open, so this is not ours, whatever it says.
+        ReceiptState::Intent if receipt.is_of(&record.key.run, record.at, record.is_undoing()) => {
+            Stand::Unknown(changed())
+        }
+        ReceiptState::Intent => Stand::Elsewhere(Failure::new(
+            failure::KEY_IN_FLIGHT,
+            format!("run {} is doing {} at this moment", receipt.run, receipt.key),
+        )),
+    }
+}
+
+/// An earlier attempt intended `open`, and nobody knows what came of it.
+fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> Stand {
+    let action = &claim.action;
+    let record = &draft.record;
+    let receipt = claim.receipt.as_ref().filter(|r| r.is_of(&record.key.run, record.at, record.is_undoing()));
+    match receipt {
+        // The same step must still mean the same effect, or looking after it would look at the wrong one.
+        Some(receipt) if open.key == action.key && open.action == action.hash() => match &receipt.state {
+            ReceiptState::Done { .. } => Stand::Done(Box::new(receipt.clone())),
+            ReceiptState::Failed { .. } => Stand::Clear { replaces: Some(receipt.revision) },
+            ReceiptState::Intent => interrupted(action, receipt, draft.now()),
+        },
+        Some(_) | None => Stand::Unknown(changed()),
+    }
+}
+
+fn changed() -> Failure {
+    Failure::new(
+        failure::OUTCOME_UNKNOWN,
+        "the step would do something else now than when it was interrupted",
+    )
+}
+
+fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> Stand {
+    match action.class {
+        EffectClass::ReadOnly | EffectClass::CompareAndSet => Stand::Interrupted(Mode::Again),
+        EffectClass::NativeKey => match action.key_retention {
+            Some(retention) if now - receipt.intended_at > retention => Stand::Unknown(Failure::new(
+                Code::IdempotencyExpired.as_str(),
+                format!("the other side forgets keys after {retention}, and the attempt is older than that"),
+            )),
+            Some(_) | None => Stand::Interrupted(Mode::Again),
+        },
+        EffectClass::LookUp => Stand::Interrupted(Mode::LookUp),
+        EffectClass::Opaque => Stand::Unknown(Failure::new(
+            failure::OUTCOME_UNKNOWN,
+            format!(
+                "an attempt at {} was interrupted, and it cannot be asked whether it happened",
+                action.target
+            ),
+        )),
+    }
+}
+
+/// Acts on what stands: hands out a lease, or ends the step.
+pub(super) fn grant(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    stand: Stand,
+    attempt: u32,
+) -> Result<Claimed, Refusal> {
+    let (mode, replaces) = match stand {
+        Stand::Clear { replaces } => (Mode::Fresh, replaces),
+        Stand::Interrupted(mode) => (mode, claim.receipt.as_ref().map(|receipt| receipt.revision)),
+        Stand::Done(receipt) => return reuse(draft, *receipt).map(Claimed::Settled),
+        Stand::Elsewhere(failure) => return later(draft, attempt, failure),
+        Stand::Unknown(failure) => {
+            return ending::pause_unresolved(draft, failure).map(Claimed::Settled);
+        }
+    };
+    let lease = hold(draft, claim, attempt)?;
+    let receipt = intend(draft, claim, &lease, replaces);
+    Ok(Claimed::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt })))
+}
+
+fn hold(draft: &mut Draft<'_>, claim: &Claim, attempt: u32) -> Result<Lease, Refusal> {
+    draft.record.fence = draft.record.fence.next();
+    let lease = Lease {
+        owner: claim.owner.clone(),
+        fence: draft.record.fence,
+        attempt,
+        since: draft.now(),
+        until: draft.now() + claim.lease,
+        op: draft.stamp.op.clone(),
+        intent: claim.action.class.has_effect().then(|| Intent {
+            key: claim.action.key.clone(),
+            action: claim.action.hash(),
+            class: claim.action.class,
+        }),
+    };
+    draft.move_step(StepMove::Claim, Live::Running(lease.clone()))?;
+    draft.move_run(RunMove::Claim)?;
+    Ok(lease)
+}
+
+fn intend(draft: &mut Draft<'_>, claim: &Claim, lease: &Lease, replaces: Option<u32>) -> Option<Receipt> {
+    let intent = lease.intent.as_ref()?;
+    let step = draft.plan.step(draft.record.at)?;
+    let first = claim.receipt.as_ref().filter(|receipt| receipt.state == ReceiptState::Intent);
+    let receipt = Receipt {
+        tenant: draft.record.key.tenant.clone(),
+        key: intent.key.clone(),
+        run: draft.record.key.run.clone(),
+        step: step.id.clone(),
+        seq: draft.record.at,
+        undo: draft.record.is_undoing(),
+        fence: lease.fence,
+        action: intent.action,
+        class: claim.action.class,
+        reversibility: claim.action.reversibility.clone(),
+        target: claim.action.target.clone(),
+        revision: replaces.map_or(0, |revision| revision.saturating_add(1)),
+        intended_at: first.map_or(draft.stamp.now, |receipt| receipt.intended_at),
+        state: ReceiptState::Intent,
+    };
+    draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
+    Some(receipt)
+}
+
+/// The effect has happened: its result is the step's, and nothing is done.
+fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
+    let record = &draft.record;
+    let acted = receipt.is_of(&record.key.run, record.at, record.is_undoing());
+    let ReceiptState::Done { result, fingerprint, .. } = receipt.state else {
+        return Err(Refusal::WrongWork { expected: "a step whose effect is done" });
+    };
+    // Nobody holds the step, but somebody has taken it up.
+    draft.move_run(RunMove::Claim)?;
+    ending::succeed(
+        draft,
+        Success {
+            output: result,
+            fingerprint,
+            attempt: None,
+            receipt: Some(ReceiptRef { key: receipt.key, action: receipt.action }),
+            acted,
+            cost_microusd: 0,
+        },
+    )
+}
+
+/// Somebody else is doing the same thing. That counts as an attempt, so that two runs which block each
+/// other end in front of a person rather than never.
+fn later(draft: &mut Draft<'_>, attempt: u32, failure: Failure) -> Result<Claimed, Refusal> {
+    if draft.step()?.retry.is_exhausted_by(attempt) {
+        return fail::exhausted(draft, &failure).map(Claimed::Settled);
+    }
+    let postponed = Postponed { failure, retry_after: None, open: None };
+    retry::schedule(draft, attempt, postponed).map(Claimed::Later)
+}

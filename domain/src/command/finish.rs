@@ -1,0 +1,70 @@
+//! Finish: the work succeeded. The receipt is closed, the step ends and the next one becomes ready, all in
+//! one commit.
+
+use serde_json::Value;
+
+use crate::draft::{Draft, ReceiptChange};
+use crate::event::ReceiptRef;
+use crate::id::Fence;
+use crate::payload::{Fingerprint, Payload};
+use crate::receipt::{Receipt, ReceiptState};
+use crate::refusal::Refusal;
+
+use super::Command;
+use super::ending::{self, Advanced, Success};
+
+/// What came of the work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finish {
+    /// The fence it was done under.
+    pub fence: Fence,
+    /// What it gave.
+    pub output: Payload,
+    /// The fingerprint of that.
+    pub fingerprint: Fingerprint,
+    /// What the other side said, in metadata.
+    pub response: Value,
+    /// The call that would restore what was there before.
+    pub inverse: Option<Value>,
+    /// What it cost, in millionths of a US dollar.
+    pub cost_microusd: u64,
+    /// The intent that came with the grant.
+    pub receipt: Option<Receipt>,
+}
+
+impl Command for Finish {
+    type Answer = Advanced;
+
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
+        let lease = draft.held(self.fence)?;
+        let receipt = self.receipt.as_ref().map(|r| ReceiptRef { key: r.key.clone(), action: r.action });
+        let success = Success {
+            output: self.output.clone(),
+            fingerprint: self.fingerprint,
+            attempt: Some(ending::attempt_of(&lease)),
+            acted: receipt.is_some(),
+            receipt,
+            cost_microusd: self.cost_microusd,
+        };
+        if let Some(change) = self.closed(draft) {
+            draft.receipts.push(change);
+        }
+        ending::succeed(draft, success)
+    }
+}
+
+impl Finish {
+    fn closed(self, draft: &Draft<'_>) -> Option<ReceiptChange> {
+        let receipt = self.receipt?;
+        let replaces = Some(receipt.revision);
+        let state = ReceiptState::Done {
+            at: draft.now(),
+            result: self.output,
+            fingerprint: self.fingerprint,
+            response: self.response,
+            inverse: self.inverse,
+        };
+        let revision = receipt.revision.saturating_add(1);
+        Some(ReceiptChange { replaces, receipt: Receipt { revision, state, ..receipt } })
+    }
+}

@@ -1,0 +1,37 @@
+//! Roll back: an operator wants the run's effects taken back, newest first. The run ends as canceled.
+
+use crate::draft::Draft;
+use crate::id::StepSeq;
+use crate::record::Live;
+use crate::refusal::Refusal;
+
+use super::Command;
+use super::ending;
+
+/// A wish to take everything back that says how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RollBack {
+    /// Why.
+    pub reason: String,
+}
+
+impl Command for RollBack {
+    /// The first step that is taken back.
+    type Answer = StepSeq;
+
+    fn decide(self, draft: &mut Draft<'_>) -> Result<StepSeq, Refusal> {
+        draft.open()?;
+        match &draft.record.live {
+            Live::Running(lease) => {
+                return Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until });
+            }
+            _ if draft.record.is_undoing() => {
+                return Err(Refusal::WrongWork { expected: "a run that is not being rolled back already" });
+            }
+            _ => {}
+        }
+        let from = draft.plan.undo_before(draft.record.at, StepSeq(0)).ok_or(Refusal::NothingToRollBack)?;
+        ending::start_rollback(draft, from, StepSeq(0), self.reason)?;
+        Ok(from)
+    }
+}

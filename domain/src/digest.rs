@@ -1,0 +1,133 @@
+//! SHA-256 digests, always taken over a domain tag and length-prefixed parts, so that no two different
+//! things can be made to hash the same bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest; written as 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Thirty-two zero bytes: what stands before the first link of a chain.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The plain SHA-256 of `bytes`; for content addresses, which other tools must be able to check.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of `parts` under `tag`.
+    pub fn of_parts<P: AsRef<[u8]>>(tag: &str, parts: &[P]) -> Self {
+        let mut hasher = Sha256::new();
+        feed(&mut hasher, tag.as_bytes());
+        for part in parts {
+            feed(&mut hasher, part.as_ref());
+        }
+        Self(hasher.finalize().into())
+    }
+
+    /// The digest's bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first twelve hex digits: enough for a person to tell two apart, never to decide by.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+fn feed(hasher: &mut Sha256, part: &[u8]) {
+    hasher.update((part.len() as u64).to_be_bytes());
+    hasher.update(part);
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0_u8; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+/// Why a text is not a digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 lower-case hex digits")]
+pub struct InvalidDigest;
+
+impl std::str::FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let text = text.as_bytes();
+        if text.len() != 64 {
+            return Err(InvalidDigest);
+        }
+        let mut bytes = [0_u8; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn nibble(digit: u8) -> Result<u8, InvalidDigest> {
+    match digit {
+        b'0'..=b'9' => Ok(digit - b'0'),
+        b'a'..=b'f' => Ok(digit - b'a' + 10),
+        _ => Err(InvalidDigest),
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = InvalidDigest;
+    fn try_from(text: String) -> Result<Self, InvalidDigest> {
+        text.parse()
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> String {
+        digest.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cannot_be_shifted_into_each_other() {
+        assert_ne!(Digest::of_parts("t", &["ab", "c"]), Digest::of_parts("t", &["a", "bc"]));
+        assert_ne!(Digest::of_parts("t", &["a"]), Digest::of_parts("u", &["a"]));
+    }
+
+    #[test]
+    fn a_digest_reads_back() {
+        let digest = Digest::of_bytes(b"abc");
+        assert_eq!(digest.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!("BA".repeat(32).parse::<Digest>(), Err(InvalidDigest));
+    }
+}

@@ -1,0 +1,281 @@
+//! JSON from outside, and JSON for hashing.
+//!
+//! [`parse`] takes bytes from a stranger and gives back a value that means the same to every reader:
+//! duplicate keys, integers that a double cannot hold, numbers out of range, invalid UTF-8, lone surrogates,
+//! NUL and other control characters that queues refuse, too deep nesting and too many bytes are all errors.
+//! [`check`] holds a value that was made here (a step's result, say) to the same rules. [`canonical`] writes
+//! a checked value the one way RFC 8785 allows, which is what gets hashed.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::digest::Digest;
+
+/// Deeper than any honest document, shallower than any stack.
+pub const DEPTH_MAX: usize = 64;
+
+/// A payload that people send by hand or by webhook; larger things belong into a file store, by pointer.
+pub const BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The largest integer that every JSON reader agrees on: 2^53 − 1 fits a double exactly, and so does each
+/// integer below it.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// A name may be as long as its document; an error shows as much of it as a person would read.
+const NAME_SHOWN_MAX: usize = 64;
+
+/// Why a document is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidJson {
+    /// No bytes at all.
+    #[error("the document is empty")]
+    Empty,
+    /// More than [`BYTES_MAX`].
+    #[error("the document has {bytes} bytes; at most {BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// Not JSON, or JSON that readers disagree about.
+    #[error("{message} at line {line} column {column}")]
+    Syntax {
+        /// What is wrong.
+        message: String,
+        /// Where, counted from 1.
+        line: usize,
+        /// Where, counted from 1.
+        column: usize,
+    },
+    /// A value made here breaks a rule of [`parse`].
+    #[error("{0}")]
+    Value(String),
+}
+
+/// Reads one document of at most [`BYTES_MAX`] bytes.
+pub fn parse(bytes: &[u8]) -> Result<Value, InvalidJson> {
+    if bytes.is_empty() {
+        return Err(InvalidJson::Empty);
+    }
+    if bytes.len() > BYTES_MAX {
+        return Err(InvalidJson::TooLarge { bytes: bytes.len() });
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(syntax)?;
+    reader.end().map_err(syntax)?;
+    Ok(value)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives the error away")]
+fn syntax(error: serde_json::Error) -> InvalidJson {
+    let (line, column) = (error.line(), error.column());
+    // serde_json repeats the place at the end of its text; we say it ourselves.
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
+    InvalidJson::Syntax { message, line, column }
+}
+
+/// Holds a value to the rules of [`parse`].
+pub fn check(value: &Value) -> Result<(), InvalidJson> {
+    check_at(value, 0).map_err(InvalidJson::Value)
+}
+
+fn check_at(value: &Value, depth: usize) -> Result<(), String> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    match value {
+        Value::Null | Value::Bool(_) => Ok(()),
+        Value::Number(number) => check_number(number),
+        Value::String(text) => check_text(text),
+        Value::Array(items) => items.iter().try_for_each(|item| check_at(item, depth + 1)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, field)| {
+            check_text(name)?;
+            check_at(field, depth + 1)
+        }),
+    }
+}
+
+fn too_deep() -> String {
+    format!("nested more than {DEPTH_MAX} levels deep")
+}
+
+fn check_number(number: &Number) -> Result<(), String> {
+    let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+    match magnitude {
+        Some(magnitude) if magnitude > INTEGER_MAX => Err(too_large(&number.to_string())),
+        // A whole number written as a fraction is read as one by half the world's parsers.
+        None if number.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() >= 9_007_199_254_740_992.0) => {
+            Err(too_large(&number.to_string()))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn too_large(number: &str) -> String {
+    format!("the integer {number} is beyond 2^53 and would be rounded; send it as a string")
+}
+
+fn check_text(text: &str) -> Result<(), String> {
+    match text.chars().find(|c| is_forbidden(*c)) {
+        Some(c) => {
+            Err(format!("a text holds the control character U+{:04X}, which is not allowed", u32::from(c)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Control characters that no queue message may hold, and that nobody types: all of C0 but tab, line feed
+/// and carriage return, and the two noncharacters at the end of the basic plane.
+fn is_forbidden(c: char) -> bool {
+    matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// The canonical bytes of `value` (RFC 8785).
+///
+/// # Panics
+/// Never for a value that serialises to JSON with text keys, which is all this crate hashes.
+#[expect(clippy::expect_used, reason = "plain data with text keys always serialises")]
+pub fn canonical<T: serde::Serialize>(value: &T) -> Vec<u8> {
+    serde_json_canonicalizer::to_vec(value).expect("plain data serialises")
+}
+
+/// The digest of the canonical bytes of `value`, under `tag`.
+pub fn digest<T: serde::Serialize>(tag: &str, value: &T) -> Digest {
+    Digest::of_parts(tag, &[canonical(value)])
+}
+
+struct Strict {
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.depth > DEPTH_MAX {
+            return Err(D::Error::custom(too_deep()));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Strict {
+    fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1 }
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Value, E> {
+        checked(number.into())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Value, E> {
+        checked(number.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
+        let number = Number::from_f64(number).ok_or_else(|| E::custom("number out of range"))?;
+        checked(number)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
+        check_text(text).map_err(E::custom)?;
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(self.deeper())? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            check_text(&name).map_err(A::Error::custom)?;
+            if object.contains_key(&name) {
+                let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+                return Err(A::Error::custom(format!("the key {shown:?} stands twice in one object")));
+            }
+            let field = fields.next_value_seed(self.deeper())?;
+            object.insert(name, field);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+fn checked<E: serde::de::Error>(number: Number) -> Result<Value, E> {
+    check_number(&number).map_err(E::custom)?;
+    Ok(Value::Number(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refused(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_plain_document_reads_as_itself() {
+        let text = r#"{"a":[1,-2,3.5,"x",null,true],"b":{"c":9007199254740991}}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn what_readers_disagree_about_is_refused_with_its_place() {
+        assert_eq!(
+            refused(r#"{"a":1,"a":2}"#),
+            "the key \"a\" stands twice in one object at line 1 column 10"
+        );
+        assert!(refused("9007199254740993").contains("beyond 2^53"));
+        assert!(refused("-9007199254740993").contains("beyond 2^53"));
+        assert!(refused("9007199254740993.0").contains("beyond 2^53"));
+        assert!(refused("1e400").contains("out of range"));
+        assert!(refused(r#""\u0000""#).contains("U+0000"));
+        assert!(refused("[1] 2").contains("trailing"));
+    }
+
+    #[test]
+    fn depth_is_bounded_without_recursing_to_the_bottom() {
+        let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+        assert!(refused(&deep).contains("nested more than"));
+        let fine = "[".repeat(DEPTH_MAX) + &"]".repeat(DEPTH_MAX);
+        assert!(parse(fine.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_value_made_here_is_held_to_the_same_rules() {
+        assert!(check(&json!({"a": 1})).is_ok());
+        assert!(check(&json!(u64::MAX)).is_err());
+        assert!(check(&json!("a\u{1}b")).is_err());
+    }
+
+    #[test]
+    fn canonical_bytes_do_not_depend_on_spelling() {
+        let one = parse(br#"{"b":1.0,"a":"\u00e4"}"#).unwrap();
+        let two = parse("{\"a\":\"ä\",\"b\":1}".as_bytes()).unwrap();
+        assert_eq!(canonical(&one), canonical(&two));
+    }
+}

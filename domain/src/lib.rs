@@ -1,0 +1,50 @@
+//! What may happen.
+//!
+//! Ids, the run machine and the step machine, one file per command, idempotency keys, receipts, the event
+//! chain. A command looks at what is known (a [`RunRecord`], a [`Plan`], the time it is given) and answers
+//! with a [`Decision`] — the new record, the events, what is to be written and sent beside it — or with a
+//! typed [`Refusal`]. Nothing here does I/O, reads a clock or waits: two calls with the same arguments give
+//! the same answer, which is what makes the simulation and the model worth believing.
+
+pub mod chain;
+pub mod command;
+pub mod digest;
+pub mod draft;
+pub mod effect;
+pub mod event;
+pub mod failure;
+pub mod id;
+pub mod initiator;
+pub mod json;
+pub mod key;
+pub mod machine;
+pub mod next;
+pub mod payload;
+pub mod plan;
+pub mod receipt;
+pub mod record;
+pub mod refusal;
+pub mod schedule;
+pub mod time;
+pub mod view;
+
+pub use chain::{ChainFault, SealedEvent};
+pub use command::Command;
+pub use digest::Digest;
+pub use draft::{Decision, Draft, Outgoing, ReceiptChange, SignalChange, Stamp};
+pub use effect::{Action, EffectClass, Reversibility};
+pub use event::{Event, EventBody};
+pub use failure::Failure;
+pub use id::{
+    Blast, EventName, Fence, OpId, RunId, RunKey, SignalId, StepId, StepSeq, TenantId, ToolName, Version,
+    WorkerId, WorkflowName, WorkspaceId,
+};
+pub use initiator::{Cause, Initiator};
+pub use key::IdempotencyKey;
+pub use machine::{RunStatus, StepStatus};
+pub use payload::{BlobRef, Payload};
+pub use plan::{Plan, PlannedStep};
+pub use receipt::Receipt;
+pub use record::{Lease, Live, RunRecord, StepRecord};
+pub use refusal::{Code, Refusal};
+pub use time::{Millis, Timestamp};

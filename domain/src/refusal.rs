@@ -1,0 +1,176 @@
+//! "No" as a typed answer.
+//!
+//! A refusal is what the rules say, kept apart from failure: errors are for what we could not find out.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{EventName, Fence, RunKey, StepId, WorkerId};
+use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
+use crate::time::Timestamp;
+
+/// The codes that stand on the API and in logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Code {
+    /// The machine has no such row.
+    RunInvalidTransition,
+    /// The run is over.
+    RunTerminalState,
+    /// The holder of the run's step went silent, or a silent holder came back too late.
+    RunOrphaned,
+    /// The run could not be taken up where it stood.
+    RunResumeFailed,
+    /// The same key came with another payload, or names what another run is doing.
+    IdempotencyConflict,
+    /// The other side no longer remembers the key.
+    IdempotencyExpired,
+}
+
+impl Code {
+    /// The code as it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RunInvalidTransition => "RUN_INVALID_TRANSITION",
+            Self::RunTerminalState => "RUN_TERMINAL_STATE",
+            Self::RunOrphaned => "RUN_ORPHANED",
+            Self::RunResumeFailed => "RUN_RESUME_FAILED",
+            Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
+            Self::IdempotencyExpired => "IDEMPOTENCY_EXPIRED",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a command is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The run is over.
+    #[error("run {run} is {status}; nothing can change it any more")]
+    Terminal {
+        /// Which run.
+        run: RunKey,
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// The run machine has no such row.
+    #[error(transparent)]
+    Run(#[from] IllegalRunMove),
+    /// The step machine has no such row.
+    #[error(transparent)]
+    Step(#[from] IllegalStepMove),
+    /// Somebody else has claimed the step since.
+    #[error("the lease is lost: fence {yours} was replaced by {held}")]
+    StaleFence {
+        /// The fence that came with the command.
+        yours: Fence,
+        /// The fence on the record.
+        held: Fence,
+    },
+    /// Somebody holds the step.
+    #[error("step is held by {owner} until {until}")]
+    Held {
+        /// Who.
+        owner: WorkerId,
+        /// Until when, unless they extend it.
+        until: Timestamp,
+    },
+    /// The step is not due.
+    #[error("the next attempt is due at {at}")]
+    NotBefore {
+        /// When it is.
+        at: Timestamp,
+    },
+    /// No step of the run waits for this event.
+    #[error("no step of the run still waits for the event {event}; `run show` lists what it waits for")]
+    NotAwaited {
+        /// Which event.
+        event: EventName,
+    },
+    /// Too many events came early.
+    #[error("the run already keeps {kept} early events; deliver this one when its step waits")]
+    TooManyEarly {
+        /// How many it keeps.
+        kept: usize,
+    },
+    /// The step asks nobody.
+    #[error("step {step} is not waiting for an approval")]
+    NotAsked {
+        /// Which step.
+        step: StepId,
+    },
+    /// Somebody was faster.
+    #[error("step {step} was already decided: {decision}")]
+    AlreadyDecided {
+        /// Which step.
+        step: StepId,
+        /// What was decided, by whom.
+        decision: String,
+    },
+    /// There is nothing to take back.
+    #[error("no finished step of the run says how it is rolled back")]
+    NothingToRollBack,
+    /// The run is not paused, or not in a way this command ends.
+    #[error("run {run} is {status}; only a paused run is resumed")]
+    NotPaused {
+        /// Which run.
+        run: RunKey,
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// The run pauses already.
+    #[error("run {run} is paused; `run retry`, `run rollback` or `run cancel` ends that")]
+    Paused {
+        /// Which run.
+        run: RunKey,
+    },
+    /// The same key with another payload.
+    #[error("the key of run {run} was used before with a different input")]
+    KeyConflict {
+        /// The run that the key names.
+        run: RunKey,
+    },
+    /// The current step is of another kind.
+    #[error("the current step is not {expected}")]
+    WrongWork {
+        /// What the command is for.
+        expected: &'static str,
+    },
+    /// The record and the plan do not fit each other.
+    #[error("the plan of run {run} has no step {seq}")]
+    OffPlan {
+        /// Which run.
+        run: RunKey,
+        /// Where its pointer stands.
+        seq: u16,
+    },
+}
+
+impl Refusal {
+    /// The code that stands for this refusal on the API and in logs.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Terminal { .. } => Code::RunTerminalState,
+            Self::StaleFence { .. } => Code::RunOrphaned,
+            Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
+            Self::KeyConflict { .. } => Code::IdempotencyConflict,
+            Self::Run(_)
+            | Self::Step(_)
+            | Self::Held { .. }
+            | Self::NotBefore { .. }
+            | Self::NotAwaited { .. }
+            | Self::TooManyEarly { .. }
+            | Self::NotAsked { .. }
+            | Self::AlreadyDecided { .. }
+            | Self::NothingToRollBack
+            | Self::Paused { .. }
+            | Self::WrongWork { .. } => Code::RunInvalidTransition,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Time as an argument.
+//!
+//! A [`Timestamp`] is milliseconds since 1970 on somebody's clock; nothing safe depends on whose.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// A moment, in milliseconds since 1970-01-01T00:00Z.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+/// A length of time in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// So many seconds.
+    pub const fn secs(secs: u64) -> Self {
+        Self(secs * 1_000)
+    }
+
+    /// So many minutes.
+    pub const fn mins(mins: u64) -> Self {
+        Self::secs(mins * 60)
+    }
+
+    /// So many hours.
+    pub const fn hours(hours: u64) -> Self {
+        Self::mins(hours * 60)
+    }
+
+    /// The same length for the standard library.
+    pub const fn std(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0)
+    }
+}
+
+impl Add<Millis> for Timestamp {
+    type Output = Self;
+    fn add(self, length: Millis) -> Self {
+        Self(self.0.saturating_add_unsigned(length.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Millis;
+    /// How long after `earlier` this is; zero if it is before.
+    fn sub(self, earlier: Self) -> Millis {
+        Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ms", self.0)
+    }
+}
+
+impl fmt::Display for Millis {
+    /// The way a person would write it in a workflow file: `30s`, `2h`, `1500ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("0s"),
+            ms if ms % 3_600_000 == 0 => write!(f, "{}h", ms / 3_600_000),
+            ms if ms % 60_000 == 0 => write!(f, "{}m", ms / 60_000),
+            ms if ms % 1_000 == 0 => write!(f, "{}s", ms / 1_000),
+            ms => write!(f, "{ms}ms"),
+        }
+    }
+}
+
+/// Why a text is not a length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a length of time; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`"
+)]
+pub struct InvalidMillis {
+    text: String,
+}
+
+impl std::str::FromStr for Millis {
+    type Err = InvalidMillis;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMillis> {
+        let invalid = || InvalidMillis { text: text.to_owned() };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+        let (number, unit) = text.split_at(digits);
+        let per_unit = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(invalid()),
+        };
+        let number: u64 = number.parse().map_err(|_| invalid())?;
+        number.checked_mul(per_unit).map(Self).ok_or_else(invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_reads_as_people_write_it() {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("10m", 600_000), ("2h", 7_200_000)] {
+            assert_eq!(text.parse(), Ok(Millis(ms)));
+            assert_eq!(Millis(ms).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_length_without_a_unit_or_out_of_range_is_refused() {
+        for bad in ["", "5", "s", "-5s", "1.5s", "5 s", "99999999999999999999d", "18446744073709551615d"] {
+            assert!(bad.parse::<Millis>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn time_does_not_wrap() {
+        assert_eq!(Timestamp(i64::MAX) + Millis(1), Timestamp(i64::MAX));
+        assert_eq!(Timestamp(0) - Timestamp(5), Millis(0));
+    }
+}

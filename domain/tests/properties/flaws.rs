@@ -1,0 +1,214 @@
+//! Stories that once ended badly.
+
+use domain::command::{Certainty, Mode};
+use domain::plan::{OnReject, Undo, Work};
+use domain::receipt::ReceiptState;
+use domain::schedule::RetryPolicy;
+use domain::{IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
+
+use crate::plans::{call, plan, step};
+use crate::story::{Binding, Holder, Story, Wish};
+use crate::world::{Said, Turn, World};
+
+const FINISH: Wish = Wish::Finish { who: Holder::Newest, hand_on: false };
+
+#[test]
+fn a_run_can_begin_with_an_effect_that_another_run_has_done() {
+    let mut world = world([vec![shared("native")], vec![shared("native")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, FINISH);
+
+    world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!(world.runs[0].record.status, RunStatus::Succeeded);
+    assert_eq!(world.runs[0].record.effects.done, 0);
+}
+
+#[test]
+fn a_run_that_waited_for_another_run_to_act_uses_what_came_of_it() {
+    let mut world = world([vec![shared("native")], vec![shared("native")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(0, Wish::Serve);
+    world.wish(1, FINISH);
+
+    world.wish(0, Wish::PassUntilDue);
+    world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!(world.runs[0].record.status, RunStatus::Succeeded);
+}
+
+#[test]
+fn a_retry_that_was_paused_goes_on_where_it_stood() {
+    let mut world = world([vec![own("native")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Pause);
+    world.wish(0, Wish::Resume);
+
+    let turn = world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!(mode(&turn), Some(Mode::Again));
+}
+
+#[test]
+fn a_persons_word_outlives_a_pause() {
+    let mut world = world([vec![own("shell")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Resume);
+    world.wish(0, Wish::Pause);
+    world.wish(0, Wish::Resume);
+
+    let turn = world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!(mode(&turn), Some(Mode::Again));
+}
+
+#[test]
+fn an_unknown_outcome_can_be_canceled_although_that_was_asked_for_before() {
+    let mut world = world([vec![own("shell")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, Wish::Cancel);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+
+    world.wish(0, Wish::Cancel).unwrap();
+
+    assert_eq!(world.runs[0].record.status, RunStatus::Canceled);
+    assert_eq!(world.runs[0].record.effects.unknown, 1);
+}
+
+#[test]
+fn a_run_that_is_rolled_back_owns_up_to_the_effect_it_leaves_open() {
+    let mut world = world([vec![undoable("set"), own("native")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, FINISH);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+
+    world.wish(0, Wish::RollBack).unwrap();
+
+    assert_eq!(world.runs[0].record.effects.unknown, 1);
+}
+
+#[test]
+fn a_step_that_can_no_longer_be_bound_does_not_hide_what_it_may_have_done() {
+    let mut world = world([vec![own("native")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+
+    world.wish(0, Wish::FailUnclaimed).unwrap();
+
+    let record = &world.runs[0].record;
+    assert_eq!(record.status, RunStatus::Paused);
+    assert!(matches!(&record.live, Live::Unresolved { open: Some(_), .. }));
+}
+
+#[test]
+fn an_undoing_that_did_not_happen_is_not_called_unknown() {
+    let mut world = world([vec![undoable("set"), own("read")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, FINISH);
+    world.wish(0, Wish::RollBack);
+    world.wish(0, Wish::Serve);
+
+    world.wish(0, Wish::Fail(Holder::Newest)).unwrap();
+
+    let record = &world.runs[0].record;
+    assert_eq!(record.status, RunStatus::Paused);
+    assert!(matches!(&record.live, Live::Unresolved { open: None, .. }));
+}
+
+#[test]
+fn a_persons_word_about_one_effect_does_not_repeat_another_that_is_done() {
+    let mut world = world([vec![own("shell")], vec![named("native", "shared:1")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, FINISH);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Resume);
+
+    let turn = world.wish(0, Wish::Claim(Binding::OtherKey)).unwrap();
+
+    assert_eq!(mode(&turn), None);
+    let done = &world.receipts[&IdempotencyKey::new("shared:1").unwrap()];
+    assert!(matches!(done.state, ReceiptState::Done { .. }));
+    assert_eq!(done.run, world.runs[1].record.key.run);
+}
+
+#[test]
+fn a_step_that_means_something_else_after_a_persons_word_owns_up_to_what_it_let_go_of() {
+    let mut world = world([vec![own("shell")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Resume);
+
+    world.wish(0, Wish::Claim(Binding::OtherKey)).unwrap();
+    world.wish(0, FINISH).unwrap();
+
+    let record = &world.runs[0].record;
+    assert_eq!(record.status, RunStatus::Succeeded);
+    assert_eq!((record.effects.done, record.effects.unknown), (1, 1));
+}
+
+#[test]
+fn what_another_run_has_taken_back_is_not_counted_as_taken_back_here() {
+    let undoable = PlannedStep { rollback: Some(Undo::Call(call("set", None))), ..shared("set") };
+    let steps = || vec![undoable.clone(), own("read")];
+    let mut world = world([steps(), steps()]);
+    for run in [1, 0] {
+        world.wish(run, Wish::Serve);
+        world.wish(run, FINISH);
+        world.wish(run, Wish::RollBack);
+        world.wish(run, Wish::Serve);
+        world.wish(run, FINISH);
+    }
+
+    let [here, there] = [0, 1].map(|run| &world.runs[run].record);
+    assert_eq!([here.status, there.status], [RunStatus::Canceled; 2]);
+    assert_eq!([here.effects.undone, there.effects.undone], [0, 1]);
+}
+
+#[test]
+fn a_question_to_a_person_cannot_be_claimed() {
+    let gate =
+        Work::Gate { message: "Go on?".into(), expires_after: Millis::hours(1), on_reject: OnReject::Fail };
+    let mut world = world([vec![step(gate)], vec![own("read")]]);
+    assert!(world.wish(0, Wish::Claim(Binding::Same)).is_none());
+}
+
+fn world(steps: [Vec<PlannedStep>; 2]) -> World {
+    World::new(&Story { plans: steps.map(plan), wishes: Vec::new() }, |_, _| {})
+}
+
+/// A call whose effect is this step's own.
+fn own(tool: &str) -> PlannedStep {
+    step(Work::Call(call(tool, None)))
+}
+
+/// A call whose effect both runs mean.
+fn shared(tool: &str) -> PlannedStep {
+    named(tool, "shared:0")
+}
+
+fn named(tool: &str, key: &str) -> PlannedStep {
+    step(Work::Call(call(tool, Some(key))))
+}
+
+/// A call that can be taken back, in one attempt.
+fn undoable(tool: &str) -> PlannedStep {
+    let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    PlannedStep { rollback: Some(Undo::Call(call(tool, None))), retry, ..own(tool) }
+}
+
+fn failed(certainty: Certainty) -> Wish {
+    Wish::Retry { who: Holder::Newest, certainty, retry_after: None }
+}
+
+/// How the work begins that a commit has granted.
+fn mode(turn: &Turn) -> Option<Mode> {
+    match &turn.said {
+        Said::Granted(grant) => Some(grant.mode),
+        _ => None,
+    }
+}

@@ -1,0 +1,153 @@
+//! Plans of every shape, and the action that each of their steps means.
+//!
+//! What a tool promises follows from its name, and a call may name its key, so that two steps or two runs
+//! can mean the same effect.
+
+use domain::plan::{Call, Environment, OnReject, OnTimeout, Reads, Undo, Work};
+use domain::schedule::{Backoff, RetryPolicy};
+use domain::{
+    Action, Blast, EffectClass, EventName, IdempotencyKey, Millis, Plan, PlannedStep, Reversibility, RunId,
+    StepId, StepSeq, ToolName, WorkflowName,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Enough to begin, go on, go back over more than one step, and end.
+const STEPS_MAX: usize = 5;
+
+/// A tool for each promise; one of them forgets its keys soon.
+const TOOLS: [&str; 6] = ["read", "native", "native.forgetful", "set", "find", "shell"];
+
+/// How long the forgetful tool remembers a key.
+const REMEMBERED_FOR: Millis = Millis::mins(5);
+
+/// Any plan.
+pub(crate) fn any_plan() -> impl Strategy<Value = Plan> {
+    prop::collection::vec(any_step(), 1..=STEPS_MAX).prop_map(plan)
+}
+
+/// A plan of these steps.
+pub(crate) fn plan(mut steps: Vec<PlannedStep>) -> Plan {
+    for (seq, step) in steps.iter_mut().enumerate() {
+        step.id = StepId::new(&format!("step-{seq}")).unwrap();
+    }
+    let workflow = WorkflowName::new("any").unwrap();
+    Plan { workflow, version: 1, environment: Environment::Dev, steps }
+}
+
+fn any_step() -> impl Strategy<Value = PlannedStep> {
+    prop_oneof![
+        6 => (any_call(), prop::option::of(any_call())).prop_map(|(call, undo)| {
+            PlannedStep { rollback: undo.map(Undo::Call), ..step(Work::Call(call)) }
+        }),
+        2 => any_wait().prop_map(step),
+        1 => any_gate().prop_map(step),
+    ]
+    .prop_flat_map(|step| any_retry().prop_map(move |retry| PlannedStep { retry, ..step.clone() }))
+}
+
+/// A step that does `work`.
+pub(crate) fn step(work: Work) -> PlannedStep {
+    PlannedStep {
+        id: StepId::new("unnamed").unwrap(),
+        work,
+        retry: RetryPolicy::default(),
+        blast: Blast::Low,
+        critical: false,
+        rollback: None,
+        reads: Reads::default(),
+        rollback_reads: Reads::default(),
+    }
+}
+
+/// A call of `tool`; `key` names the effect if it is shared with others.
+pub(crate) fn call(tool: &str, key: Option<&str>) -> Call {
+    let with = key.map_or_else(|| json!({}), |key| json!({ "key": key }));
+    Call { tool: ToolName::new(tool).unwrap(), with }
+}
+
+fn any_call() -> impl Strategy<Value = Call> {
+    let key = prop::option::weighted(0.3, prop::sample::select(vec!["shared:0", "shared:1"]));
+    (prop::sample::select(TOOLS.to_vec()), key).prop_map(|(tool, key)| call(tool, key))
+}
+
+fn any_wait() -> impl Strategy<Value = Work> {
+    let on_timeout = prop_oneof![Just(OnTimeout::Fail), Just(OnTimeout::Continue)];
+    (0..2_u8, 1..7_200_000_u64, on_timeout).prop_map(|(event, timeout, on_timeout)| Work::Wait {
+        event: event_name(event),
+        timeout: Millis(timeout),
+        on_timeout,
+    })
+}
+
+/// The event with this number.
+pub(crate) fn event_name(number: u8) -> EventName {
+    EventName::new(&format!("event-{number}")).unwrap()
+}
+
+fn any_gate() -> impl Strategy<Value = Work> {
+    let on_reject = prop_oneof![Just(OnReject::Fail), Just(OnReject::Pause)];
+    (1..7_200_000_u64, on_reject).prop_map(|(expires_after, on_reject)| Work::Gate {
+        message: "Go on?".to_owned(),
+        expires_after: Millis(expires_after),
+        on_reject,
+    })
+}
+
+/// Any way to try again.
+pub(crate) fn any_retry() -> impl Strategy<Value = RetryPolicy> {
+    let backoff = prop_oneof![
+        Just(Backoff::Table),
+        (0..3_600_000_u64).prop_map(|base| Backoff::Exponential { base: Millis(base) }),
+    ];
+    (1..5_u32, backoff, 0..7_200_000_u64).prop_map(|(attempts, backoff, cap)| RetryPolicy {
+        attempts,
+        backoff,
+        cap: Millis(cap),
+    })
+}
+
+/// What the step at `seq` means, or its undoing. A step that is not a call means a call all the same, so
+/// that a claim of it can be tried.
+pub(crate) fn action(plan: &Plan, run: &RunId, seq: StepSeq, undo: bool) -> Action {
+    let step = plan.step(seq).unwrap();
+    let done = match &step.work {
+        Work::Call(call) => call.clone(),
+        Work::Wait { .. } | Work::Gate { .. } => call("read", None),
+    };
+    let key = key_of(&done, run, &step.id);
+    match (&step.rollback, undo) {
+        (Some(Undo::Call(undoing)), true) => action_of(undoing, key.undo()),
+        _ => action_of(&done, key),
+    }
+}
+
+fn key_of(call: &Call, run: &RunId, step: &StepId) -> IdempotencyKey {
+    match call.with["key"].as_str() {
+        Some(shared) => IdempotencyKey::new(shared).unwrap(),
+        None => IdempotencyKey::for_step(&call.tool, run, step),
+    }
+}
+
+fn action_of(call: &Call, key: IdempotencyKey) -> Action {
+    Action {
+        tool: call.tool.clone(),
+        contract: 1,
+        class: class_of(call.tool.as_str()),
+        reversibility: Reversibility::Compensable,
+        target: format!("target of {key}"),
+        key,
+        key_retention: (call.tool.as_str() == "native.forgetful").then_some(REMEMBERED_FOR),
+        fields: Value::Null,
+    }
+}
+
+fn class_of(tool: &str) -> EffectClass {
+    match tool {
+        "read" => EffectClass::ReadOnly,
+        "native" | "native.forgetful" => EffectClass::NativeKey,
+        "set" => EffectClass::CompareAndSet,
+        "find" => EffectClass::LookUp,
+        _ => EffectClass::Opaque,
+    }
+}

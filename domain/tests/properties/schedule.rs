@@ -1,0 +1,48 @@
+//! What holds for every retry policy.
+
+use domain::schedule::RETRY_AFTER_MAX;
+use domain::{Digest, Millis};
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::plans::any_retry;
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn a_delay_never_passes_the_cap_unless_the_other_side_asked_for_more(
+        policy in any_retry(),
+        attempt in any::<u32>(),
+        seed in any::<[u8; 32]>(),
+        asked in prop::option::of(any::<u64>().prop_map(Millis)),
+    ) {
+        let delay = policy.delay(attempt, &Digest::from(seed), asked);
+        let honoured = asked.unwrap_or_default().min(RETRY_AFTER_MAX);
+        prop_assert!(delay <= policy.cap.max(honoured));
+        prop_assert!(delay >= honoured);
+    }
+
+    #[test]
+    fn a_decision_made_twice_has_the_same_delay(
+        policy in any_retry(),
+        attempt in any::<u32>(),
+        seed in any::<[u8; 32]>(),
+    ) {
+        let seed = Digest::from(seed);
+        prop_assert_eq!(policy.delay(attempt, &seed, None), policy.delay(attempt, &seed, None));
+    }
+
+    #[test]
+    fn there_are_as_many_attempts_as_the_policy_says(policy in any_retry()) {
+        let last = policy.attempts - 1;
+        prop_assert!((0..last).all(|attempt| !policy.is_exhausted_by(attempt)));
+        prop_assert!(policy.is_exhausted_by(last));
+    }
+
+    #[test]
+    fn a_length_of_time_reads_back_as_it_is_written(ms in any::<u64>()) {
+        let written = Millis(ms).to_string();
+        prop_assert_eq!(written.parse::<Millis>(), Ok(Millis(ms)));
+    }
+}
