@@ -1,0 +1,182 @@
+//! One place that every call to a store passes, where it can be counted, traced or made to fail.
+//!
+//! The proof of the product stands on this: a simulation that crashes, delays and confuses every single
+//! call, and a worker process that kills itself at a numbered one.
+
+use std::future::Future;
+use std::time::Duration;
+
+use domain::chain::StoredEvent;
+use domain::record::Signal;
+use domain::{
+    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
+    SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+};
+
+use crate::error::StoreError;
+use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::{Blobs, Store};
+
+/// A call to a store, as an interceptor sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// Which call.
+    pub name: &'static str,
+    /// The run it changes, if it changes one.
+    pub changes: Option<Change>,
+}
+
+/// What a commit makes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which run.
+    pub run: RunKey,
+    /// Where it then stands.
+    pub to: RunStatus,
+}
+
+/// Stands between a caller and a store.
+pub trait Intercept: Send + Sync + 'static {
+    /// What is remembered of a call while it is under way.
+    type Pass: Send;
+
+    /// Before the call is sent. An error is the caller's answer, and the call is not made.
+    fn before(&self, site: &Site) -> impl Future<Output = Result<Self::Pass, StoreError>> + Send;
+
+    /// After the call was answered. An error takes the answer's place.
+    fn after(&self, pass: Self::Pass) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A store whose calls pass an interceptor.
+pub struct Intercepted<S, I> {
+    store: S,
+    intercept: I,
+}
+
+impl<S: Store, I: Intercept> Intercepted<S, I> {
+    /// Puts `intercept` before `store`.
+    pub fn new(store: S, intercept: I) -> Self {
+        Self { store, intercept }
+    }
+
+    async fn plainly<T>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        self.pass(Site { name, changes: None }, call).await
+    }
+
+    async fn pass<T>(
+        &self,
+        site: Site,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let pass = self.intercept.before(&site).await?;
+        let answer = call.await?;
+        self.intercept.after(pass).await?;
+        Ok(answer)
+    }
+}
+
+impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
+    async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
+        self.plainly("ledger.put_plan", self.store.put_plan(tenant, plan)).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<Plan>, StoreError> {
+        self.plainly("ledger.plan", self.store.plan(tenant, hash)).await
+    }
+
+    async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
+        self.plainly("ledger.admit", self.store.admit(admission)).await
+    }
+
+    async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
+        let change = Change { run: decision.record.key.clone(), to: decision.record.status };
+        let site = Site { name: "ledger.commit", changes: Some(change) };
+        self.pass(site, self.store.commit(decision)).await
+    }
+
+    async fn load(&self, run: &RunKey) -> Result<Option<RunRecord>, StoreError> {
+        self.plainly("ledger.load", self.store.load(run)).await
+    }
+
+    async fn input(&self, run: &RunKey) -> Result<Option<Payload>, StoreError> {
+        self.plainly("ledger.input", self.store.input(run)).await
+    }
+
+    async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
+        self.plainly("ledger.step", self.store.step(run, seq, undo)).await
+    }
+
+    async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
+        self.plainly("ledger.steps", self.store.steps(run)).await
+    }
+
+    async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        self.plainly("ledger.events", self.store.events(run, from, limit)).await
+    }
+
+    async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.plainly("ledger.receipt", self.store.receipt(tenant, key)).await
+    }
+
+    async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {
+        self.plainly("ledger.signal", self.store.signal(run, id)).await
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+        self.plainly("ledger.runs", self.store.runs(query)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
+        self.plainly("ledger.due", self.store.due(now, limit)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
+    async fn send(&self, run: &RunKey, delay: Millis) -> Result<(), StoreError> {
+        self.plainly("queue.send", self.store.send(run, delay)).await
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        visibility: Millis,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.plainly("queue.receive", self.store.receive(max, visibility, wait)).await
+    }
+
+    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
+        self.plainly("queue.extend", self.store.extend(handle, visibility)).await
+    }
+
+    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
+        self.plainly("queue.delete", self.store.delete(handle)).await
+    }
+
+    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+        self.plainly("queue.dead_letters", self.store.dead_letters(limit)).await
+    }
+
+    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
+        self.plainly("queue.redrive", self.store.redrive(limit)).await
+    }
+
+    async fn depth(&self) -> Result<u64, StoreError> {
+        self.plainly("queue.depth", self.store.depth()).await
+    }
+}
+
+impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
+    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.plainly("blobs.put", self.store.put_blob(bytes)).await
+    }
+
+    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
+        self.plainly("blobs.get", self.store.blob(blob)).await
+    }
+}

@@ -1,0 +1,121 @@
+//! The ledger: runs, plans, receipts and the chain.
+
+use std::future::Future;
+
+use domain::chain::StoredEvent;
+use domain::record::Signal;
+use domain::{
+    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId,
+    StepRecord, StepSeq, TenantId, Timestamp,
+};
+
+use crate::error::StoreError;
+
+/// What became of a conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// All of it is kept, durably, and its messages will be delivered.
+    Committed,
+    /// None of it is kept: what the decision was made from has changed since.
+    Superseded,
+}
+
+/// The first commit of a run, with what came with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    /// The decision.
+    pub decision: Decision,
+    /// The run's input.
+    pub input: Payload,
+}
+
+/// Which runs are wanted, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// In which status; any, if absent.
+    pub status: Option<RunStatus>,
+    /// Where the last page ended.
+    pub before: Option<i64>,
+    /// At most how many.
+    pub limit: u32,
+}
+
+/// A page of runs, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunRecord>,
+    /// Where the next page starts, if there is one.
+    pub next: Option<i64>,
+}
+
+/// Runs, plans, receipts and the chain. Reads that decide see every write that was committed before.
+pub trait Ledger {
+    /// Keeps `plan` under its hash. Keeping it twice changes nothing.
+    fn put_plan(&self, tenant: &TenantId, plan: &Plan)
+    -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The plan with this hash.
+    fn plan(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+    ) -> impl Future<Output = Result<Option<Plan>, StoreError>> + Send;
+
+    /// Begins a run. Superseded if there is one of this key already.
+    fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Commits a decision about a run: the record if its version is the one decided from, its events and
+    /// step records, its receipts if each replaces the revision it names, its signals, and its messages.
+    /// All or nothing.
+    fn commit(&self, decision: Decision) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// The run's record.
+    fn load(&self, run: &RunKey) -> impl Future<Output = Result<Option<RunRecord>, StoreError>> + Send;
+
+    /// The run's input.
+    fn input(&self, run: &RunKey) -> impl Future<Output = Result<Option<Payload>, StoreError>> + Send;
+
+    /// The record of a step that ended, or of its undoing.
+    fn step(
+        &self,
+        run: &RunKey,
+        seq: StepSeq,
+        undo: bool,
+    ) -> impl Future<Output = Result<Option<StepRecord>, StoreError>> + Send;
+
+    /// The records of all steps that ended, in the order they did.
+    fn steps(&self, run: &RunKey) -> impl Future<Output = Result<Vec<StepRecord>, StoreError>> + Send;
+
+    /// The chain from event `from` on, at most `limit` entries.
+    fn events(
+        &self,
+        run: &RunKey,
+        from: u32,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<StoredEvent>, StoreError>> + Send;
+
+    /// The receipt under `key`.
+    fn receipt(
+        &self,
+        tenant: &TenantId,
+        key: &IdempotencyKey,
+    ) -> impl Future<Output = Result<Option<Receipt>, StoreError>> + Send;
+
+    /// An event that was delivered to the run.
+    fn signal(
+        &self,
+        run: &RunKey,
+        id: &SignalId,
+    ) -> impl Future<Output = Result<Option<Signal>, StoreError>> + Send;
+
+    /// Runs of a tenant, through an index.
+    fn runs(&self, query: RunQuery) -> impl Future<Output = Result<RunPage, StoreError>> + Send;
+
+    /// Runs whose due time has passed, longest overdue first, through an index. Candidates only: the
+    /// record decides.
+    fn due(&self, now: Timestamp, limit: u32)
+    -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
+}

@@ -1,0 +1,28 @@
+//! Where runs are kept.
+//!
+//! Three narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`] — and the embedded
+//! store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
+//! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
+//! promise is written down once, as tests, in the conformance suite.
+
+pub mod clock;
+pub mod intercept;
+pub mod sqlite;
+
+mod blobs;
+mod error;
+mod ledger;
+mod queue;
+
+pub use blobs::Blobs;
+pub use clock::{Clock, SystemClock};
+pub use error::StoreError;
+pub use intercept::{Change, Intercept, Intercepted, Site};
+pub use ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+pub use queue::{DeadLetter, Delivery, Handle, Queue};
+pub use sqlite::{SqliteOptions, SqliteStore};
+
+/// A whole store.
+pub trait Store: Ledger + Queue + Blobs + Send + Sync + 'static {}
+
+impl<S: Ledger + Queue + Blobs + Send + Sync + 'static> Store for S {}

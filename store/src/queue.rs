@@ -1,0 +1,79 @@
+//! The queue: messages that say *this run has something to do now*.
+
+use std::future::Future;
+use std::time::Duration;
+
+use domain::{Millis, RunKey, Timestamp};
+
+use crate::error::StoreError;
+
+/// Names one delivery of a message. A message that is delivered again gets a new handle, and the old one
+/// no longer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handle {
+    /// Which message.
+    pub message: i64,
+    /// Which delivery of it.
+    pub receive: u32,
+}
+
+/// A message in somebody's hands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The run that has something to do.
+    pub run: RunKey,
+    /// To extend or delete it with.
+    pub handle: Handle,
+}
+
+impl Delivery {
+    /// How often the message has been delivered, this time included.
+    pub fn receives(&self) -> u32 {
+        self.handle.receive
+    }
+}
+
+/// A message that was delivered too often without being deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The run it was for.
+    pub run: RunKey,
+    /// How often it was delivered.
+    pub receives: u32,
+    /// When it was given up.
+    pub at: Timestamp,
+}
+
+/// Messages, delivered at least once, in no promised order. A message that is received is invisible to
+/// others for a while; if it is not deleted by then it comes back. That is a courtesy: the lease decides.
+pub trait Queue {
+    /// Sends a message for `run` that nobody sees before `delay` has passed.
+    fn send(&self, run: &RunKey, delay: Millis) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Receives up to `max` messages and hides them for `visibility`; waits up to `wait` for the first.
+    fn receive(
+        &self,
+        max: usize,
+        visibility: Millis,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Vec<Delivery>, StoreError>> + Send;
+
+    /// Hides a message for `visibility` from now on. `false` if the delivery no longer counts.
+    fn extend(
+        &self,
+        handle: Handle,
+        visibility: Millis,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Deletes a message. `false` if the delivery no longer counts; the message then comes again.
+    fn delete(&self, handle: Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Messages that were given up, oldest first.
+    fn dead_letters(&self, limit: u32) -> impl Future<Output = Result<Vec<DeadLetter>, StoreError>> + Send;
+
+    /// Puts given-up messages back, oldest first; says how many.
+    fn redrive(&self, limit: u32) -> impl Future<Output = Result<u32, StoreError>> + Send;
+
+    /// How many messages there are, visible or not.
+    fn depth(&self) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}

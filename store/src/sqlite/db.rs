@@ -1,0 +1,415 @@
+//! The statements. Everything here runs inside a transaction that somebody else begins and ends.
+//!
+//! A conditional write looks at all its conditions before it writes anything, so that a refusal leaves
+//! nothing to take back and many decisions can share one transaction.
+
+use domain::chain::StoredEvent;
+use domain::record::Signal;
+use domain::{
+    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, ReceiptChange, RunKey,
+    RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ledger::{RunPage, RunQuery, Write};
+use crate::queue::{DeadLetter, Delivery, Handle};
+
+type Sql<T> = rusqlite::Result<T>;
+
+/// What a look into the queue found.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) deliveries: Vec<Delivery>,
+    /// When the next message becomes visible, if nothing was there.
+    pub(super) next: Option<Timestamp>,
+}
+
+pub(super) struct Db {
+    pub(super) conn: Connection,
+}
+
+impl Db {
+    fn run_id(&self, run: &RunKey) -> Sql<Option<(i64, i64)>> {
+        self.get(
+            "SELECT id, version FROM runs WHERE tenant = ?1 AND run = ?2",
+            (run.tenant.as_str(), run.run.as_str()),
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+    }
+
+    pub(super) fn commit(&self, decision: &Decision, input: Option<&Payload>, now: Timestamp) -> Sql<Write> {
+        let stands = self.run_id(&decision.record.key)?;
+        let expected = decision.replaces.map(|version| signed(version.0));
+        if stands.map(|(_, version)| version) != expected {
+            return Ok(Write::Superseded);
+        }
+        let id = stands.map(|(id, _)| id);
+        if !self.receipts_stand(&decision.receipts)? || !self.signals_stand(id, &decision.signals)? {
+            return Ok(Write::Superseded);
+        }
+        let id = self.write_record(id, &decision.record)?;
+        self.write_history(id, decision, input)?;
+        self.write_receipts(&decision.receipts)?;
+        self.write_signals(id, &decision.signals)?;
+        for message in &decision.outgoing {
+            self.send(&message.run, now + message.delay)?;
+        }
+        Ok(Write::Committed)
+    }
+
+    fn receipts_stand(&self, changes: &[ReceiptChange]) -> Sql<bool> {
+        // The last change to a key is the one that counts; the first names what must stand there.
+        for (index, change) in changes.iter().enumerate() {
+            let key = &change.receipt.key;
+            if changes[..index].iter().any(|earlier| earlier.receipt.key == *key) {
+                continue;
+            }
+            let stands: Option<u32> = self.get(
+                "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
+                (change.receipt.tenant.as_str(), key.as_str()),
+                |row| row.get(0),
+            )?;
+            if stands != change.replaces {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn signals_stand(&self, run: Option<i64>, changes: &[SignalChange]) -> Sql<bool> {
+        for change in changes {
+            let (id, wanted) = match change {
+                SignalChange::Record(signal) => (&signal.id, false),
+                SignalChange::Use(id) => (id, true),
+            };
+            if self.signal_of(run.unwrap_or_default(), id)?.is_some() != wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_record(&self, id: Option<i64>, record: &RunRecord) -> Sql<i64> {
+        let body = text(record)?;
+        let due = record.due_at.map(|due| due.0);
+        let (status, version) = (record.status.as_str(), signed(record.version.0));
+        if let Some(id) = id {
+            self.run(
+                "UPDATE runs SET status = ?2, version = ?3, due_at = ?4, body = ?5 WHERE id = ?1",
+                params![id, status, version, due, body],
+            )?;
+            return Ok(id);
+        }
+        self.run(
+            "INSERT INTO runs (tenant, run, status, version, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![record.key.tenant.as_str(), record.key.run.as_str(), status, version, due, body],
+        )?;
+        Ok(self.conn.last_insert_rowid())
+    }
+
+    fn write_history(&self, id: i64, decision: &Decision, input: Option<&Payload>) -> Sql<()> {
+        for sealed in &decision.events {
+            let n = sealed.event.n;
+            let step = decision.steps.iter().find(|step| step.event == n);
+            let payload = match (step, input) {
+                (Some(step), _) => Some(text(step)?),
+                (None, Some(input)) if n == 0 => Some(text(input)?),
+                (None, _) => None,
+            };
+            self.run(
+                "INSERT INTO history (run, n, hash, event, seq, undo, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    id,
+                    n,
+                    sealed.hash.as_bytes(),
+                    sealed.canonical,
+                    step.map(|step| step.seq.0),
+                    step.map(|step| step.undo),
+                    payload
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_receipts(&self, changes: &[ReceiptChange]) -> Sql<()> {
+        for ReceiptChange { receipt, .. } in changes {
+            self.run(
+                "INSERT OR REPLACE INTO receipts (tenant, key, revision, body) VALUES (?1, ?2, ?3, ?4)",
+                params![receipt.tenant.as_str(), receipt.key.as_str(), receipt.revision, text(receipt)?],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_signals(&self, run: i64, changes: &[SignalChange]) -> Sql<()> {
+        for change in changes {
+            let signal = match change {
+                SignalChange::Record(signal) => signal.as_ref().clone(),
+                SignalChange::Use(id) => match self.signal_of(run, id)? {
+                    Some(signal) => Signal { kept: false, ..signal },
+                    None => continue,
+                },
+            };
+            self.run(
+                "INSERT OR REPLACE INTO signals (run, id, body) VALUES (?1, ?2, ?3)",
+                params![run, signal.id.as_str(), text(&signal)?],
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Sql<()> {
+        self.run(
+            "INSERT OR IGNORE INTO plans (tenant, hash, body) VALUES (?1, ?2, ?3)",
+            params![tenant.as_str(), plan.hash().as_bytes(), text(plan)?],
+        )
+    }
+
+    pub(super) fn plan(&self, tenant: &TenantId, hash: &Digest) -> Sql<Option<Plan>> {
+        self.get(
+            "SELECT body FROM plans WHERE tenant = ?1 AND hash = ?2",
+            params![tenant.as_str(), hash.as_bytes()],
+            body,
+        )
+    }
+
+    pub(super) fn load(&self, run: &RunKey) -> Sql<Option<RunRecord>> {
+        self.get(
+            "SELECT body FROM runs WHERE tenant = ?1 AND run = ?2",
+            (run.tenant.as_str(), run.run.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn input(&self, run: &RunKey) -> Sql<Option<Payload>> {
+        let Some((id, _)) = self.run_id(run)? else { return Ok(None) };
+        self.get("SELECT payload FROM history WHERE run = ?1 AND n = 0", [id], body)
+    }
+
+    pub(super) fn steps(&self, run: &RunKey, only: Option<(StepSeq, bool)>) -> Sql<Vec<StepRecord>> {
+        let Some((id, _)) = self.run_id(run)? else { return Ok(Vec::new()) };
+        let (seq, undo) = only.map_or((None, None), |(seq, undo)| (Some(seq.0), Some(undo)));
+        self.all(
+            "SELECT payload FROM history WHERE run = ?1 AND seq IS NOT NULL \
+             AND (?2 IS NULL OR (seq = ?2 AND undo = ?3)) ORDER BY n",
+            params![id, seq, undo],
+            body,
+        )
+    }
+
+    pub(super) fn events(&self, run: &RunKey, from: u32, limit: u32) -> Sql<Vec<StoredEvent>> {
+        let Some((id, _)) = self.run_id(run)? else { return Ok(Vec::new()) };
+        self.all(
+            "SELECT event, hash FROM history WHERE run = ?1 AND n >= ?2 ORDER BY n LIMIT ?3",
+            params![id, from, limit],
+            |row| Ok(StoredEvent { canonical: row.get(0)?, hash: digest(row.get(1)?)? }),
+        )
+    }
+
+    pub(super) fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Sql<Option<Receipt>> {
+        self.get(
+            "SELECT body FROM receipts WHERE tenant = ?1 AND key = ?2",
+            (tenant.as_str(), key.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn signal(&self, run: &RunKey, id: &SignalId) -> Sql<Option<Signal>> {
+        match self.run_id(run)? {
+            Some((run, _)) => self.signal_of(run, id),
+            None => Ok(None),
+        }
+    }
+
+    fn signal_of(&self, run: i64, id: &SignalId) -> Sql<Option<Signal>> {
+        self.get("SELECT body FROM signals WHERE run = ?1 AND id = ?2", params![run, id.as_str()], body)
+    }
+
+    pub(super) fn runs(&self, query: &RunQuery) -> Sql<RunPage> {
+        let before = query.before.unwrap_or(i64::MAX);
+        let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
+        let tenant = query.tenant.as_str();
+        // One more than asked for tells whether there is a next page.
+        let limit = query.limit.saturating_add(1);
+        let mut found: Vec<(i64, RunRecord)> = match query.status {
+            Some(status) => self.all(
+                "SELECT body, id FROM runs WHERE tenant = ?1 AND status = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
+                params![tenant, status.as_str(), before, limit],
+                row,
+            )?,
+            None => self.all(
+                "SELECT body, id FROM runs WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
+                params![tenant, before, limit],
+                row,
+            )?,
+        };
+        let more = found.len() > usize::try_from(query.limit).unwrap_or(usize::MAX);
+        if more {
+            found.pop();
+        }
+        let next = found.last().filter(|_| more).map(|(id, _)| *id);
+        Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
+    }
+
+    pub(super) fn due(&self, now: Timestamp, limit: u32) -> Sql<Vec<RunKey>> {
+        self.all(
+            "SELECT tenant, run FROM runs WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
+            params![now.0, limit],
+            |row| run_key(row, 0),
+        )
+    }
+
+    pub(super) fn send(&self, run: &RunKey, visible_at: Timestamp) -> Sql<()> {
+        self.run(
+            "INSERT INTO queue (visible_at, tenant, run) VALUES (?1, ?2, ?3)",
+            params![visible_at.0, run.tenant.as_str(), run.run.as_str()],
+        )
+    }
+
+    pub(super) fn next_visible(&self) -> Sql<Option<Timestamp>> {
+        let next: Option<i64> =
+            self.conn.prepare_cached("SELECT min(visible_at) FROM queue")?.query_row([], |row| row.get(0))?;
+        Ok(next.map(Timestamp))
+    }
+
+    pub(super) fn receive(
+        &self,
+        max: usize,
+        now: Timestamp,
+        visibility: Millis,
+        receives_max: u32,
+    ) -> Sql<Received> {
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let found: Vec<(i64, u32, RunKey)> = self.all(
+            "SELECT id, receives, tenant, run FROM queue WHERE visible_at <= ?1 ORDER BY visible_at, id LIMIT ?2",
+            params![now.0, max],
+            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?)),
+        )?;
+        let mut deliveries = Vec::with_capacity(found.len());
+        for (message, receives, run) in found {
+            if receives >= receives_max {
+                self.give_up(message, now)?;
+                continue;
+            }
+            let handle = Handle { message, receive: receives.saturating_add(1) };
+            self.run(
+                "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
+                params![message, handle.receive, (now + visibility).0],
+            )?;
+            deliveries.push(Delivery { run, handle });
+        }
+        Ok(Received { deliveries, next: self.next_visible()? })
+    }
+
+    fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
+        self.run(
+            "INSERT INTO dead_letters (at, receives, tenant, run) SELECT ?2, receives, tenant, run FROM queue WHERE id = ?1",
+            params![message, now.0],
+        )?;
+        self.run("DELETE FROM queue WHERE id = ?1", [message])
+    }
+
+    pub(super) fn extend(&self, handle: Handle, visible_at: Timestamp) -> Sql<bool> {
+        self.changed(
+            "UPDATE queue SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
+            params![handle.message, handle.receive, visible_at.0],
+        )
+    }
+
+    pub(super) fn delete(&self, handle: Handle) -> Sql<bool> {
+        self.changed(
+            "DELETE FROM queue WHERE id = ?1 AND receives = ?2",
+            params![handle.message, handle.receive],
+        )
+    }
+
+    pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
+        self.all("SELECT tenant, run, receives, at FROM dead_letters ORDER BY id LIMIT ?1", [limit], |row| {
+            Ok(DeadLetter { run: run_key(row, 0)?, receives: row.get(2)?, at: Timestamp(row.get(3)?) })
+        })
+    }
+
+    pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
+        let dead: Vec<(i64, RunKey)> =
+            self.all("SELECT id, tenant, run FROM dead_letters ORDER BY id LIMIT ?1", [limit], |row| {
+                Ok((row.get(0)?, run_key(row, 1)?))
+            })?;
+        for (id, run) in &dead {
+            self.send(run, now)?;
+            self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
+        }
+        Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn depth(&self) -> Sql<u64> {
+        let depth: i64 =
+            self.conn.prepare_cached("SELECT count(*) FROM queue")?.query_row([], |row| row.get(0))?;
+        Ok(u64::try_from(depth).unwrap_or_default())
+    }
+
+    pub(super) fn put_blob(&self, blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
+        self.run(
+            "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?1, ?2)",
+            params![blob.sha256.as_bytes(), bytes],
+        )
+    }
+
+    pub(super) fn blob(&self, blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
+        self.get("SELECT body FROM blobs WHERE sha256 = ?1", [blob.sha256.as_bytes()], |row| row.get(0))
+    }
+
+    fn run(&self, sql: &str, params: impl Params) -> Sql<()> {
+        self.conn.prepare_cached(sql)?.execute(params)?;
+        Ok(())
+    }
+
+    fn changed(&self, sql: &str, params: impl Params) -> Sql<bool> {
+        Ok(self.conn.prepare_cached(sql)?.execute(params)? > 0)
+    }
+
+    fn get<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Sql<T>,
+    ) -> Sql<Option<T>> {
+        self.conn.prepare_cached(sql)?.query_row(params, read).optional()
+    }
+
+    fn all<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row<'_>) -> Sql<T>) -> Sql<Vec<T>> {
+        self.conn.prepare_cached(sql)?.query_map(params, read)?.collect()
+    }
+}
+
+/// SQLite's integers are signed; versions would take a while to get there.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn text(value: &impl Serialize) -> Sql<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
+    let text = row.get_ref(0)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| unreadable(0, error))
+}
+
+fn digest(bytes: Vec<u8>) -> Sql<Digest> {
+    let bytes: [u8; 32] = bytes.try_into().map_err(|_| unreadable(1, "a hash has 32 bytes"))?;
+    Ok(Digest::from(bytes))
+}
+
+fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
+    let tenant = row.get_ref(first)?.as_str()?.parse().map_err(|error| unreadable(first, error))?;
+    let run = row.get_ref(first + 1)?.as_str()?.parse().map_err(|error| unreadable(first + 1, error))?;
+    Ok(RunKey { tenant, run })
+}
+
+fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+}

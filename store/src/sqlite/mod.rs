@@ -1,0 +1,252 @@
+//! The embedded store: one SQLite file, or memory.
+//!
+//! A file has one writer thread that gathers whatever is waiting into one transaction and syncs once for
+//! all of it (group commit), and a few connections for reading. Memory has one connection, used in place,
+//! which keeps a simulation single-threaded. Both run the same statements. Several processes may share a
+//! file; SQLite's lock orders them, and a touched file beside the database wakes the others.
+
+mod db;
+mod front;
+mod schema;
+mod wake;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::chain::StoredEvent;
+use domain::record::Signal;
+use domain::{
+    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
+    StepRecord, StepSeq, TenantId, Timestamp,
+};
+use tokio::time::Instant;
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::StoreError;
+use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::{Blobs, sqlite::wake::Bell};
+
+use db::Db;
+use front::Front;
+pub use front::Usage;
+
+/// A message that was delivered this often without being deleted is put aside for a person.
+pub const RECEIVES_MAX: u32 = 20;
+
+/// If no bell rings (another process on a system without file notices), look this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How the embedded store is opened.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// The clock that visibility and delays go by.
+    pub clock: Arc<dyn Clock>,
+    /// After how many deliveries a message is put aside.
+    pub receives_max: u32,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), receives_max: RECEIVES_MAX }
+    }
+}
+
+/// The embedded store.
+#[derive(Clone)]
+pub struct SqliteStore {
+    front: Arc<Front>,
+    bell: Arc<Bell>,
+    options: SqliteOptions,
+}
+
+impl SqliteStore {
+    /// Opens or creates the store in the file at `path`, bringing its schema up to date.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let path: PathBuf = path.as_ref().into();
+        let bell = Bell::for_file(&path);
+        let front = Front::file(&path)?;
+        Ok(Self { front: Arc::new(front), bell: Arc::new(bell), options })
+    }
+
+    /// A store that is gone when it is dropped.
+    pub fn memory(options: SqliteOptions) -> Result<Self, StoreError> {
+        Ok(Self { front: Arc::new(Front::memory()?), bell: Arc::new(Bell::silent()), options })
+    }
+
+    /// What the store has done so far, counted.
+    pub fn usage(&self) -> Usage {
+        self.front.usage()
+    }
+
+    /// Moves what is in the write-ahead log into the database file.
+    pub async fn checkpoint(&self) -> Result<(), StoreError> {
+        self.front.checkpoint().await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    async fn write_decision(&self, decision: Decision, input: Option<Payload>) -> Result<Write, StoreError> {
+        let now = self.now();
+        let sends = !decision.outgoing.is_empty();
+        let write = self
+            .front
+            .write("commit a decision", move |db| db.commit(&decision, input.as_ref(), now))
+            .await?;
+        if sends && write == Write::Committed {
+            self.bell.ring();
+        }
+        Ok(write)
+    }
+
+    async fn try_receive(&self, max: usize, visibility: Millis) -> Result<db::Received, StoreError> {
+        // Looking first costs a read; only what is there costs a write.
+        let now = self.now();
+        let next = self.front.read("look into the queue", Db::next_visible).await?;
+        match next {
+            Some(at) if at <= now => {
+                let limit = self.options.receives_max;
+                self.front.write("receive messages", move |db| db.receive(max, now, visibility, limit)).await
+            }
+            next => Ok(db::Received { deliveries: Vec::new(), next }),
+        }
+    }
+
+    /// Until when there is nothing to receive, unless the bell rings.
+    fn until(&self, next: Option<Timestamp>, deadline: Instant) -> Instant {
+        let look = Instant::now() + self.bell.patience(LOOK_EVERY);
+        let visible = next.map(|at| Instant::now() + (at - self.now()).std().max(Duration::from_millis(1)));
+        visible.into_iter().chain([look, deadline]).min().unwrap_or(deadline)
+    }
+}
+
+impl Ledger for SqliteStore {
+    async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
+        let (tenant, plan) = (tenant.clone(), plan.clone());
+        self.front.write("keep a plan", move |db| db.put_plan(&tenant, &plan)).await
+    }
+
+    async fn plan(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<Plan>, StoreError> {
+        self.front.read("read a plan", |db| db.plan(tenant, hash)).await
+    }
+
+    async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
+        self.write_decision(admission.decision, Some(admission.input)).await
+    }
+
+    async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
+        self.write_decision(decision, None).await
+    }
+
+    async fn load(&self, run: &RunKey) -> Result<Option<RunRecord>, StoreError> {
+        self.front.read("load a run", |db| db.load(run)).await
+    }
+
+    async fn input(&self, run: &RunKey) -> Result<Option<Payload>, StoreError> {
+        self.front.read("read a run's input", |db| db.input(run)).await
+    }
+
+    async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
+        let steps = self.front.read("read a step", |db| db.steps(run, Some((seq, undo)))).await?;
+        Ok(steps.into_iter().next())
+    }
+
+    async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
+        self.front.read("read a run's steps", |db| db.steps(run, None)).await
+    }
+
+    async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        self.front.read("read a run's events", |db| db.events(run, from, limit)).await
+    }
+
+    async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.front.read("read a receipt", |db| db.receipt(tenant, key)).await
+    }
+
+    async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {
+        self.front.read("read a signal", |db| db.signal(run, id)).await
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+        self.front.read("list runs", |db| db.runs(&query)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
+        self.front.read("find due runs", |db| db.due(now, limit)).await
+    }
+}
+
+impl Queue for SqliteStore {
+    async fn send(&self, run: &RunKey, delay: Millis) -> Result<(), StoreError> {
+        let (run, at) = (run.clone(), self.now() + delay);
+        self.front.write("send a message", move |db| db.send(&run, at)).await?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        visibility: Millis,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let heard = self.bell.listen();
+            let received = self.try_receive(max, visibility).await?;
+            if !received.deliveries.is_empty() || Instant::now() >= deadline {
+                return Ok(received.deliveries);
+            }
+            // Whichever comes first; an early wake only means another look.
+            let _ = tokio::time::timeout_at(self.until(received.next, deadline), heard.wait()).await;
+        }
+    }
+
+    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
+        let at = self.now() + visibility;
+        let extended = self.front.write("extend a message", move |db| db.extend(handle, at)).await?;
+        // It may be visible sooner than before, and whoever waits goes by what they saw.
+        self.bell.ring();
+        Ok(extended)
+    }
+
+    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
+        self.front.write("delete a message", move |db| db.delete(handle)).await
+    }
+
+    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+        self.front.read("read dead letters", |db| db.dead_letters(limit)).await
+    }
+
+    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
+        let now = self.now();
+        let moved = self.front.write("redrive dead letters", move |db| db.redrive(limit, now)).await?;
+        self.bell.ring();
+        Ok(moved)
+    }
+
+    async fn depth(&self) -> Result<u64, StoreError> {
+        self.front.read("count messages", Db::depth).await
+    }
+}
+
+impl Blobs for SqliteStore {
+    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        let blob = BlobRef { sha256: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 };
+        self.front.write("keep a blob", move |db| db.put_blob(&blob, &bytes)).await?;
+        Ok(blob)
+    }
+
+    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
+        let bytes = self.front.read("read a blob", |db| db.blob(blob)).await?;
+        match bytes {
+            Some(bytes) if Digest::of_bytes(&bytes) != blob.sha256 => {
+                Err(StoreError::broken("read a blob", format!("blob {} was altered", blob.sha256)))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+}

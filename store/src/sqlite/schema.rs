@@ -1,0 +1,63 @@
+//! The schema, by version. A database is brought up to date when it is opened; one that is newer than this
+//! program is refused rather than guessed at.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// Each entry brings a database from its index to the next version. Entries are never changed, only added.
+const MIGRATIONS: [&str; 1] = [include_str!("v1.sql")];
+
+/// The version this program writes.
+const KNOWN: u32 = 1;
+
+/// Why a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SchemaError {
+    #[error("the database has schema version {found}; this program knows up to {known}: use a newer one")]
+    Newer { found: u32, known: u32 },
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Brings the database up to date.
+pub(super) fn migrate(conn: &mut Connection) -> Result<(), SchemaError> {
+    if version(conn)? == KNOWN {
+        return Ok(());
+    }
+    // Another process may be doing the same: the lock orders us, and the version is read under it.
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&transaction)?;
+    if found > KNOWN {
+        return Err(SchemaError::Newer { found, known: KNOWN });
+    }
+    for (_, migration) in (0..KNOWN).zip(MIGRATIONS).filter(|(from, _)| *from >= found) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", KNOWN)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(conn: &Connection) -> rusqlite::Result<u32> {
+    conn.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opening_twice_migrates_once() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate(&mut conn).unwrap();
+        migrate(&mut conn).unwrap();
+        assert_eq!(version(&conn).unwrap(), KNOWN);
+        assert_eq!(usize::try_from(KNOWN).unwrap(), MIGRATIONS.len());
+    }
+
+    #[test]
+    fn a_database_from_the_future_is_refused() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "user_version", 99).unwrap();
+        assert!(matches!(migrate(&mut conn), Err(SchemaError::Newer { found: 99, known: 1 })));
+    }
+}

@@ -1,0 +1,208 @@
+//! A disk that is full, and a process that is killed: what was acknowledged is there, and what was not is
+//! nowhere, or whole.
+//!
+//! Both need a process of their own to happen to. A test starts itself again, with a directory to work in.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use countersign_store::{Admission, Ledger, SqliteOptions, SqliteStore, StoreError, Write};
+use domain::chain::verify;
+use rusqlite::Connection;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+use support::{admission_with, error_chain};
+
+/// Tells a test that it was started by itself, and where to work.
+const WORKPLACE: &str = "COUNTERSIGN_TEST_WORKPLACE";
+
+/// Enough for the schema and a few runs.
+const ROOM_BYTES: u64 = 1024 * 1024;
+
+/// A file system with twice that room; the ballast takes one half of it.
+const MOUNT: &str = r#"mount -t tmpfs -o size=2m tmpfs "$COUNTERSIGN_TEST_WORKPLACE""#;
+
+/// How many commits a process sees acknowledged before it is killed.
+const ACKNOWLEDGED: usize = 20;
+
+#[test]
+fn disk_full_on_embedded_store() {
+    match workplace() {
+        Some(dir) => block_on(fill(&dir, || limit_files(Some(ROOM_BYTES)), || limit_files(None))),
+        // Beyond the limit, a write is answered with an error instead of a signal.
+        None => start_again("disk_full_on_embedded_store", &["sh", "-c", r#"trap '' XFSZ; exec "$0" "$@""#]),
+    }
+}
+
+#[test]
+fn a_full_file_system_is_survived_too() {
+    if let Some(dir) = workplace() {
+        let ballast = dir.join("ballast");
+        let fill_it = || fs::write(&ballast, vec![0; usize::try_from(ROOM_BYTES).unwrap()]).unwrap();
+        return block_on(fill(&dir, fill_it, || fs::remove_file(&ballast).unwrap()));
+    }
+    if !may_mount() {
+        return println!("this system lets nobody but root mount a file system; nothing was tried");
+    }
+    let mount = format!(r#"{MOUNT} && exec "$0" "$@""#);
+    start_again(
+        "a_full_file_system_is_survived_too",
+        &["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount],
+    );
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    if let Some(dir) = workplace() {
+        return block_on(acknowledge_until_killed(&dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = kill_after(dir.path(), ACKNOWLEDGED);
+    assert!(acknowledged >= ACKNOWLEDGED);
+    block_on(assert_kept(&open(dir.path()), acknowledged));
+}
+
+/// Writes until there is no room, looks at what is there, and goes on when there is room again.
+async fn fill(dir: &Path, take_room: impl FnOnce(), make_room: impl FnOnce()) {
+    let store = open(dir);
+    take_room();
+    let (committed, error) = write_until_it_fails(&store).await;
+    assert!(committed > 0);
+    assert_says_why(&error);
+    assert_kept(&store, committed).await;
+    // Asking again changes nothing while there is no room.
+    assert!(store.admit(admission(committed)).await.is_err());
+    assert_kept(&store, committed).await;
+
+    make_room();
+
+    for n in committed..committed + 5 {
+        assert_eq!(store.admit(admission(n)).await.unwrap(), Write::Committed);
+    }
+    drop(store);
+    assert_kept(&open(dir), committed + 5).await;
+    assert_sound(dir);
+}
+
+async fn write_until_it_fails(store: &SqliteStore) -> (usize, StoreError) {
+    let mut committed = 0;
+    loop {
+        match store.admit(admission(committed)).await {
+            Ok(write) => assert_eq!(write, Write::Committed),
+            Err(error) => return (committed, error),
+        }
+        committed += 1;
+    }
+}
+
+fn assert_says_why(error: &StoreError) {
+    let text = error_chain(error);
+    assert!(matches!(error, StoreError::Broken { .. }), "{text}");
+    assert!(text.contains("commit a decision") && text.contains("disk"), "{text}");
+}
+
+/// The first `count` runs are there, whole; there is at most one more, and that is whole, too.
+async fn assert_kept(store: &SqliteStore, count: usize) {
+    for n in 0..=count {
+        let Admission { decision, input } = admission(n);
+        let loaded = store.load(&decision.record.key).await.unwrap();
+        assert!(loaded.is_some() || n == count, "run {n} of {count} is lost");
+        let Some(record) = loaded else { continue };
+        assert_eq!(record, decision.record);
+        assert_eq!(store.input(&record.key).await.unwrap(), Some(input));
+        let chain = store.events(&record.key, 0, 10).await.unwrap();
+        verify(&record.key, &chain, record.events, &record.head).unwrap();
+    }
+    let next = admission(count + 1).decision.record.key;
+    assert_eq!(store.load(&next).await.unwrap(), None);
+}
+
+fn assert_sound(dir: &Path) {
+    let conn = Connection::open(dir.join("ledger.db")).unwrap();
+    let verdict: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+/// The run with this number. Its input is nearly as large as may stay in place, so that room is soon used up.
+fn admission(n: usize) -> Admission {
+    admission_with(&format!("request-{n}"), json!("x".repeat(60_000)))
+}
+
+fn open(dir: &Path) -> SqliteStore {
+    SqliteStore::open(dir.join("ledger.db"), SqliteOptions::default()).unwrap()
+}
+
+async fn acknowledge_until_killed(dir: &Path) {
+    let store = open(dir);
+    for n in 0.. {
+        store.admit(admission(n)).await.unwrap();
+        println!("acknowledged {}", n + 1);
+    }
+}
+
+/// Kills the process that works in `dir` after it has seen so many commits acknowledged; says how many it
+/// had seen in the end.
+fn kill_after(dir: &Path, count: usize) -> usize {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "what_was_acknowledged_survives_a_kill", "--nocapture"])
+        .env(WORKPLACE, dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut acknowledged = 0;
+    for line in lines {
+        let seen = line.rsplit_once("acknowledged ").and_then(|(_, count)| count.parse().ok());
+        acknowledged = seen.unwrap_or(acknowledged);
+        if acknowledged == count {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    acknowledged
+}
+
+/// Lets files grow to so many bytes, or as far as they may at all.
+fn limit_files(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+}
+
+fn may_mount() -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let tried = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", MOUNT])
+        .env(WORKPLACE, dir.path())
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn workplace() -> Option<PathBuf> {
+    std::env::var_os(WORKPLACE).map(PathBuf::from)
+}
+
+/// Starts this very test in a process of its own, by way of `launcher`, and waits for it.
+fn start_again(test: &str, launcher: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(launcher[0])
+        .args(&launcher[1..])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(WORKPLACE, dir.path())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+}

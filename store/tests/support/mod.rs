@@ -1,0 +1,61 @@
+//! A run to try the embedded store with, and what it says when it cannot.
+
+use std::error::Error;
+
+use countersign_store::Admission;
+use domain::command::{Admit, admit};
+use domain::payload::Fingerprint;
+use domain::plan::{Call, Environment, Reads, Work};
+use domain::schedule::RetryPolicy;
+use domain::{
+    Blast, Cause, IdempotencyKey, Initiator, OpId, Payload, Plan, PlannedStep, Stamp, StepId, TenantId,
+    Timestamp, ToolName, WorkflowName, WorkspaceId,
+};
+use serde_json::Value;
+
+/// What an error says, with what caused it.
+pub(crate) fn error_chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+pub(crate) fn tenant() -> TenantId {
+    TenantId::new("acme").unwrap()
+}
+
+/// A plan of one call.
+pub(crate) fn plan() -> Plan {
+    let call = Call { tool: ToolName::new("http.request").unwrap(), with: Value::Null };
+    let step = PlannedStep {
+        id: StepId::new("call").unwrap(),
+        work: Work::Call(call),
+        retry: RetryPolicy::default(),
+        blast: Blast::Low,
+        critical: false,
+        rollback: None,
+        reads: Reads::default(),
+        rollback_reads: Reads::default(),
+    };
+    let workflow = WorkflowName::new("embedded").unwrap();
+    Plan { workflow, version: 1, environment: Environment::Dev, steps: vec![step] }
+}
+
+/// The first commit of a run that `request` names.
+pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
+    let wish = Admit {
+        tenant: tenant(),
+        workspace: WorkspaceId::new("main").unwrap(),
+        trigger_kind: "api".to_owned(),
+        key: IdempotencyKey::new(request).unwrap(),
+        input: Fingerprint::of(&input),
+    };
+    Admission { decision: admit(wish, &plan(), stamp()), input: Payload::Inline(input) }
+}
+
+pub(crate) fn stamp() -> Stamp {
+    Stamp {
+        op: OpId::new("op").unwrap(),
+        now: Timestamp(1_750_000_000_000),
+        by: Initiator::new(Cause::System, "worker"),
+    }
+}

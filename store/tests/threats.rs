@@ -1,0 +1,227 @@
+//! The named cases of bad input that a store must withstand.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case fails by panicking")]
+
+use std::path::Path;
+
+use countersign_store::{Admission, Ledger, Queue, SqliteOptions, SqliteStore, Write};
+use domain::command::{Admit, Claim, Claimed, Command, DeliverSignal, Finish, Grant, OpenWait, Renew, admit};
+use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
+use domain::plan::{Call, Environment, OnTimeout, Reads, Undo, Work};
+use domain::record::Signal;
+use domain::schedule::RetryPolicy;
+use domain::{
+    Action, Blast, Cause, Digest, Draft, EffectClass, EventName, IdempotencyKey, Initiator, Millis, OpId,
+    Payload, Plan, PlannedStep, Reversibility, RunRecord, SignalId, Stamp, StepId, TenantId, Timestamp,
+    ToolName, WorkerId, WorkflowName, WorkspaceId,
+};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// What DynamoDB holds in one item.
+const ITEM_BYTES_MAX: i64 = 400 * 1024;
+
+/// What one write unit pays for on DynamoDB: a claim should cost no more.
+const HOT_RECORD_BYTES_MAX: usize = 1024;
+
+/// A run whose every payload is as large as may stay in place: no row comes near the limit of an item, and
+/// the record that every claim writes stays small whatever the payloads are.
+#[tokio::test]
+#[expect(non_snake_case, reason = "the case is known by this name")]
+async fn item_over_400KB() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let mut run = Run::begin(&store).await;
+
+    let grant = run.claim(&store).await;
+    run.commit(&store, Renew { fence: grant.fence, lease: Millis::secs(30) }).await;
+    run.commit(&store, early_signal()).await;
+    run.commit(&store, finish(grant)).await;
+    let signal = store.signal(&run.record.key, &delivery()).await.unwrap();
+    run.commit(&store, OpenWait { early: signal }).await;
+    let grant = run.claim(&store).await;
+    run.commit(&store, finish(grant)).await;
+
+    assert!(store.depth().await.unwrap() > 0);
+    for (row, bytes) in largest_rows(&path) {
+        assert!(bytes < ITEM_BYTES_MAX, "{row} holds {bytes} bytes");
+    }
+}
+
+/// A run as its worker knows it.
+struct Run {
+    plan: Plan,
+    record: RunRecord,
+    writes: u32,
+}
+
+impl Run {
+    async fn begin(store: &SqliteStore) -> Self {
+        let plan = plan();
+        let wish = Admit {
+            tenant: TenantId::new("acme-production").unwrap(),
+            workspace: WorkspaceId::new("platform-team").unwrap(),
+            trigger_kind: "servicenow".to_owned(),
+            key: IdempotencyKey::new(
+                "sn:incident:insert:acme.service-now.com:9d385017c611228701d22104cc95c371",
+            )
+            .unwrap(),
+            input: Fingerprint::of(&large()),
+        };
+        let decision = admit(wish, &plan, stamp(0));
+        let record = decision.record.clone();
+        store.put_plan(&record.key.tenant, &plan).await.unwrap();
+        let written = store.admit(Admission { decision, input: Payload::Inline(large()) }).await.unwrap();
+        assert_eq!(written, Write::Committed);
+        Self { plan, record, writes: 0 }
+    }
+
+    async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Answer {
+        self.writes += 1;
+        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(self.writes));
+        let answer = command.decide(&mut draft).expect("the rules allow it");
+        let decision = draft.close();
+        self.record = decision.record.clone();
+        assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
+        self.assert_small();
+        answer
+    }
+
+    /// Takes the current step, with an intent on the record.
+    async fn claim(&mut self, store: &SqliteStore) -> Grant {
+        let step = &self.plan.step(self.record.at).unwrap().id;
+        let key = IdempotencyKey::for_step(&tool(), &self.record.key.run, step);
+        let claim = Claim { owner: worker(), lease: Millis::secs(30), action: action(key), receipt: None };
+        let claimed = self.commit(store, claim).await;
+        let Claimed::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
+        *grant
+    }
+
+    fn assert_small(&self) {
+        let bytes = item_bytes(&serde_json::to_value(&self.record).unwrap());
+        assert!(bytes < HOT_RECORD_BYTES_MAX, "{bytes} bytes: {:?}", self.record);
+    }
+}
+
+fn stamp(write: u32) -> Stamp {
+    Stamp {
+        op: OpId::new(&format!("01JXZ4T0M3Q8V6R2K9B7N5H1{write:02}")).unwrap(),
+        now: Timestamp(1_750_000_000_000),
+        by: Initiator::new(Cause::System, worker().as_str()),
+    }
+}
+
+fn worker() -> WorkerId {
+    WorkerId::new("worker-ip-10-0-12-34-1750000000000-4f2a").unwrap()
+}
+
+fn tool() -> ToolName {
+    ToolName::new("servicenow.update").unwrap()
+}
+
+fn plan() -> Plan {
+    let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
+    let wait = Work::Wait { event: event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
+    let step = |id: &str, work: Work| PlannedStep {
+        id: StepId::new(id).unwrap(),
+        work,
+        retry: RetryPolicy::default(),
+        blast: Blast::Medium,
+        critical: true,
+        rollback: Some(Undo::Auto),
+        reads: Reads::default(),
+        rollback_reads: Reads::default(),
+    };
+    Plan {
+        workflow: WorkflowName::new("incident-triage").unwrap(),
+        version: 3,
+        environment: Environment::Prod,
+        steps: vec![
+            step("assign-to-on-call", Work::Call(call())),
+            step("change-approved", wait),
+            step("restart-primary", Work::Call(call())),
+        ],
+    }
+}
+
+fn action(key: IdempotencyKey) -> Action {
+    Action {
+        tool: tool(),
+        contract: 1,
+        class: EffectClass::CompareAndSet,
+        reversibility: Reversibility::Inverse,
+        target: "acme.service-now.com/incident/9d385017c611228701d22104cc95c371".to_owned(),
+        key,
+        key_retention: None,
+        fields: large(),
+    }
+}
+
+fn finish(grant: Grant) -> Finish {
+    Finish {
+        fence: grant.fence,
+        output: Payload::Inline(large()),
+        fingerprint: Fingerprint::of(&large()),
+        response: large(),
+        inverse: Some(large()),
+        cost_microusd: 1_200,
+        receipt: grant.receipt,
+    }
+}
+
+fn event() -> EventName {
+    EventName::new("change.approved").unwrap()
+}
+
+fn delivery() -> SignalId {
+    SignalId::new("sn-7c1f0b3e-2c58-4d0e-9a0c-0a4f5b6c7d8e").unwrap()
+}
+
+fn early_signal() -> DeliverSignal {
+    let signal = Signal {
+        id: delivery(),
+        event: event(),
+        payload: Payload::Inline(large()),
+        fingerprint: Fingerprint::of(&large()),
+        at: Timestamp(1_750_000_000_000),
+        kept: false,
+    };
+    DeliverSignal { signal, known: false }
+}
+
+/// A value whose JSON is as long as may stay in place.
+fn large() -> Value {
+    json!("x".repeat(INLINE_BYTES_MAX - 2))
+}
+
+/// How many bytes DynamoDB counts for `value`: a number takes a byte for two digits and one more, a map or
+/// a list three and one for each entry. A digest is kept there as its bytes.
+fn item_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 1,
+        Value::Number(number) => number.to_string().len().div_ceil(2) + 1,
+        Value::String(text) if text.parse::<Digest>().is_ok() => 32,
+        Value::String(text) => text.len(),
+        Value::Array(items) => 3 + items.iter().map(|item| 1 + item_bytes(item)).sum::<usize>(),
+        Value::Object(fields) => {
+            3 + fields.iter().map(|(name, field)| 1 + name.len() + item_bytes(field)).sum::<usize>()
+        }
+    }
+}
+
+/// The largest row of every table that would be an item elsewhere. Blobs are not: they go to a file store.
+fn largest_rows(path: &Path) -> Vec<(&'static str, i64)> {
+    let conn = Connection::open(path).unwrap();
+    [
+        ("plans", "length(body)"),
+        ("runs", "length(body)"),
+        ("history", "length(event) + length(coalesce(payload, ''))"),
+        ("receipts", "length(body)"),
+        ("signals", "length(body)"),
+    ]
+    .map(|(table, bytes)| {
+        let sql = format!("SELECT max({bytes}) FROM {table}");
+        (table, conn.query_row(&sql, [], |row| row.get(0)).expect(table))
+    })
+    .into()
+}

@@ -1,0 +1,215 @@
+//! Runs to try a store with. Every decision is made by the domain, as in real life.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::command::{Admit, Claim, Claimed, Command, DeliverSignal, Finish, Grant, admit};
+use domain::payload::Fingerprint;
+use domain::plan::{Call, Environment, OnTimeout, Reads, Undo, Work};
+use domain::record::Signal;
+use domain::schedule::{Backoff, RetryPolicy};
+use domain::{
+    Action, Blast, Cause, Decision, Draft, EffectClass, EventName, IdempotencyKey, Initiator, Millis, OpId,
+    Payload, Plan, PlannedStep, Receipt, Reversibility, RunKey, RunRecord, SignalId, Stamp, StepId, TenantId,
+    Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
+};
+use serde_json::{Value, json};
+use store::{Admission, Store, Write};
+
+/// When everything is decided, unless a case says otherwise.
+pub(crate) const NOON: Timestamp = Timestamp(1_750_000_000_000);
+
+/// How long a failed attempt waits: long enough to be seen, short enough to be waited for.
+pub(crate) const BACKOFF: Millis = Millis(200);
+
+/// A run, as whoever works on it knows it.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) record: RunRecord,
+}
+
+impl Run {
+    /// Admits a run of `plan` for `owner`; `request` names it.
+    pub(crate) async fn begin<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
+        let admission = admission(owner, request, plan);
+        let record = admission.decision.record.clone();
+        assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
+        Self { plan: Arc::new(plan.clone()), record }
+    }
+
+    /// What the rules say to `command`.
+    pub(crate) fn decide<C: Command>(&self, command: C) -> (Decision, C::Answer) {
+        self.decide_at(NOON, command)
+    }
+
+    /// What the rules say to `command` at `now`.
+    pub(crate) fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Answer) {
+        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(now));
+        let answer = command.decide(&mut draft).expect("the rules allow it");
+        (draft.close(), answer)
+    }
+
+    /// Decides `command` and commits it.
+    pub(crate) async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Answer {
+        let (decision, answer) = self.decide(command);
+        self.record = decision.record.clone();
+        assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
+        answer
+    }
+
+    /// Claims the current step for an effect called `key`.
+    pub(crate) async fn claim<S: Store>(&mut self, store: &S, key: &str) -> Grant {
+        granted(self.commit(store, claim(key, None)).await)
+    }
+
+    /// Claims the current step and finishes it with `output`.
+    pub(crate) async fn work<S: Store>(&mut self, store: &S, key: &str, output: Value) {
+        let grant = self.claim(store, key).await;
+        self.commit(store, finish(grant, output)).await;
+    }
+
+    /// Which run it is.
+    pub(crate) fn key(&self) -> &RunKey {
+        &self.record.key
+    }
+}
+
+/// The lease that a claim was answered with.
+pub(crate) fn granted(claimed: Claimed) -> Grant {
+    match claimed {
+        Claimed::Granted(grant) => *grant,
+        other => unreachable!("the claim was not granted: {other:?}"),
+    }
+}
+
+/// A claim of an effect called `key`, where `receipt` stands under it.
+pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
+    Claim { owner: WorkerId::new("worker").unwrap(), lease: Millis::secs(30), action: action(key), receipt }
+}
+
+fn action(key: &str) -> Action {
+    Action {
+        tool: tool(),
+        contract: 1,
+        class: EffectClass::NativeKey,
+        reversibility: Reversibility::Compensable,
+        target: "https://example.com/records/1".to_owned(),
+        key: effect(key),
+        key_retention: None,
+        fields: json!({ "state": "open" }),
+    }
+}
+
+/// Work that was granted succeeded with `output`.
+pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
+    Finish {
+        fence: grant.fence,
+        fingerprint: Fingerprint::of(&output),
+        output: Payload::Inline(output),
+        response: json!({ "status": 200 }),
+        inverse: None,
+        cost_microusd: 12,
+        receipt: grant.receipt,
+    }
+}
+
+/// The delivery `id` of the event [`event`], which nobody has seen before.
+pub(crate) fn signal(id: &str) -> DeliverSignal {
+    let body = json!({ "delivery": id });
+    let signal = Signal {
+        id: signal_id(id),
+        event: event(),
+        fingerprint: Fingerprint::of(&body),
+        payload: Payload::Inline(body),
+        at: NOON,
+        kept: false,
+    };
+    DeliverSignal { signal, known: false }
+}
+
+/// The first commit of a run of `plan`.
+pub(crate) fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
+    admission_with(owner, request, plan, json!({ "request": request }))
+}
+
+/// The same, with an input of one's own.
+pub(crate) fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
+    let wish = Admit {
+        tenant: tenant(owner),
+        workspace: WorkspaceId::new("main").unwrap(),
+        trigger_kind: "api".to_owned(),
+        key: effect(request),
+        input: Fingerprint::of(&input),
+    };
+    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input) }
+}
+
+fn stamp(now: Timestamp) -> Stamp {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let op = OpId::new(&format!("op-{}", WRITES.fetch_add(1, Ordering::Relaxed))).unwrap();
+    Stamp { op, now, by: Initiator::new(Cause::System, "worker") }
+}
+
+/// A plan of so many calls, each of which can be taken back.
+pub(crate) fn calls(count: usize) -> Plan {
+    plan(&vec![Work::Call(call()); count])
+}
+
+/// A plan that calls a tool and then waits for [`event`].
+pub(crate) fn call_then_wait() -> Plan {
+    let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
+    plan(&[Work::Call(call()), wait, Work::Call(call())])
+}
+
+/// A plan that does all of `works` in turn.
+pub(crate) fn plan(works: &[Work]) -> Plan {
+    Plan {
+        workflow: WorkflowName::new("conformance").unwrap(),
+        version: 1,
+        environment: Environment::Dev,
+        steps: works.iter().enumerate().map(|(seq, work)| step(&format!("step-{seq}"), work)).collect(),
+    }
+}
+
+/// One step of a plan.
+pub(crate) fn step(id: &str, work: &Work) -> PlannedStep {
+    PlannedStep {
+        id: StepId::new(id).unwrap(),
+        work: work.clone(),
+        retry: RetryPolicy { attempts: 3, backoff: Backoff::Exponential { base: BACKOFF }, cap: BACKOFF },
+        blast: Blast::Low,
+        critical: false,
+        rollback: matches!(work, Work::Call(_)).then(|| Undo::Call(call())),
+        reads: Reads::default(),
+        rollback_reads: Reads::default(),
+    }
+}
+
+fn call() -> Call {
+    Call { tool: tool(), with: json!({ "url": "https://example.com/records/1" }) }
+}
+
+fn tool() -> ToolName {
+    ToolName::new("http.request").unwrap()
+}
+
+/// A tenant.
+pub(crate) fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+/// An effect, or a request to start a run.
+pub(crate) fn effect(name: &str) -> IdempotencyKey {
+    IdempotencyKey::new(name).unwrap()
+}
+
+/// The event that plans here wait for.
+pub(crate) fn event() -> EventName {
+    EventName::new("change.approved").unwrap()
+}
+
+/// A delivery.
+pub(crate) fn signal_id(name: &str) -> SignalId {
+    SignalId::new(name).unwrap()
+}

@@ -1,0 +1,171 @@
+//! Finding runs: what is due, and what there is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use domain::command::{Cancel, Pause};
+use domain::record::ORPHANED_AFTER;
+use domain::{Millis, RunId, RunKey, RunStatus, Timestamp};
+use store::{RunPage, RunQuery, Store, Write};
+
+use crate::fixtures::{NOON, Run, calls, claim, tenant};
+
+cases![
+    only_runs_that_are_due_are_found,
+    the_longest_overdue_come_first,
+    no_more_due_runs_are_found_than_asked_for,
+    a_run_that_is_over_or_paused_is_not_due,
+    a_run_whose_due_time_moved_is_found_at_the_new_one,
+    runs_are_listed_by_where_they_stand,
+    pages_follow_each_other_newest_first_without_gap_or_repeat,
+    a_page_is_not_disturbed_by_runs_that_come_later,
+    the_last_page_says_so,
+    a_list_holds_no_other_tenants_runs,
+];
+
+/// When a run that was touched at noon and left alone is due.
+fn afternoon() -> Timestamp {
+    NOON + ORPHANED_AFTER
+}
+
+async fn only_runs_that_are_due_are_found<S: Store>(store: Arc<S>) {
+    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    assert!(store.due(Timestamp(afternoon().0 - 1), 10).await.unwrap().is_empty());
+    assert_eq!(store.due(afternoon(), 10).await.unwrap(), [run.key().clone()]);
+}
+
+/// Three runs of two tenants, due in another order than they were begun in.
+async fn overdue<S: Store>(store: &S) -> Vec<RunKey> {
+    let mut runs = Vec::new();
+    for (owner, request, hours) in [("acme", "a", 2), ("umbrella", "b", 3), ("acme", "c", 1)] {
+        let run = Run::begin(store, owner, request, &calls(1)).await;
+        let (decision, _) = run.decide_at(NOON + Millis::hours(hours), claim(request, None));
+        assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
+        runs.push((hours, run.key().clone()));
+    }
+    runs.sort();
+    runs.into_iter().map(|(_, key)| key).collect()
+}
+
+async fn the_longest_overdue_come_first<S: Store>(store: Arc<S>) {
+    let expected = overdue(&*store).await;
+    assert_eq!(store.due(NOON + Millis::hours(9), 10).await.unwrap(), expected);
+}
+
+async fn no_more_due_runs_are_found_than_asked_for<S: Store>(store: Arc<S>) {
+    let expected = overdue(&*store).await;
+    assert_eq!(store.due(NOON + Millis::hours(9), 2).await.unwrap(), expected[..2]);
+}
+
+async fn a_run_that_is_over_or_paused_is_not_due<S: Store>(store: Arc<S>) {
+    let mut over = Run::begin(&*store, "acme", "over", &calls(1)).await;
+    let mut paused = Run::begin(&*store, "acme", "paused", &calls(1)).await;
+    over.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
+    paused.commit(&*store, Pause { reason: "a look".to_owned() }).await;
+    assert!(store.due(NOON + Millis::hours(9), 10).await.unwrap().is_empty());
+}
+
+async fn a_run_whose_due_time_moved_is_found_at_the_new_one<S: Store>(store: Arc<S>) {
+    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    let (decision, _) = run.decide_at(NOON + Millis::hours(1), claim("effect", None));
+    store.commit(decision).await.unwrap();
+    assert!(store.due(afternoon(), 10).await.unwrap().is_empty());
+    assert_eq!(store.due(afternoon() + Millis::hours(1), 10).await.unwrap(), [run.key().clone()]);
+}
+
+fn query(status: Option<RunStatus>, before: Option<i64>, limit: u32) -> RunQuery {
+    RunQuery { tenant: tenant("acme"), status, before, limit }
+}
+
+fn ids(page: &RunPage) -> Vec<RunId> {
+    page.runs.iter().map(|run| run.key.run.clone()).collect()
+}
+
+async fn runs_are_listed_by_where_they_stand<S: Store>(store: Arc<S>) {
+    let queued = Run::begin(&*store, "acme", "queued", &calls(1)).await;
+    let mut running = Run::begin(&*store, "acme", "running", &calls(1)).await;
+    let mut canceled = Run::begin(&*store, "acme", "canceled", &calls(1)).await;
+    running.claim(&*store, "effect").await;
+    canceled.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
+
+    for run in [queued, running, canceled] {
+        let page = store.runs(query(Some(run.record.status), None, 10)).await.unwrap();
+        assert_eq!(page.runs, [run.record]);
+    }
+    let paused = store.runs(query(Some(RunStatus::Paused), None, 10)).await.unwrap();
+    assert!(paused.runs.is_empty());
+}
+
+/// So many runs of one tenant, newest first, every third of them canceled, with another tenant's between.
+async fn many<S: Store>(store: &S, count: usize) -> Vec<(RunId, RunStatus)> {
+    let mut runs = Vec::new();
+    for n in 0..count {
+        Run::begin(store, "umbrella", &format!("request-{n}"), &calls(1)).await;
+        let mut run = Run::begin(store, "acme", &format!("request-{n}"), &calls(1)).await;
+        if n % 3 == 0 {
+            run.commit(store, Cancel { reason: "enough".to_owned() }).await;
+        }
+        runs.push((run.key().run.clone(), run.record.status));
+    }
+    runs.reverse();
+    runs
+}
+
+async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Vec<RunId> {
+    let mut found = Vec::new();
+    let mut before = None;
+    loop {
+        let page = store.runs(query(status, before, limit)).await.unwrap();
+        assert!(page.runs.len() <= limit as usize);
+        found.extend(ids(&page));
+        before = page.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+}
+
+async fn pages_follow_each_other_newest_first_without_gap_or_repeat<S: Store>(store: Arc<S>) {
+    let runs = many(&*store, 20).await;
+    for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled)] {
+        let expected: Vec<_> = runs
+            .iter()
+            .filter(|(_, stands)| status.is_none_or(|wanted| wanted == *stands))
+            .map(|(run, _)| run.clone())
+            .collect();
+        for limit in [1, 7, 100] {
+            assert_eq!(pages(&*store, status, limit).await, expected, "{status:?} by {limit}");
+        }
+    }
+}
+
+async fn a_page_is_not_disturbed_by_runs_that_come_later<S: Store>(store: Arc<S>) {
+    let runs = many(&*store, 6).await;
+    let first = store.runs(query(None, None, 3)).await.unwrap();
+    Run::begin(&*store, "acme", "latecomer", &calls(1)).await;
+    let second = store.runs(query(None, first.next, 3)).await.unwrap();
+    let expected: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
+    assert_eq!([ids(&first), ids(&second)].concat(), expected);
+}
+
+async fn the_last_page_says_so<S: Store>(store: Arc<S>) {
+    assert_eq!(store.runs(query(None, None, 3)).await.unwrap().next, None);
+    many(&*store, 3).await;
+    assert_eq!(store.runs(query(None, None, 3)).await.unwrap().next, None);
+    assert!(store.runs(query(None, None, 2)).await.unwrap().next.is_some());
+}
+
+async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
+    many(&*store, 5).await;
+    let owners: BTreeSet<_> = store
+        .runs(query(None, None, 100))
+        .await
+        .unwrap()
+        .runs
+        .into_iter()
+        .map(|run| run.key.tenant)
+        .collect();
+    assert_eq!(owners, BTreeSet::from([tenant("acme")]));
+    let stranger = RunQuery { tenant: tenant("nobody"), ..query(None, None, 100) };
+    assert!(store.runs(stranger).await.unwrap().runs.is_empty());
+}
