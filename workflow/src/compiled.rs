@@ -1,0 +1,161 @@
+//! A plan with its templates compiled: what the engine keeps, by the plan's hash.
+
+use std::sync::Arc;
+
+use domain::plan::{Undo, Work};
+use domain::{Plan, PlannedStep, StepId, StepSeq};
+
+use crate::expression::Meter;
+use crate::scope::Scope;
+use crate::template::{ExpressionError, InvalidTemplate, Template};
+use crate::text::Text;
+
+/// A plan and, step by step, its compiled templates.
+#[derive(Debug)]
+pub struct CompiledPlan {
+    plan: Plan,
+    steps: Vec<CompiledStep>,
+}
+
+/// A step's compiled templates.
+#[derive(Debug)]
+pub struct CompiledStep {
+    /// What it does.
+    pub work: CompiledWork,
+    /// The fields of the call that undoes it, if the workflow names one.
+    pub rollback: Option<Template>,
+}
+
+/// What a step does, compiled.
+#[derive(Debug)]
+pub enum CompiledWork {
+    /// The fields of a call.
+    Call(Template),
+    /// Nothing to bind.
+    Wait,
+    /// What a person is asked.
+    Gate(Message),
+}
+
+/// A text for a person.
+#[derive(Debug)]
+pub struct Message {
+    text: Text,
+}
+
+/// Why a plan cannot be compiled. A plan that [`crate::parse()`] made always can.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("compile step `{step}`")]
+pub struct InvalidPlan {
+    /// The step.
+    pub step: StepId,
+    /// What is wrong with it.
+    #[source]
+    pub source: InvalidTemplate,
+}
+
+impl CompiledPlan {
+    /// Compiles every template of `plan`.
+    pub fn compile(plan: Plan) -> Result<Self, InvalidPlan> {
+        let compiled =
+            |step| compile_step(step).map_err(|source| InvalidPlan { step: step.id.clone(), source });
+        let steps = plan.steps.iter().map(compiled).collect::<Result<_, _>>()?;
+        Ok(Self { plan, steps })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The templates of the step at `seq`, if the plan goes that far.
+    pub fn step(&self, seq: StepSeq) -> Option<&CompiledStep> {
+        self.steps.get(seq.index())
+    }
+}
+
+impl Message {
+    fn compile(message: &str) -> Result<Self, InvalidTemplate> {
+        let fault = |(_, fault)| InvalidTemplate::Expression { text: message.to_owned(), fault };
+        Text::compile(message).map(|text| Self { text }).map_err(fault)
+    }
+
+    /// The text over `scope`.
+    pub fn bind(&self, scope: &Scope) -> Result<String, ExpressionError> {
+        self.text.bind_text(scope, &Arc::new(Meter::default()))
+    }
+}
+
+fn compile_step(step: &PlannedStep) -> Result<CompiledStep, InvalidTemplate> {
+    let work = match &step.work {
+        Work::Call(call) => CompiledWork::Call(Template::compile(&call.with)?),
+        Work::Wait { .. } => CompiledWork::Wait,
+        Work::Gate { message, .. } => CompiledWork::Gate(Message::compile(message)?),
+    };
+    let rollback = match &step.rollback {
+        Some(Undo::Call(call)) => Some(Template::compile(&call.with)?),
+        Some(Undo::Auto) | None => None,
+    };
+    Ok(CompiledStep { work, rollback })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = r#"
+workflow: w
+version: 1
+steps:
+  - { id: make, tool: transform, with: { value: "${ trigger.n }" },
+      rollback: { tool: transform, with: { value: "${ steps.make.id }" } } }
+  - { id: wait, tool: wait.event, with: { event: e } }
+  - { id: ask, tool: approval.gate, with: { message: "${ trigger.n }" } }
+"#;
+
+    fn compiled() -> CompiledPlan {
+        let tools = ["transform".parse().unwrap()].into();
+        CompiledPlan::compile(crate::parse(FILE, &tools).unwrap()).unwrap()
+    }
+
+    fn scope() -> Scope {
+        Scope {
+            trigger: Some(Arc::new(json!({"n": 7}))),
+            steps: [("make".parse().unwrap(), Arc::new(json!({"id": "x"})))].into(),
+            ..Scope::default()
+        }
+    }
+
+    #[test]
+    fn each_step_has_its_templates() {
+        let compiled = compiled();
+        let step = |seq| compiled.step(StepSeq(seq)).unwrap();
+        let CompiledWork::Call(with) = &step(0).work else { panic!("the first step is a call") };
+        assert_eq!(with.bind(&scope()), Ok(json!({"value": 7})));
+        assert_eq!(step(0).rollback.as_ref().unwrap().bind(&scope()), Ok(json!({"value": "x"})));
+        assert!(matches!(step(1).work, CompiledWork::Wait));
+        assert!(compiled.step(StepSeq(3)).is_none());
+    }
+
+    #[test]
+    fn a_question_is_a_text_even_if_it_is_one_expression() {
+        let compiled = compiled();
+        let CompiledWork::Gate(message) = &compiled.step(StepSeq(2)).unwrap().work else {
+            panic!("the third step is a gate")
+        };
+        assert_eq!(message.bind(&scope()), Ok("7".to_owned()));
+    }
+
+    #[test]
+    fn a_plan_that_no_file_made_is_refused_by_step() {
+        let mut plan = compiled().plan().clone();
+        plan.steps[2].work = Work::Gate {
+            message: "${ nope }".to_owned(),
+            expires_after: domain::Millis::hours(1),
+            on_reject: domain::plan::OnReject::Fail,
+        };
+        assert_eq!(CompiledPlan::compile(plan).unwrap_err().step.as_str(), "ask");
+    }
+}

@@ -1,0 +1,233 @@
+//! Why a file is not a workflow: a place, and a sentence that names the thing and the way out.
+
+use domain::id::InvalidId;
+use domain::json::InvalidJson;
+use domain::plan::STEPS_MAX;
+use domain::time::InvalidMillis;
+
+use crate::expression::ExpressionFault;
+use crate::parse::EXPRESSIONS_MAX;
+use crate::place::Place;
+use crate::yaml::{DEPTH_MAX, Node, SOURCE_BYTES_MAX};
+
+/// Why a file is not a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {fault}")]
+pub struct WorkflowError {
+    /// Where.
+    pub place: Place,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+impl WorkflowError {
+    pub(crate) fn at(place: Place, fault: Fault) -> Self {
+        Self { place, fault }
+    }
+
+    pub(crate) fn of(node: &Node, fault: Fault) -> Self {
+        Self { place: node.referenced.into(), fault }
+    }
+
+    /// The error with the line of `source` it is about, and a caret under the column.
+    pub fn render(&self, source: &str) -> String {
+        format!("{self}\n{}", self.place.snippet(source))
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// More than [`SOURCE_BYTES_MAX`].
+    #[error("the file has {bytes} bytes; at most {SOURCE_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// No document.
+    #[error("the file is empty; a workflow has at least `workflow`, `version` and `steps`")]
+    Empty,
+    /// Not YAML.
+    #[error("{0}")]
+    Yaml(String),
+    /// A key that stands twice.
+    #[error("the key `{key}` stands twice in one map; keep one of them")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
+    /// More than one document.
+    #[error("a second document begins here; a file holds one workflow")]
+    SeveralDocuments,
+    /// `<<`.
+    #[error("merge keys (`<<`) are not supported; write the fields out")]
+    MergeKey,
+    /// Infinity, or no number at all.
+    #[error("`{number}` is not a number that JSON knows; put it in quotes")]
+    NotFinite {
+        /// How it is written.
+        number: String,
+    },
+    /// `007`.
+    #[error("`{number}` would be read as a number; put it in quotes")]
+    LeadingZero {
+        /// How it is written.
+        number: String,
+    },
+    /// `&a [*a]`.
+    #[error("an anchor holds itself; write the value out")]
+    AnchorInItself,
+    /// Deeper than any honest document.
+    #[error("nested more than {DEPTH_MAX} levels deep; no step needs that")]
+    TooDeep,
+    /// Anchors that multiply, or a file made of nothing but brackets.
+    #[error("the file unfolds into far more than it says; write the values out instead of using anchors")]
+    Unfolds,
+    /// A key that is a number, a list and so on.
+    #[error("a key must be a text, found {found}; put it in quotes")]
+    KeyNotText {
+        /// What it is.
+        found: &'static str,
+    },
+    /// A key with `${`.
+    #[error("a key holds `${{`; only values may hold expressions")]
+    ExpressionInKey,
+    /// A field nobody knows.
+    #[error("unknown field `{field}` in {of}; expected one of {}", listed(*expected))]
+    UnknownField {
+        /// The field.
+        field: String,
+        /// What it stands in.
+        of: &'static str,
+        /// What may stand there.
+        expected: &'static [&'static str],
+    },
+    /// A field of a later version.
+    #[error("`{field}` is not supported by this version; leave it out")]
+    NotYet {
+        /// The field.
+        field: String,
+    },
+    /// A field that must be there.
+    #[error("{of} needs the field `{field}`")]
+    Missing {
+        /// What it is missing from.
+        of: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// A text where a number should be, and the like.
+    #[error("{what} must be {expected}, found {found}")]
+    WrongKind {
+        /// What is wrong.
+        what: &'static str,
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A word that is none of the words allowed.
+    #[error("{what} is `{found}`; expected one of {}", listed(*expected))]
+    NotAChoice {
+        /// What is wrong.
+        what: &'static str,
+        /// What is there.
+        found: String,
+        /// What may be there.
+        expected: &'static [&'static str],
+    },
+    /// A number or a length of time out of its bounds.
+    #[error("{what} is {found}; allowed is {least} to {most}")]
+    OutOfRange {
+        /// What is wrong.
+        what: &'static str,
+        /// What is there.
+        found: String,
+        /// The least it may be.
+        least: String,
+        /// The most it may be.
+        most: String,
+    },
+    /// A text that is not an id.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// A text that is not a length of time.
+    #[error(transparent)]
+    Duration(#[from] InvalidMillis),
+    /// A value that JSON readers disagree about.
+    #[error(transparent)]
+    Value(#[from] InvalidJson),
+    /// No step at all.
+    #[error("there are no steps; a workflow has at least one")]
+    NoSteps,
+    /// More than [`STEPS_MAX`].
+    #[error("there are {steps} steps; at most {STEPS_MAX} are allowed, so make it several workflows")]
+    TooManySteps {
+        /// How many there are.
+        steps: usize,
+    },
+    /// Two steps of one name.
+    #[error("the step `{id}` stands twice, first on line {first}; give one of them another id")]
+    DuplicateStep {
+        /// The name.
+        id: String,
+        /// The line of the first.
+        first: usize,
+    },
+    /// A tool nobody has.
+    #[error("unknown tool `{tool}`; there are {known}")]
+    UnknownTool {
+        /// The tool.
+        tool: String,
+        /// The tools there are.
+        known: String,
+    },
+    /// `retry` or `rollback` where nothing is executed.
+    #[error("`{tool}` takes no `{field}`: it changes nothing and is not tried again; leave it out")]
+    NotForBuiltin {
+        /// The tool.
+        tool: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// A wait or a question as the undoing of a step.
+    #[error("`{tool}` cannot undo a step; name a tool that is called")]
+    BuiltinUndoes {
+        /// The tool.
+        tool: String,
+    },
+    /// The name of an event must be known before the run starts.
+    #[error("`event` must be written out; an expression is not allowed here")]
+    EventNotLiteral,
+    /// `base` without the backoff that uses it.
+    #[error("`base` is only used by `backoff: exponential`; add that, or leave `base` out")]
+    BaseUnused,
+    /// More than [`EXPRESSIONS_MAX`].
+    #[error("the workflow has more than {EXPRESSIONS_MAX} expressions; make it several workflows")]
+    TooManyExpressions,
+    /// An expression that cannot be compiled.
+    #[error(transparent)]
+    Expression(#[from] ExpressionFault),
+    /// An expression that reads a step nobody knows.
+    #[error("there is no step `{step}`; this can read {readable}")]
+    NoSuchStep {
+        /// The step.
+        step: String,
+        /// The steps it could read.
+        readable: String,
+    },
+    /// An expression that reads the future.
+    #[error("step `{step}` has not run yet at this point; this can read {readable}")]
+    NotYetRun {
+        /// The step.
+        step: String,
+        /// The steps it could read.
+        readable: String,
+    },
+}
+
+/// Names for a sentence: each in backticks, with commas between.
+pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{}`", name.as_ref())).collect();
+    quoted.join(", ")
+}

@@ -1,0 +1,249 @@
+//! The names an expression uses, all of them known before it runs.
+//!
+//! An expression reads `trigger`, `steps.<id>`, `run` and the variables of its own loops. The walk over the
+//! tree refuses everything else, bounds how deep the interpreter will recurse, and replaces each step by a
+//! short name (`@0`, `@1`, …), so that an id with a dot or a dash is found like any other.
+
+use cel::IdedExpr;
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, operators,
+};
+use domain::StepId;
+
+use super::fault::{ExpressionFault, InvalidExpression};
+use super::scan::Tokens;
+use super::{ExpressionReads, StepRead, pattern};
+
+/// The functions there are, beside the macro `has`.
+pub const FUNCTIONS: [&str; 9] = ["bool", "bytes", "double", "dyn", "int", "size", "string", "type", "uint"];
+
+/// The functions that are called on a value, beside the macros `all`, `exists`, `exists_one`, `filter` and
+/// `map`.
+pub const METHODS: [&str; 5] = ["contains", "endsWith", "matches", "size", "startsWith"];
+
+/// A longer pattern is a parser.
+pub const PATTERN_BYTES_MAX: usize = 256;
+
+/// A debug build of the interpreter takes 42 KB of stack for each level; this many fit into half of the two
+/// megabytes that a worker's thread has.
+const EVALUATION_DEPTH_MAX: usize = 24;
+
+/// A loop takes the stack of several levels.
+const LOOP_DEPTH: usize = 4;
+
+/// How deep the tree may be at all: a path of this many fields costs the interpreter nothing, but us a walk.
+const TREE_DEPTH_MAX: usize = 64;
+
+/// Names that stand for data.
+const ROOTS: [&str; 3] = ["trigger", "steps", "run"];
+
+/// Names of types, as in `type(x) == int`.
+const TYPES: [&str; 10] =
+    ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+
+/// What the parser makes of operators and macros; nobody can write these.
+const OPERATORS: [&str; 18] = [
+    operators::CONDITIONAL,
+    operators::LOGICAL_AND,
+    operators::LOGICAL_OR,
+    operators::LOGICAL_NOT,
+    operators::SUBSTRACT,
+    operators::ADD,
+    operators::MULTIPLY,
+    operators::DIVIDE,
+    operators::MODULO,
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::GREATER_EQUALS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::LESS,
+    operators::NEGATE,
+    operators::INDEX,
+    operators::IN,
+];
+
+/// Checks `ast`, whose words are `tokens`, and says what it reads.
+pub(super) fn check(ast: &mut IdedExpr, tokens: &Tokens<'_>) -> Result<ExpressionReads, InvalidExpression> {
+    let mut walk = Walk { tokens, variables: Vec::new(), reads: ExpressionReads::default() };
+    walk.expression(ast, 0)?;
+    Ok(walk.reads)
+}
+
+struct Walk<'t> {
+    tokens: &'t Tokens<'t>,
+    /// The variables of the loops around the current place.
+    variables: Vec<String>,
+    reads: ExpressionReads,
+}
+
+/// How many levels the interpreter recurses for a part of the tree.
+type Depth = Result<usize, InvalidExpression>;
+
+impl Walk<'_> {
+    fn expression(&mut self, part: &mut IdedExpr, tree_depth: usize) -> Depth {
+        let below = tree_depth + 1;
+        if let Some(step) = named_step(&part.expr) {
+            part.expr = Expr::Ident(self.read_step(&step)?);
+        }
+        let depth = match &mut part.expr {
+            _ if below > TREE_DEPTH_MAX => return Err(at_start(ExpressionFault::TooDeep)),
+            Expr::Literal(_) => 1,
+            Expr::Ident(name) => self.name(name)?,
+            Expr::Select(select) => self.select(select, below)?,
+            Expr::Call(call) => self.call(call, below)?,
+            Expr::List(list) => 1 + self.deepest(list.elements.iter_mut(), below)?,
+            Expr::Map(map) => 1 + self.map(map, below)?,
+            Expr::Comprehension(each) => LOOP_DEPTH + self.each(each, below)?,
+            Expr::Struct(message) => return Err(self.message(&message.type_name)),
+            Expr::Unspecified => return Err(at_start(ExpressionFault::Syntax("not CEL".to_owned()))),
+        };
+        if depth > EVALUATION_DEPTH_MAX { Err(at_start(ExpressionFault::TooDeep)) } else { Ok(depth) }
+    }
+
+    fn deepest<'e>(&mut self, parts: impl Iterator<Item = &'e mut IdedExpr>, tree_depth: usize) -> Depth {
+        let mut deepest = 0;
+        for part in parts {
+            deepest = deepest.max(self.expression(part, tree_depth)?);
+        }
+        Ok(deepest)
+    }
+
+    fn name(&mut self, name: &str) -> Depth {
+        match name {
+            "trigger" => self.reads.trigger = true,
+            "run" => self.reads.run = true,
+            "steps" => return Err(self.at_name("steps", ExpressionFault::WhichStep)),
+            _ if name.starts_with('@') || TYPES.contains(&name) => {}
+            _ if self.variables.iter().any(|variable| variable == name) => {}
+            _ => return Err(self.at_name(name, ExpressionFault::UnknownName { name: name.to_owned() })),
+        }
+        Ok(1)
+    }
+
+    fn select(&mut self, select: &mut SelectExpr, tree_depth: usize) -> Depth {
+        let operand = self.expression(&mut select.operand, tree_depth)?;
+        // A path that begins with a name is looked up in one go.
+        Ok(operand + usize::from(operand > 1))
+    }
+
+    fn call(&mut self, call: &mut CallExpr, tree_depth: usize) -> Depth {
+        self.function(call)?;
+        let target = self.deepest(call.target.iter_mut().map(Box::as_mut), tree_depth)?;
+        let arguments = self.deepest(call.args.iter_mut(), tree_depth)?;
+        Ok(1 + target.max(arguments))
+    }
+
+    fn function(&self, call: &CallExpr) -> Result<(), InvalidExpression> {
+        let name = call.func_name.as_str();
+        let known = match &call.target {
+            Some(_) => METHODS.contains(&name),
+            None => {
+                FUNCTIONS.contains(&name)
+                    || OPERATORS.contains(&name)
+                    || name == operators::NOT_STRICTLY_FALSE
+            }
+        };
+        match name {
+            _ if !known => {
+                Err(self.at_name(name, ExpressionFault::UnknownFunction { name: name.to_owned() }))
+            }
+            "matches" => check_pattern(call).map_err(|fault| self.at_name(name, fault)),
+            _ => Ok(()),
+        }
+    }
+
+    fn map(&mut self, map: &mut MapExpr, tree_depth: usize) -> Depth {
+        let mut deepest = 0;
+        for entry in &mut map.entries {
+            let parts = match &mut entry.expr {
+                EntryExpr::MapEntry(entry) => vec![&mut entry.key, &mut entry.value],
+                EntryExpr::StructField(field) => vec![&mut field.value],
+            };
+            deepest = deepest.max(self.deepest(parts.into_iter(), tree_depth)?);
+        }
+        Ok(deepest)
+    }
+
+    fn each(&mut self, each: &mut ComprehensionExpr, tree_depth: usize) -> Depth {
+        if ROOTS.contains(&each.iter_var.as_str()) {
+            return Err(self.at_name(&each.iter_var, ExpressionFault::Hides { name: each.iter_var.clone() }));
+        }
+        let outside = self.deepest([&mut each.iter_range, &mut each.accu_init].into_iter(), tree_depth)?;
+        self.variables.push(each.iter_var.clone());
+        let body = [&mut each.loop_cond, &mut each.loop_step, &mut each.result];
+        let inside = self.deepest(body.into_iter(), tree_depth);
+        self.variables.pop();
+        Ok(outside.max(inside?))
+    }
+
+    /// Notes that a step is read, and gives its short name.
+    fn read_step(&mut self, id: &str) -> Result<String, InvalidExpression> {
+        let at = self.tokens.find_step(id);
+        let step = StepId::new(id).map_err(|e| InvalidExpression { at, fault: e.into() })?;
+        let known = self.reads.steps.iter().position(|read| read.step == step);
+        let index = known.unwrap_or_else(|| {
+            self.reads.steps.push(StepRead { step, at });
+            self.reads.steps.len() - 1
+        });
+        Ok(format!("@{index}"))
+    }
+
+    fn message(&self, name: &str) -> InvalidExpression {
+        self.at_name(name, ExpressionFault::Message { name: name.to_owned() })
+    }
+
+    fn at_name(&self, name: &str, fault: ExpressionFault) -> InvalidExpression {
+        InvalidExpression { at: self.tokens.find_name(name), fault }
+    }
+}
+
+fn at_start(fault: ExpressionFault) -> InvalidExpression {
+    InvalidExpression { at: 0, fault }
+}
+
+/// The step that `steps.read` or `steps["read"]` names.
+fn named_step(part: &Expr) -> Option<String> {
+    match part {
+        Expr::Select(select) if !select.test && is_steps(&select.operand) => Some(select.field.clone()),
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [whole, IdedExpr { expr: Expr::Literal(LiteralValue::String(id)), .. }] if is_steps(whole) => {
+                Some(id.inner().to_owned())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_steps(part: &IdedExpr) -> bool {
+    matches!(&part.expr, Expr::Ident(name) if name == "steps")
+}
+
+/// Refuses a pattern that is not written out, costs too much, or is not one.
+fn check_pattern(call: &CallExpr) -> Result<(), ExpressionFault> {
+    match call.args.as_slice() {
+        [IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }]
+            if text.inner().len() <= PATTERN_BYTES_MAX =>
+        {
+            match pattern::cost(text.inner()).compiled {
+                ..=pattern::STATES_MAX => compiles(text.inner()),
+                _ => Err(ExpressionFault::PatternTooLarge),
+            }
+        }
+        _ => Err(ExpressionFault::PatternNotLiteral),
+    }
+}
+
+/// Tries the pattern on nothing, which is all the interpreter lets us do with it.
+fn compiles(pattern: &str) -> Result<(), ExpressionFault> {
+    let literal = |text: &str| Expr::Literal(LiteralValue::String(text.to_owned().into()));
+    let node = |expr: Expr| IdedExpr { id: 0, expr };
+    let trial = node(Expr::Call(CallExpr {
+        func_name: "matches".to_owned(),
+        target: Some(Box::new(node(literal("")))),
+        args: vec![node(literal(pattern))],
+    }));
+    let context = cel::Context::with_env(super::roots::environment());
+    cel::Value::resolve(&trial, &context).map(|_| ()).map_err(|_| ExpressionFault::PatternInvalid)
+}

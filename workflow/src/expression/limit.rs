@@ -1,0 +1,159 @@
+//! Builds payment into the tree of an expression.
+//!
+//! A call of [`TICK`] goes where each turn of a loop begins, what is matched against a pattern goes through
+//! [`MATCHED`], and what is looped over through [`ITEMS`].
+
+use cel::IdedExpr;
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
+
+use super::meter::{ITEMS, MATCHED, TICK};
+use super::pattern;
+
+/// What a turn costs even if it touches nothing: names are bound and looked up. Some fifty thousand turns
+/// are what remains, which is a list of two hundred against itself.
+const TURN_WORK: u64 = 512;
+
+/// What compiling a pattern costs for each of its states; it is done again in every match.
+const COMPILE_WORK: u64 = 64;
+
+/// Compiling a pattern costs at least as much as these.
+const COMPILE_STATES_MIN: u64 = 64;
+
+/// Makes every loop and match in `ast` pay. `bytes` is the length of the expression; the texts written
+/// in it may be copied in every turn.
+pub(super) fn limit(ast: &mut IdedExpr, bytes: usize) {
+    let base = TURN_WORK.saturating_add(bytes as u64);
+    Limiter { base, variables: Vec::new() }.expression(ast);
+}
+
+struct Limiter {
+    base: u64,
+    variables: Vec<String>,
+}
+
+impl Limiter {
+    fn expression(&mut self, part: &mut IdedExpr) {
+        if let Expr::Comprehension(each) = &mut part.expr {
+            return self.each(each);
+        }
+        for child in children(&mut part.expr) {
+            self.expression(child);
+        }
+        if let Expr::Call(call) = &mut part.expr {
+            pay_for_match(call);
+        }
+    }
+
+    fn each(&mut self, each: &mut ComprehensionExpr) {
+        self.expression(&mut each.iter_range);
+        wrap(&mut each.iter_range, |range| call(ITEMS, vec![range]));
+        self.variables.push(each.iter_var.clone());
+        // The price is taken before the loops inside are given theirs, which would be counted with it.
+        let tick = self.tick(each);
+        self.expression(&mut each.loop_step);
+        self.variables.pop();
+        pay_in(&mut each.loop_step, tick);
+    }
+
+    fn tick(&self, each: &mut ComprehensionExpr) -> IdedExpr {
+        let mut mentioned = Vec::new();
+        collect_names(&mut each.loop_step, &mut mentioned);
+        let variables = mentioned.into_iter().filter(|name| self.variables.contains(name));
+        let mut arguments = vec![number(self.base)];
+        arguments.push(node(Expr::Ident(each.iter_var.clone())));
+        arguments.extend(variables.map(|name| node(Expr::Ident(name))));
+        call(TICK, arguments)
+    }
+}
+
+/// Puts `tick` before what a turn evaluates: the condition of `condition ? … : …`, the item of
+/// `@result + [item]`, the right side of `@result && …`. The shape around it stays, because the interpreter
+/// is quick only with loops whose shape it knows.
+fn pay_in(step: &mut IdedExpr, tick: IdedExpr) {
+    let evaluated = match &mut step.expr {
+        Expr::Call(call) => match call.func_name.as_str() {
+            operators::CONDITIONAL => call.args.first_mut(),
+            operators::LOGICAL_AND | operators::LOGICAL_OR => call.args.get_mut(1),
+            operators::ADD => call.args.get_mut(1).and_then(first_item),
+            _ => None,
+        },
+        _ => None,
+    };
+    match evaluated {
+        Some(part) => pay_before(part, tick),
+        None => pay_before(step, tick),
+    }
+}
+
+fn first_item(part: &mut IdedExpr) -> Option<&mut IdedExpr> {
+    match &mut part.expr {
+        Expr::List(list) => list.elements.first_mut(),
+        _ => None,
+    }
+}
+
+/// `part` becomes `tick ? part : null`; a tick that fails ends it before it is evaluated.
+fn pay_before(part: &mut IdedExpr, tick: IdedExpr) {
+    wrap(part, |part| call(operators::CONDITIONAL, vec![tick, part, literal(LiteralValue::Null)]));
+}
+
+/// `text.matches(pattern)` becomes `@matched(…, …, text).matches(pattern)`.
+fn pay_for_match(call: &mut CallExpr) {
+    if let ("matches", Some(text), [IdedExpr { expr: Expr::Literal(LiteralValue::String(pattern)), .. }]) =
+        (call.func_name.as_str(), &mut call.target, call.args.as_slice())
+    {
+        let cost = pattern::cost(pattern.inner());
+        let compiled = number((COMPILE_STATES_MIN + cost.compiled).saturating_mul(COMPILE_WORK));
+        let matched = number(cost.matched);
+        wrap(text, |text| self::call(MATCHED, vec![compiled, matched, text]));
+    }
+}
+
+/// The names a turn mentions, each as often as it does, without the turns of the loops inside it.
+fn collect_names(part: &mut IdedExpr, names: &mut Vec<String>) {
+    match &mut part.expr {
+        Expr::Ident(name) => names.push(name.clone()),
+        Expr::Comprehension(each) => collect_names(&mut each.iter_range, names),
+        other => children(other).into_iter().for_each(|child| collect_names(child, names)),
+    }
+}
+
+fn children(part: &mut Expr) -> Vec<&mut IdedExpr> {
+    match part {
+        Expr::Call(call) => call.target.iter_mut().map(Box::as_mut).chain(&mut call.args).collect(),
+        Expr::Select(select) => vec![&mut select.operand],
+        Expr::List(list) => list.elements.iter_mut().collect(),
+        Expr::Map(map) => map.entries.iter_mut().flat_map(|entry| entry_parts(&mut entry.expr)).collect(),
+        Expr::Struct(message) => {
+            message.entries.iter_mut().flat_map(|entry| entry_parts(&mut entry.expr)).collect()
+        }
+        Expr::Comprehension(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+    }
+}
+
+fn entry_parts(entry: &mut EntryExpr) -> Vec<&mut IdedExpr> {
+    match entry {
+        EntryExpr::MapEntry(entry) => vec![&mut entry.key, &mut entry.value],
+        EntryExpr::StructField(field) => vec![&mut field.value],
+    }
+}
+
+fn wrap(part: &mut IdedExpr, wrapping: impl FnOnce(IdedExpr) -> IdedExpr) {
+    *part = wrapping(std::mem::take(part));
+}
+
+fn call(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    node(Expr::Call(CallExpr { func_name: name.to_owned(), target: None, args }))
+}
+
+fn number(number: u64) -> IdedExpr {
+    literal(LiteralValue::Int(i64::try_from(number).unwrap_or(i64::MAX).into()))
+}
+
+fn literal(value: LiteralValue) -> IdedExpr {
+    node(Expr::Literal(value))
+}
+
+fn node(expr: Expr) -> IdedExpr {
+    IdedExpr { id: 0, expr }
+}

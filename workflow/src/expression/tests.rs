@@ -1,0 +1,300 @@
+//! Expressions as their authors meet them.
+
+use serde_json::json;
+
+use super::*;
+use crate::text::Text;
+
+fn scope() -> Scope {
+    Scope {
+        trigger: Some(Arc::new(json!({
+            "record": {"id": "INC1", "priority": 1, "tags": ["db", "prod"], "score": 0.5},
+            "items": [{"name": "a", "n": 1}, {"name": "b", "n": 2}, {"name": "c", "n": 3}],
+            "labels": {"zone": "eu", "app": "db", "owner": "ops"},
+            "big": 9_007_199_254_740_991_i64,
+        }))),
+        steps: [("read".parse().unwrap(), Arc::new(json!({"rows": (0..200).collect::<Vec<_>>()})))].into(),
+        run: Arc::new(json!({"id": "run-1", "created_at_ms": 1_700_000_000_000_i64})),
+    }
+}
+
+fn text(code: &str) -> Result<Text, (usize, ExpressionFault)> {
+    Text::compile(&format!("${{{code}}}")).map_err(|(at, fault)| (at - 2, fault))
+}
+
+fn value(code: &str) -> Result<Value, String> {
+    let text = text(code).map_err(|(_, fault)| fault.to_string())?;
+    text.bind(&scope(), &Arc::new(Meter::default())).map_err(|e| e.to_string())
+}
+
+fn evaluated(code: &str, scope: &Scope, meter: Meter) -> Result<Value, EvaluationFault> {
+    let Text::Whole { expression, .. } = text(code).unwrap() else { panic!("{code} is one expression") };
+    expression.evaluate(scope, &Arc::new(meter))
+}
+
+fn fault(code: &str) -> EvaluationFault {
+    evaluated(code, &scope(), Meter::default()).unwrap_err()
+}
+
+/// A meter with little left, so that running out does not take a debug build seconds.
+fn nearly_spent() -> Meter {
+    let meter = Meter::default();
+    assert!(meter.spend(meter::WORK_MAX - 4 * 1024 * 1024));
+    meter
+}
+
+fn refused(code: &str) -> (usize, ExpressionFault) {
+    text(code).err().unwrap_or_else(|| panic!("{code} compiles"))
+}
+
+#[test]
+fn expressions_do_what_cel_does() {
+    for (code, expected) in [
+        ("trigger.record.id + '-' + string(trigger.record.priority)", json!("INC1-1")),
+        ("trigger.record.priority == 1 && 'db' in trigger.record.tags", json!(true)),
+        ("trigger.items.filter(x, x.n > 1).map(x, x.name)", json!(["b", "c"])),
+        ("trigger.items.all(x, x.n > 0)", json!(true)),
+        ("trigger.items.exists(x, x.name == 'c')", json!(true)),
+        ("trigger.items.exists_one(x, x.n == 2)", json!(true)),
+        ("trigger.items.map(x, x.n > 1, x.n * 10)", json!([20, 30])),
+        ("trigger.items.map(x, trigger.items.map(y, x.n * y.n))", json!([[1, 2, 3], [2, 4, 6], [3, 6, 9]])),
+        ("{'id': trigger.record.id, 'list': [1, 2.5, null]}", json!({"id": "INC1", "list": [1, 2.5, null]})),
+        ("has(trigger.record.nope) ? trigger.record.nope : 'none'", json!("none")),
+        ("has(trigger.record.id)", json!(true)),
+        ("trigger.record.tags[1]", json!("prod")),
+        ("trigger['record']['id']", json!("INC1")),
+        ("size(trigger.items) + size('é')", json!(4)),
+        ("'abc'.matches('^a.c$')", json!(true)),
+        ("type(trigger.record.score) == double", json!(true)),
+        ("run.created_at_ms / 1000", json!(1_700_000_000)),
+        ("steps.read.rows[199]", json!(199)),
+        ("-trigger.record.priority", json!(-1)),
+        ("!true || false", json!(false)),
+        ("7 % 4", json!(3)),
+    ] {
+        assert_eq!(value(code), Ok(expected), "{code}");
+    }
+}
+
+#[test]
+fn a_loop_over_a_map_goes_through_its_keys_in_order() {
+    for _ in 0..20 {
+        assert_eq!(
+            value("trigger.labels.map(k, k + '=' + trigger.labels[k])"),
+            Ok(json!(["app=db", "owner=ops", "zone=eu"]))
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_not_known_is_refused_where_it_stands() {
+    for (code, at, name) in [
+        ("trigger.x + env.HOME", 12, "env"),
+        ("trigger.env == env", 15, "env"),
+        ("trigger.items.map(x, y)", 21, "y"),
+        // The parser keeps no places, so a name is shown at its first use.
+        ("[1].map(x, x)[0] == x", 8, "x"),
+        ("record", 0, "record"),
+        (".trigger.x", 1, ".trigger"),
+    ] {
+        assert_eq!(refused(code), (at, ExpressionFault::UnknownName { name: name.to_owned() }), "{code}");
+    }
+}
+
+#[test]
+fn a_step_must_be_named_so_that_it_is_known_before_the_run() {
+    for (code, at) in [
+        ("steps", 0),
+        ("size(steps)", 5),
+        ("steps[trigger.id]", 0),
+        ("steps['a' + 'b']", 0),
+        ("has(steps.read)", 4),
+        ("'read' in steps", 10),
+        ("trigger.items.map(x, steps[x.name])", 21),
+        ("trigger.steps == steps", 17),
+    ] {
+        assert_eq!(refused(code), (at, ExpressionFault::WhichStep), "{code}");
+    }
+    assert!(matches!(refused("steps['a b'].x"), (0, ExpressionFault::StepId(_))));
+}
+
+#[test]
+fn what_an_expression_reads_is_known() {
+    let reads = |code: &str| {
+        let Text::Whole { expression, .. } = text(code).unwrap() else { panic!("{code} is one expression") };
+        let reads = expression.reads();
+        let steps: Vec<String> =
+            reads.steps.iter().map(|read| format!("{}@{}", read.step, read.at)).collect();
+        (reads.trigger, reads.run, steps.join(" "))
+    };
+    assert_eq!(reads("1"), (false, false, String::new()));
+    assert_eq!(reads("trigger.a + run.id"), (true, true, String::new()));
+    assert_eq!(reads("steps.b.x + steps.a.y + steps.b.z"), (false, false, "b@0 a@12".to_owned()));
+    assert_eq!(reads("[1].map(x, steps['my-id'].y)"), (false, false, "my-id@11".to_owned()));
+    assert_eq!(reads("has(steps.a.x)"), (false, false, "a@4".to_owned()));
+}
+
+#[test]
+fn a_function_that_is_not_known_is_refused() {
+    for (code, at, name) in [
+        ("now()", 0, "now"),
+        ("trigger.id.split('-')", 11, "split"),
+        ("1 + optional.of(1)", 13, "of"),
+        ("max(1, 2)", 0, "max"),
+        ("matches('a', 'b')", 0, "matches"),
+        ("'a'.string()", 4, "string"),
+    ] {
+        assert_eq!(refused(code), (at, ExpressionFault::UnknownFunction { name: name.to_owned() }), "{code}");
+    }
+}
+
+#[test]
+fn every_function_that_is_named_is_there() {
+    for code in FUNCTIONS
+        .map(|name| format!("{name}(1)"))
+        .into_iter()
+        .chain(METHODS.map(|name| format!("''.{name}('')")))
+    {
+        let outcome = value(&code);
+        assert!(!matches!(&outcome, Err(e) if e.contains("unknown")), "{code}: {outcome:?}");
+    }
+}
+
+#[test]
+fn data_cannot_be_hidden_by_a_loop_variable() {
+    assert_eq!(refused("[1].map(trigger, 1)"), (8, ExpressionFault::Hides { name: "trigger".to_owned() }));
+    assert_eq!(refused("[1].all(steps, true)"), (8, ExpressionFault::Hides { name: "steps".to_owned() }));
+}
+
+#[test]
+fn what_is_not_cel_is_refused_where_it_stops_being_it() {
+    for (code, at, reason) in [
+        ("1 +", 3, "mismatched input 'the end' expecting expression"),
+        ("a b", 2, "mismatched input 'b' expecting the end"),
+        ("a = b", 2, "mismatched input '=' expecting the end"),
+        ("for", 0, "reserved identifier: for"),
+        ("a.?b", 1, "unsupported syntax '.?'"),
+        ("a\n  ..b", 5, "expected identifier after '.'"),
+    ] {
+        assert_eq!(refused(code), (at, ExpressionFault::Syntax(reason.to_owned())), "{code}");
+    }
+    assert_eq!(refused("Foo{a: 1}"), (0, ExpressionFault::Message { name: "Foo".to_owned() }));
+}
+
+#[test]
+fn a_pattern_is_written_out_and_is_one() {
+    assert_eq!(refused("trigger.a.matches(trigger.b)"), (10, ExpressionFault::PatternNotLiteral));
+    assert_eq!(refused(&format!("'a'.matches('{}')", "a".repeat(300))).1, ExpressionFault::PatternNotLiteral);
+    assert_eq!(refused("'a'.matches('(')"), (4, ExpressionFault::PatternInvalid));
+    assert_eq!(refused("'a'.matches('(.{0,100}){0,100}y')"), (4, ExpressionFault::PatternTooLarge));
+}
+
+#[test]
+fn a_match_is_paid_for_by_the_text_and_the_pattern() {
+    let scope = Scope { trigger: Some(Arc::new(json!({"text": "ab".repeat(500_000)}))), ..Scope::default() };
+    let outcome = |code: &str| evaluated(code, &scope, Meter::default());
+    assert_eq!(outcome("trigger.text.matches('b$')"), Ok(json!(true)));
+    assert_eq!(outcome("trigger.text.matches('[ab]{100}c')"), Err(EvaluationFault::TooMuchWork));
+}
+
+#[test]
+fn an_error_names_kinds_and_never_values() {
+    for (code, expected) in [
+        ("trigger.record.nope", "there is no key `nope`"),
+        ("trigger.nope.deeper", "there is no key `nope`"),
+        ("trigger.labels['nope']", "there is no key `nope`"),
+        ("trigger.record.id.x", "a value of type string has no fields"),
+        ("trigger.items[9]", "the list has no item at that index"),
+        ("trigger.record.id + 1", "`+` does not work on string and int"),
+        ("trigger.record.id < 1", "`<` does not work on string and int"),
+        ("1 / 0", "division by zero"),
+        ("trigger.big * trigger.big", "`*` overflows"),
+        ("trigger.record.id ? 1 : 2", "expected bool, found string"),
+        ("{trigger.items: 1}", "a list cannot be a key"),
+        ("trigger.record.id.map(x, x)", "expected iterable, found string"),
+        (
+            "trigger.big + 1",
+            "the integer 9007199254740992 is beyond 2^53 and would be rounded; send it as a string",
+        ),
+        ("b'x'", "it gives a value of type `bytes`, which JSON does not know"),
+        ("type(1)", "it gives a value of type `type`, which JSON does not know"),
+        ("{1: 2}", "it gives a map with a key that is not a text; use `string(…)` for the key"),
+        ("1.0 / 0.0", "it gives a number that is not finite"),
+        ("'\\u0000'", "a text holds the control character U+0000, which is not allowed"),
+    ] {
+        assert_eq!(fault(code).to_string(), expected, "{code}");
+    }
+}
+
+#[test]
+fn a_loop_in_a_loop_in_a_loop_runs_out_of_work() {
+    for code in [
+        "steps.read.rows.all(a, steps.read.rows.all(b, steps.read.rows.all(c, true)))",
+        "steps.read.rows.map(a, steps.read.rows.map(b, steps.read.rows.map(c, 1)))",
+        "steps.read.rows.filter(a, steps.read.rows.exists(b, steps.read.rows.exists_one(c, false)))",
+        // Swallowing the error does not bring the work back.
+        "steps.read.rows.all(a, steps.read.rows.all(b, steps.read.rows.all(c, true) || true) || true) || true",
+    ] {
+        assert_eq!(evaluated(code, &scope(), nearly_spent()), Err(EvaluationFault::TooMuchWork), "{code}");
+    }
+}
+
+#[test]
+fn copies_of_a_loop_variable_are_paid_for() {
+    let large = json!({"one": [vec!["x"; 20_000]], "many": vec![1; 2_000]});
+    let scope = Scope { trigger: Some(Arc::new(large)), ..Scope::default() };
+    for code in [
+        "size(trigger.one.map(x, trigger.many.map(y, x)))",
+        "size(trigger.one.map(x, trigger.many.map(y, [x, x, x, x, x, x])))",
+        "trigger.one.all(x, trigger.many.all(y, x == x))",
+        "size(trigger.many.map(y, trigger.one))",
+    ] {
+        assert_eq!(evaluated(code, &scope, nearly_spent()), Err(EvaluationFault::TooMuchWork), "{code}");
+    }
+}
+
+#[test]
+fn an_honest_loop_over_a_thousand_records_is_within_the_work() {
+    let records: Vec<Value> =
+        (0..1_000).map(|i| json!({"id": i, "ok": i % 2 == 0, "text": "x".repeat(1_000)})).collect();
+    let scope = Scope { trigger: Some(Arc::new(json!({"records": records}))), ..Scope::default() };
+    let code = "size(trigger.records.filter(r, r.ok && r.id > 10 && r.text != '' && has(r.text) && r.id != 7).map(r, r.id))";
+    assert_eq!(evaluated(code, &scope, Meter::default()), Ok(json!(494)));
+}
+
+/// An expression of a given depth.
+type Shape = fn(usize) -> String;
+
+#[test]
+fn nesting_is_bounded_and_what_is_allowed_fits_half_a_thread() {
+    let shapes: [(&str, Shape); 9] = [
+        ("parentheses", |n| format!("{}1{}", "(".repeat(n), ")".repeat(n))),
+        ("lists", |n| format!("{}1{}", "[".repeat(n), "]".repeat(n))),
+        ("maps", |n| format!("{}1{}", "{'a': ".repeat(n), "}".repeat(n))),
+        ("calls", |n| format!("{}1{}", "dyn(".repeat(n), ")".repeat(n))),
+        ("sums", |n| vec!["1"; n].join("+")),
+        ("conditions", |n| "false ? 1 : ".repeat(n) + "1"),
+        ("paths", |n| format!("trigger{}", ".a".repeat(n))),
+        ("indices", |n| format!("trigger{}", "[0]".repeat(n))),
+        ("loops", |n| format!("{}1{}", "[1].map(x, ".repeat(n), ")".repeat(n))),
+    ];
+    for (name, shape) in shapes {
+        let run = move || (1..=400).map(|n| value(&shape(n)).err().unwrap_or_default()).collect::<Vec<_>>();
+        let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(run).unwrap();
+        let errors = thread.join().unwrap();
+        assert!(errors[..3].iter().all(|e| !e.contains("nested")), "{name}: {errors:?}");
+        let last = errors.last().unwrap();
+        let refused = ["nested too deeply", "words and signs", "bytes; at most"];
+        assert!(refused.iter().any(|reason| last.contains(reason)), "{name}: {last}");
+    }
+}
+
+#[test]
+fn a_crash_of_the_interpreter_is_an_error_of_the_expression() {
+    // Smallest integer, negated and divided: where interpreters overflow.
+    for code in
+        ["-(-9223372036854775807 - 1)", "(-9223372036854775807 - 1) / -1", "(-9223372036854775807 - 1) % -1"]
+    {
+        assert!(value(code).is_err(), "{code}: {:?}", value(code));
+    }
+}

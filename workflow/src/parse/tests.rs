@@ -1,0 +1,366 @@
+//! Whole files, and the messages their authors read.
+
+use domain::plan::{Call, OnReject, OnTimeout, Reads, Undo, Work};
+use domain::schedule::{Backoff, RetryPolicy};
+use domain::{Blast, Millis, StepSeq};
+use serde_json::json;
+
+use super::*;
+
+fn tools() -> BTreeSet<ToolName> {
+    ["transform", "http.request"].map(|tool| tool.parse().unwrap()).into()
+}
+
+fn plan(source: &str) -> Plan {
+    parse(source, &tools()).unwrap_or_else(|e| panic!("{}", e.render(source)))
+}
+
+fn rendered(source: &str) -> String {
+    parse(source, &tools()).unwrap_err().render(source)
+}
+
+/// A file with one step, which has the lines of `fields` beside its id and tool.
+fn with_step(tool: &str, fields: &str) -> String {
+    format!("workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: {tool}\n{fields}")
+}
+
+fn message(source: &str) -> String {
+    parse(source, &tools()).unwrap_err().to_string()
+}
+
+const FULL: &str = r#"
+workflow: incident
+version: 3
+environment: staging
+steps:
+  - id: read
+    tool: http.request
+    with: { method: GET, url: "https://itsm/${ trigger.record.id }" }
+    retry: { attempts: 4, backoff: exponential, base: 2s, cap: 1m }
+  - id: wait-for-it
+    tool: wait.event
+    with: { event: change.approved, timeout: 2h, on_timeout: continue }
+  - id: ask
+    tool: approval.gate
+    with: { message: "Restart ${ steps.read.name }?", expires_after: 30m, on_reject: pause }
+  - id: restart
+    tool: http.request
+    with:
+      url: ${ steps.read.url }
+      body: { event: '${ steps["wait-for-it"] }', run: "${ run.id }" }
+    blast_radius: high
+    critical: true
+    rollback: { tool: http.request, with: { url: "${ steps.restart.undo + steps.read.url }" } }
+  - id: done
+    tool: transform
+    rollback: auto
+"#;
+
+#[test]
+fn a_whole_file_becomes_a_plan() {
+    let plan = plan(FULL);
+    assert_eq!(
+        (plan.workflow.as_str(), plan.version, plan.environment),
+        ("incident", 3, Environment::Staging)
+    );
+    let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["read", "wait-for-it", "ask", "restart", "done"]);
+    let retry = RetryPolicy {
+        attempts: 4,
+        backoff: Backoff::Exponential { base: Millis::secs(2) },
+        cap: Millis::mins(1),
+    };
+    assert_eq!(plan.steps[0].retry, retry);
+    assert_eq!(plan.steps[0].reads, Reads { trigger: true, steps: vec![] });
+    assert_eq!(
+        plan.steps[1].work,
+        Work::Wait {
+            event: "change.approved".parse().unwrap(),
+            timeout: Millis::hours(2),
+            on_timeout: OnTimeout::Continue,
+        }
+    );
+    assert_eq!(
+        plan.steps[2].work,
+        Work::Gate {
+            message: "Restart ${ steps.read.name }?".to_owned(),
+            expires_after: Millis::mins(30),
+            on_reject: OnReject::Pause,
+        }
+    );
+    assert_eq!(plan.steps[2].reads, Reads { trigger: false, steps: vec![StepSeq(0)] });
+}
+
+#[test]
+fn a_step_knows_what_it_and_its_undoing_read() {
+    let restart = &plan(FULL).steps[3];
+    assert_eq!(restart.reads, Reads { trigger: false, steps: vec![StepSeq(0), StepSeq(1)] });
+    assert_eq!(restart.rollback_reads, Reads { trigger: false, steps: vec![StepSeq(0), StepSeq(3)] });
+    assert_eq!((restart.blast, restart.critical), (Blast::High, true));
+    let expected = Call {
+        tool: "http.request".parse().unwrap(),
+        with: json!({"url": "${ steps.restart.undo + steps.read.url }"}),
+    };
+    assert_eq!(restart.rollback, Some(Undo::Call(expected)));
+}
+
+#[test]
+fn what_is_left_out_is_careful() {
+    let plan = plan(&with_step("transform", ""));
+    assert_eq!(plan.environment, Environment::Prod);
+    let step = &plan.steps[0];
+    assert_eq!(step.work, Work::Call(Call { tool: "transform".parse().unwrap(), with: json!({}) }));
+    assert_eq!((step.blast, step.critical, &step.rollback), (Blast::Low, false, &None));
+    assert_eq!(step.retry, RetryPolicy::default());
+    assert!(step.reads.is_empty());
+}
+
+#[test]
+fn waits_and_questions_stand_for_a_day() {
+    let wait = plan(&with_step("wait.event", "    with: { event: e }\n"));
+    assert!(
+        matches!(wait.steps[0].work, Work::Wait { timeout, on_timeout: OnTimeout::Fail, .. } if timeout == Millis::hours(24))
+    );
+    let gate = plan(&with_step("approval.gate", "    with: { message: ok? }\n"));
+    assert!(
+        matches!(gate.steps[0].work, Work::Gate { expires_after, on_reject: OnReject::Fail, .. } if expires_after == Millis::hours(24))
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_file() {
+    let marked = format!("\u{feff}{}", with_step("transform", ""));
+    assert_eq!(plan(&marked), plan(&with_step("transform", "")));
+}
+
+#[test]
+fn an_unknown_field_is_shown_with_what_is_known() {
+    assert_eq!(
+        rendered(&with_step("transform", "    retrys: 3\n")),
+        "line 6, column 5: unknown field `retrys` in a step; expected one of `id`, `tool`, `with`, `retry`, \
+         `blast_radius`, `critical`, `rollback`
+  |
+6 |     retrys: 3
+  |     ^
+"
+    );
+}
+
+#[test]
+fn an_unknown_name_is_shown_inside_its_expression() {
+    let source = with_step("transform", "    with:\n      value: 'é ${ 1 } then ${ env.HOME }'\n");
+    assert_eq!(
+        rendered(&source),
+        "line 7, column 32: unknown name `env`; an expression reads `trigger`, `steps` and `run`
+  |
+7 |       value: 'é ${ 1 } then ${ env.HOME }'
+  |                                ^
+"
+    );
+}
+
+#[test]
+fn an_expression_in_a_block_of_text_has_its_own_line() {
+    let source = with_step(
+        "transform",
+        "    with:\n      value: |\n        one ${ 1 }\n        two ${ steps.b.x }\n  - id: b\n    tool: transform\n",
+    );
+    assert_eq!(
+        rendered(&source),
+        "line 9, column 16: step `b` has not run yet at this point; this can read no step
+  |
+9 |         two ${ steps.b.x }
+  |                ^
+"
+    );
+}
+
+#[test]
+fn an_expression_behind_an_anchor_is_shown_where_it_is_written() {
+    let source = "workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n    with: &w { value: \"${ steps.a }\" }\n";
+    assert!(
+        message(source).starts_with("line 6, column 27: step `a` has not run yet"),
+        "{}",
+        message(source)
+    );
+}
+
+#[test]
+fn an_expression_that_yaml_spells_differently_is_shown_at_its_opening() {
+    let source = with_step("transform", "    with: { value: '${ ''a'' + nope }' }\n");
+    assert!(message(&source).starts_with("line 6, column 21: unknown name `nope`"), "{}", message(&source));
+}
+
+/// Each source is refused with the message beside it.
+fn all_refused(mistakes: &[(String, &str)]) {
+    for (source, expected) in mistakes {
+        assert_eq!(message(source), *expected, "{source}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_file_has_a_place_and_a_way_out() {
+    all_refused(&[
+        (
+            String::new(),
+            "line 1, column 1: the file is empty; a workflow has at least `workflow`, `version` and `steps`",
+        ),
+        ("- a".to_owned(), "line 1, column 1: a workflow must be a map, found a list"),
+        (
+            "workflow: w\nsteps: [{id: a, tool: transform}]".to_owned(),
+            "line 1, column 1: a workflow needs the field `version`",
+        ),
+        (
+            "workflow: w\nversion: 0\nsteps: [{id: a, tool: transform}]".to_owned(),
+            "line 2, column 10: `version` is 0; allowed is 1 to 4294967295",
+        ),
+        (
+            "workflow: w\nversion: '1'\nsteps: [{id: a, tool: transform}]".to_owned(),
+            "line 2, column 10: `version` must be a whole number, found a text",
+        ),
+        (
+            "workflow: a b\nversion: 1\nsteps: [{id: a, tool: transform}]".to_owned(),
+            "line 1, column 11: workflow name holds ' ' at position 1; allowed are letters, digits, `.`, `_` and `-`",
+        ),
+        (
+            "workflow: w\nversion: 1\nenvironment: live\nsteps: [{id: a, tool: transform}]".to_owned(),
+            "line 3, column 14: `environment` is `live`; expected one of `dev`, `staging`, `prod`",
+        ),
+        (
+            "workflow: w\nversion: 1\nsteps: []".to_owned(),
+            "line 3, column 1: there are no steps; a workflow has at least one",
+        ),
+        (
+            "workflow: w\nversion: 1\nsteps: {a: b}".to_owned(),
+            "line 3, column 8: `steps` must be a list, found a map",
+        ),
+        (
+            "workflow: w\nversion: 1\ntrigger: {}\nsteps: []".to_owned(),
+            "line 3, column 1: `trigger` is not supported by this version; leave it out",
+        ),
+    ]);
+}
+
+#[test]
+fn a_mistake_in_a_step_has_a_place_and_a_way_out() {
+    let step = |fields: &str| with_step("transform", fields);
+    all_refused(&[
+        (step("    needs: {}\n"), "line 6, column 5: `needs` is not supported by this version; leave it out"),
+        (
+            step("  - id: a\n    tool: transform\n"),
+            "line 6, column 5: the step `a` stands twice, first on line 4; give one of them another id",
+        ),
+        (
+            with_step("htp.request", ""),
+            "line 5, column 11: unknown tool `htp.request`; there are `approval.gate`, `http.request`, `transform`, `wait.event`",
+        ),
+        (step("    with: [1]\n"), "line 6, column 11: `with` must be a map, found a list"),
+        (step("    with:\n"), "line 6, column 9: `with` must be a map, found nothing"),
+        (
+            step("    with: { 1: 2 }\n"),
+            "line 6, column 13: a key must be a text, found a number; put it in quotes",
+        ),
+        (
+            step("    with: { a: 9007199254740993 }\n"),
+            "line 6, column 16: the integer 9007199254740993 is beyond 2^53 and would be rounded; send it as a string",
+        ),
+    ]);
+}
+
+#[test]
+fn a_mistake_in_how_a_step_is_run_has_a_place_and_a_way_out() {
+    let step = |fields: &str| with_step("transform", fields);
+    all_refused(&[
+        (
+            step("    critical: yes\n"),
+            "line 6, column 15: `critical` must be `true` or `false`, found a text",
+        ),
+        (
+            step("    blast_radius: huge\n"),
+            "line 6, column 19: `blast_radius` is `huge`; expected one of `low`, `medium`, `high`",
+        ),
+        (step("    retry: { attempts: 21 }\n"), "line 6, column 24: `attempts` is 21; allowed is 1 to 20"),
+        (step("    retry: { attempts: 1.5 }\n"), "line 6, column 24: `attempts` is 1.5; allowed is 1 to 20"),
+        (
+            step("    retry: { base: 1s }\n"),
+            "line 6, column 14: `base` is only used by `backoff: exponential`; add that, or leave `base` out",
+        ),
+        (
+            step("    retry: { cap: 30 }\n"),
+            "line 6, column 19: `cap` must be a length of time such as `30s`, `10m` or `2h`, found a number",
+        ),
+        (
+            step("    retry: { cap: 3w }\n"),
+            "line 6, column 19: \"3w\" is not a length of time; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`",
+        ),
+        (
+            step("    rollback: manual\n"),
+            "line 6, column 15: `rollback` must be `auto`, or a map with `tool` and `with`, found a text",
+        ),
+        (
+            step("    rollback: { tool: wait.event }\n"),
+            "line 6, column 23: `wait.event` cannot undo a step; name a tool that is called",
+        ),
+        (
+            step("    with: { value: '${ steps.z }' }\n"),
+            "line 6, column 24: there is no step `z`; this can read no step",
+        ),
+        (
+            step("    with: { value: '${ 1' }\n"),
+            "line 6, column 21: this `${` is not closed; add `}`, or write `$${` for a plain `${`",
+        ),
+    ]);
+}
+
+#[test]
+fn a_mistake_in_a_wait_or_a_question_has_a_place_and_a_way_out() {
+    all_refused(&[
+        (with_step("wait.event", ""), "line 4, column 5: a step needs the field `with`"),
+        (
+            with_step("wait.event", "    with: { event: '${ trigger.e }' }\n"),
+            "line 6, column 20: `event` must be written out; an expression is not allowed here",
+        ),
+        (
+            with_step("wait.event", "    with: { event: e, timeout: 0s }\n"),
+            "line 6, column 32: `timeout` is 0s; allowed is 1s to 2160h",
+        ),
+        (
+            with_step("wait.event", "    retry: {}\n    with: { event: e }\n"),
+            "line 6, column 5: `wait.event` takes no `retry`: it changes nothing and is not tried again; leave it out",
+        ),
+        (
+            with_step("approval.gate", "    with: { message: m }\n    rollback: auto\n"),
+            "line 7, column 5: `approval.gate` takes no `rollback`: it changes nothing and is not tried again; leave it out",
+        ),
+        (
+            with_step("approval.gate", "    with: { message: 5 }\n"),
+            "line 6, column 22: `message` must be a text, found a number",
+        ),
+    ]);
+}
+
+#[test]
+fn a_step_reads_itself_only_in_its_undoing() {
+    let undo = "    rollback: { tool: transform, with: { value: '${ steps.a.id }' } }\n";
+    assert_eq!(plan(&with_step("transform", undo)).steps[0].rollback_reads.steps, [StepSeq(0)]);
+    let own = with_step("transform", "    with: { value: '${ steps.a.id }' }\n");
+    assert!(message(&own).contains("step `a` has not run yet at this point"));
+}
+
+#[test]
+fn expressions_are_counted_over_the_whole_file() {
+    let list = |n: usize| format!("    with: {{ value: [{}] }}\n", vec!["'${ 1 }'"; n].join(", "));
+    assert!(parse(&with_step("transform", &list(EXPRESSIONS_MAX)), &tools()).is_ok());
+    assert!(
+        message(&with_step("transform", &list(EXPRESSIONS_MAX + 1))).contains("more than 256 expressions")
+    );
+}
+
+#[test]
+fn sixty_four_steps_are_allowed_and_one_more_is_not() {
+    let step = |i: usize| format!("- {{id: s{i}, tool: transform}}\n");
+    let steps = |n: usize| (0..n).map(step).collect::<Vec<_>>().concat();
+    let source = |n: usize| format!("workflow: w\nversion: 1\nsteps:\n{}", steps(n));
+    assert_eq!(plan(&source(STEPS_MAX)).steps.len(), STEPS_MAX);
+    assert!(message(&source(STEPS_MAX + 1)).contains("there are 65 steps; at most 64 are allowed"));
+}
