@@ -1,0 +1,244 @@
+//! One request on one new connection, and the reply to it.
+//!
+//! What matters is how far it got: as long as no connection stands, nothing can have been sent, and from
+//! then on everything may have been. There is no pool, no proxy, no redirect and no silent second try, so
+//! that the one is told from the other by where the error came from.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::IdempotencyKey;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, Response, redirect, retry};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::reply::{Body, Reply};
+use super::request::Request;
+
+/// What later steps can work with; larger things belong into a file store, by pointer.
+pub(super) const REPLY_BYTES_MAX: usize = 1024 * 1024;
+
+/// A host that takes longer to accept a connection is down.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
+
+/// How far a request got.
+#[derive(Debug)]
+pub(super) enum Exchange {
+    /// No connection came to stand, so nothing was sent.
+    NotSent(String),
+    /// It may have been sent; no reply came.
+    NoReply(String),
+    /// A reply came.
+    Replied(Reply),
+}
+
+/// What is needed beside the request itself.
+#[derive(Debug)]
+pub(super) struct Route<'a> {
+    /// The only addresses to connect to.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// How to speak TLS.
+    pub(super) tls: &'a ClientConfig,
+    /// Names the effect to the other side; `None` for a request without one.
+    pub(super) key: Option<&'a IdempotencyKey>,
+    /// It must be over by then.
+    pub(super) deadline: Instant,
+}
+
+/// TLS with ring, trusting what the operating system trusts.
+///
+/// Without any root certificate on the machine, plain http still works, and every handshake fails.
+#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
+pub(super) fn tls() -> ClientConfig {
+    let builder = || {
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows TLS 1.2 and 1.3")
+    };
+    builder()
+        .with_platform_verifier()
+        .unwrap_or_else(|_| builder().with_root_certificates(RootCertStore::empty()))
+        .with_no_client_auth()
+}
+
+/// Sends `request` once.
+pub(super) async fn exchange(request: &Request, route: Route<'_>) -> Exchange {
+    let deadline = route.deadline;
+    let sending = match build(request, route) {
+        Ok(builder) => builder.send(),
+        Err(error) => return Exchange::NotSent(innermost(&error)),
+    };
+    match timeout_at(deadline, sending).await {
+        Ok(Ok(response)) => Exchange::Replied(read(response, deadline).await),
+        // A builder error is found before anybody is called: a URL that one library takes and another does not.
+        Ok(Err(error)) if error.is_connect() || error.is_builder() => Exchange::NotSent(innermost(&error)),
+        Ok(Err(error)) => Exchange::NoReply(innermost(&error)),
+        Err(_) => Exchange::NoReply("no reply in time".to_owned()),
+    }
+}
+
+fn build(request: &Request, route: Route<'_>) -> reqwest::Result<RequestBuilder> {
+    let key = route.key.cloned();
+    let client = client(route)?;
+    let mut builder = client.request(request.method.clone(), request.url.clone());
+    for (name, value) in &request.headers {
+        builder = builder.header(name, value);
+    }
+    if let Some(key) = key {
+        builder = builder.header("idempotency-key", key.as_str());
+    }
+    let Some(body) = request.body_bytes() else { return Ok(builder) };
+    if !request.headers.contains_key(CONTENT_TYPE.as_str()) {
+        builder = builder.header(CONTENT_TYPE, "application/json");
+    }
+    Ok(builder.body(body))
+}
+
+fn client(route: Route<'_>) -> reqwest::Result<Client> {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .retry(retry::never())
+        .pool_max_idle_per_host(0)
+        .connect_timeout(connect_time(route.deadline))
+        .dns_resolver(Arc::new(Pinned(route.addresses)))
+        .tls_backend_preconfigured(route.tls.clone())
+        .build()
+}
+
+/// Shorter than what is left, so that running out of time means: while waiting for the reply.
+fn connect_time(deadline: Instant) -> Duration {
+    let left = deadline.saturating_duration_since(Instant::now());
+    (left / 4 * 3).min(CONNECT_MAX)
+}
+
+/// Answers every question with the addresses that were found and judged before.
+struct Pinned(Vec<SocketAddr>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, _: Name) -> Resolving {
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
+    }
+}
+
+async fn read(response: Response, deadline: Instant) -> Reply {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = if status.is_success() { read_body(response, deadline).await } else { Body::Unread };
+    Reply { status, headers, body }
+}
+
+async fn read_body(mut response: Response, deadline: Instant) -> Body {
+    let mut bytes = Vec::new();
+    loop {
+        match timeout_at(deadline, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
+            Ok(Ok(None)) => return Body::Whole(bytes),
+            Ok(Err(_)) | Err(_) => return Body::BrokenOff,
+        }
+        if bytes.len() > REPLY_BYTES_MAX {
+            return Body::TooLong;
+        }
+    }
+}
+
+/// The cause at the bottom. What stands above it, reqwest's own error, repeats the URL, query and all.
+fn innermost(error: &reqwest::Error) -> String {
+    let Some(mut cause) = error.source() else { return "the request could not be made".to_owned() };
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::Fields;
+    use rustls::ServerConfig;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use serde_json::json;
+    use std::collections::BTreeSet;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    // Made once with openssl: P-256, signed by itself, for `shop.invalid` only, good from 2020 to 2120. The key
+    // is no secret, because nothing but these tests trusts the certificate.
+    const CERTIFICATE: &[u8] = include_bytes!("../../tests/tls/certificate.der");
+    const KEY: &[u8] = include_bytes!("../../tests/tls/key.der");
+
+    fn server_tls() -> TlsAcceptor {
+        let key = PrivateKeyDer::try_from(KEY).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)
+            .unwrap();
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    fn client_tls() -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth()
+    }
+
+    /// Asks a server that proves itself as `shop.invalid`, by the name `host`; also what the server saw.
+    async fn ask(host: &str) -> (Exchange, Option<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(serve_once(listener));
+        let with = json!({"url": format!("https://{host}:{}/", address.port())});
+        let request =
+            Request::take(&mut Fields::of(with, super::super::request::FIELDS).unwrap(), &BTreeSet::new())
+                .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let route = Route { addresses: vec![address], tls: &client_tls(), key: None, deadline };
+        (exchange(&request, route).await, served.await.unwrap())
+    }
+
+    /// The name asked for in the handshake and the request's head, if the handshake came to an end.
+    async fn serve_once(listener: TcpListener) -> Option<String> {
+        let (stream, _) = listener.accept().await.ok()?;
+        let mut stream = server_tls().accept(stream).await.ok()?;
+        let name = stream.get_ref().1.server_name()?.to_owned();
+        let mut head = vec![0; 4096];
+        let read = stream.read(&mut head).await.ok().filter(|read| *read > 0)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.ok()?;
+        stream.shutdown().await.ok()?;
+        Some(format!("{name} {}", String::from_utf8_lossy(&head[..read])))
+    }
+
+    #[tokio::test]
+    async fn a_pinned_host_still_proves_its_name() {
+        let (exchange, seen) = ask("shop.invalid").await;
+        assert!(
+            matches!(exchange, Exchange::Replied(reply) if matches!(&reply.body, Body::Whole(b) if b == b"ok"))
+        );
+        let seen = seen.unwrap();
+        assert!(seen.starts_with("shop.invalid GET / HTTP/1.1\r\n"), "{seen}");
+        assert!(seen.contains("host: shop.invalid:"), "{seen}");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_proves_another_name_is_sent_nothing() {
+        let (exchange, seen) = ask("bank.invalid").await;
+        assert!(matches!(&exchange, Exchange::NotSent(why) if why.contains("certificate")), "{exchange:?}");
+        assert_eq!(seen, None);
+    }
+}

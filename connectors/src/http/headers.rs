@@ -1,0 +1,170 @@
+//! The headers a workflow may set.
+//!
+//! Credentials are refused, so that they never reach the ledger; what frames the message or routes it is
+//! refused, because the runtime says that. A name or value that could end its line is refused, so that a
+//! parameter cannot add a header.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::Failure;
+use reqwest::header::HeaderName;
+
+use crate::fields::invalid;
+
+/// More than any API asks for, less than any server refuses.
+pub(super) const HEADERS_MAX: usize = 64;
+
+/// Common servers refuse requests whose headers pass some 8,000 to 32,000 bytes.
+pub(super) const HEADERS_BYTES_MAX: usize = 16 * 1024;
+
+/// Headers by their lower-case names, checked.
+pub(super) type Headers = BTreeMap<String, String>;
+
+/// Headers whose values are credentials wherever they are used.
+const SECRET: &[&str] = &[
+    "api-key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "proxy-authorization",
+    "x-access-token",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-functions-key",
+    "x-goog-api-key",
+    "x-vault-token",
+];
+
+/// Headers that are the runtime's to say: they frame the message, steer the connection, or would make the
+/// request another one than its method and key tell.
+const OURS: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "idempotency-key",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+];
+
+/// Checks `given` and takes it as headers. `secret` holds further names, in lower case, that the operator
+/// keeps credentials in.
+pub(super) fn check(given: Vec<(String, String)>, secret: &BTreeSet<String>) -> Result<Headers, Failure> {
+    if given.len() > HEADERS_MAX {
+        return Err(invalid(format!("{} headers; at most {HEADERS_MAX} are allowed", given.len())));
+    }
+    let bytes: usize = given.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > HEADERS_BYTES_MAX {
+        return Err(invalid(format!(
+            "the headers have {bytes} bytes; at most {HEADERS_BYTES_MAX} are allowed"
+        )));
+    }
+    given.into_iter().try_fold(Headers::new(), |headers, header| add(headers, header, secret))
+}
+
+fn add(
+    mut headers: Headers,
+    (name, value): (String, String),
+    secret: &BTreeSet<String>,
+) -> Result<Headers, Failure> {
+    let name = check_name(&name, secret)?;
+    if !value.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
+        return Err(invalid(format!(
+            "the value of header `{name}` holds a character that is not visible ASCII"
+        )));
+    }
+    match headers.insert(name.clone(), value) {
+        Some(_) => Err(invalid(format!("the header `{name}` stands twice"))),
+        None => Ok(headers),
+    }
+}
+
+/// The name in lower case, if a workflow may set it.
+fn check_name(name: &str, secret: &BTreeSet<String>) -> Result<String, Failure> {
+    let name = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| invalid(format!("{name:?} is not the name of a header")))?
+        .as_str()
+        .to_owned();
+    if SECRET.contains(&name.as_str()) || secret.contains(&name) {
+        return Err(invalid(format!(
+            "the header `{name}` holds a credential; credentials are not part of a workflow, \
+             they come with the credentials support"
+        )));
+    }
+    if OURS.contains(&name.as_str()) {
+        return Err(invalid(format!("the header `{name}` is set by the runtime and cannot be set here")));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(given: &[(&str, &str)]) -> Result<Headers, String> {
+        let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        check(given, &BTreeSet::from(["x-acme-pass".to_owned()])).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn plain_headers_pass_with_lower_case_names() {
+        let headers = checked(&[("Accept", "text/plain"), ("X-Trace", "a b")]).unwrap();
+        assert_eq!(
+            headers,
+            Headers::from([("accept".into(), "text/plain".into()), ("x-trace".into(), "a b".into())])
+        );
+    }
+
+    #[test]
+    fn a_credential_is_refused_and_not_repeated() {
+        for name in ["Authorization", "PROXY-Authorization", "cookie", "X-Api-Key", "x-acme-pass"] {
+            let refused = checked(&[(name, "hunter2")]).unwrap_err();
+            assert!(refused.contains("credentials are not part of a workflow"), "{refused}");
+            assert!(!refused.contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn what_the_runtime_says_cannot_be_said_here() {
+        for name in
+            ["Host", "content-length", "Transfer-Encoding", "connection", "TE", "upgrade", "Idempotency-Key"]
+        {
+            assert!(checked(&[(name, "x")]).unwrap_err().contains("set by the runtime"), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_can_end_its_line() {
+        for value in ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b", "ä"] {
+            assert!(checked(&[("x-a", value)]).is_err(), "{value:?}");
+        }
+        for name in ["x-a\r\nx-b", "x a", "", "x:a", "x-ä"] {
+            assert!(checked(&[(name, "a")]).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn one_name_in_two_spellings_is_refused() {
+        assert_eq!(checked(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(), "the header `x-a` stands twice");
+    }
+
+    #[test]
+    fn headers_are_bounded() {
+        let many = vec![("x".to_owned(), String::new()); HEADERS_MAX + 1];
+        assert!(check(many, &BTreeSet::new()).unwrap_err().message.starts_with("65 headers"));
+        let long = vec![("x".to_owned(), "v".repeat(HEADERS_BYTES_MAX))];
+        assert!(check(long, &BTreeSet::new()).unwrap_err().message.contains("at most 16384"));
+    }
+}

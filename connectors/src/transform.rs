@@ -1,0 +1,82 @@
+//! `transform`: a value built from what is already known.
+//!
+//! The expressions in `with.value` are bound before the tool sees them, so that the value is the output.
+//! Nothing outside is touched.
+
+use async_trait::async_trait;
+use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
+use serde_json::{Value, json};
+
+use crate::fields::{Fields, invalid};
+use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+
+/// Grows when the fields change their meaning.
+const CONTRACT: u32 = 1;
+
+/// The tool `transform`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Transform;
+
+#[async_trait]
+impl Tool for Transform {
+    fn name(&self) -> ToolName {
+        tool::name("transform")
+    }
+
+    fn declares(&self, _: &Value) -> Option<EffectClass> {
+        Some(EffectClass::ReadOnly)
+    }
+
+    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        let value = Fields::of(ask.fields, &["value"])?.take("value");
+        let value = value.ok_or_else(|| invalid("`value` is missing"))?;
+        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        Ok(Action {
+            tool: self.name(),
+            contract: CONTRACT,
+            class: EffectClass::ReadOnly,
+            reversibility: Reversibility::NoEffect,
+            target: "nothing outside".to_owned(),
+            key: if ask.undo { key.undo() } else { key },
+            key_retention: None,
+            fields: json!({ "value": value }),
+        })
+    }
+
+    async fn perform(&self, call: Call<'_>) -> Outcome {
+        let output = call.action.fields.get("value").cloned().unwrap_or(Value::Null);
+        Outcome::Done(Done { output, ..Done::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{RunId, RunKey, StepId, TenantId};
+
+    fn propose(fields: Value, undo: bool) -> Result<Action, Failure> {
+        let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
+        Transform.propose(Ask { run: &run, step: &StepId::new("shape").unwrap(), undo, fields })
+    }
+
+    #[test]
+    fn a_transform_has_no_effect() {
+        let action = propose(json!({"value": [1, {"a": "b"}]}), false).unwrap();
+        assert!(!action.class.has_effect());
+        assert_eq!(action.reversibility, Reversibility::NoEffect);
+        assert_eq!(action.key.as_str(), "transform:run-1:shape");
+        assert_ne!(propose(json!({"value": 1}), true).unwrap().key, action.key);
+    }
+
+    #[test]
+    fn a_transform_takes_a_value_and_nothing_else() {
+        assert_eq!(propose(json!({}), false).unwrap_err().message, "`value` is missing");
+        let error = propose(json!({"value": 1, "vaule": 2}), false).unwrap_err();
+        assert_eq!(error.message, "unknown field `vaule`; known are `value`");
+    }
+
+    #[test]
+    fn null_is_a_value() {
+        assert_eq!(propose(json!({"value": null}), false).unwrap().fields, json!({"value": null}));
+    }
+}

@@ -1,0 +1,281 @@
+//! What each thing that can go wrong says about the effect.
+
+use std::time::{Duration, Instant};
+
+use connectors::Outcome;
+use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
+use domain::{Action, Failure, Millis};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::answer;
+use crate::support::{Server, attempt, header, perform, propose, tool};
+
+/// Short enough for a test, long enough for a loaded machine to connect.
+const SHORT: &str = "1s";
+
+fn with(server: &Server, effect: &str) -> Value {
+    let headers = json!({"if-match": "\"v1\"", "x-note": "s3cret"});
+    json!({
+        "method": "POST", "url": server.url("/orders?token=s3cret"), "effect": effect, "headers": headers,
+        "body": {"sku": 1},
+    })
+}
+
+fn action(server: &Server, effect: &str) -> Action {
+    propose(tool(), with(server, effect)).unwrap()
+}
+
+async fn call(server: &Server, effect: &str) -> Outcome {
+    perform(tool(), &action(server, effect)).await
+}
+
+/// A call to a server that would keep it waiting.
+async fn call_briefly(server: &Server, effect: &str) -> Outcome {
+    let mut with = with(server, effect);
+    with["timeout"] = json!(SHORT);
+    perform(tool(), &propose(tool(), with).unwrap()).await
+}
+
+/// The outcome in one word, and its failure's text.
+fn gist(outcome: &Outcome) -> (&'static str, String) {
+    match outcome {
+        Outcome::Done(done) => ("done", done.output.to_string()),
+        Outcome::Terminal(failure) => ("terminal", text(failure)),
+        Outcome::Retryable { failure, certainty: DidNotHappen, .. } => ("did not happen", text(failure)),
+        Outcome::Retryable { failure, certainty: MayHaveHappened, .. } => {
+            ("may have happened", text(failure))
+        }
+    }
+}
+
+fn text(failure: &Failure) -> String {
+    assert!(!failure.message.contains("s3cret"), "{}", failure.message);
+    format!("{}: {}", failure.code, failure.message)
+}
+
+async fn after(server: &Server, effect: &str) -> &'static str {
+    gist(&call(server, effect).await).0
+}
+
+async fn answering(status: u16) -> Server {
+    Server::start(move |_, stream| answer::reply(stream, status, "retry-after: 7\r\n", "")).await
+}
+
+#[tokio::test]
+async fn a_status_means_what_it_says_and_no_more() {
+    let (sure, unsure) = ("did not happen", "may have happened");
+    let table = [
+        (200, ["done"; 4]),
+        (201, ["done"; 4]),
+        (204, ["done"; 4]),
+        (302, ["terminal", unsure, unsure, unsure]),
+        (303, ["terminal", unsure, unsure, unsure]),
+        (304, ["done", unsure, unsure, unsure]),
+        (307, ["terminal"; 4]),
+        (308, ["terminal"; 4]),
+        (400, ["terminal"; 4]),
+        (401, ["terminal"; 4]),
+        (404, ["terminal"; 4]),
+        (408, [sure, unsure, unsure, unsure]),
+        (409, ["terminal", unsure, "terminal", "terminal"]),
+        (412, ["terminal"; 4]),
+        (422, ["terminal"; 4]),
+        (425, [sure; 4]),
+        (429, [sure; 4]),
+        (500, [sure, unsure, unsure, unsure]),
+        (501, [sure, unsure, unsure, unsure]),
+        (503, [sure, unsure, unsure, unsure]),
+        (504, [sure, unsure, unsure, unsure]),
+        (799, [sure, unsure, unsure, unsure]),
+    ];
+    for (status, expected) in table {
+        let server = answering(status).await;
+        for (effect, expected) in
+            ["read_only", "native_key", "compare_and_set", "opaque"].into_iter().zip(expected)
+        {
+            assert_eq!(after(&server, effect).await, expected, "{status} for {effect}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_an_open_attempt_only_success_is_certain() {
+    for (status, effect, expected) in [
+        (200, "compare_and_set", "done"),
+        (412, "compare_and_set", "may have happened"),
+        (404, "native_key", "may have happened"),
+        (429, "native_key", "may have happened"),
+        (400, "opaque", "may have happened"),
+        (404, "read_only", "terminal"),
+    ] {
+        let server = answering(status).await;
+        let outcome = attempt(tool(), &action(&server, effect), Duration::from_mins(1), true).await;
+        assert_eq!(gist(&outcome).0, expected, "{status} for {effect}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_got_no_reply_may_have_acted() {
+    for effect in ["native_key", "compare_and_set", "opaque"] {
+        let closing = Server::start(|_, stream| async { drop(stream) }).await;
+        assert_eq!(after(&closing, effect).await, "may have happened");
+        let resetting = Server::start(|_, stream| async { answer::reset(stream) }).await;
+        assert_eq!(after(&resetting, effect).await, "may have happened");
+        let stalling = Server::start(|_, stream| answer::stall(stream)).await;
+        assert_eq!(gist(&call_briefly(&stalling, effect).await).0, "may have happened");
+        let raving = Server::start(|_, stream| answer::pour(stream)).await;
+        assert_eq!(after(&raving, effect).await, "may have happened");
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_listens_nothing_was_sent() {
+    let mut gone = Server::start(|_, stream| async { drop(stream) }).await;
+    gone.address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (outcome, text) = gist(&call(&gone, "opaque").await);
+    assert_eq!(outcome, "did not happen", "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+    let again = attempt(tool(), &action(&gone, "opaque"), Duration::from_mins(1), true).await;
+    assert_eq!(gist(&again).0, "may have happened", "an earlier attempt may still have acted");
+}
+
+#[tokio::test]
+async fn a_failed_handshake_sent_nothing() {
+    let server = Server::start(|_, stream| async { drop(stream) }).await;
+    let mut with = with(&server, "opaque");
+    with["url"] = json!(server.url("/").replace("http:", "https:"));
+    let action = propose(tool(), with).unwrap();
+    assert_eq!(gist(&perform(tool(), &action).await).0, "did not happen");
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_that_never_shakes_hands_is_left_before_anything_is_sent() {
+    // The kernel accepts the connection, and nobody ever answers the handshake.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut silent = Server::start(|_, stream| async { drop(stream) }).await;
+    silent.address = listener.local_addr().unwrap();
+    let mut with = with(&silent, "opaque");
+    with["timeout"] = json!(SHORT);
+    with["url"] = json!(silent.url("/").replace("http:", "https:"));
+    let action = propose(tool(), with).unwrap();
+    assert_eq!(gist(&perform(tool(), &action).await).0, "did not happen");
+}
+
+#[tokio::test]
+async fn the_lease_ends_a_call_before_its_own_timeout_does() {
+    let server = Server::start(|_, stream| answer::stall(stream)).await;
+    let mut with = with(&server, "opaque");
+    with["timeout"] = json!("5m");
+    let action = propose(tool(), with).unwrap();
+    let began = Instant::now();
+    let outcome = attempt(tool(), &action, Duration::from_secs(1), false).await;
+    assert_eq!(gist(&outcome).0, "may have happened");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn without_time_nothing_is_sent() {
+    let server = answering(200).await;
+    let outcome = attempt(tool(), &action(&server, "opaque"), Duration::ZERO, false).await;
+    assert_eq!(gist(&outcome).0, "did not happen");
+    assert!(server.seen().is_empty());
+}
+
+async fn beginning_well(rest: fn(TcpStream) -> Rest) -> Server {
+    Server::start(move |_, mut stream| async move {
+        answer::head(&mut stream, 200).await;
+        rest(stream).await;
+    })
+    .await
+}
+
+type Rest = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_is_asked_for_again_where_that_is_safe() {
+    let drip: fn(TcpStream) -> Rest = |stream| Box::pin(answer::drip(stream));
+    let hang_up: fn(TcpStream) -> Rest = |stream| Box::pin(async { drop(stream) });
+    for rest in [drip, hang_up] {
+        let server = beginning_well(rest).await;
+        assert_eq!(gist(&call_briefly(&server, "read_only").await).0, "did not happen");
+        assert_eq!(gist(&call_briefly(&server, "native_key").await).0, "may have happened");
+        for effect in ["compare_and_set", "opaque"] {
+            let (outcome, output) = gist(&call_briefly(&server, effect).await);
+            assert_eq!(outcome, "done", "the head said so, and nobody could say more: {output}");
+            assert!(output.contains(r#""body":null"#) && output.contains(r#""truncated":true"#), "{output}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_without_end_is_cut() {
+    let server = beginning_well(|stream| Box::pin(answer::pour(stream))).await;
+    let (outcome, text) = gist(&call(&server, "read_only").await);
+    assert_eq!(outcome, "terminal");
+    assert!(text.starts_with("HTTP_REPLY_TOO_LARGE"), "{text}");
+    for effect in ["native_key", "compare_and_set", "opaque"] {
+        let Outcome::Done(done) = call(&server, effect).await else { panic!("{effect}") };
+        assert_eq!(done.output["truncated"], true);
+    }
+}
+
+#[tokio::test]
+async fn the_other_side_may_ask_for_time() {
+    for (status, certainty) in [(429, DidNotHappen), (503, MayHaveHappened)] {
+        let server = answering(status).await;
+        assert_eq!(asked_for(call(&server, "opaque").await), (certainty, Some(Millis::secs(7))));
+    }
+    let patient =
+        Server::start(|_, stream| answer::reply(stream, 429, "retry-after: 99999999\r\n", "")).await;
+    assert_eq!(asked_for(call(&patient, "opaque").await).1, Some(Millis::hours(24)));
+    let dated =
+        Server::start(|_, stream| answer::reply(stream, 429, "retry-after: Sat, 29 Feb 2020\r\n", "")).await;
+    assert_eq!(asked_for(call(&dated, "opaque").await).1, None);
+}
+
+fn asked_for(outcome: Outcome) -> (Certainty, Option<Millis>) {
+    match outcome {
+        Outcome::Retryable { certainty, retry_after, .. } => (certainty, retry_after),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_error_tells_host_and_path_and_neither_query_nor_header() {
+    let server = answering(404).await;
+    let (_, text) = gist(&call(&server, "opaque").await);
+    assert_eq!(text, format!("HTTP_STATUS: {}/orders answered 404 Not Found", server.address));
+}
+
+#[tokio::test]
+async fn a_request_arrives_as_it_was_proposed() {
+    let server = Server::start(|_, stream| {
+        answer::reply(stream, 201, "content-type: application/json\r\netag: \"v2\"\r\n", r#"{"id":7}"#)
+    })
+    .await;
+    let action = action(&server, "opaque");
+    let Outcome::Done(done) = perform(tool(), &action).await else { panic!("not done") };
+    assert_eq!(
+        done.output,
+        json!({
+            "status": 201, "body": {"id": 7}, "truncated": false,
+            "headers": {"content-type": "application/json", "etag": "\"v2\""},
+        })
+    );
+    let seen = server.seen();
+    assert!(seen[0].starts_with("POST /orders?token=s3cret HTTP/1.1\r\n"), "{seen:?}");
+    assert!(seen[0].ends_with("\r\n\r\n{\"sku\":1}"), "{seen:?}");
+    assert_eq!(header(&seen[0], "host"), Some(server.address.to_string()));
+    assert_eq!(header(&seen[0], "content-type").as_deref(), Some("application/json"));
+    assert_eq!(header(&seen[0], "idempotency-key").as_deref(), Some(action.key.as_str()));
+    assert_eq!(action.target, format!("{}/orders", server.address));
+}
+
+#[tokio::test]
+async fn a_request_without_effect_carries_no_key() {
+    let server = answering(200).await;
+    assert_eq!(after(&server, "read_only").await, "done");
+    assert_eq!(header(&server.seen()[0], "idempotency-key"), None);
+}
