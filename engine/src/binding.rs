@@ -1,0 +1,215 @@
+//! Binding: what a step would do, worked out from persisted data alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use connectors::{Ask, Tool};
+use domain::plan::{Reads, Undo, Work};
+use domain::receipt::ReceiptState;
+use domain::{Action, Failure, Receipt, RunRecord, StepSeq, ToolName, failure};
+use serde_json::{Value, json};
+use store::Store;
+use workflow::{CompiledWork, Scope, Template};
+
+use crate::error::EngineError;
+use crate::{Engine, Loaded};
+
+/// What a walk remembers of the run, so that it need not be read again.
+#[derive(Default)]
+pub(crate) struct Memory {
+    run: Option<Arc<Value>>,
+    trigger: Option<Arc<Value>>,
+    outputs: BTreeMap<StepSeq, Arc<Value>>,
+}
+
+impl Memory {
+    /// Remembers what a step gave, if a later one reads it.
+    pub(crate) fn remember(&mut self, loaded: &Loaded, seq: StepSeq, output: &Value) {
+        let steps = &loaded.plan.plan().steps;
+        let reads = |reads: &Reads| reads.steps.contains(&seq);
+        if steps.iter().any(|step| reads(&step.reads) || reads(&step.rollback_reads)) {
+            self.outputs.insert(seq, Arc::new(output.clone()));
+        }
+    }
+}
+
+/// What a step would do, and with which tool; or why that cannot be said.
+pub(crate) type Bound = Result<Proposal, Failure>;
+
+/// What a step would do, and what stands under its key.
+#[derive(Clone)]
+pub(crate) struct Proposal {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) action: Action,
+    pub(crate) receipt: Option<Receipt>,
+}
+
+impl<S: Store> Engine<S> {
+    /// What the step at `seq` would do, or its undoing.
+    pub(crate) async fn bind(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Bound, EngineError> {
+        let call = match self.call(loaded, memory, seq).await? {
+            Ok(call) => call,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let Some(tool) = self.tools.get(&call.0).cloned() else {
+            return Ok(Err(Failure::new(
+                failure::TOOL_UNKNOWN,
+                format!("this worker has no tool {}", call.0),
+            )));
+        };
+        let Some(step) = loaded.plan.plan().step(seq) else {
+            return Ok(Err(off_plan()));
+        };
+        let ask =
+            Ask { run: &loaded.record.key, step: &step.id, undo: loaded.record.is_undoing(), fields: call.1 };
+        let action = match tool.propose(ask) {
+            Ok(action) => action,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let receipt = self.standing(&loaded.record, &action).await?;
+        Ok(Ok(Proposal { tool, action, receipt }))
+    }
+
+    async fn standing(&self, record: &RunRecord, action: &Action) -> Result<Option<Receipt>, EngineError> {
+        if !action.class.has_effect() {
+            return Ok(None);
+        }
+        let (tenant, key) = (&record.key.tenant, &action.key);
+        Ok(self.patiently(|| self.store.receipt(tenant, key)).await?)
+    }
+
+    /// The tool and its bound fields.
+    async fn call(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
+        let Some(step) = loaded.plan.plan().step(seq) else { return Ok(Err(off_plan())) };
+        let Some(compiled) = loaded.plan.step(seq) else { return Ok(Err(off_plan())) };
+        let (tool, reads, template) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
+            (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq).await,
+            (true, _, Some(Undo::Call(call))) => {
+                (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
+            }
+            (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
+            _ => return Ok(Err(off_plan())),
+        };
+        let Some(template) = template else { return Ok(Err(off_plan())) };
+        let scope = self.scope(loaded, memory, reads).await?;
+        let fields =
+            template.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string()));
+        Ok(fields.map(|fields| (tool.clone(), fields)))
+    }
+
+    /// The question that the gate at `seq` asks.
+    pub(crate) async fn question(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<String, Failure>, EngineError> {
+        let (Some(step), Some(CompiledWork::Gate(message))) =
+            (loaded.plan.plan().step(seq), loaded.plan.step(seq).map(|step| &step.work))
+        else {
+            return Ok(Err(off_plan()));
+        };
+        let scope = self.scope(loaded, memory, &step.reads).await?;
+        Ok(message.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string())))
+    }
+
+    async fn scope(&self, loaded: &Loaded, memory: &mut Memory, reads: &Reads) -> Result<Scope, EngineError> {
+        let run = memory.run.get_or_insert_with(|| Arc::new(run_facts(&loaded.record)));
+        let mut scope = Scope { run: Arc::clone(run), ..Scope::default() };
+        if reads.trigger {
+            scope.trigger = Some(self.trigger(loaded, memory).await?);
+        }
+        for seq in &reads.steps {
+            if let (Some(step), Some(output)) =
+                (loaded.plan.plan().step(*seq), self.output(loaded, memory, *seq).await?)
+            {
+                scope.steps.insert(step.id.clone(), output);
+            }
+        }
+        Ok(scope)
+    }
+
+    async fn trigger(&self, loaded: &Loaded, memory: &mut Memory) -> Result<Arc<Value>, EngineError> {
+        if let Some(trigger) = &memory.trigger {
+            return Ok(Arc::clone(trigger));
+        }
+        let run = &loaded.record.key;
+        let payload = self.patiently(|| self.store.input(run)).await?;
+        let value = match payload {
+            Some(payload) => self.fetch(&payload).await?,
+            None => return Err(EngineError::NoRun { run: run.clone() }),
+        };
+        Ok(Arc::clone(memory.trigger.insert(Arc::new(value))))
+    }
+
+    async fn output(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Option<Arc<Value>>, EngineError> {
+        if let Some(output) = memory.outputs.get(&seq) {
+            return Ok(Some(Arc::clone(output)));
+        }
+        let run = &loaded.record.key;
+        let step = self.patiently(|| self.store.step(run, seq, false)).await?;
+        let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
+        let output = Arc::new(self.fetch(&payload).await?);
+        memory.outputs.insert(seq, Arc::clone(&output));
+        Ok(Some(output))
+    }
+
+    /// The call that the receipt of the step at `seq` says would restore what was there before.
+    async fn inverse(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
+        let run = &loaded.record.key;
+        let step = self.patiently(|| self.store.step(run, seq, false)).await?;
+        let Some(key) = step.and_then(|step| step.receipt) else { return Ok(Err(no_inverse())) };
+        let receipt = self.patiently(|| self.store.receipt(&run.tenant, &key)).await?;
+        let Some(ReceiptState::Done { inverse: Some(inverse), .. }) = receipt.map(|receipt| receipt.state)
+        else {
+            return Ok(Err(no_inverse()));
+        };
+        let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
+        Ok(tool.map(|tool| (tool, inverse["with"].clone())).ok_or_else(no_inverse))
+    }
+}
+
+fn call_template(work: &CompiledWork) -> Option<&Template> {
+    match work {
+        CompiledWork::Call(template) => Some(template),
+        CompiledWork::Wait | CompiledWork::Gate(_) => None,
+    }
+}
+
+fn run_facts(record: &RunRecord) -> Value {
+    json!({
+        "id": record.key.run,
+        "tenant": record.key.tenant,
+        "workspace": record.workspace,
+        "workflow": record.workflow,
+        "version": record.workflow_version,
+        "created_at_ms": record.created_at,
+    })
+}
+
+fn off_plan() -> Failure {
+    Failure::new(failure::EXPRESSION, "the plan has no such call")
+}
+
+fn no_inverse() -> Failure {
+    Failure::new("NO_INVERSE", "the step's receipt does not say how to take it back")
+}

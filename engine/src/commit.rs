@@ -1,0 +1,137 @@
+//! Commit: one conditional write, and what its answer means.
+
+use std::time::Duration;
+
+use domain::{Command, Decision, Draft, Initiator, Live, OpId, RunKey, RunRecord};
+use store::{Store, StoreError, Write};
+
+use crate::error::EngineError;
+use crate::{Engine, Loaded};
+
+/// How often a decision that was overtaken is made again before the caller is told. Each round means that
+/// somebody else got something done.
+pub(crate) const ROUNDS_MAX: u32 = 32;
+
+/// How often a write is repeated while the store is busy or does not reply. With the delays below that
+/// is a little over two seconds, well inside a lease.
+const TRIES_MAX: u32 = 8;
+
+/// The first delay; each further one is twice as long, up to half a second.
+const TRY_AFTER: Duration = Duration::from_millis(20);
+const TRY_AFTER_MAX: Duration = Duration::from_millis(500);
+
+/// What became of a decision.
+pub(crate) enum Committed {
+    /// It stands; this is the run now.
+    Yes(Loaded),
+    /// It was overtaken; this is the run now.
+    Overtaken(Loaded),
+}
+
+impl<S: Store> Engine<S> {
+    /// The run as it stands.
+    pub(crate) async fn load(&self, run: &RunKey) -> Result<Loaded, EngineError> {
+        let record = self.record(run).await?;
+        self.with_plan(record).await
+    }
+
+    async fn record(&self, run: &RunKey) -> Result<RunRecord, EngineError> {
+        let record = self.patiently(|| self.store.load(run)).await?;
+        record.ok_or_else(|| EngineError::NoRun { run: run.clone() })
+    }
+
+    /// A draft on what was loaded.
+    pub(crate) fn draft<'p>(&self, loaded: &'p Loaded, by: &Initiator) -> Draft<'p> {
+        Draft::new(loaded.record.clone(), loaded.plan.plan(), self.stamp(by.clone()))
+    }
+
+    /// Commits `decision`, which was made from `loaded`.
+    pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
+        let run = decision.record.key.clone();
+        let mut delays = delays();
+        loop {
+            match self.store.commit(decision.clone()).await {
+                Ok(Write::Committed) => {
+                    return Ok(Committed::Yes(Loaded { record: decision.record, plan: loaded.plan.clone() }));
+                }
+                Ok(Write::Superseded) => return self.overtaken(loaded, &run, &decision.record.op).await,
+                Err(StoreError::Unknown { doing }) => {
+                    // The reply was lost. If the write is not there it may be sent again: it carries the
+                    // version it was decided from, so it cannot land twice.
+                    match self.overtaken(loaded, &run, &decision.record.op).await? {
+                        Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
+                            wait(&mut delays, StoreError::Unknown { doing }).await?;
+                        }
+                        settled => return Ok(settled),
+                    }
+                }
+                Err(busy @ StoreError::Busy { .. }) => wait(&mut delays, busy).await?,
+                Err(broken @ StoreError::Broken { .. }) => return Err(broken.into()),
+            }
+        }
+    }
+
+    /// Somebody wrote since: was it us?
+    async fn overtaken(&self, loaded: &Loaded, run: &RunKey, op: &OpId) -> Result<Committed, EngineError> {
+        let now = Loaded { record: self.record(run).await?, plan: loaded.plan.clone() };
+        Ok(if is_ours(&now.record, op) { Committed::Yes(now) } else { Committed::Overtaken(now) })
+    }
+
+    /// Repeats a read while the store is busy.
+    pub(crate) async fn patiently<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let mut delays = delays();
+        loop {
+            match ask().await {
+                Err(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })) => {
+                    wait(&mut delays, error).await?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Loads, decides and commits a command that needs nothing but the run.
+    pub(crate) async fn decide<C: Command + Clone>(
+        &self,
+        run: &RunKey,
+        by: &Initiator,
+        command: &C,
+    ) -> Result<C::Answer, EngineError> {
+        let mut loaded = self.load(run).await?;
+        for _ in 0..ROUNDS_MAX {
+            let mut draft = self.draft(&loaded, by);
+            let answer = command.clone().decide(&mut draft)?;
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(_) => return Ok(answer),
+                Committed::Overtaken(now) => loaded = now,
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+}
+
+/// A write that landed is found on the record, or on the lease it granted if others have written since.
+fn is_ours(record: &RunRecord, op: &OpId) -> bool {
+    record.op == *op || matches!(&record.live, Live::Running(lease) if lease.op == *op)
+}
+
+fn delays() -> impl Iterator<Item = Duration> + Send {
+    (0..TRIES_MAX).map(|n| (TRY_AFTER * 2_u32.saturating_pow(n)).min(TRY_AFTER_MAX))
+}
+
+async fn wait(
+    delays: &mut (impl Iterator<Item = Duration> + Send),
+    error: StoreError,
+) -> Result<(), StoreError> {
+    match delays.next() {
+        Some(delay) => {
+            tokio::time::sleep(delay).await;
+            Ok(())
+        }
+        None => Err(error),
+    }
+}

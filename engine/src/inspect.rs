@@ -1,0 +1,52 @@
+//! Inspect: everything there is to know about a run, with its chain verified.
+
+use std::sync::Arc;
+
+use domain::{Event, Plan, RunKey, RunRecord, StepRecord, chain};
+use store::Store;
+use workflow::CompiledPlan;
+
+use crate::Engine;
+use crate::commit::ROUNDS_MAX;
+use crate::error::EngineError;
+
+/// More than any run has: each of its 64 steps may be tried twenty times, and taken back.
+const EVENTS_MAX: u32 = 10_000;
+
+/// A run, whole.
+#[derive(Clone)]
+pub struct RunView {
+    /// Its record.
+    pub record: RunRecord,
+    plan: Arc<CompiledPlan>,
+    /// The steps that ended.
+    pub steps: Vec<StepRecord>,
+    /// What happened, if the chain holds.
+    pub events: Result<Vec<Event>, chain::ChainFault>,
+}
+
+impl RunView {
+    /// Its plan.
+    pub fn plan(&self) -> &Plan {
+        self.plan.plan()
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Everything there is to know about a run.
+    pub async fn inspect(&self, run: &RunKey) -> Result<RunView, EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let loaded = self.load(run).await?;
+            let steps = self.patiently(|| self.store.steps(run)).await?;
+            let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
+            // Read in three parts; if the run moved in between, look again.
+            let counted = usize::try_from(loaded.record.events).unwrap_or(usize::MAX);
+            if entries.len() > counted {
+                continue;
+            }
+            let events = chain::verify(run, &entries, loaded.record.events, &loaded.record.head);
+            return Ok(RunView { record: loaded.record, plan: loaded.plan, steps, events });
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+}

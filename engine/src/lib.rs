@@ -1,0 +1,113 @@
+//! Load, decide, commit, hand on: in that order, for every verb.
+//!
+//! The engine knows no rules of its own. It loads what a decision needs, asks the domain, commits the
+//! answer in one conditional write and carries on from what was committed. A write that was overtaken is
+//! decided again from what stands there now; a write whose reply was lost is recognised by its op id.
+
+mod admit;
+mod binding;
+mod commit;
+mod error;
+mod inspect;
+mod ops;
+mod plans;
+mod verbs;
+mod walk;
+mod work;
+
+use std::sync::Arc;
+
+use connectors::Toolbox;
+use domain::{Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
+use store::{Clock, Store};
+use workflow::CompiledPlan;
+
+pub use admit::{StartRun, Started};
+pub use error::EngineError;
+pub use inspect::RunView;
+pub use ops::Ops;
+pub use verbs::SignalRun;
+pub use walk::{Pulse, WalkEnd, WalkLimits};
+
+use plans::PlanCache;
+
+/// The clocks of the protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timing {
+    /// For how long a step is held without a sign of life.
+    pub lease: Millis,
+    /// How often a holder gives one; a third of the lease leaves room for two that are lost.
+    pub heartbeat: Millis,
+    /// How long a tool may work in one go.
+    pub work_max: Millis,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { lease: Millis::secs(30), heartbeat: Millis::secs(10), work_max: Millis::mins(10) }
+    }
+}
+
+/// A run as it was last seen, with its plan.
+#[derive(Clone)]
+pub(crate) struct Loaded {
+    pub(crate) record: RunRecord,
+    pub(crate) plan: Arc<CompiledPlan>,
+}
+
+/// The runtime's verbs, on a store, with some tools, on behalf of somebody.
+pub struct Engine<S> {
+    store: Arc<S>,
+    tools: Toolbox,
+    clock: Arc<dyn Clock>,
+    ops: Ops,
+    me: WorkerId,
+    timing: Timing,
+    plans: PlanCache,
+}
+
+/// What an engine is made of.
+pub struct Parts<S> {
+    /// Where runs are kept.
+    pub store: Arc<S>,
+    /// What steps can call.
+    pub tools: Toolbox,
+    /// The time, as this process sees it.
+    pub clock: Arc<dyn Clock>,
+    /// This process; a restart is another one.
+    pub me: WorkerId,
+    /// The clocks of the protocol.
+    pub timing: Timing,
+}
+
+impl<S: Store> Engine<S> {
+    /// An engine of these parts.
+    pub fn new(parts: Parts<S>) -> Self {
+        let Parts { store, tools, clock, me, timing } = parts;
+        Self { store, tools, clock, ops: Ops::new(&me), me, timing, plans: PlanCache::default() }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<S> {
+        &self.store
+    }
+
+    /// The clocks of the protocol.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &Toolbox {
+        &self.tools
+    }
+
+    /// The time, as this process sees it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn stamp(&self, by: Initiator) -> Stamp {
+        Stamp { op: self.ops.next(), now: self.now(), by }
+    }
+}

@@ -1,0 +1,55 @@
+//! Plans in memory. A plan is named by its content, so what is remembered is never wrong.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{Digest, RunRecord, TenantId};
+use store::Store;
+use workflow::CompiledPlan;
+
+use crate::error::EngineError;
+use crate::{Engine, Loaded};
+
+/// A worker sees a few workflows over and over; this many plans take a few megabytes.
+const PLANS_MAX: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    plans: Mutex<BTreeMap<(TenantId, Digest), Arc<CompiledPlan>>>,
+}
+
+impl PlanCache {
+    fn get(&self, tenant: &TenantId, hash: &Digest) -> Option<Arc<CompiledPlan>> {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.get(&(tenant.clone(), *hash)).cloned()
+    }
+
+    pub(crate) fn has(&self, tenant: &TenantId, hash: &Digest) -> bool {
+        self.get(tenant, hash).is_some()
+    }
+
+    pub(crate) fn put(&self, tenant: &TenantId, hash: Digest, plan: Arc<CompiledPlan>) {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        // Starting over now and then is cheaper than remembering who was used when.
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.insert((tenant.clone(), hash), plan);
+    }
+}
+
+impl<S: Store> Engine<S> {
+    pub(crate) async fn with_plan(&self, record: RunRecord) -> Result<Loaded, EngineError> {
+        let (tenant, hash) = (&record.key.tenant, record.plan);
+        if let Some(plan) = self.plans.get(tenant, &hash) {
+            return Ok(Loaded { record, plan });
+        }
+        let missing = || EngineError::NoPlan { run: record.key.clone(), plan: hash };
+        let plan = self.store.plan(tenant, &hash).await?.ok_or_else(missing)?;
+        let plan = CompiledPlan::compile(plan)
+            .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
+        let plan = Arc::new(plan);
+        self.plans.put(tenant, hash, Arc::clone(&plan));
+        Ok(Loaded { record, plan })
+    }
+}

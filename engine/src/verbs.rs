@@ -1,0 +1,135 @@
+//! What people and outside systems want of a run.
+
+use domain::command::{
+    Advanced, Cancel, Canceling, Command as _, DecideGate, Decided, DeliverSignal, Delivered, Pause, Resume,
+    RollBack, Wake,
+};
+use domain::record::Signal;
+use domain::{EventName, Initiator, Refusal, RunKey, SignalId, StepId, StepSeq, json};
+use serde_json::Value;
+use store::Store;
+
+use crate::Engine;
+use crate::commit::{Committed, ROUNDS_MAX};
+use crate::error::EngineError;
+
+/// The sweep takes this many runs in one go; what is left is still due the next time.
+const SWEEP_MAX: u32 = 500;
+
+/// An event for a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignalRun {
+    /// Which delivery: the same id changes nothing the second time.
+    pub id: SignalId,
+    /// Which event.
+    pub event: EventName,
+    /// What comes with it.
+    pub payload: Value,
+}
+
+impl<S: Store> Engine<S> {
+    /// Delivers an event to a run.
+    pub async fn signal(
+        &self,
+        run: &RunKey,
+        by: &Initiator,
+        wish: SignalRun,
+    ) -> Result<Delivered, EngineError> {
+        json::check(&wish.payload)
+            .map_err(|source| EngineError::BadInput { what: "the event's payload", source })?;
+        let (payload, fingerprint) = self.keep(&wish.payload).await?;
+        let signal =
+            Signal { id: wish.id, event: wish.event, payload, fingerprint, at: self.now(), kept: false };
+        let mut loaded = self.load(run).await?;
+        for _ in 0..ROUNDS_MAX {
+            let known = self.patiently(|| self.store.signal(run, &signal.id)).await?.is_some();
+            let mut draft = self.draft(&loaded, by);
+            let answer = DeliverSignal { signal: signal.clone(), known }.decide(&mut draft)?;
+            if answer == Delivered::Duplicate {
+                return Ok(answer);
+            }
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(_) => return Ok(answer),
+                Committed::Overtaken(now) => loaded = now,
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+
+    /// Answers the question that a step asks.
+    pub async fn decide_gate(
+        &self,
+        run: &RunKey,
+        by: &Initiator,
+        answer: (StepId, bool, String),
+    ) -> Result<Decided, EngineError> {
+        let (step, approve, reason) = answer;
+        let mut loaded = self.load(run).await?;
+        for _ in 0..ROUNDS_MAX {
+            let seq =
+                loaded.plan.plan().seq_of(&step).ok_or_else(|| Refusal::NotAsked { step: step.clone() })?;
+            let ended = self.patiently(|| self.store.step(run, seq, false)).await?;
+            let mut draft = self.draft(&loaded, by);
+            let command = DecideGate { step: step.clone(), approve, reason: reason.clone(), ended };
+            let decided = command.decide(&mut draft)?;
+            if decided == Decided::Before {
+                return Ok(decided);
+            }
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(_) => return Ok(decided),
+                Committed::Overtaken(now) => loaded = now,
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+
+    /// Stops a run, now or as soon as its step lets it.
+    pub async fn cancel(&self, run: &RunKey, by: &Initiator, reason: &str) -> Result<Canceling, EngineError> {
+        self.decide(run, by, &Cancel { reason: reason.to_owned() }).await
+    }
+
+    /// Holds a run for an operator; `None` while its step must finish first.
+    pub async fn pause(
+        &self,
+        run: &RunKey,
+        by: &Initiator,
+        reason: &str,
+    ) -> Result<Option<Advanced>, EngineError> {
+        self.decide(run, by, &Pause { reason: reason.to_owned() }).await
+    }
+
+    /// Lets a paused run go on with its current step.
+    pub async fn resume(&self, run: &RunKey, by: &Initiator, reason: &str) -> Result<(), EngineError> {
+        self.decide(run, by, &Resume { reason: reason.to_owned() }).await
+    }
+
+    /// Takes a run's effects back, newest first; says with which step it begins.
+    pub async fn roll_back(
+        &self,
+        run: &RunKey,
+        by: &Initiator,
+        reason: &str,
+    ) -> Result<StepSeq, EngineError> {
+        self.decide(run, by, &RollBack { reason: reason.to_owned() }).await
+    }
+
+    /// Wakes runs whose due time has passed; says how many.
+    pub async fn sweep(&self, by: &Initiator) -> Result<u32, EngineError> {
+        let due = self.patiently(|| self.store.due(self.now(), SWEEP_MAX)).await?;
+        let mut woken = 0;
+        for run in &due {
+            match self.decide(run, by, &Wake).await {
+                Ok(()) => {
+                    tracing::info!(%run, code = %domain::Code::RunOrphaned, "woke a run that was due");
+                    woken += 1;
+                }
+                // It ended, or somebody took it up, since the index was read.
+                Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(woken)
+    }
+}

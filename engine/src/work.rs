@@ -1,0 +1,236 @@
+//! Work: a held step is done, under a heartbeat, and its outcome committed.
+
+use connectors::{Call, Done, LookUp, Outcome};
+use domain::command::{Advanced, Certainty, Command as _, Fail, Finish, Mode, Renew, Retried, Retry};
+use domain::{Draft, Failure, Initiator, Refusal, failure, json};
+use serde_json::Value;
+use store::Store;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::commit::{Committed, ROUNDS_MAX};
+use crate::error::EngineError;
+use crate::walk::{Follow, Held, Pulse, Standing, Walk};
+use crate::{Engine, Loaded};
+
+/// How work on a held step ended, seen from the heartbeat.
+enum Worked {
+    /// The tool gave an outcome.
+    Outcome(Loaded, Outcome),
+    /// Somebody else holds the step.
+    Lost(Loaded),
+}
+
+/// What a heartbeat found.
+enum Beat {
+    /// The step is still held.
+    Alive { loaded: Loaded, cancel_requested: bool },
+    /// Somebody else holds the step.
+    Lost(Loaded),
+    /// The store did not answer; the lease may still be ours.
+    Silent,
+}
+
+impl<S: Store> Engine<S> {
+    /// Does a held step and commits what came of it.
+    pub(crate) async fn work<P: Pulse>(
+        &self,
+        walk: &mut Walk<'_, P>,
+        loaded: Loaded,
+        held: Held,
+    ) -> Result<Standing, EngineError> {
+        match self.act_under_heartbeat(walk.pulse, loaded, &held).await? {
+            Worked::Lost(loaded) => Ok(Standing::Free(loaded)),
+            Worked::Outcome(loaded, Outcome::Done(done)) => self.done(walk, loaded, held, done).await,
+            Worked::Outcome(loaded, Outcome::Retryable { failure, certainty, retry_after }) => {
+                let command = Retry {
+                    fence: held.grant.fence,
+                    failure,
+                    // An earlier attempt may have acted, whatever this one knows about itself.
+                    certainty: if held.grant.mode == Mode::Fresh {
+                        certainty
+                    } else {
+                        Certainty::MayHaveHappened
+                    },
+                    retry_after,
+                    receipt: held.grant.receipt,
+                };
+                self.conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
+                    .await
+            }
+            Worked::Outcome(loaded, Outcome::Terminal(failure)) => self.terminal(loaded, held, failure).await,
+        }
+    }
+
+    async fn done<P: Pulse>(
+        &self,
+        walk: &mut Walk<'_, P>,
+        loaded: Loaded,
+        held: Held,
+        done: Done,
+    ) -> Result<Standing, EngineError> {
+        let output = match acceptable(&done.output) {
+            Ok(()) => done.output,
+            // The effect happened; that its result cannot be kept must not undo the record of it.
+            Err(failure) if held.grant.receipt.is_some() => failure_as_output(&failure),
+            Err(failure) => return self.terminal(loaded, held, failure).await,
+        };
+        walk.memory.remember(&loaded, held.seq, &output);
+        let (payload, fingerprint) = self.keep(&output).await?;
+        let follow = self.follow(walk, &loaded, held.seq.next()).await?;
+        let command = Finish {
+            fence: held.grant.fence,
+            output: payload,
+            fingerprint,
+            response: done.response,
+            inverse: done.inverse,
+            cost_microusd: done.cost_microusd,
+            receipt: held.grant.receipt,
+        };
+        self.conclude(loaded, follow, |draft| command.clone().decide(draft).map(Some)).await
+    }
+
+    async fn terminal(&self, loaded: Loaded, held: Held, failure: Failure) -> Result<Standing, EngineError> {
+        if held.grant.mode != Mode::Fresh && held.grant.receipt.is_some() {
+            // This attempt did nothing, but an earlier one may have: nobody can call that failed.
+            let command = Retry {
+                fence: held.grant.fence,
+                failure,
+                certainty: Certainty::MayHaveHappened,
+                retry_after: None,
+                receipt: held.grant.receipt,
+            };
+            return self
+                .conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
+                .await;
+        }
+        let command = Fail { fence: Some(held.grant.fence), failure, receipt: held.grant.receipt };
+        self.conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(Some)).await
+    }
+
+    /// Acts, and shows that it is alive while it does. Losing the lease ends the work at once; so does
+    /// not being able to show it until the lease has run out.
+    async fn act_under_heartbeat<P: Pulse>(
+        &self,
+        pulse: &P,
+        mut loaded: Loaded,
+        held: &Held,
+    ) -> Result<Worked, EngineError> {
+        let run = loaded.record.key.clone();
+        let Some(step) = loaded.plan.plan().step(held.seq).map(|step| step.id.clone()) else {
+            return Ok(Worked::Lost(loaded));
+        };
+        let call = Call {
+            run: &run,
+            step: &step,
+            action: &held.proposal.action,
+            fence: held.grant.fence,
+            again: held.grant.mode != Mode::Fresh,
+            time_left: self.timing.work_max.std(),
+        };
+        let act = act(held, call);
+        tokio::pin!(act);
+        let mut lease_ends = Instant::now() + self.timing.lease.std();
+        let mut beat_at = Instant::now() + self.timing.heartbeat.std();
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut act => return Ok(Worked::Outcome(loaded, outcome)),
+                () = sleep_until(beat_at) => {}
+            }
+            beat_at = Instant::now() + self.timing.heartbeat.std();
+            let (beat, ()) = tokio::join!(
+                async { timeout_at(lease_ends, self.beat(&loaded, held)).await.unwrap_or(Ok(Beat::Silent)) },
+                pulse.beat()
+            );
+            match beat? {
+                Beat::Alive { loaded: now, cancel_requested } => {
+                    loaded = now;
+                    lease_ends = Instant::now() + self.timing.lease.std();
+                    if cancel_requested && held.grant.receipt.is_none() {
+                        return Ok(Worked::Outcome(loaded, stopped()));
+                    }
+                }
+                Beat::Lost(now) => return Ok(Worked::Lost(now)),
+                Beat::Silent if Instant::now() >= lease_ends => return Ok(Worked::Lost(loaded)),
+                Beat::Silent => {}
+            }
+        }
+    }
+
+    async fn beat(&self, loaded: &Loaded, held: &Held) -> Result<Beat, EngineError> {
+        let mut loaded = loaded.clone();
+        let by = Initiator::new(domain::Cause::System, self.me.as_str());
+        for _ in 0..ROUNDS_MAX {
+            let mut draft: Draft<'_> = self.draft(&loaded, &by);
+            let renew = Renew { fence: held.grant.fence, lease: self.timing.lease };
+            let renewed = match renew.decide(&mut draft) {
+                Ok(renewed) => renewed,
+                Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => return Ok(Beat::Lost(loaded)),
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await {
+                Ok(Committed::Yes(now)) => {
+                    return Ok(Beat::Alive { loaded: now, cancel_requested: renewed.cancel_requested });
+                }
+                Ok(Committed::Overtaken(now)) => loaded = now,
+                Err(EngineError::Store(error)) => {
+                    tracing::warn!(%error, "heartbeat not written");
+                    return Ok(Beat::Silent);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Beat::Silent)
+    }
+}
+
+/// Does what the grant says.
+async fn act(held: &Held, call: Call<'_>) -> Outcome {
+    let tool = &held.proposal.tool;
+    match held.grant.mode {
+        Mode::Fresh | Mode::Again => tool.perform(call).await,
+        Mode::LookUp => {
+            // The old holder first: what is looked up while it can still act proves nothing.
+            if let Err(failure) = tool.shut_out(call.clone()).await {
+                return unclear(failure);
+            }
+            match tool.look_up(call.clone()).await {
+                LookUp::Found(done) => Outcome::Done(done),
+                // Nobody has acted, and nobody else can any more: this is a first attempt.
+                LookUp::Absent => tool.perform(Call { again: false, ..call }).await,
+                LookUp::Unclear(failure) => unclear(failure),
+            }
+        }
+    }
+}
+
+fn unclear(failure: Failure) -> Outcome {
+    Outcome::Retryable { failure, certainty: Certainty::MayHaveHappened, retry_after: None }
+}
+
+fn stopped() -> Outcome {
+    let failure = Failure::new("CANCELED", "somebody asked to stop the run");
+    Outcome::Retryable { failure, certainty: Certainty::DidNotHappen, retry_after: None }
+}
+
+fn advanced(retried: Retried) -> Option<Advanced> {
+    match retried {
+        Retried::At(_) => None,
+        Retried::No(advanced) => Some(advanced),
+    }
+}
+
+fn acceptable(output: &Value) -> Result<(), Failure> {
+    json::check(output).map_err(|error| Failure::new(failure::OUTPUT_INVALID, error.to_string()))?;
+    let bytes = serde_json::to_vec(output).map_or(usize::MAX, |bytes| bytes.len());
+    if bytes > json::BYTES_MAX {
+        let message = format!("the output has {bytes} bytes; at most {} are kept", json::BYTES_MAX);
+        return Err(Failure::new(failure::OUTPUT_INVALID, message));
+    }
+    Ok(())
+}
+
+fn failure_as_output(failure: &Failure) -> Value {
+    serde_json::json!({ "output_dropped": failure.message })
+}

@@ -1,0 +1,182 @@
+//! The worker: takes messages, walks runs, and leaves in good order.
+//!
+//! Three loops: one receives and starts walks, as many at once as it has room for; one wakes runs that are
+//! overdue; the walks themselves keep their leases and messages alive. A message is deleted only after the
+//! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
+
+mod leaving;
+mod walker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Cause, Initiator, Millis, WorkerId};
+use engine::{Engine, WalkLimits};
+use store::{Delivery, Store};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+pub use leaving::{Leave, Leaving, leaving};
+
+/// A queue hands out at most this many messages at once.
+const BATCH_MAX: usize = 10;
+
+/// How long a receive that is under way is waited for when the worker leaves, so that what it brings can
+/// be given back at once.
+const LAST_CALL: Duration = Duration::from_millis(250);
+
+/// After a store that does not answer, a breath before it is asked again.
+const AFTER_FAULT: Duration = Duration::from_secs(1);
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// How many runs it walks at once.
+    pub concurrency: usize,
+    /// For how long a message is hidden without a sign of life.
+    pub visibility: Millis,
+    /// How long one wait for messages lasts.
+    pub poll: Duration,
+    /// How often overdue runs are looked for.
+    pub sweep_every: Duration,
+    /// How long walks may go on after the worker was asked to leave.
+    pub drain: Duration,
+    /// How far a walk goes.
+    pub limits: WalkLimits,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            concurrency: 16,
+            visibility: Millis::secs(30),
+            poll: Duration::from_secs(20),
+            sweep_every: Duration::from_secs(5),
+            drain: Duration::from_secs(25),
+            limits: WalkLimits::default(),
+        }
+    }
+}
+
+/// A worker.
+pub struct Worker<S> {
+    engine: Arc<Engine<S>>,
+    settings: WorkerSettings,
+    me: WorkerId,
+    leaving: Leaving,
+}
+
+impl<S: Store> Worker<S> {
+    /// A worker called `me` that works until `leaving` says otherwise.
+    pub fn new(engine: Arc<Engine<S>>, settings: WorkerSettings, me: WorkerId, leaving: Leaving) -> Self {
+        Self { engine, settings, me, leaving }
+    }
+
+    /// Works until it is asked to leave, then finishes the steps under way. Says whether all of them ended
+    /// in time; one that did not is taken over when its lease runs out.
+    pub async fn run(self) -> bool {
+        let room = Arc::new(Semaphore::new(self.settings.concurrency));
+        let mut walks = JoinSet::new();
+        // Biased, here and below: which loop is looked at first must not be left to chance, or a simulation
+        // could not be repeated.
+        tokio::select! {
+            biased;
+            () = self.receive_for_ever(&room, &mut walks) => {}
+            () = self.sweep_for_ever() => {}
+        }
+        self.drain(walks).await
+    }
+
+    /// Receives and starts walks, until it is asked to leave.
+    async fn receive_for_ever(&self, room: &Arc<Semaphore>, walks: &mut JoinSet<()>) {
+        while let Some(permit) = self.room(room).await {
+            while let Some(ended) = walks.try_join_next() {
+                report(ended);
+            }
+            let wanted = (1 + room.available_permits()).min(BATCH_MAX);
+            let deliveries = self.receive(wanted).await;
+            let mut permits = Some(permit)
+                .into_iter()
+                .chain(std::iter::from_fn(|| Arc::clone(room).try_acquire_owned().ok()));
+            for delivery in deliveries {
+                if self.leaving.is_asked() {
+                    self.give_back(&delivery).await;
+                } else if let Some(permit) = permits.next() {
+                    self.start(walks, delivery, permit);
+                }
+            }
+        }
+    }
+
+    /// Room for one more walk; `None` once the worker is asked to leave.
+    async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        tokio::select! {
+            biased;
+            () = self.leaving.asked() => None,
+            permit = Arc::clone(room).acquire_owned() => permit.ok(),
+        }
+    }
+
+    async fn receive(&self, wanted: usize) -> Vec<Delivery> {
+        let receive = self.engine.store().receive(wanted, self.settings.visibility, self.settings.poll);
+        tokio::pin!(receive);
+        let received = tokio::select! {
+            biased;
+            received = &mut receive => received,
+            () = self.leaving.asked() => timeout(LAST_CALL, receive).await.unwrap_or(Ok(Vec::new())),
+        };
+        match received {
+            Ok(deliveries) => deliveries,
+            Err(error) => {
+                tracing::warn!(%error, "no messages received");
+                sleep(AFTER_FAULT).await;
+                Vec::new()
+            }
+        }
+    }
+
+    fn start(&self, walks: &mut JoinSet<()>, delivery: Delivery, permit: OwnedSemaphorePermit) {
+        let walker = walker::Walker {
+            engine: Arc::clone(&self.engine),
+            visibility: self.settings.visibility,
+            limits: self.settings.limits,
+            leaving: self.leaving.clone(),
+        };
+        walks.spawn(async move {
+            walker.walk(delivery).await;
+            drop(permit);
+        });
+    }
+
+    async fn give_back(&self, delivery: &Delivery) {
+        // If this fails the message comes back by itself, only later.
+        let _ = self.engine.store().extend(delivery.handle, Millis(0)).await;
+    }
+
+    async fn sweep_for_ever(&self) {
+        let by = Initiator::new(Cause::System, self.me.as_str());
+        loop {
+            sleep(self.settings.sweep_every).await;
+            if let Err(error) = self.engine.sweep(&by).await {
+                tracing::warn!(%error, "overdue runs not looked for");
+            }
+        }
+    }
+
+    async fn drain(&self, mut walks: JoinSet<()>) -> bool {
+        let finish = async {
+            while let Some(ended) = walks.join_next().await {
+                report(ended);
+            }
+        };
+        timeout(self.settings.drain, finish).await.is_ok()
+    }
+}
+
+/// A walk that panicked left its message and its lease behind; both come back.
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a walk ended badly");
+    }
+}

@@ -1,0 +1,71 @@
+//! One message, one walk.
+
+use std::sync::Arc;
+
+use domain::draft::DELAY_MAX;
+use domain::{Millis, Timestamp};
+use engine::{Engine, Pulse, WalkEnd, WalkLimits};
+use store::{Delivery, Handle, Store};
+
+use crate::leaving::Leaving;
+
+/// A message that keeps meeting a step which somebody else holds, or which is not due, is dropped after
+/// this many deliveries: the holder has a message of its own, and the due index stands behind both.
+const POSTPONED_MAX: u32 = 6;
+
+pub(crate) struct Walker<S> {
+    pub(crate) engine: Arc<Engine<S>>,
+    pub(crate) visibility: Millis,
+    pub(crate) limits: WalkLimits,
+    pub(crate) leaving: Leaving,
+}
+
+/// Keeps a message hidden while its walk goes on.
+struct Hidden<'w, S> {
+    walker: &'w Walker<S>,
+    handle: Handle,
+}
+
+impl<S: Store> Pulse for Hidden<'_, S> {
+    async fn beat(&self) {
+        let extended = self.walker.engine.store().extend(self.handle, self.walker.visibility).await;
+        if let Err(error) = extended {
+            // Somebody else may get the message too; the lease keeps them out.
+            tracing::warn!(%error, "message not extended");
+        }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.walker.leaving.is_asked()
+    }
+}
+
+impl<S: Store> Walker<S> {
+    pub(crate) async fn walk(&self, delivery: Delivery) {
+        let pulse = Hidden { walker: self, handle: delivery.handle };
+        match self.engine.walk(&delivery.run, &pulse, self.limits).await {
+            Ok(WalkEnd::Done) => self.delete(&delivery).await,
+            Ok(WalkEnd::NotBefore(_)) if delivery.receives() > POSTPONED_MAX => self.delete(&delivery).await,
+            Ok(WalkEnd::NotBefore(at)) => self.postpone(&delivery, at).await,
+            // The message is left alone and comes back; one that never gets anywhere ends up with the
+            // dead letters, where a person looks.
+            Err(error) => {
+                tracing::warn!(run = %delivery.run, %error, receives = delivery.receives(), "walk failed");
+            }
+        }
+    }
+
+    async fn delete(&self, delivery: &Delivery) {
+        if let Err(error) = self.engine.store().delete(delivery.handle).await {
+            // It comes again and finds nothing to do.
+            tracing::warn!(run = %delivery.run, %error, "message not deleted");
+        }
+    }
+
+    async fn postpone(&self, delivery: &Delivery, at: Timestamp) {
+        let delay = (at - self.engine.now()).min(DELAY_MAX);
+        if let Err(error) = self.engine.store().extend(delivery.handle, delay).await {
+            tracing::warn!(run = %delivery.run, %error, "message not postponed");
+        }
+    }
+}
