@@ -1,0 +1,482 @@
+//! The state of a world: the ledger, the queue, the workers' memories, the service outside, and the
+//! people. It is small and flat, because millions of them are kept at once, and it is canonical:
+//! two states that differ only in the order of workers or requests are one state.
+
+use crate::world::{Budget, Step, World};
+
+/// Three steps let an effect stand before and after a wait.
+const STEP_COUNT: u8 = 3;
+pub(crate) const STEPS_MAX: usize = STEP_COUNT as usize;
+/// Each step may be done and undone.
+const EFFECT_COUNT: u8 = STEP_COUNT * 2;
+pub(crate) const EFFECTS: usize = EFFECT_COUNT as usize;
+/// Only the mutant `key per attempt` tells attempts apart; it is caught by its second.
+const ATTEMPTS_KEYED: u8 = 3;
+/// One receipt for each key.
+const KEYS: usize = EFFECTS * ATTEMPTS_KEYED as usize;
+/// Three for every push, and a fourth when there is time.
+pub(crate) const WORKERS_MAX: usize = 4;
+/// A message says only that there is something to do, so more of them say nothing new.
+const MESSAGES_MAX: u8 = 3;
+/// The present holder's request and two from holders before it; a fourth waits until one has arrived.
+const REQUESTS_MAX: usize = 3;
+
+/// A number that only grows; the credential of a holder is bound to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Fence(pub u8);
+
+/// Something that may happen outside: a step's action, or its undoing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Effect(u8);
+
+impl Effect {
+    pub(crate) const fn new(step: u8, undo: bool) -> Self {
+        Self(step * 2 + undo as u8)
+    }
+    pub(crate) const fn step(self) -> u8 {
+        self.0 / 2
+    }
+    pub(crate) const fn is_undo(self) -> bool {
+        self.0 % 2 == 1
+    }
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..EFFECT_COUNT).map(Self)
+    }
+}
+
+/// An idempotency key: names the effect, and under one mutant the attempt too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key(u8);
+
+impl Key {
+    pub(crate) const fn of(effect: Effect) -> Self {
+        Self(effect.0)
+    }
+    pub(crate) fn of_attempt(effect: Effect, attempt: u8) -> Self {
+        Self(effect.0 + attempt.min(ATTEMPTS_KEYED - 1) * EFFECT_COUNT)
+    }
+    pub(crate) const fn effect(self) -> Effect {
+        Effect(self.0 % EFFECT_COUNT)
+    }
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+    pub(crate) const fn bit(self) -> u32 {
+        1 << self.0
+    }
+}
+
+/// Where the run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Status {
+    Active,
+    Paused,
+    Succeeded,
+    Failed,
+    Canceled,
+}
+
+/// Where the run's current step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Live {
+    Ready,
+    Running,
+    FailedRetryable,
+    Waiting,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    Pending,
+    Succeeded,
+    Failed,
+    RolledBack,
+    Canceled,
+}
+
+/// How a wait was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Decision {
+    Open,
+    Approved,
+    TimedOut,
+    Canceled,
+}
+
+/// The run's record. Its version is not here: a version is only ever compared for equality, so
+/// whoever has read the record keeps the answer to that comparison instead (`current`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Run {
+    pub status: Status,
+    pub pointer: u8,
+    pub live: Live,
+    pub undoing: bool,
+    pub attempt: u8,
+    pub fence: Fence,
+    pub lease_lapsed: bool,
+    pub cancel_requested: bool,
+    pub decision: Decision,
+    pub outcomes: [Outcome; STEPS_MAX],
+}
+
+impl Run {
+    /// What the current step would do next outside.
+    pub(crate) const fn effect(&self) -> Effect {
+        Effect::new(self.pointer, self.undoing)
+    }
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self.status, Status::Succeeded | Status::Failed | Status::Canceled)
+    }
+    pub(crate) fn is_running(&self) -> bool {
+        self.status == Status::Active && self.live == Live::Running
+    }
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.status == Status::Active && self.live == Live::Waiting
+    }
+    /// Whether a worker should be on its way.
+    pub(crate) fn has_work(&self) -> bool {
+        self.status == Status::Active && self.live != Live::Waiting
+    }
+}
+
+/// What the ledger knows about one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Receipt {
+    Absent,
+    /// The first attempt is under way, or the last one was refused and this is the next.
+    Intent,
+    /// An attempt is under way, and an earlier one may yet have its effect.
+    IntentAgain,
+    Done,
+    Failed,
+    /// The outcome is unknown and a person has been told.
+    Unknown,
+}
+
+impl Receipt {
+    /// Whether a request that carries this key may have been sent and not been refused.
+    pub(crate) const fn may_have_happened(self) -> bool {
+        match self {
+            Self::Intent | Self::IntentAgain | Self::Done | Self::Unknown => true,
+            Self::Absent | Self::Failed => false,
+        }
+    }
+}
+
+/// The name by which a receiver deletes a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Handle(u8);
+
+impl Handle {
+    /// The handle of a message that is gone.
+    pub(crate) const VOID: Self = Self(u8::MAX);
+
+    const fn bit(self) -> u8 {
+        1 << self.0
+    }
+}
+
+/// Messages sent, messages promised by a commit, and, under one mutant, messages that exist only in
+/// the memory of the process that is about to send them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Queue {
+    messages: u8,
+    pub outbox: u8,
+    pub unsent: u8,
+}
+
+impl Queue {
+    pub(crate) fn handles(&self) -> impl Iterator<Item = Handle> + use<> {
+        let messages = self.messages;
+        (0..MESSAGES_MAX).map(Handle).filter(move |handle| messages & handle.bit() != 0)
+    }
+    pub(crate) fn has_room(&self) -> bool {
+        self.handles().count() < usize::from(MESSAGES_MAX)
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages == 0 && self.outbox == 0
+    }
+    pub(crate) fn send(&mut self) {
+        let free = (0..MESSAGES_MAX).map(Handle).find(|handle| self.messages & handle.bit() == 0);
+        if let Some(handle) = free {
+            self.messages |= handle.bit();
+        }
+    }
+    pub(crate) fn delete(&mut self, handle: Handle) {
+        if handle != Handle::VOID {
+            self.messages &= !handle.bit();
+        }
+    }
+}
+
+/// What a worker that has loaded the run has found to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Plan {
+    /// Claim the step and perform its effect.
+    Perform,
+    /// Claim the step and find out whether its effect has happened.
+    LookUp,
+    /// Record that the outcome is unknown, and ask a person.
+    Pause,
+    /// Honour a cancel while nothing can have happened.
+    Cancel,
+    /// Somebody else holds the step; leave the message where it is.
+    Leave,
+    /// There is nothing to do now; delete the message.
+    Nothing,
+}
+
+/// What a worker is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Idle,
+    Loaded(Plan),
+    Revoking,
+    Draining,
+    LookingUp,
+    Performing,
+    Awaiting,
+    Committing(Answer),
+    Deleting,
+}
+
+/// What a worker knows about its effect when it commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Answer {
+    Done,
+    Refused,
+    Unknown,
+}
+
+/// A worker's memory, all of which a crash erases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Worker {
+    pub stage: Stage,
+    /// The reply to the write that led to this stage was lost.
+    pub unsure: bool,
+    /// Nobody has written the record since this worker read it, or wrote it: the stored version is
+    /// the one it loaded, or the stored `op_id` is its own.
+    pub current: bool,
+    pub message: Handle,
+    pub fence: Fence,
+    pub key: Key,
+}
+
+impl Worker {
+    pub(crate) const IDLE: Self = Self {
+        stage: Stage::Idle,
+        unsure: false,
+        current: false,
+        message: Handle::VOID,
+        fence: Fence(0),
+        key: Key(0),
+    };
+
+    pub(crate) const fn loaded(message: Handle, plan: Plan) -> Self {
+        Self { stage: Stage::Loaded(plan), current: true, message, ..Self::IDLE }
+    }
+    pub(crate) const fn deleting(message: Handle) -> Self {
+        Self { stage: Stage::Deleting, message, ..Self::IDLE }
+    }
+    /// A worker that has not heard the reply to its write must read before it goes on.
+    pub(crate) fn unsure(self, current: bool) -> Self {
+        match self.stage {
+            Stage::Idle => self,
+            _ => Self { unsure: true, current, ..self },
+        }
+    }
+    pub(crate) fn holds(self, fence: Fence) -> bool {
+        self.fence == fence && self.is_holder()
+    }
+    /// Whether it will go on in the belief that the step is its own.
+    pub(crate) fn is_holder(self) -> bool {
+        let will_go_on = !self.unsure || self.current;
+        will_go_on && !matches!(self.stage, Stage::Idle | Stage::Loaded(_) | Stage::Deleting)
+    }
+}
+
+/// A request on its way to the service, or accepted by it and not yet carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Request {
+    pub fence: Fence,
+    pub key: Key,
+    pub accepted: bool,
+}
+
+/// The world outside, as it really is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Service {
+    /// How often each effect has happened.
+    pub happened: [u8; EFFECTS],
+    /// Keys the service remembers, for the class that does.
+    pub keys_seen: u32,
+    /// Credentials of smaller fences are turned away.
+    pub revoked_below: Fence,
+    requests: [Option<Request>; REQUESTS_MAX],
+}
+
+impl Service {
+    pub(crate) fn happened(&self, effect: Effect) -> u8 {
+        self.happened[effect.index()]
+    }
+    pub(crate) fn requests(&self) -> impl Iterator<Item = Request> + '_ {
+        self.requests.iter().flatten().copied()
+    }
+    pub(crate) fn has_room(&self) -> bool {
+        self.requests().count() < REQUESTS_MAX
+    }
+    pub(crate) fn put(&mut self, request: Request) {
+        if let Some(slot) = self.requests.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(request);
+        }
+    }
+    pub(crate) fn remove(&mut self, request: Request) {
+        for slot in &mut self.requests {
+            if *slot == Some(request) {
+                *slot = None;
+            }
+        }
+    }
+}
+
+/// Who may settle a wait, beside the operator who cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Decider {
+    /// Brings the event or the approval.
+    Approver,
+    /// Finds that the time is over.
+    Timer,
+}
+
+impl Decider {
+    pub(crate) const ALL: [Self; 2] = [Self::Approver, Self::Timer];
+
+    pub(crate) const fn wants(self) -> Decision {
+        match self {
+            Self::Approver => Decision::Approved,
+            Self::Timer => Decision::TimedOut,
+        }
+    }
+}
+
+/// How far somebody has come who reads the record, decides, and writes on condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Visit {
+    Away,
+    Loaded { current: bool },
+    Told(Decision),
+}
+
+/// How far the operator has come with the cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Operator {
+    Away,
+    /// `at_once` is what was decided on loading: end the run, or ask its worker to.
+    Loaded {
+        current: bool,
+        at_once: bool,
+    },
+    Finished,
+}
+
+/// One state of a world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) run: Run,
+    pub(crate) receipts: [Receipt; KEYS],
+    /// An event that came before its wait was open.
+    pub(crate) signal: bool,
+    pub(crate) queue: Queue,
+    pub(crate) workers: [Worker; WORKERS_MAX],
+    pub(crate) service: Service,
+    pub(crate) deciders: [Visit; 2],
+    pub(crate) operator: Operator,
+    pub(crate) left: Budget,
+    /// For the properties alone: how often a person said retry, for each effect.
+    pub(crate) directed: [u8; EFFECTS],
+    /// For the properties alone: a step that had ended has ended again.
+    pub(crate) ended_again: bool,
+}
+
+impl State {
+    /// A run just admitted: its record is durable and, if a worker is needed, its message sent.
+    pub(crate) fn admitted(world: &World) -> Self {
+        let mut state = Self {
+            run: new_run(world),
+            receipts: [Receipt::Absent; KEYS],
+            signal: false,
+            queue: Queue::default(),
+            workers: [Worker::IDLE; WORKERS_MAX],
+            service: Service {
+                happened: [0; EFFECTS],
+                keys_seen: 0,
+                revoked_below: Fence(0),
+                requests: [None; REQUESTS_MAX],
+            },
+            deciders: [Visit::Away; 2],
+            operator: Operator::Away,
+            left: world.budget,
+            directed: [0; EFFECTS],
+            ended_again: false,
+        };
+        if state.run.has_work() {
+            state.queue.send();
+        }
+        state
+    }
+
+    pub(crate) fn with(mut self, index: usize, worker: Worker) -> Self {
+        self.workers[index] = worker;
+        self
+    }
+
+    /// Workers are interchangeable, and so are the places of requests.
+    pub(crate) fn canonical(mut self, world: &World) -> Self {
+        self.workers[..usize::from(world.workers)].sort_unstable();
+        self.service.requests.sort_unstable();
+        self
+    }
+
+    /// Every write changes the version and the stored `op_id`.
+    pub(crate) fn outdate_snapshots(&mut self) {
+        for worker in &mut self.workers {
+            worker.current = false;
+        }
+        for visit in &mut self.deciders {
+            if let Visit::Loaded { current } = visit {
+                *current = false;
+            }
+        }
+        if let Operator::Loaded { current, .. } = &mut self.operator {
+            *current = false;
+        }
+    }
+
+    /// Whether a live worker believes that it holds the lease.
+    pub(crate) fn holder_is_alive(&self) -> bool {
+        let fence = self.run.fence;
+        self.workers.iter().any(|worker| worker.holds(fence))
+    }
+}
+
+fn new_run(world: &World) -> Run {
+    Run {
+        status: Status::Active,
+        pointer: 0,
+        live: match world.steps[0] {
+            Step::Act(_) => Live::Ready,
+            Step::Wait => Live::Waiting,
+        },
+        undoing: false,
+        attempt: 0,
+        fence: Fence(0),
+        lease_lapsed: false,
+        cancel_requested: false,
+        decision: Decision::Open,
+        outcomes: [Outcome::Pending; STEPS_MAX],
+    }
+}
