@@ -1,0 +1,84 @@
+//! The command line as a whole: what stands before the verb, and the page that `--help` shows.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+use domain::TenantId;
+
+use crate::verb::Command;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign demo                         see a worker killed, and nothing lost or done twice
+  countersign workflow check triage.yaml   is the file right? if not: line, column, way out
+  countersign worker                       work on runs until Ctrl-C
+  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
+  countersign run list --status paused     which runs need a person?
+  countersign run show RUN                 where it stands, why it waits, what to type
+
+Exit codes:
+  0  it was done; a watched run succeeded
+  1  it was refused, or the run failed, was canceled, or its chain of events is broken
+  2  the command line, a file or an input is wrong, or there is no such run
+  3  the store could not be used
+  4  the watched run is paused and waits for an operator
+
+Environment:
+  COUNTERSIGN_STORE   the store's file, if --store is not given
+  RUST_LOG            what the worker logs: error, warn, info (default), debug, trace";
+
+/// Runs workflows so that whatever dies, nothing is lost, and nothing outside happens twice unless a person
+/// said so.
+#[derive(Debug, Parser)]
+#[command(name = "countersign", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// The file that holds runs, queue and payloads [default: `countersign.db`]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub(crate) store: Option<PathBuf>,
+    /// Whose runs are meant
+    #[arg(
+        long,
+        global = true,
+        value_name = "TENANT",
+        default_value = "default",
+        help_heading = "Common options"
+    )]
+    pub(crate) tenant: TenantId,
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn common_options_may_stand_before_or_after_the_verb() {
+        for line in [["countersign", "--json", "run", "list"], ["countersign", "run", "list", "--json"]] {
+            assert!(Cli::try_parse_from(line).unwrap().common.json);
+        }
+    }
+
+    #[test]
+    fn a_tenant_that_is_no_id_is_refused_where_it_is_typed() {
+        let error = Cli::try_parse_from(["countersign", "run", "list", "--tenant", "a/b"]).unwrap_err();
+        assert!(error.to_string().contains("tenant id holds '/'"), "{error}");
+    }
+}

@@ -1,0 +1,321 @@
+//! Why a command was not done: what it names, what caused it, the way out, and the exit code.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+
+use domain::id::InvalidId;
+use domain::json::InvalidJson;
+use domain::machine::{IllegalRunMove, RunMove};
+use domain::{Code, Refusal};
+use engine::EngineError;
+use serde_json::{Value, json};
+use store::StoreError;
+use workflow::Place;
+
+use crate::ending::Ending;
+use crate::screen::harmless;
+use crate::time::moment;
+
+/// Why a command was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The engine did not do it.
+    #[error("{}", in_words(.0))]
+    Engine(#[from] EngineError),
+    /// The store did not answer.
+    #[error("the store did not answer")]
+    Store(#[from] StoreError),
+    /// The store's file cannot be used.
+    #[error("the store {} cannot be used", .path.display())]
+    OpenStore {
+        path: PathBuf,
+        #[source]
+        source: StoreError,
+    },
+    /// There is no store to look into.
+    #[error("there is no store {}", .path.display())]
+    NoStore { path: PathBuf },
+    /// A file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A file or an input is larger than anything that is accepted.
+    #[error("{what} has more than {most} bytes")]
+    TooLarge { what: String, most: usize },
+    /// A file that should be text is not.
+    #[error("{} is not UTF-8 text", .path.display())]
+    NotText { path: PathBuf },
+    /// A file is no workflow; `shown` is the fault with its place and the line it is on.
+    #[error("{}, {shown}", .path.display())]
+    NotAWorkflow { path: PathBuf, place: Place, shown: String },
+    /// Some of the files that were checked are no workflows; each was reported.
+    #[error("{bad} of {all} files are not workflows")]
+    SomeNotWorkflows { bad: usize, all: usize },
+    /// A value is not JSON, or JSON that readers disagree about.
+    #[error("{what} cannot be used")]
+    BadJson {
+        what: String,
+        #[source]
+        source: InvalidJson,
+    },
+    /// A text is no id.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// Options that do not go together, with the way out.
+    #[error("{0}")]
+    Usage(String),
+    /// Something that the program needs from the machine is not to be had.
+    #[error("{what} could not be started")]
+    Start {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    /// The demo could not go on.
+    #[error("the demo could not go on: {0}")]
+    Demo(String),
+    /// A file cannot be written.
+    #[error("{} cannot be written", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The output cannot be written.
+    #[error("the answer cannot be printed")]
+    Print(#[source] io::Error),
+}
+
+impl CliError {
+    /// How the program ends because of it.
+    pub(crate) fn ending(&self) -> Ending {
+        match self {
+            Self::Engine(error) => engine_ending(error),
+            Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => Ending::NoStore,
+            Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::NotAWorkflow { .. }
+            | Self::SomeNotWorkflows { .. }
+            | Self::BadJson { .. }
+            | Self::Id(_)
+            | Self::Usage(_) => Ending::BadInput,
+            // Whoever reads us has seen enough: `… | head` is no failure.
+            Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
+            Self::Start { .. } | Self::Demo(_) | Self::Write { .. } | Self::Print(_) => Ending::NotDone,
+        }
+    }
+
+    /// The code that stands for it on the API and in logs, if the rules said no.
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code()),
+            _ => None,
+        }
+    }
+
+    /// Where in a file it is, if it is in one.
+    fn place(&self) -> Option<Value> {
+        match self {
+            Self::NotAWorkflow { path, place, .. } => {
+                Some(json!({ "file": path.to_string_lossy(), "line": place.line, "column": place.column }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The way out, where the text does not say it.
+    fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Engine(EngineError::Refused(refusal)) => way_out(refusal),
+            Self::Engine(EngineError::Store(StoreError::Busy { .. })) => {
+                Some("another process holds the file; try again")
+            }
+            Self::NoStore { .. } => Some(
+                "`countersign run start FILE` and `countersign worker` create one; --store or \
+                 COUNTERSIGN_STORE names another",
+            ),
+            Self::OpenStore { .. } => Some("--store or COUNTERSIGN_STORE names another file"),
+            _ => None,
+        }
+    }
+
+    /// Says on standard error what went wrong; gives back how the program ends.
+    pub(crate) fn report(&self, json: bool) -> Ending {
+        let ending = self.ending();
+        if ending != Ending::Done {
+            // If even this cannot be written there is nobody left to tell.
+            let _ = io::Write::write_all(&mut io::stderr(), self.told(json).as_bytes());
+        }
+        ending
+    }
+
+    fn told(&self, json: bool) -> String {
+        if json { format!("{}\n", self.to_json()) } else { harmless(&self.to_text()) }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        let first = match self {
+            // Its own text already stands on top.
+            Self::Engine(error) => error.source(),
+            other => other.source(),
+        };
+        std::iter::successors(first, |&error| error.source()).map(ToString::to_string).collect()
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("error: {}", self.to_string().trim_end());
+        if let Some(code) = self.code() {
+            let _ = write!(text, " [{code}]");
+        }
+        text.push('\n');
+        for cause in self.causes() {
+            let _ = writeln!(text, "  caused by: {cause}");
+        }
+        if let Some(help) = self.help() {
+            let _ = writeln!(text, "  help: {help}");
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "error": {
+            "message": self.to_string(),
+            "code": self.code(),
+            "place": self.place(),
+            "causes": self.causes(),
+            "help": self.help(),
+            "exit": self.ending().number(),
+        }})
+    }
+}
+
+fn engine_ending(error: &EngineError) -> Ending {
+    match error {
+        EngineError::Refused(_) | EngineError::Contended { .. } => Ending::NotDone,
+        EngineError::NoRun { .. } | EngineError::BadInput { .. } => Ending::BadInput,
+        EngineError::Store(_)
+        | EngineError::NoPlan { .. }
+        | EngineError::BadPlan { .. }
+        | EngineError::NoPayload { .. } => Ending::NoStore,
+    }
+}
+
+/// An error of the engine, with moments as people read them.
+fn in_words(error: &EngineError) -> String {
+    match error {
+        EngineError::Refused(Refusal::Held { owner, until }) => {
+            format!("the current step is held by {owner} until {}", moment(*until))
+        }
+        EngineError::Refused(Refusal::NotBefore { at }) => {
+            format!("the next attempt is due at {}", moment(*at))
+        }
+        EngineError::Refused(Refusal::Run(IllegalRunMove { from, by })) => {
+            format!("a run that is {from} cannot {}", verb(*by))
+        }
+        EngineError::BadInput { what, .. } => format!("{what} cannot be used"),
+        other => other.to_string(),
+    }
+}
+
+/// What a move is called by whoever asks for it.
+fn verb(by: RunMove) -> &'static str {
+    match by {
+        RunMove::Claim => "be worked on",
+        RunMove::OpenWait => "wait for an event",
+        RunMove::OpenGate => "ask a person",
+        RunMove::Continue | RunMove::Resume => "go on",
+        RunMove::Complete => "be completed",
+        RunMove::Retry => "be tried again",
+        RunMove::Fail => "fail",
+        RunMove::Cancel => "be canceled",
+        RunMove::Pause => "be paused",
+        RunMove::RollBack => "be rolled back",
+    }
+}
+
+fn way_out(refusal: &Refusal) -> Option<&'static str> {
+    match refusal {
+        Refusal::Terminal { .. } => {
+            Some("`run start` begins another run; `run show` tells how this one ended")
+        }
+        Refusal::KeyConflict { .. } => Some("send the first input again, or use another --key"),
+        Refusal::Held { .. } => Some("`run pause` holds the run once its step has finished; then try again"),
+        Refusal::NotPaused { .. } | Refusal::NotAsked { .. } | Refusal::AlreadyDecided { .. } => {
+            Some("`run show` says where the run stands and what it waits for")
+        }
+        Refusal::NothingToRollBack => Some("`run cancel` stops the run; its effects stand"),
+        Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongWork { .. } => {
+            Some("`run show` says what can be done with the run now")
+        }
+        Refusal::StaleFence { .. }
+        | Refusal::NotBefore { .. }
+        | Refusal::NotAwaited { .. }
+        | Refusal::TooManyEarly { .. }
+        | Refusal::Paused { .. }
+        | Refusal::OffPlan { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{RunKey, Timestamp};
+
+    fn run() -> RunKey {
+        RunKey { tenant: "acme".parse().unwrap(), run: "run-1".parse().unwrap() }
+    }
+
+    fn refused(refusal: Refusal) -> CliError {
+        EngineError::from(refusal).into()
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_code_and_the_way_out() {
+        assert_eq!(
+            refused(Refusal::KeyConflict { run: run() }).to_text(),
+            "error: the key of run acme/run-1 was used before with a different input [IDEMPOTENCY_CONFLICT]\n  \
+             help: send the first input again, or use another --key\n"
+        );
+    }
+
+    #[test]
+    fn causes_are_told_one_below_the_other() {
+        let source = StoreError::broken("open the store's file", "disk on fire");
+        let error = CliError::OpenStore { path: "a.db".into(), source };
+        let text = error.to_text();
+        assert!(text.starts_with("error: the store a.db cannot be used\n"), "{text}");
+        assert!(text.contains("  caused by: open the store's file\n  caused by: disk on fire\n"), "{text}");
+        assert_eq!(error.ending(), Ending::NoStore);
+    }
+
+    #[test]
+    fn a_cause_is_not_told_twice() {
+        let error = CliError::from(EngineError::NoRun { run: run() });
+        assert_eq!(error.to_text(), "error: there is no run acme/run-1; `run list` shows those there are\n");
+        assert_eq!(error.ending(), Ending::BadInput);
+    }
+
+    #[test]
+    fn a_moment_in_a_refusal_is_told_as_people_read_it() {
+        let error = refused(Refusal::NotBefore { at: Timestamp(0) });
+        assert_eq!(error.to_string(), "the next attempt is due at 1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_move_that_is_not_allowed_is_told_in_words() {
+        let moved = domain::RunStatus::WaitingEvent.after(RunMove::Pause).unwrap_err();
+        assert_eq!(refused(moved.into()).to_string(), "a run that is waiting_event cannot be paused");
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let error = CliError::Print(io::ErrorKind::BrokenPipe.into());
+        assert_eq!(error.ending(), Ending::Done);
+    }
+}

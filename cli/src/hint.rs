@@ -1,0 +1,70 @@
+//! Commands to type: the exact line, with the store and the tenant that this one was given.
+
+use std::path::Path;
+
+use domain::{RunKey, TenantId};
+
+/// The store's file if nobody says otherwise.
+pub(crate) const STORE_DEFAULT: &str = "countersign.db";
+
+/// The tenant if nobody says otherwise.
+const TENANT_DEFAULT: &str = "default";
+
+/// What stands before the verb in every command that is suggested.
+#[derive(Debug, Clone)]
+pub(crate) struct Hints {
+    beginning: String,
+}
+
+impl Hints {
+    /// Hints for the store at `store`.
+    pub(crate) fn new(store: &Path, tenant: &TenantId) -> Self {
+        let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
+        let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
+        let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
+        let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
+        let words = ["countersign".to_owned()].into_iter().chain(store).chain(tenant);
+        Self { beginning: words.collect::<Vec<_>>().join(" ") }
+    }
+
+    /// `countersign … rest`.
+    pub(crate) fn line(&self, rest: &str) -> String {
+        format!("{} {rest}", self.beginning)
+    }
+
+    /// `countersign … run VERB RUN`.
+    pub(crate) fn run(&self, verb: &str, run: &RunKey) -> String {
+        self.line(&format!("run {verb} {}", run.run))
+    }
+}
+
+/// `text` as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(store: &str, tenant: &str) -> String {
+        Hints::new(Path::new(store), &tenant.parse().unwrap()).line("run list")
+    }
+
+    #[test]
+    fn a_hint_names_only_what_is_not_the_default() {
+        assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
+        assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
+    }
+
+    #[test]
+    fn a_hint_can_be_pasted_into_a_shell() {
+        assert_eq!(line("my db", "default"), "countersign --store 'my db' run list");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,62 @@
+//! `countersign`: the program a person touches.
+//!
+//! One file per verb under [`verb`]; what several of them show of a run is under [`show`]. The program holds
+//! no rules of its own: it reads what a person typed, asks the engine, and says in plain words what the engine
+//! answered. This file is the only one that reads the environment.
+
+mod args;
+mod context;
+mod demo;
+mod ending;
+mod error;
+mod hint;
+mod input;
+mod logging;
+mod random;
+mod run_name;
+mod screen;
+mod show;
+mod table;
+mod time;
+mod verb;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::Cli;
+use context::{Context, Surroundings};
+use ending::Ending;
+use error::CliError;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.common.json;
+    let context = Context::new(cli.common, surroundings());
+    let ended = run(cli.command, &context);
+    ended.unwrap_or_else(|error| error.report(json)).into()
+}
+
+fn run(command: verb::Command, context: &Context) -> Result<Ending, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| CliError::Start { what: "the runtime", source })?;
+    let ended = runtime.block_on(verb::run(command, context));
+    // Whatever still runs now was asked to leave and did not: nobody waits for it a second time.
+    runtime.shutdown_background();
+    ended
+}
+
+fn surroundings() -> Surroundings {
+    let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+    Surroundings {
+        store: env::var_os("COUNTERSIGN_STORE").filter(|path| !path.is_empty()).map(PathBuf::from),
+        user: text("USER").or_else(|| text("LOGNAME")),
+        log: text("RUST_LOG"),
+        program: env::current_exe().ok(),
+        temp: env::temp_dir(),
+    }
+}

@@ -1,0 +1,26 @@
+//! Chance, for names that must not be given twice.
+
+use std::io;
+
+use crate::error::CliError;
+
+/// `bytes` random bytes as hex digits.
+pub(crate) fn hex<const BYTES: usize>() -> Result<String, CliError> {
+    let mut bytes = [0_u8; BYTES];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| CliError::Start { what: "the random source", source: io::Error::other(error) })?;
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_names_differ() {
+        let (one, two) = (hex::<8>().unwrap(), hex::<8>().unwrap());
+        assert_eq!(one.len(), 16);
+        assert_ne!(one, two);
+    }
+}

@@ -1,0 +1,53 @@
+//! How a person names a run: `run-…`, or `tenant/run-…` as messages write it.
+
+use std::str::FromStr;
+
+use domain::id::InvalidId;
+use domain::{RunId, RunKey, TenantId};
+
+/// A run as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunName {
+    tenant: Option<TenantId>,
+    run: RunId,
+}
+
+impl RunName {
+    /// The run that is meant, if the tenant was not typed with it, of `tenant`.
+    pub(crate) fn of(&self, tenant: &TenantId) -> RunKey {
+        RunKey { tenant: self.tenant.as_ref().unwrap_or(tenant).clone(), run: self.run.clone() }
+    }
+}
+
+impl FromStr for RunName {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        match text.split_once('/') {
+            Some((tenant, run)) => Ok(Self { tenant: Some(tenant.parse()?), run: run.parse()? }),
+            None => Ok(Self { tenant: None, run: text.parse()? }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(text: &str) -> String {
+        text.parse::<RunName>().unwrap().of(&"acme".parse().unwrap()).to_string()
+    }
+
+    #[test]
+    fn a_run_is_found_by_its_id_or_as_messages_write_it() {
+        assert_eq!(named("run-1"), "acme/run-1");
+        assert_eq!(named("other/run-1"), "other/run-1");
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for bad in ["", "/", "a/b/c", "run 1", "run-1\n", "rün"] {
+            assert!(bad.parse::<RunName>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What became of the effects of a run that was stopped.
+
+use domain::RunStatus;
+use domain::view::{Fate, compensation_log};
+use engine::RunView;
+use serde_json::{Value, json};
+
+use crate::table::table;
+
+/// Whether the question arises: the run was stopped, or is being taken back.
+fn arises(view: &RunView) -> bool {
+    matches!(view.record.status, RunStatus::Canceled | RunStatus::RollingBack)
+}
+
+/// One line for each effect, newest first, and one for those nobody can account for; empty where the
+/// question does not arise.
+pub(super) fn text(view: &RunView) -> String {
+    if !arises(view) {
+        return String::new();
+    }
+    let log = compensation_log(view.plan(), &view.steps);
+    let rows: Vec<_> = log
+        .iter()
+        .map(|line| [line.step.to_string(), words(line.fate).to_owned(), line.key.to_string()])
+        .collect();
+    let known = if rows.is_empty() {
+        "no effect is known to stand\n".to_owned()
+    } else {
+        table(["STEP", "EFFECT", "KEY"], &rows)
+    };
+    match view.record.effects.unknown {
+        0 => known,
+        1 => format!("{known}1 effect was given up on; nobody knows whether it happened\n"),
+        many => format!("{known}{many} effects were given up on; nobody knows whether they happened\n"),
+    }
+}
+
+pub(super) fn to_json(view: &RunView) -> Value {
+    if !arises(view) {
+        return Value::Null;
+    }
+    let line = |line: domain::view::Compensation| json!({ "step": line.step, "key": line.key, "fate": name(line.fate) });
+    compensation_log(view.plan(), &view.steps).into_iter().map(line).collect()
+}
+
+fn words(fate: Fate) -> &'static str {
+    match fate {
+        Fate::RolledBack => "was taken back",
+        Fate::StandsReversible => "stands; the workflow says how to take it back",
+        Fate::Stands => "stands; the workflow does not say how to take it back",
+    }
+}
+
+fn name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::RolledBack => "rolled_back",
+        Fate::StandsReversible => "stands_reversible",
+        Fate::Stands => "stands",
+    }
+}

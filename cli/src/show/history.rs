@@ -1,0 +1,225 @@
+//! What happened to each step: who tried it, and how each try ended.
+
+use std::collections::BTreeMap;
+
+use domain::plan::Plan;
+use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
+
+use super::cursor::Cursor;
+
+/// What happened to each step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct History {
+    steps: BTreeMap<StepSeq, StepHistory>,
+}
+
+/// What happened to one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StepHistory {
+    /// The tries at it, the first one first.
+    pub(crate) tries: Vec<Try>,
+    /// The tries at taking it back.
+    pub(crate) undo_tries: Vec<Try>,
+    /// What went wrong last, unless it went right afterwards.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// One try at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Try {
+    /// Who made it.
+    pub(crate) worker: String,
+    /// How it ended.
+    pub(crate) end: TryEnd,
+}
+
+/// How a try ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TryEnd {
+    /// It is under way.
+    UnderWay,
+    /// It was done.
+    Done,
+    /// It failed, or nobody knows what came of it.
+    Failed,
+    /// Its worker was not heard of again.
+    Silent,
+}
+
+impl History {
+    /// The history that `events` tell, with the step that is `live` now.
+    pub(crate) fn of(plan: &Plan, events: &[Event], live: (StepSeq, &Live)) -> Self {
+        let mut history = Self::default();
+        let mut cursor = Cursor::new(plan);
+        let mut before = None;
+        let mut undoing = false;
+        for event in events {
+            undoing |= matches!(event.body, EventBody::RollbackStarted { .. });
+            if let Some(seq) = cursor.step(event) {
+                history.steps.entry(seq).or_default().take(event, before, undoing);
+            }
+            before = Some(&event.body);
+        }
+        history.steps.entry(live.0).or_default().take_live(live.1, undoing);
+        history
+    }
+
+    /// What happened to the step at `seq`.
+    pub(crate) fn step(&self, seq: StepSeq) -> StepHistory {
+        self.steps.get(&seq).cloned().unwrap_or_default()
+    }
+}
+
+impl StepHistory {
+    /// Those who tried it, each once, the first one first.
+    pub(crate) fn workers(&self) -> Vec<&str> {
+        let mut workers: Vec<&str> = Vec::new();
+        for attempt in self.tries.iter().chain(&self.undo_tries) {
+            if !workers.contains(&attempt.worker.as_str()) {
+                workers.push(&attempt.worker);
+            }
+        }
+        workers
+    }
+
+    /// The try that is under way, if there is one.
+    pub(crate) fn under_way(&self) -> Option<&Try> {
+        let newest = self.undo_tries.last().or(self.tries.last());
+        newest.filter(|newest| newest.end == TryEnd::UnderWay)
+    }
+
+    fn tried(&mut self, worker: impl Into<String>, end: TryEnd, undoing: bool) {
+        let tries = if undoing { &mut self.undo_tries } else { &mut self.tries };
+        tries.push(Try { worker: worker.into(), end });
+    }
+
+    fn take(&mut self, event: &Event, before: Option<&EventBody>, undoing: bool) {
+        // What a take-over finds is decided in the same breath; nobody has tried again by then.
+        let on_take_over = matches!(before, Some(EventBody::LeaseExpired { .. }));
+        let by = &event.by.id;
+        match &event.body {
+            EventBody::StepSucceeded { attempt, .. } | EventBody::StepRolledBack { attempt, .. } => {
+                if let Some(attempt) = attempt {
+                    self.tried(attempt.worker.as_str(), TryEnd::Done, undoing);
+                }
+                self.failure = None;
+            }
+            EventBody::LeaseExpired { silent, .. } => {
+                self.tried(silent.as_str(), TryEnd::Silent, undoing);
+                let text = format!("{silent} was not heard of again");
+                self.failure = Some(Failure::new(failure::LEASE_EXPIRED, text));
+            }
+            EventBody::AttemptFailed { failure, .. }
+            | EventBody::StepFailed { failure, .. }
+            | EventBody::OutcomeUnknown { failure, .. } => {
+                if !on_take_over {
+                    self.tried(by, TryEnd::Failed, undoing);
+                }
+                self.failure = Some(failure.clone());
+            }
+            EventBody::TimedOut { failure } => self.failure = Some(failure.clone()),
+            EventBody::ApprovalDecided { approved: false, reason } => {
+                let text = format!("{by} said no: {reason}");
+                self.failure = Some(Failure::new(failure::APPROVAL_REJECTED, text));
+            }
+            EventBody::RunResumed { .. } => self.failure = None,
+            _ => {}
+        }
+    }
+
+    fn take_live(&mut self, live: &Live, undoing: bool) {
+        match live {
+            Live::Running(lease) => self.tried(lease.owner.as_str(), TryEnd::UnderWay, undoing),
+            Live::Retrying { failure, .. } | Live::Unresolved { failure, .. } => {
+                self.failure = Some(failure.clone());
+            }
+            Live::Ready { .. }
+            | Live::WaitingEvent { .. }
+            | Live::WaitingApproval { .. }
+            | Live::Over { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::event::{Attempt, ReceiptRef, StepTransition};
+    use domain::payload::Fingerprint;
+    use domain::{Cause, Digest, Fence, Initiator, StepStatus, Timestamp, WorkerId};
+    use std::collections::BTreeSet;
+
+    const FIRST: StepSeq = StepSeq(0);
+    const SECOND: StepSeq = StepSeq(1);
+    const READY: Live = Live::FRESH;
+
+    fn plan() -> Plan {
+        let source = "{workflow: w, version: 1, steps: [{id: a, tool: t}, {id: b, tool: t}]}";
+        workflow::parse(source, &BTreeSet::from(["t".parse().unwrap()])).unwrap()
+    }
+
+    fn worker(name: &str) -> WorkerId {
+        name.parse().unwrap()
+    }
+
+    fn event(by: &str, step: Option<(StepSeq, StepStatus)>, body: EventBody) -> Event {
+        let step = step.map(|(seq, to)| StepTransition {
+            seq,
+            id: "a".parse().unwrap(),
+            from: StepStatus::Running,
+            to,
+        });
+        Event { n: 0, at: Timestamp(0), by: Initiator::new(Cause::System, by), run: None, step, body }
+    }
+
+    fn done(seq: StepSeq, by: &str) -> Event {
+        let attempt = Attempt { number: 0, worker: worker(by), fence: Fence(1), since: Timestamp(0) };
+        let output = Fingerprint::of(&serde_json::json!(1));
+        let body =
+            EventBody::StepSucceeded { attempt: Some(attempt), output, receipt: None, cost_microusd: 0 };
+        event(by, Some((seq, StepStatus::Succeeded)), body)
+    }
+
+    fn silent(who: &str, by: &str) -> Event {
+        event(by, None, EventBody::LeaseExpired { silent: worker(who), fence: Fence(2), number: 1 })
+    }
+
+    fn unknown(by: &str) -> Event {
+        let receipt = ReceiptRef { key: "k".parse().unwrap(), action: Digest::ZERO };
+        let body =
+            EventBody::OutcomeUnknown { receipt, failure: Failure::new("OUTCOME_UNKNOWN", "who knows") };
+        event(by, Some((SECOND, StepStatus::FailedRetryable)), body)
+    }
+
+    fn ends(history: &History, seq: StepSeq) -> Vec<(String, TryEnd)> {
+        history.step(seq).tries.into_iter().map(|attempt| (attempt.worker, attempt.end)).collect()
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_is_a_try_of_the_step_the_run_stood_at() {
+        let events = [done(FIRST, "w1"), silent("w1", "w2"), done(SECOND, "w2")];
+        let history = History::of(&plan(), &events, (SECOND, &READY));
+        assert_eq!(ends(&history, FIRST), [("w1".to_owned(), TryEnd::Done)]);
+        assert_eq!(
+            ends(&history, SECOND),
+            [("w1".to_owned(), TryEnd::Silent), ("w2".to_owned(), TryEnd::Done)]
+        );
+        assert_eq!(history.step(SECOND).workers(), ["w1", "w2"]);
+        assert_eq!(history.step(SECOND).failure, None);
+    }
+
+    #[test]
+    fn what_a_take_over_finds_out_is_no_try_of_its_own() {
+        let events = [done(FIRST, "w1"), silent("w1", "w2"), unknown("w2")];
+        let history = History::of(&plan(), &events, (SECOND, &READY));
+        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Silent)]);
+        assert_eq!(history.step(SECOND).failure.unwrap().code, "OUTCOME_UNKNOWN");
+    }
+
+    #[test]
+    fn an_outcome_that_the_worker_itself_could_not_learn_is_its_try() {
+        let events = [done(FIRST, "w1"), unknown("w1")];
+        let history = History::of(&plan(), &events, (SECOND, &READY));
+        assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Failed)]);
+    }
+}

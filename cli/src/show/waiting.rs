@@ -1,0 +1,250 @@
+//! Why a run does not move, and what would end that, down to the command to type.
+
+use domain::plan::{OnReject, OnTimeout};
+use domain::record::{Intent, Request};
+use domain::{EffectClass, Lease, Live, RunRecord, RunStatus, StepSeq};
+
+use crate::hint::quoted;
+use crate::time::{distance, moment};
+
+use super::Seen;
+
+/// Why a run waits, and what ends that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Why, in sentences.
+    pub(crate) why: String,
+    /// What ends it.
+    pub(crate) ends: Vec<Way>,
+}
+
+/// One way to end a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// What happens then.
+    pub(crate) what: String,
+    /// What to type for it; none if it happens by itself.
+    pub(crate) command: Option<String>,
+}
+
+/// The effect that is under way, or whose outcome nobody knows.
+pub(super) fn open_intent(record: &RunRecord) -> Option<&Intent> {
+    match &record.live {
+        Live::Running(lease) => lease.intent.as_ref(),
+        live => live.open(),
+    }
+}
+
+/// Why the run waits; none if it is over.
+pub(crate) fn waiting(seen: &Seen) -> Option<Waiting> {
+    let record = &seen.view.record;
+    if record.status.is_terminal() {
+        return None;
+    }
+    let mut waiting = match &record.live {
+        _ if record.status == RunStatus::Paused => seen.paused(),
+        Live::Ready { .. } => seen.ready(),
+        Live::Running(lease) => seen.held(lease),
+        Live::Retrying { .. } => seen.retrying(),
+        Live::WaitingEvent { .. } => seen.for_event(),
+        Live::WaitingApproval { .. } => seen.for_approval(),
+        // Both stand on a run that is paused or over.
+        Live::Unresolved { .. } | Live::Over { .. } => return None,
+    };
+    waiting.why += &requests(record);
+    if record.cancel.is_some() && record.status != RunStatus::Paused {
+        // Asking a second time changes nothing.
+        let cancel = seen.cancel("").command;
+        waiting.ends.retain(|way| way.command != cancel);
+    }
+    Some(waiting)
+}
+
+/// What people have asked for and the run will get round to.
+fn requests(record: &RunRecord) -> String {
+    let asked = |what: &str, request: &Request| {
+        format!(
+            " {} asked at {} to {what}; that happens as soon as the step lets it.",
+            request.by,
+            moment(request.at)
+        )
+    };
+    let cancel = record.cancel.as_ref().map(|request| asked("stop the run", request));
+    let pause = record.pause.as_ref().filter(|_| record.status != RunStatus::Paused);
+    cancel.into_iter().chain(pause.map(|request| asked("pause the run", request))).collect()
+}
+
+impl Seen {
+    fn step(&self) -> String {
+        let at = self.view.record.at;
+        self.view.plan().step(at).map_or_else(|| at.to_string(), |step| step.id.to_string())
+    }
+
+    /// The current step, or the undoing of it, as the subject of a sentence.
+    fn work(&self) -> String {
+        let step = self.step();
+        if self.view.record.is_undoing() {
+            format!("Taking back step {step}")
+        } else {
+            format!("Step {step}")
+        }
+    }
+
+    fn command(&self, verb: &str, what: &str) -> Way {
+        Way { what: what.to_owned(), command: Some(self.hints.run(verb, &self.view.record.key)) }
+    }
+
+    fn cancel(&self, what: &str) -> Way {
+        self.command("cancel", what)
+    }
+
+    fn a_worker(&self) -> Way {
+        Way {
+            what: "a worker takes it; start one if none is running".into(),
+            command: Some(self.hints.line("worker")),
+        }
+    }
+
+    fn ready(&self) -> Waiting {
+        let why = format!("{} is ready, and no worker has taken it yet.", self.work());
+        Waiting { why, ends: vec![self.a_worker(), self.cancel("stops the run")] }
+    }
+
+    fn held(&self, lease: &Lease) -> Waiting {
+        let work = self.work();
+        let until = format!("{} ({})", moment(lease.until), distance(lease.until, self.now));
+        if lease.until > self.now {
+            let why = format!("{work} is being worked on by {}, which holds it until {until}.", lease.owner);
+            let what = "the worker finishes, or is silent for so long that another takes over";
+            return Waiting {
+                why,
+                ends: vec![Way { what: what.into(), command: None }, self.cancel("stops the run")],
+            };
+        }
+        let why = format!(
+            "{work} is held by {}, which has not been heard of since its hold ran out at {until}.",
+            lease.owner
+        );
+        Waiting { why, ends: vec![self.a_worker(), self.cancel("stops the run")] }
+    }
+
+    fn retrying(&self) -> Waiting {
+        let Live::Retrying { attempt, not_before, failure, .. } = &self.view.record.live else {
+            return self.ready();
+        };
+        let why =
+            format!("{} failed in attempt {attempt}: {}: {}.", self.work(), failure.code, failure.message);
+        let due =
+            format!("it is tried again at {} ({})", moment(*not_before), distance(*not_before, self.now));
+        Waiting { why, ends: vec![Way { what: due, command: None }, self.cancel("stops the run")] }
+    }
+
+    fn for_event(&self) -> Waiting {
+        let Live::WaitingEvent { event, deadline, on_timeout } = &self.view.record.live else {
+            return self.ready();
+        };
+        let signal =
+            self.hints.line(&format!("run signal {} {event} --payload '{{}}'", self.view.record.key.run));
+        let late = match on_timeout {
+            OnTimeout::Fail => "the run fails",
+            OnTimeout::Continue => "the run goes on without it",
+        };
+        let late = format!("at {} ({}) {late}", moment(*deadline), distance(*deadline, self.now));
+        Waiting {
+            why: format!("{} waits for the event {event} from outside.", self.work()),
+            ends: vec![
+                Way { what: "delivers the event".into(), command: Some(signal) },
+                Way { what: late, command: None },
+                self.cancel("stops the run"),
+            ],
+        }
+    }
+
+    fn for_approval(&self) -> Waiting {
+        let Live::WaitingApproval { message, deadline, on_reject } = &self.view.record.live else {
+            return self.ready();
+        };
+        let answer = |verb: &str| {
+            let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
+            Some(self.hints.line(&format!("{rest} --reason {}", quoted("…"))))
+        };
+        let no = match on_reject {
+            OnReject::Fail => "says no; the run fails",
+            OnReject::Pause => "says no; the run pauses",
+        };
+        let late = format!(
+            "at {} ({}) the run fails: nobody answered",
+            moment(*deadline),
+            distance(*deadline, self.now)
+        );
+        Waiting {
+            why: format!("{} asks a person: \u{201c}{message}\u{201d}", self.work()),
+            ends: vec![
+                Way { what: "says yes; the run goes on".into(), command: answer("approve") },
+                Way { what: no.into(), command: answer("reject") },
+                Way { what: late, command: None },
+            ],
+        }
+    }
+
+    fn paused(&self) -> Waiting {
+        match &self.view.record.live {
+            Live::Unresolved { open: Some(intent), .. } => self.outcome_unknown(intent),
+            Live::Unresolved { failure, .. } => {
+                let why = format!("{} did not succeed: {}: {}.", self.work(), failure.code, failure.message);
+                Waiting { why, ends: self.paused_ways("tries the step again") }
+            }
+            _ => {
+                let retry = format!("lets the run go on with step {}", self.step());
+                Waiting { why: self.paused_by(), ends: self.paused_ways(&retry) }
+            }
+        }
+    }
+
+    fn paused_by(&self) -> String {
+        match &self.view.record.pause {
+            Some(Request { by, reason, at }) if reason.is_empty() => {
+                format!("Paused by {by} at {}.", moment(*at))
+            }
+            Some(Request { by, reason, at }) => format!("Paused by {by} at {}: {reason}.", moment(*at)),
+            None => "Paused.".to_owned(),
+        }
+    }
+
+    fn outcome_unknown(&self, intent: &Intent) -> Waiting {
+        let (target, at) = match &self.open {
+            Some(receipt) => (receipt.target.as_str(), format!(" at {}", moment(receipt.intended_at))),
+            None => ("something outside", String::new()),
+        };
+        let why = format!(
+            "Nobody knows whether step {} changed {target}. Its worker wrote down{at} that it was about to, and no \
+             result was ever recorded. {} So nobody guesses: look at {target}, then decide. (Idempotency key: {})",
+            self.step(),
+            promise(intent.class),
+            intent.key,
+        );
+        Waiting { why, ends: self.paused_ways("does it again; if it happened before, it then happens twice") }
+    }
+
+    fn paused_ways(&self, retry: &str) -> Vec<Way> {
+        let record = &self.view.record;
+        let undo = self.view.plan().undo_before(record.at, StepSeq(0)).filter(|_| !record.is_undoing());
+        let roll_back =
+            undo.map(|_| self.command("rollback", "takes earlier steps back, newest first, and stops"));
+        [self.command("retry", retry)]
+            .into_iter()
+            .chain(roll_back)
+            .chain([self.cancel("stops the run; what happened outside stands")])
+            .collect()
+    }
+}
+
+/// Why asking the other side again is not safe, by what was promised about it.
+fn promise(class: EffectClass) -> &'static str {
+    match class {
+        EffectClass::Opaque => "The workflow promises nothing about asking twice.",
+        EffectClass::ReadOnly | EffectClass::NativeKey | EffectClass::CompareAndSet | EffectClass::LookUp => {
+            "Asking again was tried as often as the workflow allows, or is no longer safe."
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `countersign queue dead-letters`: messages that were delivered too often without getting anywhere.
+
+use serde_json::{Value, json};
+use store::{DeadLetter, Queue as _};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::table::table;
+use crate::time::moment;
+
+/// Show messages that were given up
+///
+/// A message says that a run has something to do. One that was delivered many times and never got anywhere is
+/// put aside: every worker that took it failed or died. The run itself is not lost; `run show` tells where it
+/// stands, the workers' logs why.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  countersign queue dead-letters --json")]
+pub(crate) struct Args {
+    /// At most this many, oldest first
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let engine = context.existing_engine()?;
+    let letters = engine.store().dead_letters(args.limit).await?;
+    let json: Value = letters
+        .iter()
+        .map(|letter| {
+            json!({
+                "run": letter.run.run,
+                "tenant": letter.run.tenant,
+                "receives": letter.receives,
+                "at": moment(letter.at),
+            })
+        })
+        .collect();
+    context.answer(&text(&letters, context), &json!({ "dead_letters": json }))?;
+    Ok(Ending::Done)
+}
+
+fn text(letters: &[DeadLetter], context: &Context) -> String {
+    if letters.is_empty() {
+        return "no message was given up".to_owned();
+    }
+    let rows: Vec<_> = letters
+        .iter()
+        .map(|letter| [letter.run.to_string(), letter.receives.to_string(), moment(letter.at)])
+        .collect();
+    let listed = table(["RUN", "DELIVERED", "GIVEN UP AT"], &rows);
+    format!("{listed}\nput them back once the cause is gone: {}\n", context.hints().line("queue redrive"))
+}

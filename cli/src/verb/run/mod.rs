@@ -1,0 +1,45 @@
+//! `countersign run …`.
+
+mod cancel;
+mod list;
+mod pause;
+mod retry;
+mod rollback;
+mod show;
+mod signal;
+pub(crate) mod start;
+mod watch;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+
+/// What can be done with runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Start(start::Args),
+    List(list::Args),
+    Show(show::Args),
+    Watch(watch::Args),
+    Cancel(cancel::Args),
+    Retry(retry::Args),
+    Rollback(rollback::Args),
+    Pause(pause::Args),
+    Signal(signal::Args),
+}
+
+pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
+    match verb {
+        Verb::Start(args) => start::run(args, context).await,
+        Verb::List(args) => list::run(&args, context).await,
+        Verb::Show(args) => show::run(&args, context).await,
+        Verb::Watch(args) => watch::run(&args, context).await,
+        Verb::Cancel(args) => cancel::run(&args, context).await,
+        Verb::Retry(args) => retry::run(&args, context).await,
+        Verb::Rollback(args) => rollback::run(&args, context).await,
+        Verb::Pause(args) => pause::run(&args, context).await,
+        Verb::Signal(args) => signal::run(args, context).await,
+    }
+}

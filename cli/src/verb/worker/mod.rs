@@ -1,0 +1,161 @@
+//! `countersign worker`: works on runs until it is asked to leave.
+
+mod crash;
+mod idle;
+mod stop;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use ::worker::{Worker, WorkerSettings, leaving};
+use connectors::{Allow, HostRule};
+use domain::{Millis, WorkerId};
+use engine::{Engine, Parts, Timing};
+use store::{Intercepted, SqliteStore, Store, SystemClock};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::{logging, random};
+
+use crash::{CrashAt, CrashPoint};
+use stop::Stop;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign worker
+  countersign worker --concurrency 64 --log-json
+  countersign worker --allow-host inventory.internal --allow-host 10.0.0.5:8080
+  countersign worker --until-idle        for scripts: leave when nothing is left to do
+
+Any number of workers may share a store; each works on the runs of every tenant. SIGTERM or Ctrl-C
+lets the steps under way finish (see --drain). A second signal ends the process at once; what it
+was doing is taken over by another worker when its lease runs out.
+
+Exit codes: 0 if every step under way was finished, 1 if some were left to other workers.";
+
+/// Work on runs until SIGTERM or Ctrl-C
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How many runs are worked on at once
+    #[arg(long, value_name = "N", default_value = "16")]
+    concurrency: NonZeroU16,
+    /// For how long a step is held without a sign of life before another worker may take it over
+    #[arg(long, value_name = "LENGTH", default_value = "30s")]
+    lease: Millis,
+    /// How often a sign of life is given [default: a third of the lease]
+    #[arg(long, value_name = "LENGTH")]
+    heartbeat: Option<Millis>,
+    /// A host inside your network that `http.request` may call; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]")]
+    allow_host: Vec<HostRule>,
+    /// How long the steps under way may take to finish after SIGTERM
+    #[arg(long, value_name = "LENGTH", default_value = "25s")]
+    drain: Millis,
+    /// Leave when no run is left that can move by itself
+    #[arg(long)]
+    until_idle: bool,
+    /// What the worker is called in the chain of events; a random part is added
+    #[arg(long, value_name = "NAME", default_value = "worker")]
+    name: WorkerId,
+    /// Log JSON instead of text
+    #[arg(long)]
+    log_json: bool,
+    /// For tests of this program: the process kills itself at its N-th call to the store, counted from 0
+    #[arg(long, value_name = "N[:before|:after]", hide = true)]
+    crash_at: Option<CrashPoint>,
+}
+
+/// Works until it is asked to leave.
+pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+    let timing = timing(args.lease, args.heartbeat)?;
+    let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
+    logging::start(context.surroundings.log.as_deref(), args.log_json)?;
+    let store = context.open_store()?;
+    // Looking whether there is anything left must not shift the count of the calls that work makes.
+    let beside = store.clone();
+    tracing::info!(worker = %me, store = %context.store.display(), concurrency = args.concurrency, "started");
+    let finished = match args.crash_at {
+        None => work(&args, store, timing, me, beside).await?,
+        Some(point) => work(&args, Intercepted::new(store, CrashAt::new(point)), timing, me, beside).await?,
+    };
+    Ok(Ending::done_if(finished))
+}
+
+fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> {
+    let heartbeat = heartbeat.unwrap_or(Millis(lease.0 / 3));
+    if heartbeat.0 == 0 || heartbeat.0 > lease.0 / 2 {
+        let text = format!(
+            "a lease of {lease} with a heartbeat of {heartbeat} cannot be kept alive: \
+             the heartbeat must be at most half of --lease, and more than nothing"
+        );
+        return Err(CliError::Usage(text));
+    }
+    Ok(Timing { lease, heartbeat, ..Timing::default() })
+}
+
+/// The worker on any store; says whether every step under way was finished.
+async fn work<S: Store>(
+    args: &Args,
+    store: S,
+    timing: Timing,
+    me: WorkerId,
+    beside: SqliteStore,
+) -> Result<bool, CliError> {
+    let settings = WorkerSettings {
+        concurrency: args.concurrency.get().into(),
+        visibility: timing.lease,
+        drain: args.drain.std(),
+        ..WorkerSettings::default()
+    };
+    let engine = Engine::new(Parts {
+        store: Arc::new(store),
+        tools: connectors::standard(Allow { hosts: args.allow_host.clone() }),
+        clock: Arc::new(SystemClock),
+        me: me.clone(),
+        timing,
+    });
+    let (leave, heard) = leaving();
+    let worker = Worker::new(Arc::new(engine), settings, me, heard);
+    let mut stop = Stop::listen(args.until_idle.then_some(beside))?;
+    let working = worker.run();
+    tokio::pin!(working);
+    tokio::select! {
+        // It leaves only when it is asked to, so this is for completeness.
+        finished = &mut working => return Ok(finished),
+        why = stop.asked() => tracing::info!(why, "leaving; steps under way may finish"),
+    }
+    leave.ask();
+    tokio::select! {
+        finished = working => Ok(told(finished)),
+        () = stop.asked_again() => Ok(told(false)),
+    }
+}
+
+fn told(finished: bool) -> bool {
+    if finished {
+        tracing::info!("left; every step under way was finished");
+    } else {
+        tracing::warn!("left; steps that were not finished are taken over when their leases run out");
+    }
+    finished
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_is_a_third_of_the_lease_unless_said_otherwise() {
+        assert_eq!(timing(Millis::secs(30), None).unwrap().heartbeat, Millis::secs(10));
+        assert_eq!(timing(Millis::secs(30), Some(Millis(500))).unwrap().heartbeat, Millis(500));
+    }
+
+    #[test]
+    fn a_lease_that_cannot_be_kept_alive_is_refused() {
+        for (lease, heartbeat) in [(2, Some(2)), (2, Some(0)), (0, None), (1, None)] {
+            assert!(timing(Millis(lease), heartbeat.map(Millis)).is_err(), "{lease} {heartbeat:?}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The program as a person and a script meet it: the real binary, real files, real processes.
+
+#[cfg(test)]
+mod check;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod drain;
+#[cfg(test)]
+mod journey;
+#[cfg(test)]
+mod outside;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod rollback;
+#[cfg(test)]
+mod shell;
