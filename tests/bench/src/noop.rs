@@ -1,0 +1,36 @@
+//! A tool that does nothing and gives about 200 bytes.
+
+use async_trait::async_trait;
+use connectors::{Ask, Call, Done, Outcome, Tool};
+use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
+use serde_json::json;
+
+pub(crate) const NAME: &str = "bench.noop";
+
+pub(crate) struct Noop;
+
+#[async_trait]
+impl Tool for Noop {
+    #[expect(clippy::expect_used, reason = "a literal")]
+    fn name(&self) -> ToolName {
+        ToolName::new(NAME).expect("a tool name")
+    }
+
+    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        Ok(Action {
+            tool: self.name(),
+            contract: 1,
+            class: EffectClass::ReadOnly,
+            reversibility: Reversibility::NoEffect,
+            target: "nothing".to_owned(),
+            key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
+            key_retention: None,
+            fields: ask.fields,
+        })
+    }
+
+    async fn perform(&self, call: Call<'_>) -> Outcome {
+        let output = json!({ "step": call.step, "text": "x".repeat(170) });
+        Outcome::Done(Done { output, ..Done::default() })
+    }
+}

@@ -1,0 +1,128 @@
+//! What was measured, in numbers a person or a program reads.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::bench::Measured;
+
+/// Five steps that do nothing.
+#[derive(Debug, Serialize)]
+pub(crate) struct Linear5 {
+    steps_per_s: f64,
+    run_ms_p50: f64,
+    run_ms_p95: f64,
+    run_ms_p99: f64,
+    cpu_s_per_1000_steps: f64,
+    bytes_per_1000_steps: f64,
+    fsyncs_per_step: f64,
+    rows_per_step: f64,
+    alone_step_ms_p50: f64,
+    peak_mib: f64,
+    runs: u32,
+    in_flight: u32,
+    steps_expected: f64,
+    steps_recorded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flat: Option<Flat>,
+}
+
+/// Whether cost stays flat.
+#[derive(Debug, Serialize)]
+pub(crate) struct Flat {
+    /// What one more step costs between a run of 1 and a run of 5, and between a run of 5 and one of 60.
+    rows_per_further_step_short: f64,
+    rows_per_further_step_long: f64,
+    bytes_per_further_step_short: f64,
+    bytes_per_further_step_long: f64,
+    /// What a run of 5 costs when the file is new, and when it holds 100,000 runs.
+    rows_per_run_early: f64,
+    rows_per_run_late: f64,
+    bytes_per_run_early: f64,
+    bytes_per_run_late: f64,
+    alone_step_ms_p50_early: f64,
+    alone_step_ms_p50_late: f64,
+}
+
+/// The same load with runs of different lengths.
+pub(crate) struct Lengths {
+    pub(crate) single: Measured,
+    pub(crate) short: Measured,
+    pub(crate) long: Measured,
+}
+
+impl Linear5 {
+    pub(crate) fn new(crowd: &Measured, alone: &Measured, flat: Option<Flat>) -> Self {
+        let steps = crowd.steps();
+        Self {
+            steps_per_s: round(steps / crowd.took.as_secs_f64()),
+            run_ms_p50: ms(percentile(&crowd.runs, 50)),
+            run_ms_p95: ms(percentile(&crowd.runs, 95)),
+            run_ms_p99: ms(percentile(&crowd.runs, 99)),
+            cpu_s_per_1000_steps: round(crowd.cpu_s / steps * 1_000.0),
+            bytes_per_1000_steps: round(count(crowd.bytes) / steps * 1_000.0),
+            fsyncs_per_step: round(count(crowd.commits) / steps),
+            rows_per_step: round(count(crowd.rows) / steps),
+            alone_step_ms_p50: step_ms(alone),
+            peak_mib: round(crowd.peak_mib),
+            runs: crowd.load.runs,
+            in_flight: crowd.load.in_flight,
+            steps_expected: steps,
+            steps_recorded: crowd.recorded,
+            flat,
+        }
+    }
+}
+
+impl Flat {
+    pub(crate) fn new(lengths: &Lengths, early: &Measured, late: &Measured) -> Self {
+        let Lengths { single, short, long } = lengths;
+        let rows = |measured: &Measured| count(measured.rows) / f64::from(measured.load.runs);
+        let bytes = |measured: &Measured| count(measured.bytes) / f64::from(measured.load.runs);
+        Self {
+            rows_per_further_step_short: round((rows(short) - rows(single)) / 4.0),
+            rows_per_further_step_long: round((rows(long) - rows(short)) / 55.0),
+            bytes_per_further_step_short: round((bytes(short) - bytes(single)) / 4.0),
+            bytes_per_further_step_long: round((bytes(long) - bytes(short)) / 55.0),
+            rows_per_run_early: round(rows(early)),
+            rows_per_run_late: round(rows(late)),
+            bytes_per_run_early: round(bytes(early)),
+            bytes_per_run_late: round(bytes(late)),
+            alone_step_ms_p50_early: step_ms(early),
+            alone_step_ms_p50_late: step_ms(late),
+        }
+    }
+}
+
+/// Prints the report; an error if a step that should have been recorded was not.
+pub(crate) fn print(report: &Linear5, json: bool) -> Result<(), String> {
+    let text = if json { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
+    println!("{}", text.map_err(|error| error.to_string())?);
+    #[expect(clippy::float_cmp, reason = "both are whole numbers")]
+    if count(report.steps_recorded) != report.steps_expected {
+        return Err(format!("{} steps were recorded of {}", report.steps_recorded, report.steps_expected));
+    }
+    Ok(())
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or_default()
+}
+
+fn step_ms(measured: &Measured) -> f64 {
+    round(ms(percentile(&measured.runs, 50)) / f64::from(measured.load.steps))
+}
+
+fn ms(duration: Duration) -> f64 {
+    round(duration.as_secs_f64() * 1_000.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+fn round(number: f64) -> f64 {
+    (number * 10_000.0).round() / 10_000.0
+}
