@@ -1,0 +1,98 @@
+//! Which crates from outside may be used, and by whom.
+
+use crate::workspace::{built_into, file, packages, parts};
+
+/// What a crate that only decides must not bring along, even through others. A `*` stands for any ending.
+const LOOKS_AROUND: &[&str] = &[
+    // To wait is to have a runtime.
+    "tokio",
+    "tokio-*",
+    "async-std",
+    "async-io",
+    "smol",
+    "mio",
+    "polling",
+    "futures-executor",
+    // To reach out of the process.
+    "hyper",
+    "hyper-*",
+    "reqwest",
+    "rustls",
+    "socket2",
+    "rusqlite",
+    "libsqlite3-sys",
+    "rustix",
+    "tempfile",
+    "aws-*",
+    "lambda_*",
+    // To ask for the time.
+    "chrono",
+    "time",
+    "jiff",
+    // To throw dice.
+    "rand",
+    "getrandom",
+    "fastrand",
+    "oorandom",
+];
+
+/// What only one crate may know. Tests may look behind the curtain.
+const KNOWN_TO_ONE: &[(&str, &str)] = &[
+    ("rusqlite", "store"),
+    ("libsqlite3-sys", "store"),
+    ("aws-sdk-*", "store"),
+    ("aws-config", "store"),
+    ("lambda_*", "functions"),
+];
+
+#[test]
+fn crates_that_decide_bring_no_runtime_no_io_no_clock_and_no_chance() {
+    for package in ["countersign-domain", "countersign-workflow"] {
+        for name in built_into(package) {
+            let rule = LOOKS_AROUND.iter().find(|pattern| fits(pattern, &name));
+            assert_eq!(rule, None, "`{package}` brings `{name}`: ask `cargo tree -p {package} -i {name}`");
+        }
+    }
+}
+
+#[test]
+fn databases_and_clouds_are_each_known_to_one_crate() {
+    for package in packages().iter().filter(|package| !package.is_a_test()) {
+        for &(pattern, only) in KNOWN_TO_ONE {
+            let known = package.needs.iter().find(|name| fits(pattern, name));
+            assert!(
+                package.role == only || known.is_none(),
+                "`{}` knows {known:?}; only `{only}` may",
+                package.role
+            );
+        }
+    }
+}
+
+#[test]
+fn the_binary_is_built_without_the_aws_sdk() {
+    let cloud: Vec<_> = built_into("countersign").into_iter().filter(|name| fits("aws-*", name)).collect();
+    assert_eq!(cloud, [""; 0], "a newcomer's first build must stay short");
+}
+
+#[test]
+fn no_banned_crate_is_built() {
+    let deny = file("deny.toml");
+    let banned: Vec<_> =
+        deny.lines().filter_map(|line| line.trim().strip_prefix("{ crate = \"")?.split('"').next()).collect();
+    assert!(!banned.is_empty(), "deny.toml bans nothing, or is written in another way than this test reads");
+    for part in parts() {
+        assert!(
+            !banned.contains(&part.name.as_str()),
+            "{} is banned by deny.toml, with the reason",
+            part.name
+        );
+    }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}

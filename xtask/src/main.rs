@@ -1,0 +1,99 @@
+//! `cargo xtask`: the entrance to everything that is done with this workspace.
+//!
+//! Each command says what it runs and how long that took, on standard error. Standard output belongs to
+//! the programs it starts, so that `cargo xtask simulate --json | jq` works. It uses nothing but the
+//! standard library: it is compiled before anything else can happen.
+
+mod cargo;
+mod check;
+mod parts;
+mod program;
+mod report;
+mod test;
+
+use std::process::ExitCode;
+
+use cargo::Cargo;
+use parts::Parts;
+
+const HELP: &str = "\
+What is done with this workspace, in one place.
+
+Usage: cargo xtask <command> [options]
+
+  check                       formatting, lints, documentation, licences: before every commit
+  test [--fast] [-- FILTER]   all tests, then the two proofs in their CI size
+  simulate [options]          the real engine and worker, with every fault at every call
+  model [options]             the protocol as a state machine, searched exhaustively, with its mutants
+  bench <name> [options]      what a step costs; `linear5` is five steps that do nothing
+
+To begin with:
+
+  cargo run -- demo                        see what the product does
+  cargo xtask test --fast                  the tests alone, without the proofs
+  cargo xtask test -- a_stale_worker       the tests whose names contain these words
+  cargo xtask simulate --json | jq         one JSON object on standard output
+  cargo xtask simulate --help              the options of the program behind a command
+
+`cargo xtask <command> --help` says more. The exit code is 0 when everything held, 2 when the command was
+not understood; `simulate`, `model` and `bench` hand on the exit code of their program.
+";
+
+/// The command was not understood; nothing was run.
+const MISUSED: u8 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, options)) = args.split_first() else {
+        return refuse("which command?");
+    };
+    let cargo = Cargo::from_environment();
+    match command.as_str() {
+        "check" => match check::options(options) {
+            Ok(()) => finish(&check::check(&cargo)),
+            Err(wrong) => explain(&wrong, check::HELP),
+        },
+        "test" => match test::options(options) {
+            Ok(wanted) => finish(&test::test(&cargo, &wanted)),
+            Err(wrong) => explain(&wrong, test::HELP),
+        },
+        "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
+        "model" => program::hand_over(&cargo, program::MODEL, options),
+        "bench" => program::hand_over(&cargo, program::BENCH, options),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        unknown => refuse(&format!("there is no command `{unknown}`")),
+    }
+}
+
+/// Why a command's options were not taken.
+enum Misuse {
+    /// They asked for help, which is no mistake.
+    Help,
+    /// This one means nothing here.
+    Unknown(String),
+}
+
+fn explain(misuse: &Misuse, help: &str) -> ExitCode {
+    match misuse {
+        Misuse::Help => {
+            print!("{help}");
+            ExitCode::SUCCESS
+        }
+        Misuse::Unknown(option) => {
+            eprint!("xtask: there is no option `{option}`\n\n{help}");
+            ExitCode::from(MISUSED)
+        }
+    }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprint!("xtask: {why}\n\n{HELP}");
+    ExitCode::from(MISUSED)
+}
+
+fn finish(parts: &Parts) -> ExitCode {
+    if parts.sum_up() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,46 @@
+//! The proofs and the benchmark: programs of their own, built for speed, that a command hands over to.
+
+use std::process::{Command, ExitCode, ExitStatus};
+
+use crate::cargo::{Cargo, shown};
+
+/// A program behind a command.
+#[derive(Clone, Copy)]
+pub(crate) struct Program {
+    package: &'static str,
+}
+
+/// Every fault at every call.
+pub(crate) const SIMULATION: Program = Program { package: "countersign-simulation" };
+/// Every state of the protocol.
+pub(crate) const MODEL: Program = Program { package: "countersign-model" };
+/// What a step costs.
+pub(crate) const BENCH: Program = Program { package: "countersign-bench" };
+
+impl Program {
+    /// How it is built and started; what follows are its own options.
+    pub(crate) fn command(self, cargo: &Cargo, options: &[impl AsRef<str>]) -> Command {
+        let mut command = cargo.command(&["run", "--release", "--quiet", "--package", self.package, "--"]);
+        command.args(options.iter().map(AsRef::as_ref));
+        command
+    }
+}
+
+/// Runs the program in our place: its output is ours, and so is its exit code.
+pub(crate) fn hand_over(cargo: &Cargo, program: Program, options: &[String]) -> ExitCode {
+    let mut command = program.command(cargo, options);
+    eprintln!("--- {}", shown(&command));
+    match command.status() {
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            eprintln!("xtask: {} did not start: {error}", program.package);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A program that was killed has no code of its own.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
+}
