@@ -86,6 +86,20 @@ pub struct Decision {
     pub outgoing: Vec<Outgoing>,
 }
 
+impl Decision {
+    /// Whether committing this would change anything about `from`, which it was made from: a repetition
+    /// is answered, and leaves a run that is over as it is.
+    pub fn changes(&self, from: &RunRecord) -> bool {
+        let same = RunRecord {
+            version: from.version,
+            op: from.op.clone(),
+            due_at: from.due_at,
+            ..self.record.clone()
+        };
+        !self.events.is_empty() || !self.outgoing.is_empty() || same != *from
+    }
+}
+
 /// A decision in the making.
 #[derive(Debug)]
 pub struct Draft<'p> {

@@ -17,9 +17,14 @@ pub struct Failure {
 impl Failure {
     /// A failure with a bounded message in which control characters are made visible.
     pub fn new(code: &str, message: impl AsRef<str>) -> Self {
-        let message = message.as_ref().chars().map(visible).take(MESSAGE_CHARS_MAX).collect();
-        Self { code: code.to_owned(), message }
+        Self { code: code.to_owned(), message: bounded(message.as_ref(), MESSAGE_CHARS_MAX) }
     }
+}
+
+/// The first `chars_max` characters of `text`, with control characters made visible: what somebody wrote,
+/// as it may stand in a record and on a screen.
+pub fn bounded(text: &str, chars_max: usize) -> String {
+    text.chars().map(visible).take(chars_max).collect()
 }
 
 fn visible(c: char) -> char {

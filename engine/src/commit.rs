@@ -105,6 +105,9 @@ impl<S: Store> Engine<S> {
             let mut draft = self.draft(&loaded, by);
             let answer = command.clone().decide(&mut draft)?;
             let decision = draft.close();
+            if !decision.changes(&loaded.record) {
+                return Ok(answer);
+            }
             match self.commit(&loaded, decision).await? {
                 Committed::Yes(_) => return Ok(answer),
                 Committed::Overtaken(now) => loaded = now,

@@ -4,6 +4,7 @@ use domain::command::{
     Advanced, Cancel, Canceling, Command as _, DecideGate, Decided, DeliverSignal, Delivered, Pause, Resume,
     RollBack, Wake,
 };
+use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
 use domain::{EventName, Initiator, Refusal, RunKey, SignalId, StepId, StepSeq, json};
 use serde_json::Value;
@@ -71,7 +72,7 @@ impl<S: Store> Engine<S> {
                 loaded.plan.plan().seq_of(&step).ok_or_else(|| Refusal::NotAsked { step: step.clone() })?;
             let ended = self.patiently(|| self.store.step(run, seq, false)).await?;
             let mut draft = self.draft(&loaded, by);
-            let command = DecideGate { step: step.clone(), approve, reason: reason.clone(), ended };
+            let command = DecideGate { step: step.clone(), approve, reason: in_short(&reason), ended };
             let decided = command.decide(&mut draft)?;
             if decided == Decided::Before {
                 return Ok(decided);
@@ -87,7 +88,7 @@ impl<S: Store> Engine<S> {
 
     /// Stops a run, now or as soon as its step lets it.
     pub async fn cancel(&self, run: &RunKey, by: &Initiator, reason: &str) -> Result<Canceling, EngineError> {
-        self.decide(run, by, &Cancel { reason: reason.to_owned() }).await
+        self.decide(run, by, &Cancel { reason: in_short(reason) }).await
     }
 
     /// Holds a run for an operator; `None` while its step must finish first.
@@ -97,12 +98,12 @@ impl<S: Store> Engine<S> {
         by: &Initiator,
         reason: &str,
     ) -> Result<Option<Advanced>, EngineError> {
-        self.decide(run, by, &Pause { reason: reason.to_owned() }).await
+        self.decide(run, by, &Pause { reason: in_short(reason) }).await
     }
 
     /// Lets a paused run go on with its current step.
     pub async fn resume(&self, run: &RunKey, by: &Initiator, reason: &str) -> Result<(), EngineError> {
-        self.decide(run, by, &Resume { reason: reason.to_owned() }).await
+        self.decide(run, by, &Resume { reason: in_short(reason) }).await
     }
 
     /// Takes a run's effects back, newest first; says with which step it begins.
@@ -112,7 +113,7 @@ impl<S: Store> Engine<S> {
         by: &Initiator,
         reason: &str,
     ) -> Result<StepSeq, EngineError> {
-        self.decide(run, by, &RollBack { reason: reason.to_owned() }).await
+        self.decide(run, by, &RollBack { reason: in_short(reason) }).await
     }
 
     /// Wakes runs whose due time has passed; says how many.
@@ -132,4 +133,9 @@ impl<S: Store> Engine<S> {
         }
         Ok(woken)
     }
+}
+
+/// A person's reason, as long as a record can carry it.
+fn in_short(reason: &str) -> String {
+    bounded(reason, MESSAGE_CHARS_MAX)
 }

@@ -94,20 +94,22 @@ async fn writes_that_wait_together_are_synced_together() {
     assert_eq!(store.depth().await.unwrap(), 100);
 }
 
-/// So many messages are sent at once while another process holds the file, so that they wait together.
+/// So many messages are sent while another process holds the file: the writer waits with the first, and
+/// the others wait together.
 async fn send_while_the_file_is_held(
     ledgers: &Ledgers,
     store: &Arc<SqliteStore>,
     count: usize,
 ) -> Vec<Result<(), StoreError>> {
+    let send = |n| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move { store.send(&run_key(&format!("run-{n}")), Millis(0)).await })
+    };
     let holder = ledgers.hold();
-    let sends: Vec<_> = (0..count)
-        .map(|n| {
-            let store = Arc::clone(store);
-            tokio::spawn(async move { store.send(&run_key(&format!("run-{n}")), Millis(0)).await })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut sends = vec![send(0)];
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    sends.extend((1..count).map(send));
+    tokio::time::sleep(Duration::from_millis(250)).await;
     drop(holder);
     let mut answers = Vec::new();
     for send in sends {

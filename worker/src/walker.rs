@@ -9,8 +9,8 @@ use store::{Delivery, Handle, Store};
 
 use crate::leaving::Leaving;
 
-/// A message that keeps meeting a step which somebody else holds, or which is not due, is dropped after
-/// this many deliveries: the holder has a message of its own, and the due index stands behind both.
+/// A message that keeps meeting a step which somebody else holds, or which is not due, is replaced by a
+/// fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
 const POSTPONED_MAX: u32 = 6;
 
 pub(crate) struct Walker<S> {
@@ -45,7 +45,9 @@ impl<S: Store> Walker<S> {
         let pulse = Hidden { walker: self, handle: delivery.handle };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
-            Ok(WalkEnd::NotBefore(_)) if delivery.receives() > POSTPONED_MAX => self.delete(&delivery).await,
+            Ok(WalkEnd::NotBefore(at)) if delivery.receives() > POSTPONED_MAX => {
+                self.replace(&delivery, at).await;
+            }
             Ok(WalkEnd::NotBefore(at)) => self.postpone(&delivery, at).await,
             // The message is left alone and comes back; one that never gets anywhere ends up with the
             // dead letters, where a person looks.
@@ -63,9 +65,22 @@ impl<S: Store> Walker<S> {
     }
 
     async fn postpone(&self, delivery: &Delivery, at: Timestamp) {
-        let delay = (at - self.engine.now()).min(DELAY_MAX);
+        let delay = self.until(at);
         if let Err(error) = self.engine.store().extend(delivery.handle, delay).await {
             tracing::warn!(run = %delivery.run, %error, "message not postponed");
         }
+    }
+
+    /// Sends the message anew, then deletes it. In this order it may be doubled, and is never lost: it may
+    /// be the only one there is, if whoever holds the step is dead.
+    async fn replace(&self, delivery: &Delivery, at: Timestamp) {
+        match self.engine.store().send(&delivery.run, self.until(at)).await {
+            Ok(()) => self.delete(delivery).await,
+            Err(error) => tracing::warn!(run = %delivery.run, %error, "message not replaced"),
+        }
+    }
+
+    fn until(&self, at: Timestamp) -> Millis {
+        (at - self.engine.now()).min(DELAY_MAX)
     }
 }

@@ -73,11 +73,12 @@ impl Command for Retry {
             return fail::exhausted(draft, &self.failure).map(Retried::No);
         }
         let open = lease.intent.filter(|_| open);
-        schedule(
-            draft,
-            lease.attempt,
-            Postponed { failure: self.failure, retry_after: self.retry_after, open },
-        )
+        let postponed = Postponed { failure: self.failure, retry_after: self.retry_after, open };
+        let retried = schedule(draft, lease.attempt, postponed)?;
+        match draft.record.pause.clone() {
+            Some(request) => ending::pause_run(draft, request).map(Retried::No),
+            None => Ok(retried),
+        }
     }
 }
 

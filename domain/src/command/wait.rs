@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
+use crate::failure::bounded;
 use crate::machine::{RunMove, StepMove};
 use crate::payload::Fingerprint;
 use crate::plan::Work;
@@ -13,6 +14,9 @@ use crate::refusal::Refusal;
 use super::Command;
 use super::ending::Advanced;
 use super::signal;
+
+/// What a person can take in before a click, and what a record can carry.
+const QUESTION_CHARS_MAX: usize = 1_000;
 
 /// The current step waits for its event, unless the event came early.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,8 +78,9 @@ impl Command for OpenGate {
             return Err(Refusal::WrongWork { expected: "an approval gate" });
         };
         let deadline = draft.now() + *expires_after;
-        let message = Fingerprint::of(&json!(self.message));
-        let live = Live::WaitingApproval { message: self.message, deadline, on_reject: *on_reject };
+        let question = bounded(&self.message, QUESTION_CHARS_MAX);
+        let message = Fingerprint::of(&json!(question));
+        let live = Live::WaitingApproval { message: question, deadline, on_reject: *on_reject };
         draft.move_step(StepMove::OpenGate, live)?;
         draft.move_run(RunMove::OpenGate)?;
         draft.record_event(EventBody::ApprovalRequested { message, deadline });

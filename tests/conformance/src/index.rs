@@ -23,6 +23,9 @@ cases![
     a_list_holds_no_other_tenants_runs,
 ];
 
+/// More than two pages of seven.
+const MANY: usize = 20;
+
 /// When a run that was touched at noon and left alone is due.
 fn afternoon() -> Timestamp {
     NOON + ORPHANED_AFTER
@@ -111,6 +114,7 @@ async fn many<S: Store>(store: &S, count: usize) -> Vec<(RunId, RunStatus)> {
     runs
 }
 
+/// All pages of a list of at most [`MANY`] runs.
 async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Vec<RunId> {
     let mut found = Vec::new();
     let mut before = None;
@@ -118,6 +122,7 @@ async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Ve
         let page = store.runs(query(status, before, limit)).await.unwrap();
         assert!(page.runs.len() <= limit as usize);
         found.extend(ids(&page));
+        assert!(found.len() <= MANY, "a page repeats what another had");
         before = page.next;
         if before.is_none() {
             return found;
@@ -126,7 +131,7 @@ async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Ve
 }
 
 async fn pages_follow_each_other_newest_first_without_gap_or_repeat<S: Store>(store: Arc<S>) {
-    let runs = many(&*store, 20).await;
+    let runs = many(&*store, MANY).await;
     for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled)] {
         let expected: Vec<_> = runs
             .iter()
