@@ -198,9 +198,9 @@ impl Stage {
     /// Starts the run, and does what the flow's script says. Whoever dies while asking asks again: a
     /// sender that got no answer always does.
     async fn act_out(&self) {
-        Box::pin(self.insist("starter", async |engine: &SimEngine| {
+        self.insist("starter", async |engine: &SimEngine| {
             Box::pin(engine.start(self.wish())).await.map(|_| ())
-        }))
+        })
         .await;
         match self.flow.script {
             Script::Nothing => {}
@@ -289,7 +289,7 @@ impl Stage {
             tokio::select! {
                 biased;
                 () = node.died() => {}
-                answer = ask(&engine) => match answer {
+                answer = Box::pin(ask(&engine)) => match answer {
                     Ok(()) | Err(EngineError::Refused(_)) => return,
                     Err(_) => {}
                 }
