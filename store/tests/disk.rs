@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,9 +25,6 @@ const WORKPLACE: &str = "COUNTERSIGN_TEST_WORKPLACE";
 /// Enough for the schema and a few runs.
 const ROOM_BYTES: u64 = 1024 * 1024;
 
-/// A file system with twice that room; the ballast takes one half of it.
-const MOUNT: &str = r#"mount -t tmpfs -o size=2m tmpfs "$COUNTERSIGN_TEST_WORKPLACE""#;
-
 /// How many commits a process sees acknowledged before it is killed.
 const ACKNOWLEDGED: usize = 20;
 
@@ -39,23 +35,6 @@ fn disk_full_on_embedded_store() {
         // Beyond the limit, a write is answered with an error instead of a signal.
         None => start_again("disk_full_on_embedded_store", &["sh", "-c", r#"trap '' XFSZ; exec "$0" "$@""#]),
     }
-}
-
-#[test]
-fn a_full_file_system_is_survived_too() {
-    if let Some(dir) = workplace() {
-        let ballast = dir.join("ballast");
-        let fill_it = || fs::write(&ballast, vec![0; usize::try_from(ROOM_BYTES).unwrap()]).unwrap();
-        return block_on(fill(&dir, fill_it, || fs::remove_file(&ballast).unwrap()));
-    }
-    if !may_mount() {
-        return println!("this system lets nobody but root mount a file system; nothing was tried");
-    }
-    let mount = format!(r#"{MOUNT} && exec "$0" "$@""#);
-    start_again(
-        "a_full_file_system_is_survived_too",
-        &["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount],
-    );
 }
 
 #[test]
@@ -173,16 +152,6 @@ fn kill_after(dir: &Path, count: usize) -> usize {
 fn limit_files(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
-}
-
-fn may_mount() -> bool {
-    let dir = tempfile::tempdir().unwrap();
-    let tried = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", MOUNT])
-        .env(WORKPLACE, dir.path())
-        .stderr(Stdio::null())
-        .status();
-    tried.is_ok_and(|status| status.success())
 }
 
 fn workplace() -> Option<PathBuf> {
