@@ -8,10 +8,15 @@
 //! closed, whatever it leaves to be done now or later gets a message, and whatever can still move gets a
 //! due time.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::approval::Approval;
 use crate::chain::{self, SealedEvent};
 use crate::digest::Digest;
 use crate::event::{Event, EventBody, RunTransition, StepTransition};
-use crate::id::{Fence, OpId, RunKey, SignalId, StepSeq, Version};
+use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
 use crate::initiator::Initiator;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::plan::{Plan, PlannedStep};
@@ -40,11 +45,53 @@ pub struct Stamp {
     pub by: Initiator,
 }
 
-/// A message that says: this run has something to do now.
+/// What a message asks for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Errand {
+    /// The run has something to do now.
+    Walk,
+    /// People should be shown how this request for approval stands.
+    Show(ApprovalId),
+    /// The run is over, and its evidence is to be put together.
+    Seal,
+}
+
+impl fmt::Display for Errand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Walk => f.write_str("walk"),
+            Self::Show(approval) => write!(f, "show:{approval}"),
+            Self::Seal => f.write_str("seal"),
+        }
+    }
+}
+
+/// The text names no errand.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an errand")]
+pub struct UnknownErrand(String);
+
+impl std::str::FromStr for Errand {
+    type Err = UnknownErrand;
+    fn from_str(text: &str) -> Result<Self, UnknownErrand> {
+        let unknown = || UnknownErrand(text.to_owned());
+        match (text, text.strip_prefix("show:")) {
+            ("walk", _) => Ok(Self::Walk),
+            ("seal", _) => Ok(Self::Seal),
+            (_, Some(approval)) => approval.parse().map(Self::Show).map_err(|_| unknown()),
+            (_, None) => Err(unknown()),
+        }
+    }
+}
+
+/// A message about a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
     /// Which run.
     pub run: RunKey,
+    /// What for.
+    pub errand: Errand,
     /// How long the message is held back.
     pub delay: Millis,
 }
@@ -82,6 +129,8 @@ pub struct Decision {
     pub receipts: Vec<ReceiptChange>,
     /// Events from outside.
     pub signals: Vec<SignalChange>,
+    /// Requests for approval, as they stand now. The run's version guards them too.
+    pub approvals: Vec<Approval>,
     /// Messages, sent if and only if the rest is written.
     pub outgoing: Vec<Outgoing>,
 }
@@ -109,10 +158,15 @@ pub struct Draft<'p> {
     pub stamp: Stamp,
     /// The record as the commands so far have moved it.
     pub record: RunRecord,
+    /// The request for approval that the current step waits for or carries, if it does.
+    asked: Option<Approval>,
     pub(crate) events: Vec<SealedEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: Vec<ReceiptChange>,
     pub(crate) signals: Vec<SignalChange>,
+    approvals: Vec<Approval>,
+    shows: Vec<ApprovalId>,
+    was_over: bool,
     replaces: Option<Version>,
     #[expect(clippy::option_option, reason = "whether the run moved, and whether it was anywhere before")]
     run_from: Option<Option<RunStatus>>,
@@ -140,7 +194,11 @@ impl<'p> Draft<'p> {
         Self {
             plan,
             stamp,
+            was_over: record.status.is_terminal(),
             record,
+            asked: None,
+            approvals: Vec::new(),
+            shows: Vec::new(),
             events: Vec::new(),
             steps: Vec::new(),
             receipts: Vec::new(),
@@ -150,6 +208,35 @@ impl<'p> Draft<'p> {
             step_from: None,
             woken: false,
         }
+    }
+
+    /// The same draft with the request for approval that the record names.
+    #[must_use]
+    pub fn knowing(mut self, approval: Option<Approval>) -> Self {
+        self.asked = approval;
+        self
+    }
+
+    /// The request for approval that the record names as `id`.
+    pub(crate) fn asked(&self, id: &ApprovalId) -> Result<Approval, Refusal> {
+        let asked = self.asked.as_ref().filter(|approval| approval.id == *id);
+        asked.cloned().ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() })
+    }
+
+    /// Writes `approval` as it now stands.
+    pub(crate) fn keep_approval(&mut self, mut approval: Approval) {
+        approval.revision = approval.revision.saturating_add(1);
+        self.approvals.retain(|kept| kept.id != approval.id);
+        self.approvals.push(approval.clone());
+        self.asked = Some(approval);
+    }
+
+    /// Writes `approval` as it now stands, and has people shown it.
+    pub(crate) fn show_approval(&mut self, approval: Approval) {
+        if !self.shows.contains(&approval.id) {
+            self.shows.push(approval.id.clone());
+        }
+        self.keep_approval(approval);
     }
 
     /// When this is decided.
@@ -168,13 +255,23 @@ impl<'p> Draft<'p> {
             steps: self.steps,
             receipts: self.receipts,
             signals: self.signals,
+            approvals: self.approvals,
             outgoing,
         }
     }
 
     /// What must be sent so that nothing waits for a message that nobody sends.
     fn messages(&self) -> Vec<Outgoing> {
-        let delay = match &self.record.live {
+        let send = |errand, delay| Outgoing { run: self.record.key.clone(), errand, delay };
+        let shows = self.shows.iter().map(|approval| send(Errand::Show(approval.clone()), Millis(0)));
+        let ended = self.record.status.is_terminal() && !self.was_over;
+        let seal = ended.then(|| send(Errand::Seal, Millis(0)));
+        self.walk_in().map(|delay| send(Errand::Walk, delay)).into_iter().chain(shows).chain(seal).collect()
+    }
+
+    /// In how long somebody should walk the run, if a message is to tell them.
+    fn walk_in(&self) -> Option<Millis> {
+        match &self.record.live {
             _ if self.record.status.is_terminal() || self.record.status == RunStatus::Paused => None,
             _ if self.woken => Some(Millis(0)),
             Live::Ready { .. } => Some(Millis(0)),
@@ -187,8 +284,7 @@ impl<'p> Draft<'p> {
             | Live::WaitingEvent { .. }
             | Live::WaitingApproval { .. }
             | Live::Over { .. } => None,
-        };
-        delay.map(|delay| Outgoing { run: self.record.key.clone(), delay }).into_iter().collect()
+        }
     }
 
     /// When somebody should look at the run if nobody has. An entry in the index is another write on
@@ -205,7 +301,8 @@ impl<'p> Draft<'p> {
             }
             Live::Retrying { not_before, .. } if *not_before - now <= DELAY_MAX => *not_before + DELAY_GRACE,
             Live::Retrying { not_before, .. } => *not_before,
-            Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } => *deadline,
+            Live::WaitingEvent { deadline, .. } => *deadline,
+            Live::WaitingApproval { nudge_at, .. } => *nudge_at,
         };
         Some(if self.woken { due.max(now + WAKE_AGAIN_AFTER) } else { due })
     }
@@ -282,6 +379,8 @@ impl<'p> Draft<'p> {
             n,
             at: self.stamp.now,
             by: self.stamp.by.clone(),
+            seq: self.record.at,
+            undo: self.record.is_undoing(),
             run: self.run_transition(),
             step: self.step_transition(),
             body,

@@ -5,15 +5,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::{ApprovalStatus, Vote};
 use crate::digest::Digest;
+use crate::effect::EffectClass;
 use crate::failure::Failure;
-use crate::id::{EventName, Fence, SignalId, StepId, StepSeq, WorkerId, WorkflowName};
+use crate::id::{
+    ApprovalId, EventName, Fence, PersonId, SignalId, StepId, StepSeq, ToolName, WorkerId, WorkflowName,
+};
 use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
 use crate::payload::Fingerprint;
-use crate::record::{Effects, Trigger};
+use crate::record::{Effects, Trigger, Usage};
 use crate::time::Timestamp;
+use crate::verdict::{Demand, Verdict};
 
 /// One entry of a run's chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +29,11 @@ pub struct Event {
     pub at: Timestamp,
     /// Who or what caused it.
     pub by: Initiator,
+    /// The step it is about: where the run stood.
+    pub seq: StepSeq,
+    /// Whether it is about taking that step back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
     /// The run's transition, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunTransition>,
@@ -110,6 +120,9 @@ pub enum EventBody {
         /// What it cost, in millionths of a US dollar.
         #[serde(default, skip_serializing_if = "is_zero")]
         cost_microusd: u64,
+        /// What that was for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     },
     /// An attempt failed; another is due.
     AttemptFailed {
@@ -173,18 +186,87 @@ pub enum EventBody {
         /// What it ended.
         failure: Failure,
     },
-    /// A person is asked.
+    /// An effect is about to be attempted: this verdict, and this approval where one was needed, allow it.
+    EffectIntended {
+        /// The effect.
+        receipt: ReceiptRef,
+        /// The tool that does it.
+        tool: ToolName,
+        /// What is promised about being asked again.
+        class: EffectClass,
+        /// What it changes.
+        target: String,
+        /// What policy said.
+        verdict: Verdict,
+        /// The approval that is used for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ApprovalId>,
+        /// Under which fence.
+        fence: Fence,
+    },
+    /// Policy said no, and so the step failed.
+    ActionDenied {
+        /// The effect that does not happen.
+        receipt: ReceiptRef,
+        /// The tool that would have done it.
+        tool: ToolName,
+        /// What it would have changed.
+        target: String,
+        /// What policy said.
+        verdict: Verdict,
+    },
+    /// People are asked.
     ApprovalRequested {
-        /// What they are asked, by digest; the text stands on the record.
-        message: Fingerprint,
-        /// Until when.
-        deadline: Timestamp,
+        /// Which request.
+        approval: ApprovalId,
+        /// The hash of what they are asked about: an action, or a question.
+        subject: Digest,
+        /// Who must say yes.
+        demand: Demand,
+        /// What policy said, if it is about an action.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<Verdict>,
+        /// Who may not answer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        excluded: Vec<PersonId>,
+        /// When an answer is overdue.
+        sla_at: Timestamp,
+        /// When the question lapses.
+        expires_at: Timestamp,
     },
     /// A person answered.
-    ApprovalDecided {
-        /// Yes or no.
-        approved: bool,
-        /// In their words.
+    ApprovalVoted {
+        /// Which request.
+        approval: ApprovalId,
+        /// The hash of what they answered about.
+        subject: Digest,
+        /// What they said.
+        vote: Vote,
+        /// How the request stands with it.
+        status: ApprovalStatus,
+    },
+    /// People were asked again.
+    ApprovalReminded {
+        /// Which request.
+        approval: ApprovalId,
+    },
+    /// The answer is overdue, and others are told.
+    ApprovalEscalated {
+        /// Which request.
+        approval: ApprovalId,
+    },
+    /// Nobody answered in time.
+    ApprovalExpired {
+        /// Which request.
+        approval: ApprovalId,
+        /// How that ends the step.
+        failure: Failure,
+    },
+    /// The question was withdrawn before it was used.
+    ApprovalWithdrawn {
+        /// Which request.
+        approval: ApprovalId,
+        /// Why.
         reason: String,
     },
     /// Somebody asked to stop the run while its step was held.
@@ -194,6 +276,13 @@ pub enum EventBody {
     },
     /// The run was stopped.
     RunCanceled {
+        /// Why.
+        reason: String,
+        /// What became of its effects.
+        effects: Effects,
+    },
+    /// The run failed, and everything it did that says how has been taken back.
+    RunFailed {
         /// Why.
         reason: String,
         /// What became of its effects.
@@ -231,6 +320,12 @@ pub enum EventBody {
         receipt: Option<ReceiptRef>,
         /// What it gave.
         output: Fingerprint,
+        /// What it cost, in millionths of a US dollar.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cost_microusd: u64,
+        /// What that was for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     },
 }
 

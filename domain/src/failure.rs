@@ -51,3 +51,7 @@ pub const EXPRESSION: &str = "EXPRESSION";
 pub const OUTPUT_INVALID: &str = "OUTPUT_INVALID";
 /// The plan names a tool this worker does not have.
 pub const TOOL_UNKNOWN: &str = "TOOL_UNKNOWN";
+/// Policy said no.
+pub const POLICY_DENIED: &str = "POLICY_DENIED";
+/// What the step would do cannot be judged.
+pub const ACTION_INVALID: &str = "ACTION_INVALID";

@@ -157,6 +157,30 @@ text_id!(
     OpId, "op id"
 );
 
+text_id!(
+    /// A person, as the tenant's directory names them, whatever channel they come through.
+    PersonId, "person"
+);
+text_id!(
+    /// A group of people who may approve.
+    GroupName, "group"
+);
+text_id!(
+    /// One request for approval.
+    ApprovalId, "approval id"
+);
+
+impl ApprovalId {
+    /// The `number`th request of `run`.
+    pub fn derive(run: &RunKey, number: u32) -> Self {
+        let digest = Digest::of_parts(
+            "countersign/approval-id/v1",
+            &[run.tenant.as_str().as_bytes(), run.run.as_str().as_bytes(), &number.to_be_bytes()],
+        );
+        Self(format!("ap-{}", &digest.to_string()[..32]).into())
+    }
+}
+
 /// A run and whose it is. No query goes by run id alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {

@@ -6,6 +6,7 @@
 //! typed [`Refusal`]. Nothing here does I/O, reads a clock or waits: two calls with the same arguments give
 //! the same answer, which is what makes the simulation and the model worth believing.
 
+pub mod approval;
 pub mod chain;
 pub mod command;
 pub mod digest;
@@ -18,6 +19,7 @@ pub mod initiator;
 pub mod json;
 pub mod key;
 pub mod machine;
+pub mod merkle;
 pub mod next;
 pub mod payload;
 pub mod plan;
@@ -25,19 +27,23 @@ pub mod receipt;
 pub mod record;
 pub mod refusal;
 pub mod schedule;
+pub mod tenant;
 pub mod time;
+pub mod validation;
+pub mod verdict;
 pub mod view;
 
+pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
 pub use chain::{ChainFault, SealedEvent};
 pub use command::Command;
 pub use digest::Digest;
-pub use draft::{Decision, Draft, Outgoing, ReceiptChange, SignalChange, Stamp};
-pub use effect::{Action, EffectClass, Reversibility};
+pub use draft::{Decision, Draft, Errand, Outgoing, ReceiptChange, SignalChange, Stamp};
+pub use effect::{Action, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;
 pub use id::{
-    Blast, EventName, Fence, OpId, RunId, RunKey, SignalId, StepId, StepSeq, TenantId, ToolName, Version,
-    WorkerId, WorkflowName, WorkspaceId,
+    ApprovalId, Blast, EventName, Fence, GroupName, OpId, PersonId, RunId, RunKey, SignalId, StepId, StepSeq,
+    TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
 };
 pub use initiator::{Cause, Initiator};
 pub use key::IdempotencyKey;
@@ -45,6 +51,8 @@ pub use machine::{RunStatus, StepStatus};
 pub use payload::{BlobRef, Payload};
 pub use plan::{Plan, PlannedStep};
 pub use receipt::Receipt;
-pub use record::{Lease, Live, RunRecord, StepRecord};
+pub use record::{Evidence, Lease, Live, RunRecord, StepRecord, Usage};
 pub use refusal::{Code, Refusal};
+pub use tenant::Tenant;
 pub use time::{Millis, Timestamp};
+pub use verdict::{Demand, People, Reason, Ruling, Tier, Verdict};

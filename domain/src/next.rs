@@ -22,6 +22,8 @@ pub enum Next {
     OpenGate,
     /// A deadline has passed.
     TimeOut,
+    /// People who have not answered are to be reminded, or others told.
+    Nudge,
 }
 
 /// What can be done for the run at `now`.
@@ -38,6 +40,7 @@ pub fn next(record: &RunRecord, plan: &Plan, now: Timestamp) -> Next {
         Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } if *deadline <= now => {
             Next::TimeOut
         }
+        Live::WaitingApproval { nudge_at, .. } if *nudge_at <= now => Next::Nudge,
         Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
         | Live::Unresolved { .. }

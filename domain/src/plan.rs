@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::Digest;
-use crate::id::{Blast, EventName, StepId, StepSeq, ToolName, WorkflowName};
+use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::json;
 use crate::schedule::RetryPolicy;
 use crate::time::Millis;
+use crate::verdict::Demand;
 
 /// A run is a list that a person reads; what needs more steps is two workflows.
 pub const STEPS_MAX: usize = 64;
@@ -24,6 +25,17 @@ pub struct Plan {
     pub version: u32,
     /// Where it runs: `dev`, `staging` or `prod`.
     pub environment: Environment,
+    /// Who wrote it, and therefore does not approve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<PersonId>,
+    /// Which of the actions that policy allows a person sees all the same.
+    pub validation: Validation,
+    /// How long people have to answer.
+    pub patience: Patience,
+    /// In thousandths: an action whose proposer is at least so sure need not be seen by a person where
+    /// nothing serious can happen. Absent: nobody is sure enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<u16>,
     /// The steps in their order; at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
 }
@@ -41,6 +53,71 @@ pub enum Environment {
     Prod,
 }
 
+/// Which of the actions that policy allows a person sees all the same. What policy hands to people they
+/// always see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Validation {
+    /// Every one.
+    PerStep,
+    /// The first of each phase.
+    PerPhase,
+    /// Those of critical steps.
+    CriticalOnly,
+    /// The last one; only where no step reaches far.
+    FinalOnly,
+}
+
+impl Validation {
+    /// What a workflow that does not say gets.
+    pub fn default_in(environment: Environment) -> Self {
+        match environment {
+            Environment::Prod => Self::PerStep,
+            Environment::Dev | Environment::Staging => Self::CriticalOnly,
+        }
+    }
+}
+
+/// How long people have to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patience {
+    /// After this an answer is overdue: others are told, and the run keeps waiting.
+    pub sla: Millis,
+    /// After this the question lapses, and the step fails.
+    pub expires_after: Millis,
+}
+
+impl Patience {
+    /// What a workflow that does not say gets.
+    pub fn default_in(environment: Environment) -> Self {
+        let sla = match environment {
+            Environment::Prod => Millis::mins(10),
+            Environment::Dev | Environment::Staging => Millis::mins(30),
+        };
+        Self { sla, expires_after: Millis::hours(24) }
+    }
+}
+
+/// The part of a run that a step belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Looking before acting.
+    Prechecks,
+    /// Acting.
+    #[default]
+    Main,
+    /// Looking afterwards.
+    Postchecks,
+}
+
+impl Phase {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_main(&self) -> bool {
+        *self == Self::Main
+    }
+}
+
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStep {
@@ -54,6 +131,15 @@ pub struct PlannedStep {
     pub blast: Blast,
     /// Whether it is critical.
     pub critical: bool,
+    /// The part of the run it belongs to.
+    #[serde(default, skip_serializing_if = "Phase::is_main")]
+    pub phase: Phase,
+    /// What a rejection of its action means.
+    #[serde(default, skip_serializing_if = "OnReject::is_fail")]
+    pub on_reject: OnReject,
+    /// How sure whoever proposed the action is, between 0 and 1: a number, or an expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Value>,
     /// How it is taken back, if the workflow says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Undo>,
@@ -87,6 +173,9 @@ pub enum Work {
         expires_after: Millis,
         /// What a no means.
         on_reject: OnReject,
+        /// Who is asked.
+        #[serde(default)]
+        demand: Demand,
     },
 }
 
@@ -131,6 +220,13 @@ pub enum OnReject {
     Pause,
 }
 
+impl OnReject {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_fail(&self) -> bool {
+        *self == Self::Fail
+    }
+}
+
 /// What a step's expressions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reads {
@@ -141,13 +237,54 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// Reads what `other` reads, too.
+    pub fn add(&mut self, other: &Self) {
+        self.trigger |= other.trigger;
+        self.steps.extend(other.steps.iter().copied());
+        self.steps.sort_unstable();
+        self.steps.dedup();
+    }
+
     /// Whether nothing is read.
     pub fn is_empty(&self) -> bool {
         !self.trigger && self.steps.is_empty()
     }
 }
 
+impl PlannedStep {
+    /// A step that does `work`, and is otherwise as a file that says no more would have it.
+    pub fn new(id: StepId, work: Work) -> Self {
+        Self {
+            id,
+            work,
+            retry: RetryPolicy::default(),
+            blast: Blast::default(),
+            critical: false,
+            phase: Phase::default(),
+            on_reject: OnReject::default(),
+            confidence: None,
+            rollback: None,
+            reads: Reads::default(),
+            rollback_reads: Reads::default(),
+        }
+    }
+}
+
 impl Plan {
+    /// The first version of a plan, as a file that says no more would have it.
+    pub fn new(workflow: WorkflowName, environment: Environment, steps: Vec<PlannedStep>) -> Self {
+        Self {
+            workflow,
+            version: 1,
+            environment,
+            author: None,
+            validation: Validation::default_in(environment),
+            patience: Patience::default_in(environment),
+            auto_approve: None,
+            steps,
+        }
+    }
+
     /// The plan's name: a digest of all of it.
     pub fn hash(&self) -> Digest {
         json::digest("countersign/plan/v1", self)
@@ -162,15 +299,6 @@ impl Plan {
     pub fn seq_of(&self, id: &StepId) -> Option<StepSeq> {
         let index = self.steps.iter().position(|step| step.id == *id)?;
         u16::try_from(index).ok().map(StepSeq)
-    }
-
-    /// The step to be undone next when everything at or above `below` already is: the newest one between
-    /// `floor` and `below` that says how.
-    pub fn undo_before(&self, below: StepSeq, floor: StepSeq) -> Option<StepSeq> {
-        (floor.0..below.0)
-            .rev()
-            .map(StepSeq)
-            .find(|seq| self.step(*seq).is_some_and(|s| s.rollback.is_some()))
     }
 
     /// Whether a step at or after `from` waits for `event`.

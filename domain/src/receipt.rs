@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::effect::{EffectClass, Reversibility};
 use crate::failure::Failure;
-use crate::id::{Fence, RunId, StepId, StepSeq, TenantId};
+use crate::id::{ApprovalId, Fence, RunId, StepId, StepSeq, TenantId, ToolName};
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
 use crate::time::Timestamp;
@@ -40,6 +40,16 @@ pub struct Receipt {
     pub reversibility: Reversibility,
     /// What it changes.
     pub target: String,
+    /// The tool that does it.
+    pub tool: ToolName,
+    /// What was found outside before the action was proposed: whoever takes over proposes from this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Value>,
+    /// The digest of the verdict under which it was first intended.
+    pub verdict: Digest,
+    /// The approval that was used for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
     /// Grows with every write of this receipt; a write names the one it replaces.
     pub revision: u32,
     /// When it was first intended.

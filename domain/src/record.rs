@@ -10,12 +10,13 @@ use crate::digest::Digest;
 use crate::effect::EffectClass;
 use crate::failure::Failure;
 use crate::id::{
-    EventName, Fence, OpId, RunKey, SignalId, StepSeq, Version, WorkerId, WorkflowName, WorkspaceId,
+    ApprovalId, EventName, Fence, OpId, PersonId, RunKey, SignalId, StepSeq, Version, WorkerId, WorkflowName,
+    WorkspaceId,
 };
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
-use crate::payload::{Fingerprint, Payload};
-use crate::plan::{OnReject, OnTimeout};
+use crate::payload::{BlobRef, Fingerprint, Payload};
+use crate::plan::{OnTimeout, Phase};
 use crate::time::{Millis, Timestamp};
 
 /// After this long without a sign of life somebody looks at the run.
@@ -72,6 +73,15 @@ pub struct RunRecord {
     pub early: Vec<Early>,
     /// How often the run was taken over or resumed.
     pub resumes: u32,
+    /// How many requests for approval there were; the next one has this number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub approvals: u32,
+    /// The steps that this run acted in.
+    #[serde(default)]
+    pub acted: Acted,
+    /// The phase whose first action a person has approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// How many effects were done, and how many of them taken back.
     pub effects: Effects,
     /// What the finished steps cost, in millionths of a US dollar.
@@ -95,6 +105,9 @@ pub struct Trigger {
     pub reference: IdempotencyKey,
     /// The digest of what came with it, to tell a repetition from a conflict.
     pub input: Digest,
+    /// The person who wanted it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<PersonId>,
 }
 
 /// A person's wish, kept until it can be honoured.
@@ -115,6 +128,20 @@ pub struct Rollback {
     pub floor: StepSeq,
     /// Why.
     pub reason: String,
+    /// How the run ends when everything is taken back.
+    #[serde(default)]
+    pub ends: RollbackEnds,
+}
+
+/// How a run ends that has taken its effects back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RollbackEnds {
+    /// A person wanted it taken back.
+    #[default]
+    Canceled,
+    /// A step failed.
+    Failed,
 }
 
 /// An event that came before its wait was open.
@@ -137,6 +164,37 @@ pub struct Effects {
     pub unknown: u32,
 }
 
+/// A set of steps; a plan has at most 64.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Acted(u64);
+
+impl Acted {
+    /// Adds a step.
+    pub fn add(&mut self, seq: StepSeq) {
+        self.0 |= 1_u64.checked_shl(u32::from(seq.0)).unwrap_or(0);
+    }
+
+    /// Whether the step is among them.
+    pub fn has(self, seq: StepSeq) -> bool {
+        self.0 & 1_u64.checked_shl(u32::from(seq.0)).unwrap_or(0) != 0
+    }
+}
+
+// As a text: half of the numbers would be beyond what every JSON reader can hold.
+impl From<Acted> for String {
+    fn from(steps: Acted) -> Self {
+        format!("{:x}", steps.0)
+    }
+}
+
+impl TryFrom<String> for Acted {
+    type Error = std::num::ParseIntError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u64::from_str_radix(&text, 16).map(Self)
+    }
+}
+
 /// The live state of the current step, or of its undoing while the run rolls back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
@@ -149,6 +207,9 @@ pub enum Live {
         /// again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         authorised: Option<Intent>,
+        /// What people have approved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved: Option<ApprovalId>,
     },
     /// Held under a lease.
     Running(Lease),
@@ -163,6 +224,9 @@ pub enum Live {
         /// The effect that was intended and whose outcome is not known yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<Intent>,
+        /// What people have approved, if that still covers another attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved: Option<ApprovalId>,
     },
     /// Nobody knows whether the effect happened.
     Unresolved {
@@ -183,14 +247,17 @@ pub enum Live {
         /// What happens then.
         on_timeout: OnTimeout,
     },
-    /// Asks a person.
+    /// Asks people.
     WaitingApproval {
-        /// What they are asked.
-        message: String,
+        /// Which request.
+        approval: ApprovalId,
+        /// How many attempts failed.
+        #[serde(default)]
+        attempt: u32,
+        /// When they are reminded, or others are told; never later than `deadline`.
+        nudge_at: Timestamp,
         /// Until when.
         deadline: Timestamp,
-        /// What a no means.
-        on_reject: OnReject,
     },
     /// The run is over; this is how its last step stands.
     Over {
@@ -218,6 +285,9 @@ pub struct Lease {
     /// The effect that may be under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
+    /// What people have approved of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<ApprovalId>,
 }
 
 /// An effect that may be under way.
@@ -256,6 +326,33 @@ pub struct StepRecord {
     /// What it cost, in millionths of a US dollar.
     #[serde(default)]
     pub cost_microusd: u64,
+    /// What that was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// What a step used of somebody's metered service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Whose.
+    pub provider: String,
+    /// Which model.
+    pub model: String,
+    /// How much went in.
+    pub input_tokens: u64,
+    /// How much came out.
+    pub output_tokens: u64,
+}
+
+/// Where the evidence of a finished run is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The bundle, by its content.
+    pub bundle: BlobRef,
+    /// The run's number in the log of runs.
+    pub index: u64,
+    /// When it was put together.
+    pub sealed_at: Timestamp,
 }
 
 /// An event from outside that was delivered to a run.
@@ -277,7 +374,7 @@ pub struct Signal {
 
 impl Live {
     /// A step that nobody has tried.
-    pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None };
+    pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None, approved: None };
 
     /// The live state as a step's status.
     pub fn status(&self) -> StepStatus {
@@ -305,14 +402,35 @@ impl Live {
         }
     }
 
+    /// What people have approved and nobody has used yet, or may use for another attempt.
+    pub fn approved(&self) -> Option<&ApprovalId> {
+        match self {
+            Self::Ready { approved, .. } | Self::Retrying { approved, .. } => approved.as_ref(),
+            Self::Running(lease) => lease.approved.as_ref(),
+            Self::Unresolved { .. }
+            | Self::WaitingEvent { .. }
+            | Self::WaitingApproval { .. }
+            | Self::Over { .. } => None,
+        }
+    }
+
+    /// The request for approval that the step waits for or carries: a decision about it needs that too.
+    pub fn approval(&self) -> Option<&ApprovalId> {
+        match self {
+            Self::WaitingApproval { approval, .. } => Some(approval),
+            live => live.approved(),
+        }
+    }
+
     /// How many attempts have failed.
     pub fn attempt(&self) -> u32 {
         match self {
             Self::Ready { attempt, .. }
             | Self::Retrying { attempt, .. }
+            | Self::WaitingApproval { attempt, .. }
             | Self::Unresolved { attempt, .. } => *attempt,
             Self::Running(lease) => lease.attempt,
-            Self::WaitingEvent { .. } | Self::WaitingApproval { .. } | Self::Over { .. } => 0,
+            Self::WaitingEvent { .. } | Self::Over { .. } => 0,
         }
     }
 }
@@ -327,4 +445,9 @@ impl RunRecord {
     pub fn duration(&self) -> Option<Millis> {
         self.completed_at.map(|at| at - self.created_at)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

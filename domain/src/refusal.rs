@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{EventName, Fence, RunKey, StepId, WorkerId};
+use crate::digest::Digest;
+use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, StepId, WorkerId};
 use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
 use crate::time::Timestamp;
 
@@ -26,6 +27,10 @@ pub enum Code {
     IdempotencyConflict,
     /// The other side no longer remembers the key.
     IdempotencyExpired,
+    /// Whoever answered may not.
+    ApprovalRefused,
+    /// Policy says no.
+    PolicyDenied,
 }
 
 impl Code {
@@ -38,6 +43,8 @@ impl Code {
             Self::RunResumeFailed => "RUN_RESUME_FAILED",
             Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
             Self::IdempotencyExpired => "IDEMPOTENCY_EXPIRED",
+            Self::ApprovalRefused => "APPROVAL_REFUSED",
+            Self::PolicyDenied => "POLICY_DENIED",
         }
     }
 }
@@ -46,6 +53,20 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Why somebody may not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotApprover {
+    /// They asked for the run.
+    #[error("whoever asked for the run does not approve it")]
+    Requester,
+    /// They wrote the workflow.
+    #[error("whoever wrote the workflow does not approve it")]
+    Author,
+    /// They belong to none of the groups that are asked.
+    #[error("they belong to none of the groups that are asked")]
+    NotInGroup,
 }
 
 /// Why a command is refused.
@@ -113,6 +134,42 @@ pub enum Refusal {
         /// What was decided, by whom.
         decision: String,
     },
+    /// The request for approval is not there.
+    #[error("there is no request for approval {approval}")]
+    UnknownApproval {
+        /// Which one.
+        approval: ApprovalId,
+    },
+    /// Whoever answered may not.
+    #[error("{person} may not decide approval {approval}: {why}")]
+    NotApprover {
+        /// Which request.
+        approval: ApprovalId,
+        /// Who.
+        person: PersonId,
+        /// Why not.
+        why: NotApprover,
+    },
+    /// The question has lapsed.
+    #[error("approval {approval} lapsed at {at}; nobody can answer it any more")]
+    Lapsed {
+        /// Which request.
+        approval: ApprovalId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The answer is to something else than what is asked.
+    #[error("what approval {approval} asks about is not what was answered; look at it again")]
+    OtherSubject {
+        /// Which request.
+        approval: ApprovalId,
+    },
+    /// An effect that nobody has judged.
+    #[error("{action} has not been judged by any policy, and so may not happen")]
+    Unjudged {
+        /// What it is.
+        action: Digest,
+    },
     /// There is nothing to take back.
     #[error("no finished step of the run says how it is rolled back")]
     NothingToRollBack,
@@ -160,6 +217,8 @@ impl Refusal {
             Self::StaleFence { .. } => Code::RunOrphaned,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
             Self::KeyConflict { .. } => Code::IdempotencyConflict,
+            Self::NotApprover { .. } => Code::ApprovalRefused,
+            Self::Unjudged { .. } => Code::PolicyDenied,
             Self::Run(_)
             | Self::Step(_)
             | Self::Held { .. }
@@ -168,6 +227,9 @@ impl Refusal {
             | Self::TooManyEarly { .. }
             | Self::NotAsked { .. }
             | Self::AlreadyDecided { .. }
+            | Self::UnknownApproval { .. }
+            | Self::Lapsed { .. }
+            | Self::OtherSubject { .. }
             | Self::NothingToRollBack
             | Self::Paused { .. }
             | Self::WrongWork { .. } => Code::RunInvalidTransition,

@@ -3,12 +3,13 @@
 use crate::digest::Digest;
 use crate::draft::{Decision, Draft, Stamp};
 use crate::event::EventBody;
-use crate::id::{Fence, RunId, RunKey, StepSeq, TenantId, Version, WorkspaceId};
+use crate::id::{Fence, PersonId, RunId, RunKey, StepSeq, TenantId, Version, WorkspaceId};
+use crate::initiator::{Cause, Initiator};
 use crate::key::IdempotencyKey;
 use crate::machine::RunStatus;
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
-use crate::record::{Effects, Live, RunRecord, Trigger};
+use crate::record::{Acted, Effects, Live, RunRecord, Trigger};
 
 /// A wish to start a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +42,14 @@ pub fn admit(wish: Admit, plan: &Plan, stamp: Stamp) -> Decision {
     draft.close()
 }
 
+/// Who wanted the run, if a person did: whoever may not approve what it does.
+fn requester(by: &Initiator) -> Option<PersonId> {
+    match by.cause {
+        Cause::User | Cause::Approval => PersonId::new(&by.id).ok(),
+        Cause::System | Cause::Timeout | Cause::Policy | Cause::Webhook => None,
+    }
+}
+
 fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
     RunRecord {
         key: RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) },
@@ -53,6 +62,7 @@ fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             kind: wish.trigger_kind.clone(),
             reference: wish.key.clone(),
             input: wish.input.sha256,
+            requester: requester(&stamp.by),
         },
         status: RunStatus::Queued,
         version: Version(0),
@@ -67,6 +77,9 @@ fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
         rollback: None,
         early: Vec::new(),
         resumes: 0,
+        approvals: 0,
+        phase: None,
+        acted: Acted::default(),
         effects: Effects::default(),
         cost_microusd: 0,
         created_at: stamp.now,

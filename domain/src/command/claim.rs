@@ -6,9 +6,9 @@
 
 use crate::draft::{Draft, ReceiptChange};
 use crate::effect::{Action, EffectClass};
-use crate::event::ReceiptRef;
+use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
-use crate::id::{Fence, WorkerId};
+use crate::id::{ApprovalId, Fence, WorkerId};
 use crate::machine::{RunMove, StepMove};
 use crate::plan::Work;
 use crate::receipt::{Receipt, ReceiptState};
@@ -17,6 +17,7 @@ use crate::refusal::{Code, Refusal};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Advanced, Success};
+use super::govern::{self, Authority, Given, Governed};
 use super::retry::{self, Postponed, Retried};
 use super::{Command, fail};
 
@@ -31,6 +32,9 @@ pub struct Claim {
     pub action: Action,
     /// The receipt that stands under the action's key.
     pub receipt: Option<Receipt>,
+    /// What policy says about it. An effect that nobody has judged is refused, unless it was intended
+    /// before: then it goes on under the verdict on its receipt.
+    pub governed: Option<Governed>,
 }
 
 /// What became of a claim.
@@ -41,6 +45,8 @@ pub enum Claimed {
     /// The step ended without work: its result was already there, or a request stopped it, or nobody can
     /// say what happened.
     Settled(Advanced),
+    /// People are asked first.
+    Asked,
     /// Another run is doing the same thing; the step is due again later, unless its attempts are used up.
     Later(Retried),
 }
@@ -87,17 +93,20 @@ impl Command for Claim {
         let let_go =
             before.authorised && before.open.as_ref().is_some_and(|open| open.key != self.action.key);
         draft.record.effects.unknown += u32::from(let_go);
-        grant(draft, &self, stand, before.attempt)
+        grant(draft, &self, stand, &before)
     }
 }
 
 /// What earlier attempts have left behind.
+#[derive(Clone)]
 pub(super) struct Before {
     pub(super) attempt: u32,
     /// An effect that was intended and whose outcome is not known.
     pub(super) open: Option<Intent>,
     /// Whether a person has said that it may be done again.
     pub(super) authorised: bool,
+    /// What people have approved.
+    pub(super) approved: Option<ApprovalId>,
 }
 
 /// What earlier attempts have left behind, if the step can be claimed now.
@@ -108,11 +117,19 @@ fn claimable(draft: &Draft<'_>) -> Result<Before, Refusal> {
         _ if !record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) => {
             Err(Refusal::WrongWork { expected: "a call" })
         }
-        Live::Ready { attempt, authorised } => {
-            Ok(Before { attempt: *attempt, open: authorised.clone(), authorised: authorised.is_some() })
-        }
-        Live::Retrying { attempt, not_before, open, .. } if *not_before <= draft.now() => {
-            Ok(Before { attempt: *attempt, open: open.clone(), authorised: false })
+        Live::Ready { attempt, authorised, approved } => Ok(Before {
+            attempt: *attempt,
+            open: authorised.clone(),
+            authorised: authorised.is_some(),
+            approved: approved.clone(),
+        }),
+        Live::Retrying { attempt, not_before, open, approved, .. } if *not_before <= draft.now() => {
+            Ok(Before {
+                attempt: *attempt,
+                open: open.clone(),
+                authorised: false,
+                approved: approved.clone(),
+            })
         }
         Live::Retrying { not_before, .. } => Err(Refusal::NotBefore { at: *not_before }),
         Live::Running(lease) => Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until }),
@@ -227,28 +244,37 @@ pub(super) fn grant(
     draft: &mut Draft<'_>,
     claim: &Claim,
     stand: Stand,
-    attempt: u32,
+    before: &Before,
 ) -> Result<Claimed, Refusal> {
-    let (mode, replaces) = match stand {
-        Stand::Clear { replaces } => (Mode::Fresh, replaces),
-        Stand::Interrupted(mode) => (mode, claim.receipt.as_ref().map(|receipt| receipt.revision)),
-        Stand::Done(receipt) => return reuse(draft, *receipt).map(Claimed::Settled),
-        Stand::Elsewhere(failure) => return later(draft, attempt, failure),
-        Stand::Unknown(failure) => {
-            return ending::pause_unresolved(draft, failure).map(Claimed::Settled);
+    match stand {
+        Stand::Clear { .. } if !claim.action.class.has_effect() => {
+            let lease = hold(draft, claim, before)?;
+            Ok(granted(&lease, Mode::Fresh, None))
         }
-    };
-    let lease = hold(draft, claim, attempt)?;
-    let receipt = intend(draft, claim, &lease, replaces);
-    Ok(Claimed::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt })))
+        Stand::Clear { replaces } => match govern::authorise(draft, claim, before)? {
+            Authority::Given(given) => first(draft, claim, before, given, replaces),
+            Authority::Withheld(claimed) => Ok(claimed),
+        },
+        Stand::Interrupted(mode) => again(draft, claim, before, mode),
+        Stand::Done(receipt) => {
+            govern::withdraw_live(draft, "the effect has happened already")?;
+            reuse(draft, *receipt).map(Claimed::Settled)
+        }
+        Stand::Elsewhere(failure) => later(draft, before, failure),
+        Stand::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
+    }
 }
 
-fn hold(draft: &mut Draft<'_>, claim: &Claim, attempt: u32) -> Result<Lease, Refusal> {
+fn granted(lease: &Lease, mode: Mode, receipt: Option<Receipt>) -> Claimed {
+    Claimed::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt }))
+}
+
+fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Lease, Refusal> {
     draft.record.fence = draft.record.fence.next();
     let lease = Lease {
         owner: claim.owner.clone(),
         fence: draft.record.fence,
-        attempt,
+        attempt: before.attempt,
         since: draft.now(),
         until: draft.now() + claim.lease,
         op: draft.stamp.op.clone(),
@@ -257,34 +283,70 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, attempt: u32) -> Result<Lease, Ref
             action: claim.action.hash(),
             class: claim.action.class,
         }),
+        approved: before.approved.clone(),
     };
     draft.move_step(StepMove::Claim, Live::Running(lease.clone()))?;
     draft.move_run(RunMove::Claim)?;
     Ok(lease)
 }
 
-fn intend(draft: &mut Draft<'_>, claim: &Claim, lease: &Lease, replaces: Option<u32>) -> Option<Receipt> {
-    let intent = lease.intent.as_ref()?;
-    let step = draft.plan.step(draft.record.at)?;
-    let first = claim.receipt.as_ref().filter(|receipt| receipt.state == ReceiptState::Intent);
+/// Nobody has acted, and what allows the effect goes into the chain before it.
+fn first(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    before: &Before,
+    given: Given,
+    replaces: Option<u32>,
+) -> Result<Claimed, Refusal> {
+    let Given { governed, approved } = given;
+    let approval = approved.clone();
+    let lease = hold(draft, claim, &Before { approved, ..before.clone() })?;
+    let action = &claim.action;
     let receipt = Receipt {
         tenant: draft.record.key.tenant.clone(),
-        key: intent.key.clone(),
+        key: action.key.clone(),
         run: draft.record.key.run.clone(),
-        step: step.id.clone(),
+        step: draft.step()?.id.clone(),
         seq: draft.record.at,
         undo: draft.record.is_undoing(),
         fence: lease.fence,
-        action: intent.action,
-        class: claim.action.class,
-        reversibility: claim.action.reversibility.clone(),
-        target: claim.action.target.clone(),
+        action: action.hash(),
+        class: action.class,
+        reversibility: action.reversibility.clone(),
+        target: action.target.clone(),
+        tool: action.tool.clone(),
+        found: governed.found,
+        verdict: governed.verdict.hash(),
+        approval: approval.clone(),
         revision: replaces.map_or(0, |revision| revision.saturating_add(1)),
-        intended_at: first.map_or(draft.stamp.now, |receipt| receipt.intended_at),
+        intended_at: draft.now(),
         state: ReceiptState::Intent,
     };
+    draft.record_event(EventBody::EffectIntended {
+        receipt: ReceiptRef { key: receipt.key.clone(), action: receipt.action },
+        tool: action.tool.clone(),
+        class: action.class,
+        target: action.target.clone(),
+        verdict: governed.verdict,
+        approval,
+        fence: lease.fence,
+    });
     draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
-    Some(receipt)
+    Ok(granted(&lease, Mode::Fresh, Some(receipt)))
+}
+
+/// Somebody may have acted on this very intent. It goes on under what allowed it then: what is open must be
+/// settled, whatever policy says by now.
+fn again(draft: &mut Draft<'_>, claim: &Claim, before: &Before, mode: Mode) -> Result<Claimed, Refusal> {
+    let Some(intended) = &claim.receipt else {
+        return Err(Refusal::Unjudged { action: claim.action.hash() });
+    };
+    let lease = hold(draft, claim, before)?;
+    let replaces = Some(intended.revision);
+    let revision = intended.revision.saturating_add(1);
+    let receipt = Receipt { fence: lease.fence, revision, ..intended.clone() };
+    draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
+    Ok(granted(&lease, mode, Some(receipt)))
 }
 
 /// The effect has happened: its result is the step's, and nothing is done.
@@ -305,16 +367,19 @@ fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
             receipt: Some(ReceiptRef { key: receipt.key, action: receipt.action }),
             acted,
             cost_microusd: 0,
+            usage: None,
         },
     )
 }
 
 /// Somebody else is doing the same thing. That counts as an attempt, so that two runs which block each
 /// other end in front of a person rather than never.
-fn later(draft: &mut Draft<'_>, attempt: u32, failure: Failure) -> Result<Claimed, Refusal> {
+fn later(draft: &mut Draft<'_>, before: &Before, failure: Failure) -> Result<Claimed, Refusal> {
+    let attempt = before.attempt;
     if draft.step()?.retry.is_exhausted_by(attempt) {
         return fail::exhausted(draft, &failure).map(Claimed::Settled);
     }
-    let postponed = Postponed { failure, retry_after: None, open: None };
+    let approved = before.approved.clone();
+    let postponed = Postponed { failure, retry_after: None, open: None, approved };
     retry::schedule(draft, attempt, postponed).map(Claimed::Later)
 }

@@ -6,8 +6,10 @@ use crate::failure::Failure;
 use crate::id::StepSeq;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::payload::{Fingerprint, Payload};
-use crate::record::{Intent, Lease, Live, Request, Rollback, StepRecord};
+use crate::record::{Intent, Lease, Live, Request, Rollback, RollbackEnds, StepRecord, Usage};
 use crate::refusal::Refusal;
+
+use super::govern;
 
 /// What follows the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub(super) struct Success {
     /// Whether the effect is this run's own, rather than found in an earlier receipt.
     pub(super) acted: bool,
     pub(super) cost_microusd: u64,
+    pub(super) usage: Option<Usage>,
 }
 
 /// A tool call, or the undoing of one, succeeded.
@@ -46,6 +49,7 @@ pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advance
         output: success.fingerprint,
         receipt: success.receipt.clone(),
         cost_microusd: success.cost_microusd,
+        usage: success.usage.clone(),
     };
     close_step(draft, success, body)
 }
@@ -58,10 +62,13 @@ pub(super) fn close_step(
 ) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
     draft.move_step(StepMove::Succeed, Live::Over { status: StepStatus::Succeeded })?;
-    draft.record.effects.done += u32::from(success.acted && success.receipt.is_some());
+    if success.acted && success.receipt.is_some() {
+        draft.record.effects.done += 1;
+        draft.record.acted.add(seq);
+    }
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
     let last = draft.plan.step(seq.next()).is_none();
-    let undo_it = success.receipt.is_some() && draft.step()?.rollback.is_some();
+    let undo_it = draft.record.acted.has(seq) && draft.step()?.rollback.is_some();
 
     // The step's own event also tells what the run does, unless a request decides that.
     match (&draft.record.cancel, last) {
@@ -86,6 +93,7 @@ fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) ->
         fingerprint: Some(success.fingerprint),
         receipt: success.receipt.map(|receipt| receipt.key),
         cost_microusd: success.cost_microusd,
+        usage: success.usage,
     }
 }
 
@@ -93,7 +101,11 @@ fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Res
     match draft.record.cancel.clone() {
         // After the intent a request to stop means: finish, then take back.
         Some(request) if undo_it => {
-            start_rollback(draft, seq, seq, request.reason)?;
+            start_rollback(
+                draft,
+                seq,
+                Rollback { floor: seq, reason: request.reason, ends: RollbackEnds::Canceled },
+            )?;
             return Ok(Advanced::Ready);
         }
         Some(request) if !last => {
@@ -115,21 +127,29 @@ fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Res
     }
 }
 
-/// Begins to take back, from `from` down to `floor`.
+/// Begins to take back, from `from` down.
 pub(super) fn start_rollback(
     draft: &mut Draft<'_>,
     from: StepSeq,
-    floor: StepSeq,
-    reason: String,
+    rollback: Rollback,
 ) -> Result<(), Refusal> {
+    govern::withdraw_live(draft, "the run is rolled back")?;
     draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
     draft.move_run(RunMove::RollBack)?;
-    draft.record_event(EventBody::RollbackStarted { from, reason: reason.clone() });
-    draft.record.rollback = Some(Rollback { floor, reason });
+    draft.record_event(EventBody::RollbackStarted { from, reason: rollback.reason.clone() });
+    draft.record.rollback = Some(rollback);
     draft.record.pause = None;
     draft.record.at = from;
     draft.record.live = Live::FRESH;
     Ok(())
+}
+
+/// The newest step before `below`, and not before `floor`, that this run acted in and that says how it is
+/// taken back. An effect that was found done is somebody else's.
+pub(super) fn undo_before(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Option<StepSeq> {
+    (floor.0..below.0).rev().map(StepSeq).find(|seq| {
+        draft.record.acted.has(*seq) && draft.plan.step(*seq).is_some_and(|step| step.rollback.is_some())
+    })
 }
 
 fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
@@ -137,11 +157,14 @@ fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refu
     draft.move_step(StepMove::Succeed, Live::Over { status: StepStatus::Succeeded })?;
     let to = StepStatus::Succeeded.after(StepMove::RollBack)?;
     draft.note_step(seq, StepStatus::Succeeded, to);
+    draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
     draft.record.effects.undone += u32::from(success.acted && success.receipt.is_some());
     let event = draft.record_event(EventBody::StepRolledBack {
         attempt: success.attempt.clone(),
         receipt: success.receipt.clone(),
         output: success.fingerprint,
+        cost_microusd: success.cost_microusd,
+        usage: success.usage.clone(),
     });
     draft.steps.push(step_record(draft, seq, event, success));
     continue_rollback(draft, seq)
@@ -151,33 +174,63 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<Advanced, Re
     let Some(rollback) = draft.record.rollback.clone() else {
         return Err(Refusal::NothingToRollBack);
     };
-    match draft.plan.undo_before(seq, rollback.floor) {
+    match undo_before(draft, seq, rollback.floor) {
         Some(before) => {
             draft.move_run(RunMove::Continue)?;
             draft.record.at = before;
             draft.record.live = Live::FRESH;
             Ok(Advanced::Ready)
         }
+        None if rollback.ends == RollbackEnds::Failed => end_failed(draft, rollback.reason),
         None => cancel_run(draft, rollback.reason),
     }
 }
 
-/// The current step failed for good. An undoing that fails asks an operator instead: the effect stands,
-/// and somebody must know.
+/// Everything that could be taken back is; the run failed all the same.
+fn end_failed(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
+    draft.record.live = Live::Over { status: StepStatus::Succeeded };
+    draft.move_run(RunMove::Fail)?;
+    let effects = draft.record.effects;
+    draft.record_event(EventBody::RunFailed { reason, effects });
+    Ok(Advanced::Over(draft.record.status))
+}
+
+/// The current step failed for good.
 pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
     let number = draft.record.live.attempt();
+    let body = EventBody::StepFailed { number, failure: failure.clone() };
     if draft.record.is_undoing() {
         return pause_step(draft, failure, None);
     }
-    let body = EventBody::StepFailed { number, failure };
-    fail_run(draft, body)
+    fail_run(draft, &failure, body)
 }
 
-/// The current step and its run fail; `body` is how the chain tells it.
-pub(super) fn fail_run(draft: &mut Draft<'_>, body: EventBody) -> Result<Advanced, Refusal> {
+/// The current step failed for good; `body` is how the chain tells it. An undoing that fails asks an
+/// operator instead: the effect stands, and somebody must know.
+pub(super) fn fail_with(
+    draft: &mut Draft<'_>,
+    failure: Failure,
+    body: EventBody,
+) -> Result<Advanced, Refusal> {
+    if draft.record.is_undoing() {
+        draft.record_event(body);
+        return pause_step(draft, failure, None);
+    }
+    fail_run(draft, &failure, body)
+}
+
+/// The current step fails, and with it the run, once everything it did that says how is taken back.
+pub(super) fn fail_run(
+    draft: &mut Draft<'_>,
+    failure: &Failure,
+    body: EventBody,
+) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
     draft.move_step(StepMove::Fail, Live::Over { status: StepStatus::FailedTerminal })?;
-    draft.move_run(RunMove::Fail)?;
+    let back = undo_before(draft, seq, StepSeq(0));
+    if back.is_none() {
+        draft.move_run(RunMove::Fail)?;
+    }
     let event = draft.record_event(body);
     draft.steps.push(StepRecord {
         seq,
@@ -189,12 +242,17 @@ pub(super) fn fail_run(draft: &mut Draft<'_>, body: EventBody) -> Result<Advance
         fingerprint: None,
         receipt: None,
         cost_microusd: 0,
+        usage: None,
     });
-    Ok(Advanced::Over(draft.record.status))
+    let Some(from) = back else { return Ok(Advanced::Over(draft.record.status)) };
+    let reason = format!("{}: {}", failure.code, failure.message);
+    start_rollback(draft, from, Rollback { floor: StepSeq(0), reason, ends: RollbackEnds::Failed })?;
+    Ok(Advanced::Ready)
 }
 
 /// Stops the run where it stands.
 pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
+    govern::withdraw_live(draft, "the run was stopped")?;
     draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
     if draft.record.is_undoing() {
         draft.record.live = Live::Over { status: StepStatus::Succeeded };
@@ -209,6 +267,11 @@ pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanc
 
 /// Puts the run before an operator.
 pub(super) fn pause_run(draft: &mut Draft<'_>, request: Request) -> Result<Advanced, Refusal> {
+    // Nobody answers for a run that stands still; it asks again when it goes on.
+    if let Live::WaitingApproval { approval, attempt, .. } = draft.record.live.clone() {
+        govern::withdraw(draft, &approval, "the run was paused")?;
+        draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: None, approved: None })?;
+    }
     draft.move_run(RunMove::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });
     draft.record.pause = Some(request);

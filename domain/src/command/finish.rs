@@ -8,6 +8,7 @@ use crate::event::ReceiptRef;
 use crate::id::Fence;
 use crate::payload::{Fingerprint, Payload};
 use crate::receipt::{Receipt, ReceiptState};
+use crate::record::Usage;
 use crate::refusal::Refusal;
 
 use super::Command;
@@ -28,6 +29,8 @@ pub struct Finish {
     pub inverse: Option<Value>,
     /// What it cost, in millionths of a US dollar.
     pub cost_microusd: u64,
+    /// What that was for.
+    pub usage: Option<Usage>,
     /// The intent that came with the grant.
     pub receipt: Option<Receipt>,
 }
@@ -45,6 +48,7 @@ impl Command for Finish {
             acted: receipt.is_some(),
             receipt,
             cost_microusd: self.cost_microusd,
+            usage: self.usage.clone(),
         };
         if let Some(change) = self.closed(draft) {
             draft.receipts.push(change);

@@ -5,13 +5,16 @@
 //! engine commits the draft, so a refusal leaves no trace.
 
 mod admit;
+mod answer;
 mod cancel;
 mod claim;
-mod decide_gate;
 mod ending;
 mod fail;
 mod finish;
+mod govern;
+mod nudge;
 mod pause;
+mod postpone;
 mod renew;
 mod resume;
 mod retry;
@@ -23,13 +26,16 @@ mod wait;
 mod wake;
 
 pub use admit::{Admit, admit};
+pub use answer::{Answer, Answered, may_answer};
 pub use cancel::{Cancel, Canceling};
 pub use claim::{Claim, Claimed, Grant, Mode};
-pub use decide_gate::{DecideGate, Decided};
 pub use ending::Advanced;
 pub use fail::Fail;
 pub use finish::Finish;
+pub use govern::Governed;
+pub use nudge::Nudge;
 pub use pause::Pause;
+pub use postpone::Postpone;
 pub use renew::{Renew, Renewed};
 pub use resume::Resume;
 pub use retry::{Certainty, Retried, Retry};

@@ -26,8 +26,9 @@ impl Command for Resume {
             return Err(Refusal::NotPaused { run: draft.record.key.clone(), status });
         }
         let authorised = draft.record.live.open().cloned();
-        // A person said so: the step gets its attempts anew.
-        draft.move_step(StepMove::Reopen, Live::Ready { attempt: 0, authorised })?;
+        let approved = draft.record.live.approved().cloned();
+        // A person said so: the step gets its attempts anew. What people have approved they have approved.
+        draft.move_step(StepMove::Reopen, Live::Ready { attempt: 0, authorised, approved })?;
         draft.move_run(RunMove::Resume)?;
         if draft.record.is_undoing() {
             draft.move_run(RunMove::RollBack)?;

@@ -8,10 +8,10 @@ use crate::draft::{Draft, ReceiptChange};
 use crate::effect::EffectClass;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
-use crate::id::Fence;
+use crate::id::{ApprovalId, Blast, Fence};
 use crate::machine::{RunMove, StepMove};
 use crate::receipt::{Receipt, ReceiptState};
-use crate::record::{Intent, Live};
+use crate::record::{Intent, Lease, Live};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
 
@@ -72,14 +72,22 @@ impl Command for Retry {
         if exhausted {
             return fail::exhausted(draft, &self.failure).map(Retried::No);
         }
+        let approved = lease.approved.clone().filter(|_| !asks_again(draft, &lease));
         let open = lease.intent.filter(|_| open);
-        let postponed = Postponed { failure: self.failure, retry_after: self.retry_after, open };
+        let postponed = Postponed { failure: self.failure, retry_after: self.retry_after, open, approved };
         let retried = schedule(draft, lease.attempt, postponed)?;
         match draft.record.pause.clone() {
             Some(request) => ending::pause_run(draft, request).map(Retried::No),
             None => Ok(retried),
         }
     }
+}
+
+/// Whether people must be asked again before another attempt: for an action that cannot be asked about, and
+/// whose mistake would be felt.
+fn asks_again(draft: &Draft<'_>, lease: &Lease) -> bool {
+    let opaque = lease.intent.as_ref().is_some_and(|intent| intent.class == EffectClass::Opaque);
+    opaque && draft.step().is_ok_and(|step| step.blast >= Blast::Medium)
 }
 
 /// Nothing happened outside, so a request to stop is honoured now.
@@ -105,6 +113,8 @@ pub(super) struct Postponed {
     pub(super) retry_after: Option<Millis>,
     /// The effect that was intended and whose outcome is not known.
     pub(super) open: Option<Intent>,
+    /// What people have approved, if that covers another attempt.
+    pub(super) approved: Option<ApprovalId>,
 }
 
 /// Makes the step due again.
@@ -113,11 +123,16 @@ pub(super) fn schedule(
     attempt: u32,
     postponed: Postponed,
 ) -> Result<Retried, Refusal> {
-    let Postponed { failure, retry_after, open } = postponed;
+    let Postponed { failure, retry_after, open, approved } = postponed;
     let delay = draft.step()?.retry.delay(attempt, &draft.jitter_seed(), retry_after);
     let not_before = draft.now() + delay;
-    let live =
-        Live::Retrying { attempt: attempt.saturating_add(1), not_before, failure: failure.clone(), open };
+    let live = Live::Retrying {
+        attempt: attempt.saturating_add(1),
+        not_before,
+        failure: failure.clone(),
+        open,
+        approved,
+    };
     draft.move_step(StepMove::Retry, live)?;
     draft.move_run(RunMove::Retry)?;
     draft.record_event(EventBody::AttemptFailed { number: attempt, failure, not_before });

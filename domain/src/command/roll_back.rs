@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::id::StepSeq;
-use crate::record::Live;
+use crate::record::{Live, Rollback, RollbackEnds};
 use crate::refusal::Refusal;
 
 use super::Command;
@@ -30,8 +30,10 @@ impl Command for RollBack {
             }
             _ => {}
         }
-        let from = draft.plan.undo_before(draft.record.at, StepSeq(0)).ok_or(Refusal::NothingToRollBack)?;
-        ending::start_rollback(draft, from, StepSeq(0), self.reason)?;
+        let from =
+            ending::undo_before(draft, draft.record.at, StepSeq(0)).ok_or(Refusal::NothingToRollBack)?;
+        let rollback = Rollback { floor: StepSeq(0), reason: self.reason, ends: RollbackEnds::Canceled };
+        ending::start_rollback(draft, from, rollback)?;
         Ok(from)
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<Advanced,
         receipt: None,
         acted: false,
         cost_microusd: 0,
+        usage: None,
     };
     // A wait that was never open cannot go straight to done without its run having been at work.
     if draft.record.status == crate::RunStatus::Queued {

@@ -30,9 +30,14 @@ impl Command for TakeOver {
             fence: draft.record.fence.next(),
             number: attempt,
         });
-        let before = Before { attempt, open: lease.intent.clone(), authorised: false };
+        let before = Before {
+            attempt,
+            open: lease.intent.clone(),
+            authorised: false,
+            approved: lease.approved.clone(),
+        };
         let stand = Stand::of(draft, &claim, &before);
-        settle(draft, &claim, stand, &lease, attempt)
+        settle(draft, &claim, stand, &lease, &before)
     }
 }
 
@@ -54,7 +59,7 @@ fn settle(
     claim: &Claim,
     stand: Stand,
     lease: &Lease,
-    attempt: u32,
+    before: &Before,
 ) -> Result<Claimed, Refusal> {
     let exhausted = draft.step()?.retry.is_exhausted_by(lease.attempt);
     let silent = || Failure::new(failure::LEASE_EXPIRED, format!("worker {} went silent", lease.owner));
@@ -70,6 +75,6 @@ fn settle(
         (Stand::Interrupted(_), _) if exhausted => {
             ending::pause_unresolved(draft, silent()).map(Claimed::Settled)
         }
-        _ => claim::grant(draft, claim, stand, attempt),
+        _ => claim::grant(draft, claim, stand, before),
     }
 }

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 
+use crate::approval::ApprovalStatus;
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::failure::{self, Failure};
+use crate::id::ApprovalId;
 use crate::payload::{Fingerprint, Payload};
 use crate::plan::OnTimeout;
 use crate::record::Live;
@@ -27,12 +29,11 @@ impl Command for TimeOut {
             Live::WaitingEvent { event, deadline, on_timeout } => {
                 passed(draft, deadline)?;
                 let failure = Failure::new(failure::WAIT_TIMED_OUT, format!("no event {event} came in time"));
-                end_wait(draft, failure, on_timeout)
+                end_wait(draft, &failure, on_timeout)
             }
-            Live::WaitingApproval { deadline, .. } => {
+            Live::WaitingApproval { approval, deadline, .. } => {
                 passed(draft, deadline)?;
-                let failure = Failure::new(failure::APPROVAL_EXPIRED, "nobody decided in time");
-                ending::fail_run(draft, EventBody::TimedOut { failure })
+                lapse(draft, approval)
             }
             Live::Ready { .. }
             | Live::Running(_)
@@ -47,10 +48,20 @@ fn passed(draft: &Draft<'_>, deadline: Timestamp) -> Result<(), Refusal> {
     if deadline <= draft.now() { Ok(()) } else { Err(Refusal::NotBefore { at: deadline }) }
 }
 
-fn end_wait(draft: &mut Draft<'_>, failure: Failure, on_timeout: OnTimeout) -> Result<Advanced, Refusal> {
-    let body = EventBody::TimedOut { failure };
+/// Nobody answered: that is a no.
+fn lapse(draft: &mut Draft<'_>, id: ApprovalId) -> Result<Advanced, Refusal> {
+    let mut approval = draft.asked(&id)?;
+    approval.status = ApprovalStatus::Expired;
+    draft.show_approval(approval);
+    let failure = Failure::new(failure::APPROVAL_EXPIRED, "nobody decided in time");
+    let body = EventBody::ApprovalExpired { approval: id, failure: failure.clone() };
+    ending::fail_with(draft, failure, body)
+}
+
+fn end_wait(draft: &mut Draft<'_>, failure: &Failure, on_timeout: OnTimeout) -> Result<Advanced, Refusal> {
+    let body = EventBody::TimedOut { failure: failure.clone() };
     match on_timeout {
-        OnTimeout::Fail => ending::fail_run(draft, body),
+        OnTimeout::Fail => ending::fail_run(draft, failure, body),
         OnTimeout::Continue => {
             let output = json!({ "timed_out": true });
             let success = Success {
@@ -60,6 +71,7 @@ fn end_wait(draft: &mut Draft<'_>, failure: Failure, on_timeout: OnTimeout) -> R
                 receipt: None,
                 acted: false,
                 cost_microusd: 0,
+                usage: None,
             };
             ending::close_step(draft, success, body)
         }

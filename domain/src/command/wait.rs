@@ -1,18 +1,17 @@
 //! Wait: the runtime opens a wait for an event, or puts a question to a person. No worker executes either.
 
-use serde_json::json;
-
+use crate::approval::Subject;
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
 use crate::failure::bounded;
 use crate::machine::{RunMove, StepMove};
-use crate::payload::Fingerprint;
-use crate::plan::Work;
+use crate::plan::{Patience, Work};
 use crate::record::{Live, Signal};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::Advanced;
+use super::govern::{self, Wish};
 use super::signal;
 
 /// What a person can take in before a click, and what a record can carry.
@@ -74,16 +73,17 @@ impl Command for OpenGate {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Opened, Refusal> {
         ready(draft)?;
-        let Work::Gate { expires_after, on_reject, .. } = &draft.step()?.work else {
+        let Work::Gate { expires_after, on_reject, demand, .. } = &draft.step()?.work else {
             return Err(Refusal::WrongWork { expected: "an approval gate" });
         };
-        let deadline = draft.now() + *expires_after;
-        let question = bounded(&self.message, QUESTION_CHARS_MAX);
-        let message = Fingerprint::of(&json!(question));
-        let live = Live::WaitingApproval { message: question, deadline, on_reject: *on_reject };
-        draft.move_step(StepMove::OpenGate, live)?;
-        draft.move_run(RunMove::OpenGate)?;
-        draft.record_event(EventBody::ApprovalRequested { message, deadline });
+        let message = bounded(&self.message, QUESTION_CHARS_MAX);
+        let wish = Wish {
+            subject: Subject::Question { message },
+            demand: demand.clone(),
+            on_reject: *on_reject,
+            patience: Some(Patience { expires_after: *expires_after, ..draft.plan.patience }),
+        };
+        govern::ask(draft, wish, 0)?;
         Ok(Opened::Waiting)
     }
 }

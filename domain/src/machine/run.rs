@@ -99,7 +99,7 @@ impl RunStatus {
             (RollingBack, M::Claim | M::Retry | M::Continue | M::RollBack) => Ok(RollingBack),
 
             (Queued | Running, M::OpenWait) => Ok(WaitingEvent),
-            (Queued | Running, M::OpenGate) => Ok(WaitingApproval),
+            (Queued | Running | FailedRetryable | RollingBack, M::OpenGate) => Ok(WaitingApproval),
             (Running | WaitingApproval | WaitingEvent, M::Continue) => Ok(Running),
             (Running | WaitingApproval | WaitingEvent, M::Complete) => Ok(Succeeded),
 

@@ -94,10 +94,11 @@ impl StepStatus {
             // From running, this is a take-over: the larger fence shuts the old holder out.
             (Ready | FailedRetryable | Running, M::Claim) => Ok(Running),
             (Ready, M::OpenWait) => Ok(WaitingEvent),
-            (Ready | Running, M::OpenGate) => Ok(WaitingApproval),
+            (Ready | FailedRetryable | Running, M::OpenGate) => Ok(WaitingApproval),
             // From ready: the receipt already holds the result, or the event came early.
             (Ready | FailedRetryable | Running | WaitingApproval | WaitingEvent, M::Succeed) => Ok(Succeeded),
-            (Ready | FailedRetryable | Running, M::Retry) => Ok(FailedRetryable),
+            // From waiting: the approval of an undoing was refused, and an operator must know.
+            (Ready | FailedRetryable | Running | WaitingApproval, M::Retry) => Ok(FailedRetryable),
             (Ready | FailedRetryable | WaitingApproval, M::Reopen) => Ok(Ready),
             (Ready | Running | WaitingApproval | WaitingEvent | FailedRetryable, M::Fail) => {
                 Ok(FailedTerminal)

@@ -3,11 +3,12 @@
 //! A story is two random plans and a random list of wishes: work, failures, silence, requests, answers,
 //! deliveries, repetitions, old fences and a clock that jumps. It is told in a small [`world`] that keeps
 //! the conditions a store keeps, and every commit is held against the rules.
-#![expect(clippy::unwrap_used, reason = "a property fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a property fails by panicking")]
 
 // The name by which everybody else speaks of it.
 extern crate countersign_domain as domain;
 
+mod approvals;
 mod chain;
 mod effects;
 mod endings;

@@ -3,11 +3,12 @@
 //! What a tool promises follows from its name, and a call may name its key, so that two steps or two runs
 //! can mean the same effect.
 
-use domain::plan::{Call, Environment, OnReject, OnTimeout, Reads, Undo, Work};
+use domain::plan::{Call, Environment, OnReject, OnTimeout, Patience, Undo, Work};
 use domain::schedule::{Backoff, RetryPolicy};
 use domain::{
-    Action, Blast, EffectClass, EventName, IdempotencyKey, Millis, Plan, PlannedStep, Reversibility, RunId,
-    StepId, StepSeq, ToolName, WorkflowName,
+    Action, Blast, Demand, Digest, EffectClass, EventName, GroupName, IdempotencyKey, Millis, People,
+    PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling, RunId, StepId, StepSeq, Tenant, TenantId,
+    Tier, ToolName, Verdict, WorkflowName,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,7 +33,11 @@ pub(crate) fn plan(mut steps: Vec<PlannedStep>) -> Plan {
         step.id = StepId::new(&format!("step-{seq}")).unwrap();
     }
     let workflow = WorkflowName::new("any").unwrap();
-    Plan { workflow, version: 1, environment: Environment::Dev, steps }
+    Plan {
+        author: Some(PersonId::new("person-3").unwrap()),
+        patience: Patience { sla: Millis::mins(30), expires_after: Millis::hours(1) },
+        ..Plan::new(workflow, Environment::Dev, steps)
+    }
 }
 
 fn any_step() -> impl Strategy<Value = PlannedStep> {
@@ -43,21 +48,59 @@ fn any_step() -> impl Strategy<Value = PlannedStep> {
         2 => any_wait().prop_map(step),
         1 => any_gate().prop_map(step),
     ]
-    .prop_flat_map(|step| any_retry().prop_map(move |retry| PlannedStep { retry, ..step.clone() }))
+    .prop_flat_map(|step| {
+        (any_retry(), any_blast(), any_on_reject(), prop::bool::weighted(0.03)).prop_map(
+            move |(retry, blast, on_reject, critical)| PlannedStep {
+                retry,
+                blast,
+                on_reject,
+                critical,
+                ..step.clone()
+            },
+        )
+    })
+}
+
+fn any_blast() -> impl Strategy<Value = Blast> {
+    prop_oneof![6 => Just(Blast::Low), 2 => Just(Blast::Medium), 1 => Just(Blast::High)]
+}
+
+fn any_on_reject() -> impl Strategy<Value = OnReject> {
+    prop_oneof![Just(OnReject::Fail), Just(OnReject::Pause)]
+}
+
+/// What the `policy`th policy says about the action of `step`: the farther it reaches, the more people are
+/// asked, and what is critical is never allowed.
+pub(crate) fn verdict(step: &PlannedStep, policy: u8) -> Verdict {
+    let ruling = match (step.critical, step.blast) {
+        (true, _) => Ruling::Deny,
+        (false, Blast::Low) => Ruling::Allow,
+        (false, Blast::Medium) => Ruling::NeedsApproval(Demand::default()),
+        (false, Blast::High) => Ruling::NeedsApproval(two_people()),
+    };
+    Verdict {
+        ruling,
+        because: vec![Reason::runtime("test", "so it is")],
+        policy: Digest::of_bytes(&[policy]),
+    }
+}
+
+/// Two people of the group that has two people in it.
+fn two_people() -> Demand {
+    Demand { tier: Tier::High, people: People::Two, groups: vec![GroupName::new("few").unwrap()] }
+}
+
+/// Persons 1 and 2 are few.
+pub(crate) fn tenant() -> Tenant {
+    let few = ["person-1", "person-2"].map(|name| PersonId::new(name).unwrap());
+    let mut tenant = Tenant::new(TenantId::new("acme").unwrap());
+    tenant.groups.insert(GroupName::new("few").unwrap(), few.into());
+    tenant
 }
 
 /// A step that does `work`.
 pub(crate) fn step(work: Work) -> PlannedStep {
-    PlannedStep {
-        id: StepId::new("unnamed").unwrap(),
-        work,
-        retry: RetryPolicy::default(),
-        blast: Blast::Low,
-        critical: false,
-        rollback: None,
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
-    }
+    PlannedStep::new(StepId::new("unnamed").unwrap(), work)
 }
 
 /// A call of `tool`; `key` names the effect if it is shared with others.
@@ -86,11 +129,12 @@ pub(crate) fn event_name(number: u8) -> EventName {
 }
 
 fn any_gate() -> impl Strategy<Value = Work> {
-    let on_reject = prop_oneof![Just(OnReject::Fail), Just(OnReject::Pause)];
-    (1..7_200_000_u64, on_reject).prop_map(|(expires_after, on_reject)| Work::Gate {
+    let demand = prop_oneof![Just(Demand::default()), Just(two_people())];
+    (1..7_200_000_u64, any_on_reject(), demand).prop_map(|(expires_after, on_reject, demand)| Work::Gate {
         message: "Go on?".to_owned(),
         expires_after: Millis(expires_after),
         on_reject,
+        demand,
     })
 }
 
@@ -138,6 +182,9 @@ fn action_of(call: &Call, key: IdempotencyKey) -> Action {
         target: format!("target of {key}"),
         key,
         key_retention: (call.tool.as_str() == "native.forgetful").then_some(REMEMBERED_FOR),
+        changes: Vec::new(),
+        destructive: false,
+        estimate_microusd: None,
         fields: Value::Null,
     }
 }

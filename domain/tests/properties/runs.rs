@@ -2,7 +2,7 @@
 
 use domain::chain::verify;
 use domain::view::step_status;
-use domain::{Lease, Live, RunRecord, RunStatus, StepSeq, StepStatus};
+use domain::{Errand, Lease, Live, RunRecord, RunStatus, StepSeq, StepStatus};
 use proptest::prelude::*;
 
 use crate::cases;
@@ -89,6 +89,16 @@ proptest! {
     }
 
     #[test]
+    fn the_commit_that_ends_a_run_asks_for_its_evidence_and_no_other_does(story in any_story()) {
+        World::tell(&story, |_, turn| {
+            let over = |record: &RunRecord| record.status.is_terminal();
+            let ends = over(&turn.decision.record) && !turn.before.as_ref().is_some_and(over);
+            let seals = turn.decision.outgoing.iter().filter(|message| message.errand == Errand::Seal).count();
+            assert_eq!(seals, usize::from(ends));
+        });
+    }
+
+    #[test]
     fn the_live_state_fits_the_status(story in any_story()) {
         World::tell(&story, |_, turn| assert_fits(&turn.decision.record));
     }
@@ -136,7 +146,7 @@ fn assert_unchanged(before: &RunRecord, turn: &Turn) {
     let after = &decision.record;
     assert_eq!(RunRecord { version: after.version, op: after.op.clone(), ..before.clone() }, *after);
     assert!(decision.events.is_empty() && decision.steps.is_empty() && decision.outgoing.is_empty());
-    assert!(decision.receipts.is_empty() && decision.signals.is_empty());
+    assert!(decision.receipts.is_empty() && decision.signals.is_empty() && decision.approvals.is_empty());
 }
 
 /// While effects are taken back, a run whose steps have all succeeded is on its way to another end.
@@ -150,7 +160,8 @@ fn assert_succeeded_together(run: &Run) {
 
 fn assert_message(world: &World, turn: &Turn) {
     let record = &turn.decision.record;
-    let sent = turn.decision.outgoing.as_slice();
+    let walks = turn.decision.outgoing.iter().filter(|message| message.errand == Errand::Walk);
+    let sent: Vec<_> = walks.collect();
     match &record.live {
         _ if record.status.is_terminal() || record.status == RunStatus::Paused => assert!(sent.is_empty()),
         Live::Ready { .. } => assert_eq!(sent.iter().map(|message| message.delay.0).collect::<Vec<_>>(), [0]),
@@ -161,7 +172,7 @@ fn assert_message(world: &World, turn: &Turn) {
         }
         _ => {}
     }
-    assert!(sent.iter().all(|message| message.run == record.key));
+    assert!(turn.decision.outgoing.iter().all(|message| message.run == record.key));
 }
 
 fn assert_fits(record: &RunRecord) {
@@ -169,17 +180,11 @@ fn assert_fits(record: &RunRecord) {
     let fits = match (record.status, &record.live) {
         (RunStatus::Queued, Live::Ready { .. }) => !undoing && record.at == StepSeq(0),
         (RunStatus::Running, Live::Ready { .. } | Live::Running(_))
-        | (RunStatus::WaitingApproval, Live::WaitingApproval { .. })
         | (RunStatus::WaitingEvent, Live::WaitingEvent { .. })
         | (RunStatus::FailedRetryable, Live::Retrying { .. }) => !undoing,
         (RunStatus::RollingBack, Live::Ready { .. } | Live::Running(_) | Live::Retrying { .. }) => undoing,
-        (
-            RunStatus::Paused,
-            Live::Ready { .. }
-            | Live::Retrying { .. }
-            | Live::Unresolved { .. }
-            | Live::WaitingApproval { .. },
-        )
+        (RunStatus::Paused, Live::Ready { .. } | Live::Retrying { .. } | Live::Unresolved { .. })
+        | (RunStatus::WaitingApproval, Live::WaitingApproval { .. })
         | (RunStatus::Succeeded | RunStatus::FailedTerminal | RunStatus::Canceled, Live::Over { .. }) => true,
         _ => false,
     };

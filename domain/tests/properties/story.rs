@@ -50,12 +50,15 @@ pub(crate) enum Wish {
         event: u8,
         delivery: u8,
     },
+    /// Somebody answers the newest request, or one before it.
     Answer {
-        step: u8,
+        back: u8,
         approve: bool,
         person: u8,
     },
     TimeOut,
+    Nudge,
+    Postpone,
     Cancel,
     Pause,
     Resume,
@@ -89,6 +92,8 @@ pub(crate) enum Binding {
     OtherKey,
     /// What it always meant, with the receipts as they were before anybody had written one.
     Unaware,
+    /// What it always meant, under a policy that has changed.
+    OtherPolicy,
 }
 
 /// Any story.
@@ -108,7 +113,7 @@ fn any_wish() -> impl Strategy<Value = Wish> {
         16 => any_word_of_a_holder(),
         6 => any_time(),
         5 => any_attempt_at_the_step(),
-        4 => any_word_from_outside(),
+        8 => any_word_from_outside(),
         8 => any_word_of_an_operator(),
     ]
 }
@@ -143,6 +148,8 @@ fn any_attempt_at_the_step() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::OpenWait),
         1 => Just(Wish::OpenGate),
         1 => Just(Wish::TimeOut),
+        1 => Just(Wish::Nudge),
+        1 => Just(Wish::Postpone),
         1 => Just(Wish::FailUnclaimed),
     ]
 }
@@ -153,14 +160,15 @@ fn any_binding() -> impl Strategy<Value = Binding> {
         1 => Just(Binding::OtherAction),
         1 => Just(Binding::OtherKey),
         2 => Just(Binding::Unaware),
+        1 => Just(Binding::OtherPolicy),
     ]
 }
 
 fn any_word_from_outside() -> impl Strategy<Value = Wish> {
     prop_oneof![
-        (0..3_u8, 0..4_u8).prop_map(|(event, delivery)| Wish::Signal { event, delivery }),
-        (0..5_u8, any::<bool>(), 0..2_u8).prop_map(|(step, approve, person)| Wish::Answer {
-            step,
+        1 => (0..3_u8, 0..4_u8).prop_map(|(event, delivery)| Wish::Signal { event, delivery }),
+        2 => (0..8_u8, prop::bool::weighted(0.8), 0..5_u8).prop_map(|(back, approve, person)| Wish::Answer {
+            back: back / 7,
             approve,
             person
         }),

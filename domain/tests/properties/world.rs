@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 
 use domain::chain::StoredEvent;
 use domain::command::{
-    Admit, Cancel, Certainty, Claim, Claimed, Command as _, DecideGate, DeliverSignal, Fail, Finish, Grant,
-    Mode, OpenGate, OpenWait, Pause, Renew, Resume, Retry, RollBack, TakeOver, TimeOut, Wake, admit,
+    Admit, Answer, Cancel, Certainty, Claim, Claimed, Command as _, DeliverSignal, Fail, Finish, Governed,
+    Grant, Mode, Nudge, OpenGate, OpenWait, Pause, Postpone, Renew, Resume, Retry, RollBack, TakeOver,
+    TimeOut, Wake, admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
 use domain::record::{Intent, Signal};
 use domain::{
-    Cause, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live, Millis, OpId, Payload, Plan,
-    Receipt, Refusal, RunRecord, SignalChange, SignalId, Stamp, StepRecord, StepSeq, TenantId, Timestamp,
-    WorkerId, WorkspaceId,
+    Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
+    Millis, OpId, Payload, PersonId, Plan, Receipt, Refusal, RunRecord, SignalChange, SignalId, Stamp,
+    StepRecord, TenantId, Timestamp, WorkerId, WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -40,6 +41,9 @@ pub(crate) struct Run {
     pub(crate) chain: Vec<StoredEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) signals: BTreeMap<SignalId, Signal>,
+    pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
+    /// The requests for approval in the order they were made.
+    pub(crate) asked: Vec<ApprovalId>,
     grants: Vec<Grant>,
 }
 
@@ -103,7 +107,8 @@ impl World {
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
         };
-        let stamp = self.stamp("somebody");
+        let mut stamp = self.stamp("person-0");
+        stamp.by.cause = Cause::User;
         let decision = admit(wish, plan, stamp);
         self.runs.push(Run {
             plan: plan.clone(),
@@ -112,6 +117,8 @@ impl World {
             chain: stored(&decision).collect(),
             steps: Vec::new(),
             signals: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+            asked: Vec::new(),
             grants: Vec::new(),
         });
         Turn { run: number, before: None, holds: None, replaced: Vec::new(), decision, said: Said::Nothing }
@@ -155,14 +162,11 @@ impl World {
 
     /// What the rules say to a wish; nothing if they say no.
     fn decide(&mut self, number: usize, stale: bool, wish: &Wish) -> Option<(Decision, Said)> {
-        let person = match wish {
-            Wish::Answer { person, .. } => format!("person-{person}"),
-            _ => "somebody".to_owned(),
-        };
-        let stamp = self.stamp(&person);
+        let stamp = self.stamp("somebody");
         let run = &self.runs[number];
         let record = if stale { &run.earlier } else { &run.record };
-        let mut draft = Draft::new(record.clone(), &run.plan, stamp);
+        let asked = record.live.approval().and_then(|id| run.approvals.get(id)).cloned();
+        let mut draft = Draft::new(record.clone(), &run.plan, stamp).knowing(asked);
         let said = self.grant_wish(run, wish, &mut draft).ok()?;
         Some((draft.close(), said))
     }
@@ -190,8 +194,12 @@ impl World {
             Wish::Signal { event, delivery } => {
                 self.signal(run, *event, *delivery).decide(draft).and(nothing)
             }
-            Wish::Answer { step, approve, .. } => run.answer(*step, *approve)?.decide(draft).and(nothing),
+            Wish::Answer { back, approve, person } => {
+                run.answer(*back, *approve, *person)?.decide(draft).and(nothing)
+            }
             Wish::TimeOut => TimeOut.decide(draft).and(nothing),
+            Wish::Nudge => Nudge.decide(draft).and(nothing),
+            Wish::Postpone => Postpone { failure: failure(), retry_after: None }.decide(draft).and(nothing),
             Wish::Cancel => Cancel { reason: reason() }.decide(draft).and(nothing),
             Wish::Pause => Pause { reason: reason() }.decide(draft).and(nothing),
             Wish::Resume => resume(reason(), draft),
@@ -210,6 +218,7 @@ impl World {
             Next::OpenWait => self.grant_wish(run, &Wish::OpenWait, draft),
             Next::OpenGate => self.grant_wish(run, &Wish::OpenGate, draft),
             Next::TimeOut => self.grant_wish(run, &Wish::TimeOut, draft),
+            Next::Nudge => self.grant_wish(run, &Wish::Nudge, draft),
         }
     }
 
@@ -217,14 +226,17 @@ impl World {
         let record = &draft.record;
         let mut action = plans::action(draft.plan, &record.key.run, record.at, record.is_undoing());
         match binding {
-            Binding::Same | Binding::Unaware => {}
+            Binding::Same | Binding::Unaware | Binding::OtherPolicy => {}
             Binding::OtherAction => action.contract += 1,
             Binding::OtherKey => action.key = IdempotencyKey::new("shared:1").unwrap(),
         }
         // What the run itself has written under a key cannot be overlooked, only what others have.
         let aware = !matches!(binding, Binding::Unaware) || open_intent(&record.live).is_some();
         let receipt = self.receipts.get(&action.key).filter(|_| aware).cloned();
-        Claim { owner: WorkerId::new("worker").unwrap(), lease: LEASE, action, receipt }
+        let policy = u8::from(matches!(binding, Binding::OtherPolicy));
+        let verdict = plans::verdict(draft.step().unwrap(), policy);
+        let governed = action.class.has_effect().then_some(Governed { verdict, found: None });
+        Claim { owner: WorkerId::new("worker").unwrap(), lease: LEASE, action, receipt, governed }
     }
 
     /// A holder is done, and may take the next step in the same commit. Whoever hands on has looked the
@@ -238,6 +250,7 @@ impl World {
             response: Value::Null,
             inverse: None,
             cost_microusd: 7,
+            usage: None,
             receipt: grant.receipt.clone(),
         };
         command.decide(draft)?;
@@ -311,6 +324,11 @@ impl Run {
                 }
             }
         }
+        for approval in &decision.approvals {
+            if self.approvals.insert(approval.id.clone(), approval.clone()).is_none() {
+                self.asked.push(approval.id.clone());
+            }
+        }
         let before = std::mem::replace(&mut self.record, decision.record.clone());
         self.earlier = before.clone();
         before
@@ -342,11 +360,16 @@ impl Run {
         self.signals.get(&early.signal).cloned()
     }
 
-    fn answer(&self, step: u8, approve: bool) -> Result<DecideGate, Refusal> {
-        let seq = StepSeq(u16::from(step) % self.record.steps);
-        let step = self.plan.step(seq).ok_or(Refusal::NothingToRollBack)?.id.clone();
-        let ended = self.steps.iter().find(|record| record.seq == seq && !record.undo).cloned();
-        Ok(DecideGate { step, approve, reason: "because".to_owned(), ended })
+    fn answer(&self, back: u8, approve: bool, person: u8) -> Result<Answer, Refusal> {
+        let asked = self.asked.iter().rev().nth(usize::from(back)).ok_or(Refusal::NothingToRollBack)?;
+        Ok(Answer {
+            approval: self.approvals[asked].clone(),
+            person: PersonId::new(&format!("person-{person}")).unwrap(),
+            approve,
+            reason: "because".to_owned(),
+            through: Channel::CommandLine,
+            tenant: plans::tenant(),
+        })
     }
 }
 
@@ -371,7 +394,7 @@ pub(crate) fn open_intent(live: &Live) -> Option<&Intent> {
 fn granted(claimed: Claimed) -> Said {
     match claimed {
         Claimed::Granted(grant) => Said::Granted(grant),
-        Claimed::Settled(_) | Claimed::Later(_) => Said::Nothing,
+        Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => Said::Nothing,
     }
 }
 
