@@ -3,11 +3,12 @@
 //! The runtime opens them and something from outside closes them. They change nothing, so there is nothing
 //! to try again and nothing to take back.
 
-use domain::plan::{OnReject, OnTimeout, Reads, Work};
+use domain::plan::{OnTimeout, Reads, Work};
 use domain::{EventName, Millis};
 
 use crate::error::{Fault, WorkflowError};
 use crate::fields::{Fields, choice, duration, id, text};
+use crate::governance;
 use crate::parse::File;
 use crate::yaml::{Node, to_json};
 
@@ -48,13 +49,15 @@ const PATIENCE_MIN: Millis = Millis::secs(1);
 const PATIENCE_MAX: Millis = Millis::hours(24 * 90);
 
 const WAIT_FIELDS: [&str; 3] = ["event", "timeout", "on_timeout"];
-const GATE_FIELDS: [&str; 3] = ["message", "expires_after", "on_reject"];
+const GATE_FIELDS: [&str; 6] = ["message", "expires_after", "on_reject", "tier", "people", "groups"];
 const ON_TIMEOUT: [&str; 2] = ["fail", "continue"];
-const ON_REJECT: [&str; 2] = ["fail", "pause"];
 
 /// Refuses what only a call can have.
 pub(crate) fn refuse_call_fields(step: &Fields<'_>, builtin: Builtin) -> Result<(), WorkflowError> {
-    match ["retry", "rollback"].into_iter().find_map(|field| Some((field, step.key(field)?))) {
+    match ["retry", "rollback", "on_reject", "confidence"]
+        .into_iter()
+        .find_map(|field| Some((field, step.key(field)?)))
+    {
         Some((field, key)) => {
             Err(WorkflowError::of(key, Fault::NotForBuiltin { tool: builtin.name(), field }))
         }
@@ -91,10 +94,8 @@ pub(crate) fn gate(file: &mut File<'_>, seq: usize, with: &Node) -> Result<(Work
     let work = Work::Gate {
         message: text(message, "`message`")?.to_owned(),
         expires_after: patience(&fields, "expires_after", "`expires_after`")?,
-        on_reject: match fields.get("on_reject").map(|node| choice(node, "`on_reject`", &ON_REJECT)) {
-            None => OnReject::default(),
-            Some(chosen) => [OnReject::Fail, OnReject::Pause][chosen?],
-        },
+        on_reject: governance::on_reject(&fields)?,
+        demand: governance::demand(&fields)?,
     };
     to_json(file.source, message)?;
     Ok((work, file.reads(message, seq)?))

@@ -24,6 +24,8 @@ pub struct CompiledStep {
     pub work: CompiledWork,
     /// The fields of the call that undoes it, if the workflow names one.
     pub rollback: Option<Template>,
+    /// How sure its proposer is.
+    pub confidence: Option<Template>,
 }
 
 /// What a step does, compiled.
@@ -96,7 +98,8 @@ fn compile_step(step: &PlannedStep) -> Result<CompiledStep, InvalidTemplate> {
         Some(Undo::Call(call)) => Some(Template::compile(&call.with)?),
         Some(Undo::Auto) | None => None,
     };
-    Ok(CompiledStep { work, rollback })
+    let confidence = step.confidence.as_ref().map(Template::compile).transpose()?;
+    Ok(CompiledStep { work, rollback, confidence })
 }
 
 #[cfg(test)]
@@ -155,6 +158,7 @@ steps:
             message: "${ nope }".to_owned(),
             expires_after: domain::Millis::hours(1),
             on_reject: domain::plan::OnReject::Fail,
+            demand: domain::Demand::default(),
         };
         assert_eq!(CompiledPlan::compile(plan).unwrap_err().step.as_str(), "ask");
     }

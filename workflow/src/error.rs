@@ -108,6 +108,17 @@ pub enum Fault {
         /// The field.
         field: String,
     },
+    /// `final_only` where a step reaches far.
+    #[error("`final_only` is for runs of a low blast radius, and a step of this one reaches farther")]
+    FinalOnlyTooFar,
+    /// More groups than anybody can tell apart.
+    #[error("`groups` names {groups} groups; at most {most} are allowed")]
+    TooManyGroups {
+        /// How many it names.
+        groups: usize,
+        /// How many it may name.
+        most: usize,
+    },
     /// A field that must be there.
     #[error("{of} needs the field `{field}`")]
     Missing {

@@ -14,6 +14,7 @@ mod compiled;
 mod error;
 pub mod expression;
 mod fields;
+mod governance;
 mod parse;
 mod place;
 mod reads;

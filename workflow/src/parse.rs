@@ -7,6 +7,7 @@ use domain::{Plan, PlannedStep, StepId, ToolName};
 
 use crate::error::{Fault, WorkflowError};
 use crate::fields::{Fields, choice, id, integer, wrong_kind};
+use crate::governance;
 use crate::place::Place;
 use crate::step::step_id;
 use crate::yaml::{self, Kind, Node};
@@ -14,7 +15,8 @@ use crate::yaml::{self, Kind, Node};
 /// Four for each step of the longest workflow. Compiling all of them takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
-const WORKFLOW_FIELDS: [&str; 4] = ["workflow", "version", "environment", "steps"];
+const WORKFLOW_FIELDS: [&str; 8] =
+    ["workflow", "version", "environment", "author", "validation", "approval", "auto_approve", "steps"];
 const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 
 /// What is known of a file while its steps are read.
@@ -32,11 +34,19 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
     let root = yaml::read(source)?;
     let fields = Fields::of(&root, "a workflow", &WORKFLOW_FIELDS)?;
     let nodes = step_nodes(&fields)?;
+    let environment = environment(&fields)?;
+    let validation = governance::validation(&fields, environment)?;
+    let steps = steps(source, tools, nodes)?;
+    governance::final_only_fits(validation, &fields, steps.iter().map(|step| step.blast))?;
     Ok(Plan {
         workflow: id(fields.need("workflow")?, "`workflow`")?,
         version: integer(fields.need("version")?, "`version`", 1..=u32::MAX)?,
-        environment: environment(&fields)?,
-        steps: steps(source, tools, nodes)?,
+        environment,
+        author: governance::author(&fields)?,
+        validation,
+        patience: governance::patience(&fields, environment)?,
+        auto_approve: governance::auto_approve(&fields)?,
+        steps,
     })
 }
 

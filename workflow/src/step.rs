@@ -8,11 +8,23 @@ use serde_json::Value;
 use crate::builtin::{self, Builtin};
 use crate::error::{Fault, WorkflowError, listed};
 use crate::fields::{Fields, choice, flag, id, wrong_kind};
+use crate::governance;
 use crate::parse::File;
 use crate::retry::retry;
 use crate::yaml::{Kind, Node, to_json};
 
-const STEP_FIELDS: [&str; 7] = ["id", "tool", "with", "retry", "blast_radius", "critical", "rollback"];
+const STEP_FIELDS: [&str; 10] = [
+    "id",
+    "tool",
+    "with",
+    "retry",
+    "blast_radius",
+    "critical",
+    "phase",
+    "on_reject",
+    "confidence",
+    "rollback",
+];
 const CALL_FIELDS: [&str; 2] = ["tool", "with"];
 const BLASTS: [&str; 3] = ["low", "medium", "high"];
 
@@ -29,7 +41,9 @@ impl File<'_> {
     /// The step at `seq`, which `node` describes.
     pub(crate) fn step(&mut self, seq: usize, node: &Node) -> Result<PlannedStep, WorkflowError> {
         let fields = fields(node)?;
-        let (work, reads) = self.work(seq, &fields)?;
+        let (work, mut reads) = self.work(seq, &fields)?;
+        let (confidence, also) = self.confidence(seq, &fields)?;
+        reads.add(&also);
         let (rollback, rollback_reads) = self.rollback(seq, &fields)?;
         Ok(PlannedStep {
             id: id(fields.need("id")?, "`id`")?,
@@ -37,6 +51,9 @@ impl File<'_> {
             retry: fields.get("retry").map_or_else(|| Ok(RetryPolicy::default()), retry)?,
             blast: blast(&fields)?,
             critical: fields.get("critical").map_or(Ok(false), |node| flag(node, "`critical`"))?,
+            phase: governance::phase(&fields)?,
+            on_reject: governance::on_reject(&fields)?,
+            confidence,
             rollback,
             reads,
             rollback_reads,

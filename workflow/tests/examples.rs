@@ -15,7 +15,16 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn plan(path: &Path) -> Plan {
-    let tools: BTreeSet<ToolName> = ["transform", "http.request"].map(|tool| tool.parse().unwrap()).into();
+    let tools: BTreeSet<ToolName> = [
+        "transform",
+        "http.request",
+        "servicenow.get",
+        "servicenow.update",
+        "servicenow.work_note",
+        "model.converse",
+    ]
+    .map(|tool| tool.parse().unwrap())
+    .into();
     let source = std::fs::read_to_string(path).unwrap();
     let plan = parse(&source, &tools);
     plan.map_err(|error| format!("{}\n{}", path.display(), error.render(&source))).unwrap()

@@ -1,8 +1,8 @@
 //! Whole files, and the messages their authors read.
 
-use domain::plan::{Call, OnReject, OnTimeout, Reads, Undo, Work};
+use domain::plan::{Call, OnReject, OnTimeout, Patience, Phase, Reads, Undo, Validation, Work};
 use domain::schedule::{Backoff, RetryPolicy};
-use domain::{Blast, Millis, StepSeq};
+use domain::{Blast, Demand, Millis, People, StepSeq, Tier};
 use serde_json::json;
 
 use super::*;
@@ -86,6 +86,7 @@ fn a_whole_file_becomes_a_plan() {
             message: "Restart ${ steps.read.name }?".to_owned(),
             expires_after: Millis::mins(30),
             on_reject: OnReject::Pause,
+            demand: Demand::default(),
         }
     );
     assert_eq!(plan.steps[2].reads, Reads { trigger: false, steps: vec![StepSeq(0)] });
@@ -138,7 +139,7 @@ fn an_unknown_field_is_shown_with_what_is_known() {
     assert_eq!(
         rendered(&with_step("transform", "    retrys: 3\n")),
         "line 6, column 5: unknown field `retrys` in a step; expected one of `id`, `tool`, `with`, `retry`, \
-         `blast_radius`, `critical`, `rollback`
+         `blast_radius`, `critical`, `phase`, `on_reject`, `confidence`, `rollback`
   |
 6 |     retrys: 3
   |     ^
@@ -363,4 +364,58 @@ fn sixty_four_steps_are_allowed_and_one_more_is_not() {
     let source = |n: usize| format!("workflow: w\nversion: 1\nsteps:\n{}", steps(n));
     assert_eq!(plan(&source(STEPS_MAX)).steps.len(), STEPS_MAX);
     assert!(message(&source(STEPS_MAX + 1)).contains("there are 65 steps; at most 64 are allowed"));
+}
+
+const GOVERNED: &str = r#"
+workflow: w
+version: 1
+environment: dev
+author: ada
+validation: per_phase
+approval: { sla: 5m, expires_after: 2h }
+auto_approve: 0.9
+steps:
+  - { id: look, tool: transform, with: { value: 1 }, phase: prechecks }
+  - { id: act, tool: transform, with: { value: 1 }, on_reject: pause, confidence: "${ steps.look.sure }" }
+  - id: ask
+    tool: approval.gate
+    with: { message: Go?, tier: high, people: 2, groups: [dba, sre] }
+"#;
+
+#[test]
+fn a_file_says_who_decides() {
+    let plan = plan(GOVERNED);
+    assert_eq!(plan.author.unwrap().as_str(), "ada");
+    assert_eq!((plan.validation, plan.auto_approve), (Validation::PerPhase, Some(900)));
+    assert_eq!(plan.patience, Patience { sla: Millis::mins(5), expires_after: Millis::hours(2) });
+    assert_eq!((plan.steps[0].phase, plan.steps[1].phase), (Phase::Prechecks, Phase::Main));
+    assert_eq!(plan.steps[1].on_reject, OnReject::Pause);
+    assert_eq!(plan.steps[1].reads.steps, [StepSeq(0)]);
+    let Work::Gate { demand, .. } = &plan.steps[2].work else { panic!("the last step is a gate") };
+    assert_eq!((demand.tier, demand.people, demand.groups.len()), (Tier::High, People::Two, 2));
+}
+
+#[test]
+fn what_a_file_does_not_say_is_strict_in_production() {
+    let prod = plan("workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform }\n");
+    assert_eq!((prod.validation, prod.auto_approve), (Validation::PerStep, None));
+    assert_eq!(prod.patience, Patience { sla: Millis::mins(10), expires_after: Millis::hours(24) });
+}
+
+#[test]
+fn rules_about_who_decides_are_held_to_their_bounds() {
+    for (from, to, says) in [
+        ("validation: per_phase", "validation: never", "`validation`"),
+        ("auto_approve: 0.9", "auto_approve: 1.5", "1.5"),
+        ("people: 2", "people: 3", "`people`"),
+        ("sla: 5m", "sla: 0s", "`sla`"),
+        ("phase: prechecks", "phase: first", "`phase`"),
+        ("confidence: \"${ steps.look.sure }\"", "confidence: 2", "`confidence`"),
+        ("validation: per_phase", "on_timeout: approve", "on_timeout"),
+    ] {
+        let error = parse(&GOVERNED.replace(from, to), &tools()).unwrap_err().to_string();
+        assert!(error.contains(says), "{to}: {error}");
+    }
+    let far = GOVERNED.replace("per_phase", "final_only").replace("phase: prechecks", "blast_radius: medium");
+    assert!(parse(&far, &tools()).unwrap_err().to_string().contains("low blast radius"));
 }
