@@ -1,0 +1,97 @@
+//! Facts to be judged.
+
+use countersign_policy::{CapsState, Facts, RunFacts, StepFacts};
+use domain::plan::{Environment, Phase};
+use domain::{
+    Action, Blast, EffectClass, FieldChange, IdempotencyKey, PersonId, Reversibility, StepId, TenantId,
+    ToolName, WorkflowName, WorkspaceId,
+};
+use serde_json::json;
+
+/// Owned facts: a small change that can be taken back, somewhere harmless. A test changes what it is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) action: Action,
+    pub(crate) step: StepId,
+    pub(crate) blast: Blast,
+    pub(crate) critical: bool,
+    pub(crate) undo: bool,
+    pub(crate) attempt: u32,
+    pub(crate) tenant: TenantId,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) workflow: WorkflowName,
+    pub(crate) environment: Environment,
+    pub(crate) trigger: String,
+    pub(crate) requester: Option<PersonId>,
+    pub(crate) caps: CapsState,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            action: action(),
+            step: StepId::new("assign").unwrap(),
+            blast: Blast::Low,
+            critical: false,
+            undo: false,
+            attempt: 1,
+            tenant: TenantId::new("acme").unwrap(),
+            workspace: WorkspaceId::new("default").unwrap(),
+            workflow: WorkflowName::new("incident-triage").unwrap(),
+            environment: Environment::Dev,
+            trigger: "servicenow".to_owned(),
+            requester: None,
+            caps: CapsState { writes_done: 0, writes_max: 64 },
+        }
+    }
+}
+
+impl Case {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts {
+            action: &self.action,
+            step: StepFacts {
+                id: &self.step,
+                blast: self.blast,
+                critical: self.critical,
+                phase: Phase::Main,
+                undo: self.undo,
+                attempt: self.attempt,
+            },
+            run: RunFacts {
+                tenant: &self.tenant,
+                workspace: &self.workspace,
+                workflow: &self.workflow,
+                version: 3,
+                environment: self.environment,
+                trigger: &self.trigger,
+                requester: self.requester.as_ref(),
+            },
+            caps: self.caps,
+        }
+    }
+}
+
+pub(crate) fn action() -> Action {
+    Action {
+        tool: ToolName::new("servicenow.update").unwrap(),
+        contract: 1,
+        class: EffectClass::CompareAndSet,
+        reversibility: Reversibility::Inverse,
+        target: "incident/9d38".to_owned(),
+        key: IdempotencyKey::new("sn:incident:update:9d38").unwrap(),
+        key_retention: None,
+        fields: json!({
+            "table": "incident",
+            "sys_id": "9d38",
+            "fields": {"assignment_group": "db-oncall", "work_notes": "the disk is full"},
+        }),
+        changes: vec![FieldChange {
+            field: "assignment_group".to_owned(),
+            before: Some(json!("service-desk")),
+            after: json!("db-oncall"),
+        }],
+        destructive: false,
+        estimate_microusd: None,
+    }
+}
