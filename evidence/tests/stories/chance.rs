@@ -1,0 +1,108 @@
+//! Runs that nobody has thought of: a random plan and random wishes, until somebody gives up on it.
+
+use domain::command::{Cancel, Certainty, Fail, Pause, Postpone, Resume, RollBack};
+use domain::{Failure, Millis, PlannedStep};
+
+use super::teller::{Teller, gate, plan, step, undoable, wait};
+
+/// Enough to get through most plans and into most trouble.
+const WISHES: usize = 60;
+
+const TOOLS: [&str; 12] = [
+    "read",
+    "set.allow",
+    "set.one",
+    "set.two",
+    "set.deny",
+    "native.allow",
+    "native.one",
+    "find.allow",
+    "find.one",
+    "shell.allow",
+    "shell.one",
+    "shared.allow",
+];
+
+/// A small generator of chance (`SplitMix64`): the same seed tells the same story.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).unwrap()
+    }
+
+    fn tool(&mut self) -> &'static str {
+        TOOLS[self.below(TOOLS.len())]
+    }
+
+    fn step(&mut self) -> PlannedStep {
+        match self.below(8) {
+            0 => wait(),
+            1 => gate(),
+            2..5 => undoable(self.tool(), self.tool()),
+            _ => step(self.tool()),
+        }
+    }
+}
+
+pub(crate) fn tell(seed: u64) -> Teller {
+    let mut chance = Chance(seed);
+    let length = 1 + chance.below(5);
+    let mut run = Teller::begin(plan((0..length).map(|_| chance.step()).collect::<Vec<_>>()));
+    for _ in 0..WISHES {
+        wish(&mut run, &mut chance);
+    }
+    give_up(&mut run);
+    run
+}
+
+/// Somebody wishes something of the run; what the domain refuses does not happen.
+fn wish(run: &mut Teller, chance: &mut Chance) {
+    let reason = || "because".to_owned();
+    let failure = || Failure::new("EXPRESSION", "no such field");
+    let _refused = match chance.below(40) {
+        0 => run.try_decide("olga", Cancel { reason: reason() }).map(drop),
+        1 | 2 => run.try_decide("olga", Pause { reason: reason() }).map(drop),
+        3 => run.try_decide("olga", RollBack { reason: reason() }).map(drop),
+        4..8 => run.try_decide("olga", Resume { reason: reason() }),
+        8 => run.try_fail(),
+        9 | 10 => run.try_retry(Certainty::DidNotHappen),
+        11 | 12 => run.try_retry(Certainty::MayHaveHappened),
+        13 => run.try_decide("worker", Fail { fence: None, failure: failure(), receipt: None }).map(drop),
+        14 => run.try_decide("worker", Postpone { failure: failure(), retry_after: None }).map(drop),
+        15 | 16 => run.try_signal(),
+        17..21 => run.try_answer("paula", true),
+        21..24 => run.try_answer("peter", true),
+        24 => run.try_answer("peter", false),
+        25 => {
+            run.contract += 1;
+            Ok(())
+        }
+        26 => {
+            run.let_time_pass();
+            Ok(())
+        }
+        27 => {
+            run.now = run.now + Millis::mins(6);
+            Ok(())
+        }
+        28..34 => run.try_finish(),
+        _ => run.try_serve(),
+    };
+}
+
+/// Whoever is still at it finishes or goes silent, and the run is stopped.
+fn give_up(run: &mut Teller) {
+    while !run.record.status.is_terminal() {
+        let stopped = run.try_decide("olga", Cancel { reason: "enough".to_owned() });
+        let _refused = run.try_decide("olga", Pause { reason: "enough".to_owned() });
+        if stopped.is_err() || !run.record.status.is_terminal() {
+            run.let_time_pass();
+            let _refused = run.try_serve().and_then(|()| run.try_finish());
+        }
+    }
+}
