@@ -7,13 +7,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::chain::StoredEvent;
+use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
-    SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
+    Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
 };
 
+use crate::archive::Archive;
 use crate::error::StoreError;
+use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Store};
@@ -137,8 +140,8 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
-    async fn send(&self, run: &RunKey, delay: Millis) -> Result<(), StoreError> {
-        self.plainly("queue.send", self.store.send(run, delay)).await
+    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
+        self.plainly("queue.send", self.store.send(run, errand, delay)).await
     }
 
     async fn receive(
@@ -178,5 +181,68 @@ impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
 
     async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
         self.plainly("blobs.get", self.store.blob(blob)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
+    async fn tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.plainly("governance.tenant", self.store.tenant(tenant)).await
+    }
+
+    async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
+        self.plainly("governance.put_tenant", self.store.put_tenant(tenant)).await
+    }
+
+    async fn put_policy(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+        files: PolicyFiles,
+    ) -> Result<(), StoreError> {
+        self.plainly("governance.put_policy", self.store.put_policy(tenant, hash, files)).await
+    }
+
+    async fn policy(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<PolicyFiles>, StoreError> {
+        self.plainly("governance.policy", self.store.policy(tenant, hash)).await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.plainly("governance.approval", self.store.approval(tenant, id)).await
+    }
+
+    async fn approvals(&self, run: &RunKey) -> Result<Vec<Approval>, StoreError> {
+        self.plainly("governance.approvals", self.store.approvals(run)).await
+    }
+
+    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+        self.plainly("governance.open_approvals", self.store.open_approvals(query)).await
+    }
+
+    async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
+        self.plainly("governance.card", self.store.card(tenant, id)).await
+    }
+
+    async fn put_card(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        card: Card,
+        replaces: Option<Card>,
+    ) -> Result<Write, StoreError> {
+        self.plainly("governance.put_card", self.store.put_card(tenant, id, card, replaces)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
+    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
+        self.plainly("archive.append_log", self.store.append_log(run, leaf)).await
+    }
+
+    async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {
+        self.plainly("archive.put_evidence", self.store.put_evidence(run, evidence)).await
+    }
+
+    async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
+        self.plainly("archive.evidence", self.store.evidence(run)).await
     }
 }

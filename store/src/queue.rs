@@ -1,9 +1,9 @@
-//! The queue: messages that say *this run has something to do now*.
+//! The queue: messages that say *this run has something to do now*, or what else is to be done about it.
 
 use std::future::Future;
 use std::time::Duration;
 
-use domain::{Millis, RunKey, Timestamp};
+use domain::{Errand, Millis, RunKey, Timestamp};
 
 use crate::error::StoreError;
 
@@ -20,8 +20,10 @@ pub struct Handle {
 /// A message in somebody's hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The run that has something to do.
+    /// The run it is about.
     pub run: RunKey,
+    /// What it asks for.
+    pub errand: Errand,
     /// To extend or delete it with.
     pub handle: Handle,
 }
@@ -36,8 +38,10 @@ impl Delivery {
 /// A message that was delivered too often without being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The run it was for.
+    /// The run it was about.
     pub run: RunKey,
+    /// What it asked for.
+    pub errand: Errand,
     /// How often it was delivered.
     pub receives: u32,
     /// When it was given up.
@@ -47,8 +51,13 @@ pub struct DeadLetter {
 /// Messages, delivered at least once, in no promised order. A message that is received is invisible to
 /// others for a while; if it is not deleted by then it comes back. That is a courtesy: the lease decides.
 pub trait Queue {
-    /// Sends a message for `run` that nobody sees before `delay` has passed.
-    fn send(&self, run: &RunKey, delay: Millis) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Sends a message about `run` that nobody sees before `delay` has passed.
+    fn send(
+        &self,
+        run: &RunKey,
+        errand: &Errand,
+        delay: Millis,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Receives up to `max` messages and hides them for `visibility`; waits up to `wait` for the first.
     fn receive(

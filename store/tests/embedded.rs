@@ -73,7 +73,7 @@ async fn a_message_from_one_process_wakes_a_receiver_in_another_at_once() {
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         let begun = Instant::now();
-        sender.send(&run_key(&format!("run-{n}")), Millis(0)).await.unwrap();
+        sender.send(&run_key(&format!("run-{n}")), &domain::Errand::Walk, Millis(0)).await.unwrap();
         assert_eq!(waiting.await.unwrap().len(), 1);
         took += begun.elapsed();
     }
@@ -103,7 +103,9 @@ async fn send_while_the_file_is_held(
 ) -> Vec<Result<(), StoreError>> {
     let send = |n| {
         let store = Arc::clone(store);
-        tokio::spawn(async move { store.send(&run_key(&format!("run-{n}")), Millis(0)).await })
+        tokio::spawn(async move {
+            store.send(&run_key(&format!("run-{n}")), &domain::Errand::Walk, Millis(0)).await
+        })
     };
     let holder = ledgers.hold();
     let mut sends = vec![send(0)];

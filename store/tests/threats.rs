@@ -4,15 +4,17 @@
 use std::path::Path;
 
 use countersign_store::{Admission, Ledger, Queue, SqliteOptions, SqliteStore, Write};
-use domain::command::{Admit, Claim, Claimed, Command, DeliverSignal, Finish, Grant, OpenWait, Renew, admit};
+use domain::command::{
+    Admit, Answer, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, OpenWait, Renew, admit,
+};
 use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
-use domain::plan::{Call, Environment, OnTimeout, Reads, Undo, Work};
+use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
-use domain::schedule::RetryPolicy;
 use domain::{
-    Action, Blast, Cause, Digest, Draft, EffectClass, EventName, IdempotencyKey, Initiator, Millis, OpId,
-    Payload, Plan, PlannedStep, Reversibility, RunRecord, SignalId, Stamp, StepId, TenantId, Timestamp,
-    ToolName, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, Blast, Cause, Channel, Demand, Digest, Draft, EffectClass, EventName, IdempotencyKey,
+    Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling, RunRecord,
+    SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName, Verdict, WorkerId, WorkflowName,
+    WorkspaceId,
 };
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -52,6 +54,7 @@ async fn item_over_400KB() {
 struct Run {
     plan: Plan,
     record: RunRecord,
+    asked: Option<Approval>,
     writes: u32,
 }
 
@@ -73,15 +76,17 @@ impl Run {
         store.put_plan(&record.key.tenant, &plan).await.unwrap();
         let written = store.admit(Admission { decision, input: Payload::Inline(large()) }).await.unwrap();
         assert_eq!(written, Write::Committed);
-        Self { plan, record, writes: 0 }
+        Self { plan, record, asked: None, writes: 0 }
     }
 
     async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Answer {
         self.writes += 1;
-        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(self.writes));
+        let mut draft =
+            Draft::new(self.record.clone(), &self.plan, stamp(self.writes)).knowing(self.asked.clone());
         let answer = command.decide(&mut draft).expect("the rules allow it");
         let decision = draft.close();
         self.record = decision.record.clone();
+        self.asked = decision.approvals.last().cloned().or(self.asked.take());
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         self.assert_small();
         answer
@@ -91,7 +96,19 @@ impl Run {
     async fn claim(&mut self, store: &SqliteStore) -> Grant {
         let step = &self.plan.step(self.record.at).unwrap().id;
         let key = IdempotencyKey::for_step(&tool(), &self.record.key.run, step);
-        let claim = Claim { owner: worker(), lease: Millis::secs(30), action: action(key), receipt: None };
+        let because = vec![Reason::runtime("prod-write", "writes in production need a person")];
+        let ruling = Ruling::NeedsApproval(Demand::default());
+        let verdict = Verdict { ruling, because, policy: Digest::of_bytes(b"policy") };
+        let claim = Claim {
+            owner: worker(),
+            lease: Millis::secs(30),
+            action: action(key),
+            receipt: None,
+            governed: Some(Governed { verdict, found: Some(large()) }),
+        };
+        assert_eq!(self.commit(store, claim.clone()).await, Claimed::Asked);
+        let answer = yes(self.asked.clone().unwrap());
+        self.commit(store, answer).await;
         let claimed = self.commit(store, claim).await;
         let Claimed::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
         *grant
@@ -123,25 +140,17 @@ fn plan() -> Plan {
     let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
     let wait = Work::Wait { event: event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work: Work| PlannedStep {
-        id: StepId::new(id).unwrap(),
-        work,
-        retry: RetryPolicy::default(),
         blast: Blast::Medium,
         critical: true,
         rollback: Some(Undo::Auto),
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
+        ..PlannedStep::new(StepId::new(id).unwrap(), work)
     };
-    Plan {
-        workflow: WorkflowName::new("incident-triage").unwrap(),
-        version: 3,
-        environment: Environment::Prod,
-        steps: vec![
-            step("assign-to-on-call", Work::Call(call())),
-            step("change-approved", wait),
-            step("restart-primary", Work::Call(call())),
-        ],
-    }
+    let steps = vec![
+        step("assign-to-on-call", Work::Call(call())),
+        step("change-approved", wait),
+        step("restart-primary", Work::Call(call())),
+    ];
+    Plan { version: 3, ..Plan::new(WorkflowName::new("incident-triage").unwrap(), Environment::Prod, steps) }
 }
 
 fn action(key: IdempotencyKey) -> Action {
@@ -153,7 +162,21 @@ fn action(key: IdempotencyKey) -> Action {
         target: "acme.service-now.com/incident/9d385017c611228701d22104cc95c371".to_owned(),
         key,
         key_retention: None,
+        changes: Vec::new(),
+        destructive: false,
+        estimate_microusd: None,
         fields: large(),
+    }
+}
+
+fn yes(approval: Approval) -> Answer {
+    Answer {
+        tenant: Tenant::new(approval.run.tenant.clone()),
+        approval,
+        person: PersonId::new("grace.hopper").unwrap(),
+        approve: true,
+        reason: "seen".to_owned(),
+        through: Channel::CommandLine,
     }
 }
 
@@ -165,6 +188,7 @@ fn finish(grant: Grant) -> Finish {
         response: large(),
         inverse: Some(large()),
         cost_microusd: 1_200,
+        usage: None,
         receipt: grant.receipt,
     }
 }

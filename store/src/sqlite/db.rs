@@ -6,7 +6,7 @@
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, ReceiptChange, RunKey,
+    BlobRef, Decision, Digest, Errand, IdempotencyKey, Millis, Payload, Plan, Receipt, ReceiptChange, RunKey,
     RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
 };
 use rusqlite::types::Type;
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::ledger::{RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
-type Sql<T> = rusqlite::Result<T>;
+pub(super) type Sql<T> = rusqlite::Result<T>;
 
 /// What a look into the queue found.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Db {
 }
 
 impl Db {
-    fn run_id(&self, run: &RunKey) -> Sql<Option<(i64, i64)>> {
+    pub(super) fn run_id(&self, run: &RunKey) -> Sql<Option<(i64, i64)>> {
         self.get(
             "SELECT id, version FROM runs WHERE tenant = ?1 AND run = ?2",
             (run.tenant.as_str(), run.run.as_str()),
@@ -54,8 +54,9 @@ impl Db {
         self.write_history(id, decision, input)?;
         self.write_receipts(&decision.receipts)?;
         self.write_signals(id, &decision.signals)?;
+        self.write_approvals(id, &decision.approvals)?;
         for message in &decision.outgoing {
-            self.send(&message.run, now + message.delay)?;
+            self.send(&message.run, &message.errand, now + message.delay)?;
         }
         Ok(Write::Committed)
     }
@@ -263,10 +264,10 @@ impl Db {
         )
     }
 
-    pub(super) fn send(&self, run: &RunKey, visible_at: Timestamp) -> Sql<()> {
+    pub(super) fn send(&self, run: &RunKey, errand: &Errand, visible_at: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO queue (visible_at, tenant, run) VALUES (?1, ?2, ?3)",
-            params![visible_at.0, run.tenant.as_str(), run.run.as_str()],
+            "INSERT INTO queue (visible_at, tenant, run, errand) VALUES (?1, ?2, ?3, ?4)",
+            params![visible_at.0, run.tenant.as_str(), run.run.as_str(), errand.to_string()],
         )
     }
 
@@ -284,13 +285,14 @@ impl Db {
         receives_max: u32,
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let found: Vec<(i64, u32, RunKey)> = self.all(
-            "SELECT id, receives, tenant, run FROM queue WHERE visible_at <= ?1 ORDER BY visible_at, id LIMIT ?2",
+        let found: Vec<(i64, u32, RunKey, Errand)> = self.all(
+            "SELECT id, receives, tenant, run, errand FROM queue WHERE visible_at <= ?1 \
+             ORDER BY visible_at, id LIMIT ?2",
             params![now.0, max],
-            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, errand(row, 4)?)),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
-        for (message, receives, run) in found {
+        for (message, receives, run, errand) in found {
             if receives >= receives_max {
                 self.give_up(message, now)?;
                 continue;
@@ -300,14 +302,15 @@ impl Db {
                 "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
                 params![message, handle.receive, (now + visibility).0],
             )?;
-            deliveries.push(Delivery { run, handle });
+            deliveries.push(Delivery { run, errand, handle });
         }
         Ok(Received { deliveries, next: self.next_visible()? })
     }
 
     fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO dead_letters (at, receives, tenant, run) SELECT ?2, receives, tenant, run FROM queue WHERE id = ?1",
+            "INSERT INTO dead_letters (at, receives, tenant, run, errand) \
+             SELECT ?2, receives, tenant, run, errand FROM queue WHERE id = ?1",
             params![message, now.0],
         )?;
         self.run("DELETE FROM queue WHERE id = ?1", [message])
@@ -328,18 +331,28 @@ impl Db {
     }
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
-        self.all("SELECT tenant, run, receives, at FROM dead_letters ORDER BY id LIMIT ?1", [limit], |row| {
-            Ok(DeadLetter { run: run_key(row, 0)?, receives: row.get(2)?, at: Timestamp(row.get(3)?) })
-        })
+        self.all(
+            "SELECT tenant, run, receives, at, errand FROM dead_letters ORDER BY id LIMIT ?1",
+            [limit],
+            |row| {
+                Ok(DeadLetter {
+                    run: run_key(row, 0)?,
+                    receives: row.get(2)?,
+                    at: Timestamp(row.get(3)?),
+                    errand: errand(row, 4)?,
+                })
+            },
+        )
     }
 
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
-        let dead: Vec<(i64, RunKey)> =
-            self.all("SELECT id, tenant, run FROM dead_letters ORDER BY id LIMIT ?1", [limit], |row| {
-                Ok((row.get(0)?, run_key(row, 1)?))
-            })?;
-        for (id, run) in &dead {
-            self.send(run, now)?;
+        let dead: Vec<(i64, RunKey, Errand)> = self.all(
+            "SELECT id, tenant, run, errand FROM dead_letters ORDER BY id LIMIT ?1",
+            [limit],
+            |row| Ok((row.get(0)?, run_key(row, 1)?, errand(row, 3)?)),
+        )?;
+        for (id, run, errand) in &dead {
+            self.send(run, errand, now)?;
             self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
         }
         Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
@@ -362,16 +375,16 @@ impl Db {
         self.get("SELECT body FROM blobs WHERE sha256 = ?1", [blob.sha256.as_bytes()], |row| row.get(0))
     }
 
-    fn run(&self, sql: &str, params: impl Params) -> Sql<()> {
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Sql<()> {
         self.conn.prepare_cached(sql)?.execute(params)?;
         Ok(())
     }
 
-    fn changed(&self, sql: &str, params: impl Params) -> Sql<bool> {
+    pub(super) fn changed(&self, sql: &str, params: impl Params) -> Sql<bool> {
         Ok(self.conn.prepare_cached(sql)?.execute(params)? > 0)
     }
 
-    fn get<T>(
+    pub(super) fn get<T>(
         &self,
         sql: &str,
         params: impl Params,
@@ -380,7 +393,12 @@ impl Db {
         self.conn.prepare_cached(sql)?.query_row(params, read).optional()
     }
 
-    fn all<T>(&self, sql: &str, params: impl Params, read: impl FnMut(&Row<'_>) -> Sql<T>) -> Sql<Vec<T>> {
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> Sql<T>,
+    ) -> Sql<Vec<T>> {
         self.conn.prepare_cached(sql)?.query_map(params, read)?.collect()
     }
 }
@@ -390,11 +408,11 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn text(value: &impl Serialize) -> Sql<String> {
+pub(super) fn text(value: &impl Serialize) -> Sql<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
+pub(super) fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
     let text = row.get_ref(0)?.as_str()?;
     serde_json::from_str(text).map_err(|error| unreadable(0, error))
 }
@@ -408,6 +426,10 @@ fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
     let tenant = row.get_ref(first)?.as_str()?.parse().map_err(|error| unreadable(first, error))?;
     let run = row.get_ref(first + 1)?.as_str()?.parse().map_err(|error| unreadable(first + 1, error))?;
     Ok(RunKey { tenant, run })
+}
+
+fn errand(row: &Row<'_>, column: usize) -> Sql<Errand> {
+    row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
 fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -5,8 +5,10 @@
 //! which keeps a simulation single-threaded. Both run the same statements. Several processes may share a
 //! file; SQLite's lock orders them, and a touched file beside the database wakes the others.
 
+mod archive;
 mod db;
 mod front;
+mod governance;
 mod schema;
 mod wake;
 
@@ -15,15 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::chain::StoredEvent;
+use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp,
+    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
+    Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
 };
 use tokio::time::Instant;
 
+use crate::archive::Archive;
 use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
+use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, sqlite::wake::Bell};
@@ -180,9 +185,9 @@ impl Ledger for SqliteStore {
 }
 
 impl Queue for SqliteStore {
-    async fn send(&self, run: &RunKey, delay: Millis) -> Result<(), StoreError> {
-        let (run, at) = (run.clone(), self.now() + delay);
-        self.front.write("send a message", move |db| db.send(&run, at)).await?;
+    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
+        let (run, errand, at) = (run.clone(), errand.clone(), self.now() + delay);
+        self.front.write("send a message", move |db| db.send(&run, &errand, at)).await?;
         self.bell.ring();
         Ok(())
     }
@@ -230,6 +235,75 @@ impl Queue for SqliteStore {
 
     async fn depth(&self) -> Result<u64, StoreError> {
         self.front.read("count messages", Db::depth).await
+    }
+}
+
+impl Governance for SqliteStore {
+    async fn tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.front.read("read a tenant", |db| db.tenant(tenant)).await
+    }
+
+    async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
+        self.front.write("write a tenant", move |db| db.put_tenant(&tenant)).await
+    }
+
+    async fn put_policy(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+        files: PolicyFiles,
+    ) -> Result<(), StoreError> {
+        let (tenant, hash) = (tenant.clone(), *hash);
+        self.front.write("keep a policy", move |db| db.put_policy(&tenant, &hash, &files)).await
+    }
+
+    async fn policy(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<PolicyFiles>, StoreError> {
+        self.front.read("read a policy", |db| db.policy(tenant, hash)).await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.front.read("read an approval", |db| db.approval(tenant, id)).await
+    }
+
+    async fn approvals(&self, run: &RunKey) -> Result<Vec<Approval>, StoreError> {
+        self.front.read("read a run's approvals", |db| db.approvals(run)).await
+    }
+
+    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+        self.front.read("list open approvals", |db| db.open_approvals(&query)).await
+    }
+
+    async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
+        self.front.read("read a card", |db| db.card(tenant, id)).await
+    }
+
+    async fn put_card(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        card: Card,
+        replaces: Option<Card>,
+    ) -> Result<Write, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        let write = move |db: &Db| db.put_card((&tenant, &id), &card, replaces.as_ref());
+        self.front.write("write a card", write).await
+    }
+}
+
+impl Archive for SqliteStore {
+    async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
+        let key = run.clone();
+        let appended = self.front.write("append to the log", move |db| db.append_log(&key, leaf)).await?;
+        appended.ok_or_else(|| StoreError::broken("append to the log", format!("there is no run {run}")))
+    }
+
+    async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {
+        let run = run.clone();
+        self.front.write("record evidence", move |db| db.put_evidence(&run, &evidence)).await
+    }
+
+    async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
+        self.front.read("find evidence", |db| db.evidence(run)).await
     }
 }
 

@@ -5,11 +5,10 @@ use std::error::Error;
 use countersign_store::Admission;
 use domain::command::{Admit, admit};
 use domain::payload::Fingerprint;
-use domain::plan::{Call, Environment, Reads, Work};
-use domain::schedule::RetryPolicy;
+use domain::plan::{Call, Environment, Work};
 use domain::{
-    Blast, Cause, IdempotencyKey, Initiator, OpId, Payload, Plan, PlannedStep, Stamp, StepId, TenantId,
-    Timestamp, ToolName, WorkflowName, WorkspaceId,
+    Cause, IdempotencyKey, Initiator, OpId, Payload, Plan, PlannedStep, Stamp, StepId, TenantId, Timestamp,
+    ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 
@@ -26,18 +25,8 @@ pub(crate) fn tenant() -> TenantId {
 /// A plan of one call.
 pub(crate) fn plan() -> Plan {
     let call = Call { tool: ToolName::new("http.request").unwrap(), with: Value::Null };
-    let step = PlannedStep {
-        id: StepId::new("call").unwrap(),
-        work: Work::Call(call),
-        retry: RetryPolicy::default(),
-        blast: Blast::Low,
-        critical: false,
-        rollback: None,
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
-    };
-    let workflow = WorkflowName::new("embedded").unwrap();
-    Plan { workflow, version: 1, environment: Environment::Dev, steps: vec![step] }
+    let step = PlannedStep::new(StepId::new("call").unwrap(), Work::Call(call));
+    Plan::new(WorkflowName::new("embedded").unwrap(), Environment::Dev, vec![step])
 }
 
 /// The first commit of a run that `request` names.

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::command::{Admit, Claim, Claimed, Command, DeliverSignal, Finish, Grant, admit};
+use domain::command::{
+    Admit, Answer, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, admit,
+};
 use domain::payload::Fingerprint;
-use domain::plan::{Call, Environment, OnTimeout, Reads, Undo, Work};
+use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::schedule::{Backoff, RetryPolicy};
 use domain::{
-    Action, Blast, Cause, Decision, Draft, EffectClass, EventName, IdempotencyKey, Initiator, Millis, OpId,
-    Payload, Plan, PlannedStep, Receipt, Reversibility, RunKey, RunRecord, SignalId, Stamp, StepId, TenantId,
-    Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, EventName,
+    IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt,
+    Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
+    Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -27,6 +30,8 @@ pub(crate) const BACKOFF: Millis = Millis(200);
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) record: RunRecord,
+    /// The request for approval that the run waits for or carries.
+    pub(crate) asked: Option<Approval>,
 }
 
 impl Run {
@@ -35,7 +40,7 @@ impl Run {
         let admission = admission(owner, request, plan);
         let record = admission.decision.record.clone();
         assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
-        Self { plan: Arc::new(plan.clone()), record }
+        Self { plan: Arc::new(plan.clone()), record, asked: None }
     }
 
     /// What the rules say to `command`.
@@ -45,7 +50,7 @@ impl Run {
 
     /// What the rules say to `command` at `now`.
     pub(crate) fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Answer) {
-        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(now));
+        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(now)).knowing(self.asked.clone());
         let answer = command.decide(&mut draft).expect("the rules allow it");
         (draft.close(), answer)
     }
@@ -54,6 +59,7 @@ impl Run {
     pub(crate) async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Answer {
         let (decision, answer) = self.decide(command);
         self.record = decision.record.clone();
+        self.asked = decision.approvals.last().cloned().or(self.asked.take());
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         answer
     }
@@ -85,7 +91,36 @@ pub(crate) fn granted(claimed: Claimed) -> Grant {
 
 /// A claim of an effect called `key`, where `receipt` stands under it.
 pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
-    Claim { owner: WorkerId::new("worker").unwrap(), lease: Millis::secs(30), action: action(key), receipt }
+    Claim {
+        owner: WorkerId::new("worker").unwrap(),
+        lease: Millis::secs(30),
+        action: action(key),
+        receipt,
+        governed: Some(Governed { verdict: verdict(Ruling::Allow), found: None }),
+    }
+}
+
+/// A claim of an effect called `key` about which people are asked first.
+pub(crate) fn asking(key: &str) -> Claim {
+    let verdict = verdict(Ruling::NeedsApproval(Demand::default()));
+    Claim { governed: Some(Governed { verdict, found: None }), ..claim(key, None) }
+}
+
+fn verdict(ruling: Ruling) -> Verdict {
+    let because = vec![Reason::runtime("conformance", "so it is")];
+    Verdict { ruling, because, policy: Digest::of_bytes(b"policy") }
+}
+
+/// A person says yes to `approval`.
+pub(crate) fn yes(approval: Approval) -> Answer {
+    Answer {
+        tenant: Tenant::new(approval.run.tenant.clone()),
+        approval,
+        person: PersonId::new("grace").unwrap(),
+        approve: true,
+        reason: "looks right".to_owned(),
+        through: Channel::CommandLine,
+    }
 }
 
 fn action(key: &str) -> Action {
@@ -97,6 +132,9 @@ fn action(key: &str) -> Action {
         target: "https://example.com/records/1".to_owned(),
         key: effect(key),
         key_retention: None,
+        changes: Vec::new(),
+        destructive: false,
+        estimate_microusd: None,
         fields: json!({ "state": "open" }),
     }
 }
@@ -110,6 +148,7 @@ pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
         response: json!({ "status": 200 }),
         inverse: None,
         cost_microusd: 12,
+        usage: None,
         receipt: grant.receipt,
     }
 }
@@ -164,25 +203,16 @@ pub(crate) fn call_then_wait() -> Plan {
 
 /// A plan that does all of `works` in turn.
 pub(crate) fn plan(works: &[Work]) -> Plan {
-    Plan {
-        workflow: WorkflowName::new("conformance").unwrap(),
-        version: 1,
-        environment: Environment::Dev,
-        steps: works.iter().enumerate().map(|(seq, work)| step(&format!("step-{seq}"), work)).collect(),
-    }
+    let steps = works.iter().enumerate().map(|(seq, work)| step(&format!("step-{seq}"), work)).collect();
+    Plan::new(WorkflowName::new("conformance").unwrap(), Environment::Dev, steps)
 }
 
 /// One step of a plan.
 pub(crate) fn step(id: &str, work: &Work) -> PlannedStep {
     PlannedStep {
-        id: StepId::new(id).unwrap(),
-        work: work.clone(),
         retry: RetryPolicy { attempts: 3, backoff: Backoff::Exponential { base: BACKOFF }, cap: BACKOFF },
-        blast: Blast::Low,
-        critical: false,
         rollback: matches!(work, Work::Call(_)).then(|| Undo::Call(call())),
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
+        ..PlannedStep::new(StepId::new(id).unwrap(), work.clone())
     }
 }
 

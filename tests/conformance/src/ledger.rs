@@ -111,7 +111,7 @@ async fn a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind<S
 
 async fn a_commit_to_a_run_that_was_never_admitted_is_superseded<S: Store>(store: Arc<S>) {
     let record = admission("acme", "request", &calls(1)).decision.record;
-    let run = Run { plan: Arc::new(calls(1)), record };
+    let run = Run { plan: Arc::new(calls(1)), record, asked: None };
     let (decision, _) = run.decide(claim("effect", None));
 
     assert_eq!(store.commit(decision).await.unwrap(), Write::Superseded);

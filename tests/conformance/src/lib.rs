@@ -16,8 +16,10 @@ macro_rules! cases {
     };
 }
 
+mod archive;
 mod blobs;
 mod fixtures;
+mod governance;
 mod history;
 mod index;
 mod ledger;
@@ -52,6 +54,8 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         index::cases(),
         queue::cases(),
         blobs::cases(),
+        governance::cases(),
+        archive::cases(),
         sizes::cases(),
         races::cases(),
     ]

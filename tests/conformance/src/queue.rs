@@ -55,7 +55,7 @@ fn run(name: &str) -> RunKey {
 }
 
 async fn send<S: Store>(store: &S, name: &str) {
-    store.send(&run(name), Millis(0)).await.unwrap();
+    store.send(&run(name), &domain::Errand::Walk, Millis(0)).await.unwrap();
 }
 
 /// The one message that is there.
@@ -140,13 +140,13 @@ async fn a_deleted_message_does_not_come_back<S: Store>(store: Arc<S>) {
 
 async fn a_delay_is_honoured<S: Store>(store: Arc<S>) {
     let begun = Instant::now();
-    store.send(&run("later"), BRIEFLY).await.unwrap();
+    store.send(&run("later"), &domain::Errand::Walk, BRIEFLY).await.unwrap();
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("later"));
     assert!(begun.elapsed() + CLOCKS_APART >= BRIEFLY.std());
 }
 
 async fn a_message_that_is_held_back_holds_up_no_other<S: Store>(store: Arc<S>) {
-    store.send(&run("later"), FOR_THE_CASE).await.unwrap();
+    store.send(&run("later"), &domain::Errand::Walk, FOR_THE_CASE).await.unwrap();
     send(&*store, "now").await;
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("now"));
     assert!(nothing(&*store).await);
@@ -273,7 +273,7 @@ async fn a_receiver_that_waits_is_woken_when_a_message_is_given_back<S: Store>(s
 
 async fn a_receiver_that_waits_gets_a_message_when_its_delay_is_over<S: Store>(store: Arc<S>) {
     let took = noticed(&store, async {
-        store.send(&run("later"), BRIEFLY).await.unwrap();
+        store.send(&run("later"), &domain::Errand::Walk, BRIEFLY).await.unwrap();
     })
     .await;
     assert!(took < PATIENTLY, "{took:?}");
@@ -292,7 +292,7 @@ async fn every_message_is_counted_visible_or_not<S: Store>(store: Arc<S>) {
     send(&*store, "hidden").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
     send(&*store, "visible").await;
-    store.send(&run("later"), FOR_THE_CASE).await.unwrap();
+    store.send(&run("later"), &domain::Errand::Walk, FOR_THE_CASE).await.unwrap();
     assert_eq!(store.depth().await.unwrap(), 3);
     store.delete(delivery.handle).await.unwrap();
     assert_eq!(store.depth().await.unwrap(), 2);

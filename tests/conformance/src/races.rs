@@ -163,7 +163,7 @@ async fn of_many_concurrent_deliveries_of_one_signal_exactly_one_is_recorded<S: 
 async fn no_message_is_in_two_hands_at_once<S: Store>(store: Arc<S>) {
     for n in 0..RUNS {
         let run = RunKey { tenant: tenant("acme"), run: RunId::new(&format!("run-{n}")).unwrap() };
-        store.send(&run, Millis(0)).await.unwrap();
+        store.send(&run, &domain::Errand::Walk, Millis(0)).await.unwrap();
     }
     let receive = |_| {
         let store = Arc::clone(&store);

@@ -36,7 +36,7 @@ fn largest() -> Value {
 async fn the_largest_inline_payload_fits_wherever_a_payload_goes<S: Store>(store: Arc<S>) {
     let plan = call_then_wait();
     let admission = admission_with("acme", "request", &plan, largest());
-    let mut run = Run { record: admission.decision.record.clone(), plan: Arc::new(plan) };
+    let mut run = Run { record: admission.decision.record.clone(), plan: Arc::new(plan), asked: None };
     assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
     let large = Payload::Inline(largest());
     let delivery = signal("early").signal;
@@ -107,14 +107,14 @@ async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
     store.put_plan(&record.key.tenant, &plan).await.unwrap();
     let written = store.admit(Admission { decision, input: Payload::Inline(input) }).await.unwrap();
     assert_eq!(written, Write::Committed);
-    Run { plan: Arc::new(plan), record }
+    Run { plan: Arc::new(plan), record, asked: None }
 }
 
 async fn assert_a_message_gets_through<S: Store>(store: &S) {
     let run =
         RunKey { tenant: TenantId::new(&long("tenant")).unwrap(), run: RunId::new(&long("run")).unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
-    store.send(&run, Millis(0)).await.unwrap();
+    store.send(&run, &domain::Errand::Walk, Millis(0)).await.unwrap();
     let received = store.receive(10, Millis::secs(30), Duration::from_secs(1)).await.unwrap();
     assert!(received.iter().any(|delivery| delivery.run == run));
 }

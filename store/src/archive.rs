@@ -1,0 +1,29 @@
+//! What outlives a run: the log of runs, and where their evidence is.
+
+use std::future::Future;
+
+use domain::merkle::Position;
+use domain::{Digest, Evidence, RunKey};
+
+use crate::error::StoreError;
+use crate::ledger::Write;
+
+/// The log of runs and their evidence. Nothing here is ever changed or taken away.
+pub trait Archive {
+    /// Appends the entry of `run` to the log, or finds where it was appended before.
+    fn append_log(
+        &self,
+        run: &RunKey,
+        leaf: Digest,
+    ) -> impl Future<Output = Result<Position, StoreError>> + Send;
+
+    /// Records where the evidence of `run` is. Superseded if that is recorded already.
+    fn put_evidence(
+        &self,
+        run: &RunKey,
+        evidence: Evidence,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Where the evidence of `run` is.
+    fn evidence(&self, run: &RunKey) -> impl Future<Output = Result<Option<Evidence>, StoreError>> + Send;
+}

@@ -1,0 +1,90 @@
+//! What people have settled and are asked: tenants, policies, requests for approval, and what was shown of
+//! them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use domain::{Approval, ApprovalId, Card, Digest, RunKey, Tenant, TenantId};
+
+use crate::error::StoreError;
+use crate::ledger::Write;
+
+/// The files of a policy, by path.
+pub type PolicyFiles = BTreeMap<String, String>;
+
+/// A page of requests for approval, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalPage {
+    /// The requests.
+    pub approvals: Vec<Approval>,
+    /// Where the next page starts, if there is one.
+    pub next: Option<i64>,
+}
+
+/// Which open requests are wanted, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Where the last page ended.
+    pub after: Option<i64>,
+    /// At most how many.
+    pub limit: u32,
+}
+
+/// Tenants, policies, requests for approval and their cards. Requests are written by the commits of their
+/// runs; here they are read.
+pub trait Governance {
+    /// What a tenant has settled, if it has settled anything.
+    fn tenant(&self, tenant: &TenantId) -> impl Future<Output = Result<Option<Tenant>, StoreError>> + Send;
+
+    /// Writes what a tenant has settled; superseded unless the one before it has the revision before.
+    fn put_tenant(&self, tenant: Tenant) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Keeps a policy under its hash. Keeping it twice changes nothing.
+    fn put_policy(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+        files: PolicyFiles,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The policy with this hash.
+    fn policy(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+    ) -> impl Future<Output = Result<Option<PolicyFiles>, StoreError>> + Send;
+
+    /// A request for approval.
+    fn approval(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+    ) -> impl Future<Output = Result<Option<Approval>, StoreError>> + Send;
+
+    /// All requests of a run, in the order they were made.
+    fn approvals(&self, run: &RunKey) -> impl Future<Output = Result<Vec<Approval>, StoreError>> + Send;
+
+    /// Requests that people can still answer, through an index.
+    fn open_approvals(
+        &self,
+        query: ApprovalQuery,
+    ) -> impl Future<Output = Result<ApprovalPage, StoreError>> + Send;
+
+    /// What people have been shown of a request.
+    fn card(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+    ) -> impl Future<Output = Result<Option<Card>, StoreError>> + Send;
+
+    /// Writes what people have been shown; superseded unless `replaces` stands there.
+    fn put_card(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        card: Card,
+        replaces: Option<Card>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+}

@@ -1,0 +1,107 @@
+//! The statements about tenants, policies, requests for approval and cards.
+
+use domain::{Approval, ApprovalId, Card, Digest, RunKey, Tenant, TenantId};
+use rusqlite::{Row, params};
+
+use crate::governance::{ApprovalPage, ApprovalQuery, PolicyFiles};
+use crate::ledger::Write;
+
+use super::db::{Db, Sql, body, text};
+
+impl Db {
+    pub(super) fn write_approvals(&self, run: i64, approvals: &[Approval]) -> Sql<()> {
+        for approval in approvals {
+            let open = approval.is_open().then_some(1);
+            self.run(
+                "INSERT INTO approvals (tenant, name, run, open, body) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (tenant, name) DO UPDATE SET open = ?4, body = ?5",
+                params![approval.run.tenant.as_str(), approval.id.as_str(), run, open, text(approval)?],
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Sql<Option<Approval>> {
+        self.get(
+            "SELECT body FROM approvals WHERE tenant = ?1 AND name = ?2",
+            (tenant.as_str(), id.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn approvals(&self, run: &RunKey) -> Sql<Vec<Approval>> {
+        let Some((id, _)) = self.run_id(run)? else { return Ok(Vec::new()) };
+        self.all("SELECT body FROM approvals WHERE run = ?1 ORDER BY id", [id], body)
+    }
+
+    pub(super) fn open_approvals(&self, query: &ApprovalQuery) -> Sql<ApprovalPage> {
+        let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
+        let mut found: Vec<(i64, Approval)> = self.all(
+            "SELECT body, id FROM approvals WHERE tenant = ?1 AND open IS NOT NULL AND id > ?2 \
+             ORDER BY id LIMIT ?3",
+            params![query.tenant.as_str(), query.after.unwrap_or(0), query.limit.saturating_add(1)],
+            row,
+        )?;
+        let more = found.len() > usize::try_from(query.limit).unwrap_or(usize::MAX);
+        if more {
+            found.pop();
+        }
+        let next = found.last().filter(|_| more).map(|(id, _)| *id);
+        Ok(ApprovalPage { approvals: found.into_iter().map(|(_, approval)| approval).collect(), next })
+    }
+
+    pub(super) fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Sql<Option<Card>> {
+        self.get(
+            "SELECT body FROM cards WHERE tenant = ?1 AND name = ?2",
+            (tenant.as_str(), id.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn put_card(
+        &self,
+        (tenant, id): (&TenantId, &ApprovalId),
+        card: &Card,
+        replaces: Option<&Card>,
+    ) -> Sql<Write> {
+        if self.card(tenant, id)?.as_ref() != replaces {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO cards (tenant, name, body) VALUES (?1, ?2, ?3)",
+            params![tenant.as_str(), id.as_str(), text(card)?],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    pub(super) fn tenant(&self, tenant: &TenantId) -> Sql<Option<Tenant>> {
+        self.get("SELECT body FROM tenants WHERE tenant = ?1", [tenant.as_str()], body)
+    }
+
+    pub(super) fn put_tenant(&self, tenant: &Tenant) -> Sql<Write> {
+        let stands = self.tenant(&tenant.tenant)?.map(|stands| stands.revision);
+        if stands != tenant.revision.checked_sub(1) {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO tenants (tenant, revision, body) VALUES (?1, ?2, ?3)",
+            params![tenant.tenant.as_str(), tenant.revision, text(tenant)?],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    pub(super) fn put_policy(&self, tenant: &TenantId, hash: &Digest, files: &PolicyFiles) -> Sql<()> {
+        self.run(
+            "INSERT OR IGNORE INTO policies (tenant, hash, body) VALUES (?1, ?2, ?3)",
+            params![tenant.as_str(), hash.as_bytes(), text(files)?],
+        )
+    }
+
+    pub(super) fn policy(&self, tenant: &TenantId, hash: &Digest) -> Sql<Option<PolicyFiles>> {
+        self.get(
+            "SELECT body FROM policies WHERE tenant = ?1 AND hash = ?2",
+            params![tenant.as_str(), hash.as_bytes()],
+            body,
+        )
+    }
+}

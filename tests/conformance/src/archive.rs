@@ -1,0 +1,64 @@
+//! The log of runs and their evidence: appended to, never changed.
+
+use std::sync::Arc;
+
+use domain::{BlobRef, Digest, Evidence, merkle};
+use store::{Store, Write};
+
+use crate::fixtures::{NOON, Run, calls};
+
+cases![
+    an_entry_of_the_log_is_found_where_it_was_appended,
+    a_run_is_appended_once_however_often_it_is_tried,
+    entries_that_are_appended_at_once_each_have_a_place,
+    evidence_is_recorded_once,
+];
+
+async fn an_entry_of_the_log_is_found_where_it_was_appended<S: Store>(store: Arc<S>) {
+    for number in 0..5_u64 {
+        let run = Run::begin(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
+        let leaf = merkle::leaf(&number.to_be_bytes());
+        let position = store.append_log(run.key(), leaf).await.unwrap();
+        assert_eq!((position.index, position.size), (number, number + 1));
+        assert!(position.holds(&leaf));
+    }
+}
+
+async fn a_run_is_appended_once_however_often_it_is_tried<S: Store>(store: Arc<S>) {
+    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    let other = Run::begin(&*store, "acme", "other", &calls(1)).await;
+    let first = store.append_log(run.key(), merkle::leaf(b"head")).await.unwrap();
+    store.append_log(other.key(), merkle::leaf(b"other")).await.unwrap();
+    assert_eq!(store.append_log(run.key(), merkle::leaf(b"head")).await.unwrap(), first);
+}
+
+async fn entries_that_are_appended_at_once_each_have_a_place<S: Store>(store: Arc<S>) {
+    let mut appending = Vec::new();
+    for number in 0..16_u64 {
+        let run = Run::begin(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
+        let store = Arc::clone(&store);
+        appending.push(tokio::spawn(async move {
+            let leaf = merkle::leaf(&number.to_be_bytes());
+            let position = store.append_log(run.key(), leaf).await.unwrap();
+            assert!(position.holds(&leaf));
+            position.index
+        }));
+    }
+    let mut places = Vec::new();
+    for appended in appending {
+        places.push(appended.await.unwrap());
+    }
+    places.sort_unstable();
+    assert_eq!(places, (0..16).collect::<Vec<_>>());
+}
+
+async fn evidence_is_recorded_once<S: Store>(store: Arc<S>) {
+    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    assert_eq!(store.evidence(run.key()).await.unwrap(), None);
+    let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
+    let first = Evidence { bundle, index: 0, sealed_at: NOON };
+    let second = Evidence { index: 7, ..first.clone() };
+    assert_eq!(store.put_evidence(run.key(), first.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.put_evidence(run.key(), second).await.unwrap(), Write::Superseded);
+    assert_eq!(store.evidence(run.key()).await.unwrap(), Some(first));
+}
