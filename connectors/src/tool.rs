@@ -1,6 +1,7 @@
 //! What a tool is.
 //!
-//! A tool says what a call would do before anything is done ([`Tool::propose`], pure), does it
+//! A tool looks at what it would change ([`Tool::survey`], reads only), says what a call would do before
+//! anything is done ([`Tool::propose`], pure), does it
 //! ([`Tool::perform`]), and, if it promises that, finds out afterwards whether it was done
 //! ([`Tool::shut_out`], then [`Tool::look_up`]). What it declares in the [`Action`] — class, key,
 //! reversibility — is what the runtime acts on when a worker dies; a tool that cannot keep a promise must
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::command::Certainty;
-use domain::{Action, EffectClass, Failure, Fence, Millis, RunKey, StepId, ToolName};
+use domain::{Action, EffectClass, Failure, Fence, Millis, RunKey, StepId, ToolName, Usage};
 use serde_json::Value;
 
 /// A call that is to be described.
@@ -26,6 +27,26 @@ pub struct Ask<'a> {
     pub undo: bool,
     /// Its fields, every expression bound.
     pub fields: Value,
+    /// What [`Tool::survey`] found, now or when the action was first proposed.
+    pub found: Option<&'a Value>,
+}
+
+/// How things stand outside, as far as a tool must know before it can say what it would do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Survey {
+    /// There was nothing to look at.
+    NotNeeded,
+    /// This was found. It is kept with the receipt, so it holds no more than the proposal needs.
+    Found(Value),
+    /// The outside did not answer; ask again.
+    Later {
+        /// Why.
+        failure: Failure,
+        /// How long it asked us to stay away.
+        retry_after: Option<Millis>,
+    },
+    /// There is no such thing outside, or we may not see it.
+    Never(Failure),
 }
 
 /// A call that is to be made.
@@ -90,6 +111,8 @@ pub struct Done {
     pub inverse: Option<Value>,
     /// What it cost, in millionths of a US dollar.
     pub cost_microusd: u64,
+    /// What that was for.
+    pub usage: Option<Usage>,
 }
 
 /// What was found when looking for an effect.
@@ -115,6 +138,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Looks at what the call would change, without changing anything. Whatever is found goes into the
+    /// action, so that people see it and an approval is bound to it.
+    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
+        Survey::NotNeeded
+    }
+
     /// What the call would do, exactly. Pure: the same call always gives the same action.
     fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure>;
 
@@ -135,6 +164,12 @@ pub trait Tool: Send + Sync {
 
 fn not_offered(action: &Action, what: &str) -> Failure {
     Failure::new("TOOL_CONTRACT", format!("{} does not offer {what}", action.tool))
+}
+
+/// An action that was proposed without a look at what it would change may be explained, and is never made.
+pub(crate) fn not_surveyed(action: &Action) -> Failure {
+    let Action { target, .. } = action;
+    Failure::new("TOOL_CONTRACT", format!("{target} was not looked at before the change was proposed"))
 }
 
 /// The name of a tool of ours.

@@ -39,6 +39,9 @@ impl Tool for Transform {
             target: "nothing outside".to_owned(),
             key: if ask.undo { key.undo() } else { key },
             key_retention: None,
+            changes: Vec::new(),
+            destructive: false,
+            estimate_microusd: None,
             fields: json!({ "value": value }),
         })
     }
@@ -56,7 +59,7 @@ mod tests {
 
     fn propose(fields: Value, undo: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-        Transform.propose(Ask { run: &run, step: &StepId::new("shape").unwrap(), undo, fields })
+        Transform.propose(Ask { run: &run, step: &StepId::new("shape").unwrap(), undo, fields, found: None })
     }
 
     #[test]

@@ -6,22 +6,19 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use domain::IdempotencyKey;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, RequestBuilder, Response, redirect, retry};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::reply::{Body, Reply};
-use super::request::Request;
 
 /// What later steps can work with; larger things belong into a file store, by pointer.
-pub(super) const REPLY_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 /// A host that takes longer to accept a connection is down.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -30,7 +27,7 @@ const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
 
 /// How far a request got.
 #[derive(Debug)]
-pub(super) enum Exchange {
+pub(crate) enum Exchange {
     /// No connection came to stand, so nothing was sent.
     NotSent(String),
     /// It may have been sent; no reply came.
@@ -39,24 +36,27 @@ pub(super) enum Exchange {
     Replied(Reply),
 }
 
-/// What is needed beside the request itself.
+/// How a request gets there.
 #[derive(Debug)]
-pub(super) struct Route<'a> {
+pub(crate) struct Route<'a> {
     /// The only addresses to connect to.
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// How to speak TLS.
-    pub(super) tls: &'a ClientConfig,
-    /// Names the effect to the other side; `None` for a request without one.
-    pub(super) key: Option<&'a IdempotencyKey>,
+    pub(crate) tls: &'a ClientConfig,
     /// It must be over by then.
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
-/// TLS with ring, trusting what the operating system trusts.
+/// TLS with ring, trusting what the operating system trusts. The certificates are read once.
 ///
 /// Without any root certificate on the machine, plain http still works, and every handshake fails.
+pub(crate) fn tls() -> ClientConfig {
+    static TLS: LazyLock<ClientConfig> = LazyLock::new(read_tls);
+    TLS.clone()
+}
+
 #[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
-pub(super) fn tls() -> ClientConfig {
+fn read_tls() -> ClientConfig {
     let builder = || {
         ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -68,11 +68,14 @@ pub(super) fn tls() -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// Sends `request` once.
-pub(super) async fn exchange(request: &Request, route: Route<'_>) -> Exchange {
+/// Sends the request that `build` makes, once.
+pub(crate) async fn exchange(
+    route: Route<'_>,
+    build: impl FnOnce(&Client) -> RequestBuilder + Send,
+) -> Exchange {
     let deadline = route.deadline;
-    let sending = match build(request, route) {
-        Ok(builder) => builder.send(),
+    let sending = match client(route) {
+        Ok(client) => build(&client).send(),
         Err(error) => return Exchange::NotSent(innermost(&error)),
     };
     match timeout_at(deadline, sending).await {
@@ -82,23 +85,6 @@ pub(super) async fn exchange(request: &Request, route: Route<'_>) -> Exchange {
         Ok(Err(error)) => Exchange::NoReply(innermost(&error)),
         Err(_) => Exchange::NoReply("no reply in time".to_owned()),
     }
-}
-
-fn build(request: &Request, route: Route<'_>) -> reqwest::Result<RequestBuilder> {
-    let key = route.key.cloned();
-    let client = client(route)?;
-    let mut builder = client.request(request.method.clone(), request.url.clone());
-    for (name, value) in &request.headers {
-        builder = builder.header(name, value);
-    }
-    if let Some(key) = key {
-        builder = builder.header("idempotency-key", key.as_str());
-    }
-    let Some(body) = request.body_bytes() else { return Ok(builder) };
-    if !request.headers.contains_key(CONTENT_TYPE.as_str()) {
-        builder = builder.header(CONTENT_TYPE, "application/json");
-    }
-    Ok(builder.body(body))
 }
 
 fn client(route: Route<'_>) -> reqwest::Result<Client> {
@@ -163,11 +149,8 @@ fn innermost(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::Fields;
     use rustls::ServerConfig;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    use serde_json::json;
-    use std::collections::BTreeSet;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
@@ -203,13 +186,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(serve_once(listener));
-        let with = json!({"url": format!("https://{host}:{}/", address.port())});
-        let request =
-            Request::take(&mut Fields::of(with, super::super::request::FIELDS).unwrap(), &BTreeSet::new())
-                .unwrap();
+        let url = format!("https://{host}:{}/", address.port());
         let deadline = Instant::now() + Duration::from_secs(20);
-        let route = Route { addresses: vec![address], tls: &client_tls(), key: None, deadline };
-        (exchange(&request, route).await, served.await.unwrap())
+        let route = Route { addresses: vec![address], tls: &client_tls(), deadline };
+        (exchange(route, |client| client.get(url)).await, served.await.unwrap())
     }
 
     /// The name asked for in the handshake and the request's head, if the handshake came to an end.

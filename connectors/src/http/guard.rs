@@ -43,6 +43,11 @@ pub struct HostRule {
 }
 
 impl HostRule {
+    /// The rule for exactly the host and port of `url`.
+    pub(crate) fn of(url: &Url) -> Option<Self> {
+        Some(Self { host: url.host()?.to_owned(), port: Some(url.port_or_known_default()?) })
+    }
+
     fn names(&self, url: &Url) -> bool {
         let host = url.host().is_some_and(|host| host.to_owned() == self.host);
         host && self.port.is_none_or(|port| url.port_or_known_default() == Some(port))

@@ -35,13 +35,14 @@
 //! action as it stands, and is no place for a secret. Where requests may go is [`guard`]'s to say.
 
 pub mod address;
-mod exchange;
+pub(crate) mod exchange;
 pub mod guard;
 mod headers;
-mod outcome;
+pub(crate) mod outcome;
 mod promise;
-mod reply;
+pub(crate) mod reply;
 mod request;
+pub(crate) mod wait;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -108,8 +109,8 @@ impl HttpRequest {
         };
         let class = call.action.class;
         let key = class.has_effect().then_some(&call.action.key);
-        let route = Route { addresses, tls: &self.tls, key, deadline };
-        outcome::of(exchange::exchange(&request, route).await, class, &place)
+        let route = Route { addresses, tls: &self.tls, deadline };
+        outcome::of(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
     }
 }
 
@@ -152,6 +153,9 @@ impl Tool for HttpRequest {
             // A rollback that names the key of its step would otherwise be taken for done.
             key: if ask.undo { key.undo() } else { key },
             key_retention: promise.key_retention,
+            changes: Vec::new(),
+            destructive: request.method == reqwest::Method::DELETE,
+            estimate_microusd: None,
             fields: request.to_fields(),
         })
     }
@@ -171,7 +175,7 @@ mod tests {
     fn propose(with: Value, undo: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
         let tool = HttpRequest::new(Allow::default()).with_secret_headers(["X-Acme-Pass"]);
-        tool.propose(Ask { run: &run, step: &StepId::new("order").unwrap(), undo, fields: with })
+        tool.propose(Ask { run: &run, step: &StepId::new("order").unwrap(), undo, fields: with, found: None })
     }
 
     fn order(extra: (&str, Value)) -> Value {

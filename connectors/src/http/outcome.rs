@@ -5,26 +5,24 @@
 //! question does not arise, and only whether to try again is left of it.
 
 use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
-use domain::{EffectClass, Failure, Millis};
+use domain::{EffectClass, Failure};
 
 use crate::tool::Outcome;
 
 use super::exchange::{Exchange, REPLY_BYTES_MAX};
 use super::reply::{Body, Reply};
+use super::wait::retry_after;
 
 /// It may not go there, or not with these fields.
-pub(super) const REFUSED: &str = "HTTP_REFUSED";
+pub(crate) const REFUSED: &str = "HTTP_REFUSED";
 /// No connection came to stand.
-pub(super) const UNREACHABLE: &str = "HTTP_UNREACHABLE";
+pub(crate) const UNREACHABLE: &str = "HTTP_UNREACHABLE";
 /// It may have been sent, and no whole reply came.
-const NO_REPLY: &str = "HTTP_NO_REPLY";
+pub(crate) const NO_REPLY: &str = "HTTP_NO_REPLY";
 /// The reply says that it was not done.
-const STATUS: &str = "HTTP_STATUS";
+pub(crate) const STATUS: &str = "HTTP_STATUS";
 /// There is more of the reply than is read.
 const REPLY_TOO_LARGE: &str = "HTTP_REPLY_TOO_LARGE";
-
-/// Nobody waits a day for a rate limit; beyond that the step is better off failing in front of a person.
-const RETRY_AFTER_MAX: Millis = Millis::hours(24);
 
 /// What came of a call of `class` to `place`.
 pub(super) fn of(exchange: Exchange, class: EffectClass, place: &str) -> Outcome {
@@ -99,10 +97,4 @@ fn later(reply: &Reply, class: EffectClass, certainty: Certainty, failure: Failu
         }
         other => other,
     }
-}
-
-/// `Retry-After` in seconds. A date is rare there, and worth no clock in here.
-fn retry_after(reply: &Reply) -> Option<Millis> {
-    let secs: u64 = reply.header("retry-after")?.trim().parse().ok()?;
-    Some(Millis(secs.saturating_mul(1_000)).min(RETRY_AFTER_MAX))
 }

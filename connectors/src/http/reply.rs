@@ -20,15 +20,15 @@ const HEADER_CHARS_MAX: usize = 2_048;
 
 /// A reply to a request.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Body,
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
 }
 
 /// The body of a reply.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// All of it.
     Whole(Vec<u8>),
     /// More than is read.
@@ -41,13 +41,13 @@ pub(super) enum Body {
 
 impl Reply {
     /// A header as text.
-    pub(super) fn header(&self, name: &str) -> Option<String> {
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
         let value = self.headers.get(name)?;
         Some(clean(&String::from_utf8_lossy(value.as_bytes())).chars().take(HEADER_CHARS_MAX).collect())
     }
 
     /// The call as done, with what there is of the reply.
-    pub(super) fn done(&self) -> Done {
+    pub(crate) fn done(&self) -> Done {
         Done { output: self.output(), response: self.metadata(), ..Done::default() }
     }
 
@@ -96,7 +96,7 @@ fn value(bytes: &[u8], content_type: Option<&str>) -> Value {
 }
 
 /// The text with every character replaced that the ledger refuses.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if is_kept(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Failure, Millis, json};
-use reqwest::Method;
+use domain::{Failure, IdempotencyKey, Millis, json};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use url::{Position, Url};
 
@@ -69,6 +70,22 @@ impl Request {
             "body": self.body,
             "timeout": self.timeout.to_string(),
         })
+    }
+
+    /// The request as `client` sends it; `key` names the effect to the other side.
+    pub(super) fn build(&self, client: &Client, key: Option<&IdempotencyKey>) -> RequestBuilder {
+        let mut builder = client.request(self.method.clone(), self.url.clone());
+        for (name, value) in &self.headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(key) = key {
+            builder = builder.header("idempotency-key", key.as_str());
+        }
+        let Some(body) = self.body_bytes() else { return builder };
+        if !self.headers.contains_key(CONTENT_TYPE.as_str()) {
+            builder = builder.header(CONTENT_TYPE, "application/json");
+        }
+        builder.body(body)
     }
 
     /// Whether the method itself asks for no change.

@@ -85,7 +85,7 @@ pub(crate) fn header(request: &str, name: &str) -> Option<String> {
 
 /// What `tool` would do for `with`.
 pub(crate) fn propose(tool: &dyn Tool, with: Value) -> Result<Action, Failure> {
-    tool.propose(Ask { run: &run(), step: &step(), undo: false, fields: with })
+    tool.propose(Ask { run: &run(), step: &step(), undo: false, fields: with, found: None })
 }
 
 /// A first attempt at `action`, with a minute left.

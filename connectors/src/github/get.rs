@@ -1,0 +1,86 @@
+//! `github.get`: an issue or a pull request, in the parts that workflows use.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::fields::Fields;
+use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+
+use super::issue::{Issue, label_names};
+
+pub(super) const NAME: &str = "github.get";
+
+/// Grows when the fields change their meaning.
+const CONTRACT: u32 = 1;
+
+/// The tool `github.get`.
+#[derive(Debug)]
+pub(super) struct Get(pub(super) Arc<Api>);
+
+fn issue(with: Value) -> Result<Issue, Failure> {
+    Issue::take(&mut Fields::of(with, &["repo", "number"])?)
+}
+
+#[async_trait]
+impl Tool for Get {
+    fn name(&self) -> ToolName {
+        tool::name(NAME)
+    }
+
+    fn declares(&self, _: &Value) -> Option<EffectClass> {
+        Some(EffectClass::ReadOnly)
+    }
+
+    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        let issue = issue(ask.fields)?;
+        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        Ok(Action {
+            tool: self.name(),
+            contract: CONTRACT,
+            class: EffectClass::ReadOnly,
+            reversibility: Reversibility::NoEffect,
+            target: issue.target(&self.0),
+            key: if ask.undo { key.undo() } else { key },
+            key_retention: None,
+            changes: Vec::new(),
+            destructive: false,
+            estimate_microusd: None,
+            fields: json!({ "repo": issue.repo.to_string(), "number": issue.number }),
+        })
+    }
+
+    async fn perform(&self, call: Call<'_>) -> Outcome {
+        let issue = match issue(call.action.fields.clone()) {
+            Ok(issue) => issue,
+            Err(failure) => return Outcome::Terminal(failure),
+        };
+        match issue.read(&self.0, &[], Instant::now() + call.time_left).await {
+            Ok(answer) => {
+                let response = json!({ "status": answer.status });
+                Outcome::Done(Done { output: output(&answer.value), response, ..Done::default() })
+            }
+            Err(fault) => fault.into(),
+        }
+    }
+}
+
+fn output(issue: &Value) -> Value {
+    let assignees = issue["assignees"].as_array().map(Vec::as_slice).unwrap_or_default();
+    json!({
+        "number": issue["number"],
+        "title": issue["title"],
+        "body": issue["body"],
+        "state": issue["state"],
+        "author": issue["user"]["login"],
+        "assignees": assignees.iter().map(|person| person["login"].clone()).collect::<Value>(),
+        "labels": label_names(&issue["labels"]),
+        "comments": issue["comments"],
+        "is_pull_request": issue.get("pull_request").is_some(),
+        "url": issue["html_url"],
+    })
+}

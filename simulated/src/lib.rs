@@ -1,0 +1,7 @@
+//! The systems outside, simulated.
+
+pub mod github;
+pub mod model;
+pub mod server;
+pub mod servicenow;
+pub mod slack;

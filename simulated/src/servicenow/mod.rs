@@ -1,0 +1,250 @@
+//! A simulated ServiceNow: the Table API for single records, and the journal.
+//!
+//! It behaves as an instance does where our tools can tell: values are texts, references come with a link
+//! unless that is declined, unknown columns are passed over in silence, every change counts
+//! `sys_mod_count` up, and what is written into `work_notes` is only to be found in `sys_journal_field`. In
+//! one thing it is better than a stock instance, and says so: a PATCH with
+//! `sysparm_query=sys_mod_count={n}` is a compare-and-set, answered with 412 if the record has moved on.
+//! [`ServiceNow::be_stock`] takes that away.
+
+mod query;
+mod table;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::server::{Faults, Server, locked};
+
+use query::Condition;
+pub use table::Record;
+use table::Tables;
+
+/// The user who may do everything.
+pub const USER: &str = "countersign";
+/// The user's password.
+pub const PASSWORD: &str = "correct-horse";
+/// A bearer token of the same user.
+pub const TOKEN: &str = "sn-token-1";
+
+/// The `sys_id` of the first seeded incident: a database that does not answer, priority 1.
+pub const INCIDENT: &str = "9d385017c611228701d22104cc95c371";
+/// The `sys_id` of the second seeded incident: a printer, priority 4.
+pub const PRINTER: &str = "46ee8c2fa9fe198100623592c70d643e";
+
+/// A running instance.
+#[derive(Debug)]
+pub struct ServiceNow {
+    server: Server,
+    instance: Arc<Mutex<Instance>>,
+    faults: Faults,
+}
+
+#[derive(Debug)]
+struct Instance {
+    tables: Tables,
+    requests: u32,
+    /// Whether it honours preconditions, which a stock instance does not.
+    compares: bool,
+}
+
+impl ServiceNow {
+    /// Starts an instance with two incidents.
+    pub async fn start() -> io::Result<Self> {
+        Self::start_on(TcpListener::bind(("127.0.0.1", 0)).await?)
+    }
+
+    /// Starts such an instance that serves `listener`.
+    pub fn start_on(listener: TcpListener) -> io::Result<Self> {
+        let instance = Instance { tables: Tables::seeded(), requests: 0, compares: true };
+        let instance = Arc::new(Mutex::new(instance));
+        let router = Router::new()
+            .route("/api/now/table/{table}/{sys_id}", get(read).patch(change))
+            .route("/api/now/table/{table}", get(list))
+            .with_state(Arc::clone(&instance));
+        let faults = Faults::default();
+        Ok(Self { server: Server::start_on(listener, router, &faults)?, instance, faults })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// What goes wrong with the next requests.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// From now on it passes preconditions over in silence, as a stock instance does.
+    pub fn be_stock(&self) {
+        locked(&self.instance).compares = false;
+    }
+
+    /// From now on nobody may write `field`; an instance says yes to that, and passes the field over.
+    pub fn protect(&self, field: &str) {
+        locked(&self.instance).tables.protected.insert(field.to_owned());
+    }
+
+    /// How many requests have reached it, and were not turned away by a fault.
+    pub fn requests(&self) -> u32 {
+        locked(&self.instance).requests
+    }
+
+    /// How often a record was really changed.
+    pub fn writes(&self, sys_id: &str) -> u32 {
+        locked(&self.instance).tables.writes(sys_id)
+    }
+
+    /// A record as it stands.
+    pub fn record(&self, table: &str, sys_id: &str) -> Option<Record> {
+        locked(&self.instance).tables.get(table, sys_id).cloned()
+    }
+
+    /// One value of a record as it stands; empty if there is none.
+    pub fn value(&self, table: &str, sys_id: &str, field: &str) -> String {
+        self.record(table, sys_id).and_then(|record| record.get(field).cloned()).unwrap_or_default()
+    }
+
+    /// The work notes of a record, oldest first.
+    pub fn work_notes(&self, sys_id: &str) -> Vec<String> {
+        locked(&self.instance).tables.notes(sys_id)
+    }
+
+    /// Somebody else changes a record.
+    pub fn change(&self, table: &str, sys_id: &str, field: &str, value: &str) {
+        let values = [(field.to_owned(), value.to_owned())].into();
+        locked(&self.instance).tables.change(table, sys_id, &values);
+    }
+}
+
+/// The parameters of the Table API that our tools use.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    #[serde(rename = "sysparm_fields")]
+    fields: String,
+    #[serde(rename = "sysparm_query")]
+    query: String,
+    #[serde(rename = "sysparm_exclude_reference_link")]
+    exclude_reference_link: bool,
+    #[serde(rename = "sysparm_limit")]
+    limit: Option<usize>,
+}
+
+impl Parameters {
+    fn show(&self, record: &Record) -> Value {
+        let wanted = |field: &str| self.fields.is_empty() || self.fields.split(',').any(|name| name == field);
+        let shown = record.iter().filter(|(field, _)| wanted(field));
+        shown.map(|(field, value)| (field.clone(), self.value(field, value))).collect()
+    }
+
+    fn value(&self, field: &str, value: &str) -> Value {
+        match field {
+            "assignment_group" | "assigned_to" if !self.exclude_reference_link && !value.is_empty() => {
+                json!({ "link": format!("/api/now/table/{field}/{value}"), "value": value })
+            }
+            _ => value.into(),
+        }
+    }
+}
+
+type Shared = State<Arc<Mutex<Instance>>>;
+
+async fn read(
+    State(instance): Shared,
+    Path((table, sys_id)): Path<(String, String)>,
+    Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
+) -> Response {
+    let mut instance = locked(&instance);
+    instance.requests += 1;
+    if !is_known(&headers) {
+        return not_authenticated();
+    }
+    match instance.tables.get(&table, &sys_id) {
+        Some(record) => result(&parameters.show(record)),
+        None => no_record(),
+    }
+}
+
+async fn list(
+    State(instance): Shared,
+    Path(table): Path<String>,
+    Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
+) -> Response {
+    let mut instance = locked(&instance);
+    instance.requests += 1;
+    if !is_known(&headers) {
+        return not_authenticated();
+    }
+    let conditions = query::read(&parameters.query);
+    let limit = parameters.limit.unwrap_or(10_000);
+    let all = instance.tables.all(&table);
+    let found = all.filter(|record| conditions.iter().all(|condition| condition.holds(record))).take(limit);
+    result(&found.map(|record| parameters.show(record)).collect())
+}
+
+async fn change(
+    State(instance): Shared,
+    Path((table, sys_id)): Path<(String, String)>,
+    Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut instance = locked(&instance);
+    instance.requests += 1;
+    if !is_known(&headers) {
+        return not_authenticated();
+    }
+    let Some(record) = instance.tables.get(&table, &sys_id) else { return no_record() };
+    let conditions = query::read(&parameters.query);
+    if instance.compares && !conditions.iter().all(|condition| Condition::holds(condition, record)) {
+        return error(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The record has changed");
+    }
+    let Ok(values) = serde_json::from_slice(&body) else {
+        return error(StatusCode::BAD_REQUEST, "Invalid payload", "Values must be texts");
+    };
+    instance.tables.change(&table, &sys_id, &values);
+    instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.show(record)))
+}
+
+fn is_known(headers: &HeaderMap) -> bool {
+    let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
+    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    given.is_some_and(|given| given == basic || given == format!("Bearer {TOKEN}"))
+}
+
+fn result(value: &Value) -> Response {
+    axum::Json(json!({ "result": value })).into_response()
+}
+
+fn not_authenticated() -> Response {
+    error(StatusCode::UNAUTHORIZED, "User is not authenticated", "Required to provide Auth information")
+}
+
+fn no_record() -> Response {
+    error(
+        StatusCode::NOT_FOUND,
+        "No Record found",
+        "Record doesn't exist or ACL restricts the record retrieval",
+    )
+}
+
+fn error(status: StatusCode, message: &str, detail: &str) -> Response {
+    let body = json!({ "error": { "message": message, "detail": detail }, "status": "failure" });
+    (status, axum::Json(body)).into_response()
+}

@@ -1,0 +1,216 @@
+//! The page on which a person presses the buttons.
+//!
+//! It has no script, and every text on it is escaped. A press is sent to the callback URL, signed, as Slack
+//! would send it. Another page that a person has open could post to this one too, so a post that a browser
+//! says comes from elsewhere is refused.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::body::Bytes;
+use axum::extract::State as Extracted;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
+
+use super::callback::{Callback, Press, Submission, deliver};
+use super::state::State;
+use super::{Message, Shared, User, View, lock};
+
+const STYLE: &str = "body{font:15px/1.4 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}\
+article,dialog{border:1px solid #ccc;border-radius:6px;padding:.6rem 1rem;margin:1rem 0;position:static}\
+article.under{margin-left:2rem}p{white-space:pre-wrap;overflow-wrap:anywhere;margin:.4rem 0}\
+small{color:#555}form{display:flex;gap:.5rem;margin:.5rem 0}.primary{color:#007a5a}.danger{color:#c01343}";
+
+/// All messages, and the windows that are open.
+pub(super) async fn page(Extracted(state): Extracted<Shared>) -> Html<String> {
+    let state = lock(&state);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "Slack, simulated" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Slack, simulated" }
+                @if let Some(note) = &state.note { p { strong { (note) } } }
+                @for view in &state.views { (window(view)) }
+                @if state.messages.is_empty() { p { "Nobody has been asked anything yet." } }
+                @for message in &state.messages { (shown(message, &state.settings.users)) }
+            }
+        }
+    };
+    Html(page.into_string())
+}
+
+fn shown(message: &Message, users: &[User]) -> Markup {
+    let blocks = message.blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        article.under[message.thread.is_some()] {
+            small { (message.place()) @if message.edits > 0 { " (edited)" } }
+            @for block in blocks { (shown_block(block, message, users)) }
+        }
+    }
+}
+
+fn shown_block(block: &Value, message: &Message, users: &[User]) -> Markup {
+    match block["type"].as_str() {
+        Some("header") => html! { h3 { (words(&block["text"])) } },
+        Some("divider") => html! { hr; },
+        Some("actions") => buttons(block, message, users),
+        _ => html! {
+            @if let Some(text) = block.get("text") { p { (words(text)) } }
+            @for part in ["fields", "elements"] {
+                @for text in block[part].as_array().into_iter().flatten() { p { (words(text)) } }
+            }
+        },
+    }
+}
+
+fn buttons(block: &Value, message: &Message, users: &[User]) -> Markup {
+    let elements = block["elements"].as_array().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        form method="post" action="/pane/press" {
+            input type="hidden" name="place" value=(message.place());
+            label { "as " select name="user" {
+                @for user in users { option value=(user.id) { (user.name) } }
+            } }
+            @for button in elements {
+                button name="action_id" value=[button["action_id"].as_str()] class=[button["style"].as_str()] {
+                    (words(&button["text"]))
+                }
+            }
+        }
+    }
+}
+
+fn window(view: &View) -> Markup {
+    let blocks = view.view["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        dialog open {
+            h3 { (words(&view.view["title"])) " (" (view.user) ")" }
+            @for block in blocks { p { (words(&block["text"])) (words(&block["label"])) } }
+            form method="post" action="/pane/submit" {
+                input type="hidden" name="view" value=(view.id);
+                input type="hidden" name="user" value=(view.user);
+                input name="text" required;
+                button { (words(&view.view["submit"])) }
+            }
+        }
+    }
+}
+
+/// A text as Slack shows it: its escapes undone, and of a date what stands there for those who cannot tell
+/// the reader's time zone.
+fn words(text: &Value) -> String {
+    let mut shown = String::new();
+    let mut rest = text["text"].as_str().unwrap_or_default();
+    while let Some((before, date)) = rest.split_once("<!date^") {
+        let (date, after) = date.split_once('>').unwrap_or((date, ""));
+        shown.push_str(before);
+        shown.push_str(date.rsplit_once('|').map_or(date, |(_, fallback)| fallback));
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// Somebody presses a button on the page.
+pub(super) async fn press(Extracted(state): Extracted<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    send(&state, &headers, &body, |state, form| {
+        let team = state.settings.team.clone();
+        let [place, action_id, user] = ["place", "action_id", "user"].map(|name| field(form, name));
+        state.press(&Press { place, action_id, user, team: &team, at_secs: now_secs() })
+    })
+    .await
+}
+
+/// Somebody sends a window off.
+pub(super) async fn submit(Extracted(state): Extracted<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    send(&state, &headers, &body, |state, form| {
+        let team = state.settings.team.clone();
+        let [view, user, text] = ["view", "user", "text"].map(|name| field(form, name));
+        state.submit(&Submission { view, user, team: &team, text, at_secs: now_secs() })
+    })
+    .await
+}
+
+type Form = BTreeMap<String, String>;
+
+fn field<'a>(form: &'a Form, name: &str) -> &'a str {
+    form.get(name).map_or("", String::as_str)
+}
+
+async fn send(
+    state: &Shared,
+    headers: &HeaderMap,
+    body: &[u8],
+    make: impl FnOnce(&mut State, &Form) -> Option<Callback>,
+) -> Response {
+    if is_from_elsewhere(headers) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let form = url::form_urlencoded::parse(body).into_owned().collect();
+    let (callback, url, told) = {
+        let mut state = lock(state);
+        (make(&mut state, &form), state.settings.callback.clone(), state.answers.len())
+    };
+    let note = match (callback, url) {
+        (None, _) => "There is no such button any more.".to_owned(),
+        (Some(_), None) => "Nobody has said where presses are to be sent.".to_owned(),
+        (Some(callback), Some(url)) => match deliver(callback, &url).await {
+            Ok(status) => format!("The press was sent, and answered with {status}."),
+            Err(error) => error.to_string(),
+        },
+    };
+    let mut state = lock(state);
+    // What the app said to whoever clicked, and to nobody else.
+    let answer = state.answers.get(told).map(|answer| format!(" They are told: {}", words(answer)));
+    state.note = Some(note + &answer.unwrap_or_default());
+    drop(state);
+    Redirect::to("/").into_response()
+}
+
+/// Whether a browser says that the post comes from another page, or knows this one by a name that is not
+/// this machine's: a stranger's name may lead here too.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let here = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
+    !here || text(header::ORIGIN).is_some_and(|origin| origin != format!("http://{host}"))
+}
+
+fn now_secs() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    i64::try_from(since).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+    use serde_json::json;
+
+    #[test]
+    fn only_this_machine_s_own_page_may_press() {
+        let elsewhere = |host, origin| {
+            let headers = [(header::HOST, host), (header::ORIGIN, origin)];
+            let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            is_from_elsewhere(&HeaderMap::from_iter(headers))
+        };
+        assert!(!elsewhere("127.0.0.1:8080", "http://127.0.0.1:8080"));
+        assert!(!elsewhere("localhost:8080", "http://localhost:8080"));
+        assert!(elsewhere("127.0.0.1:8080", "http://127.0.0.1:9090"));
+        assert!(elsewhere("evil.example:8080", "http://evil.example:8080"));
+    }
+
+    #[test]
+    fn a_text_is_shown_as_slack_would_and_a_date_by_its_fallback() {
+        let text = json!({ "text": "a &lt;b&gt; &amp;lt; due <!date^1^{time}|noon UTC>." });
+        assert_eq!(words(&text), "a <b> &lt; due noon UTC.");
+    }
+}

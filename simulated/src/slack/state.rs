@@ -1,0 +1,127 @@
+//! What the workspace remembers.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Value, json};
+
+use super::callback::{self, Callback, Press, Submission};
+use super::{Message, Settings, Trouble, View};
+
+/// Messages are named by the time they were posted; ours are a second apart, from here on.
+const FIRST_MESSAGE_SECS: u64 = 1_700_000_000;
+
+/// The workspace.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) settings: Settings,
+    pub(super) url: String,
+    pub(super) messages: Vec<Message>,
+    pub(super) views: Vec<View>,
+    pub(super) answers: Vec<Value>,
+    pub(super) troubles: VecDeque<Trouble>,
+    pub(super) calls: usize,
+    /// What came of the last press on the page.
+    pub(super) note: Option<String>,
+    /// Who may open a window, once.
+    triggers: BTreeMap<String, Option<String>>,
+    numbers: u64,
+}
+
+impl State {
+    pub(super) fn new(settings: Settings, url: String) -> Self {
+        Self {
+            settings,
+            url,
+            messages: Vec::new(),
+            views: Vec::new(),
+            answers: Vec::new(),
+            troubles: VecDeque::new(),
+            calls: 0,
+            note: None,
+            triggers: BTreeMap::new(),
+            numbers: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn message(&self, place: &str) -> Option<&Message> {
+        self.messages.iter().find(|message| message.place() == place)
+    }
+
+    /// A name for a new message.
+    pub(super) fn next_ts(&mut self) -> String {
+        let number = self.number();
+        format!("{}.{number:06}", FIRST_MESSAGE_SECS + number)
+    }
+
+    /// Opens `view` for whoever `trigger` belongs to.
+    pub(super) fn open(&mut self, trigger: &str, view: Value) -> Result<String, &'static str> {
+        let owner = self.triggers.get_mut(trigger).ok_or("invalid_trigger_id")?;
+        let user = owner.take().ok_or("exchanged_trigger_id")?;
+        let id = format!("V{:06}", self.number());
+        self.views.push(View { id: id.clone(), user, view });
+        Ok(id)
+    }
+
+    fn trigger_for(&mut self, user: &str) -> String {
+        let trigger = format!("{}.1.simulated", self.number());
+        self.triggers.insert(trigger.clone(), Some(user.to_owned()));
+        trigger
+    }
+
+    pub(super) fn press(&mut self, press: &Press<'_>) -> Option<Callback> {
+        let message = self.message(press.place)?.clone();
+        let value = message.button(press.action_id)?.to_owned();
+        let (trigger, number) = (self.trigger_for(press.user), self.number());
+        let payload = json!({
+            "type": "block_actions",
+            "user": callback::user(press.user, press.team),
+            "api_app_id": "A0SIM",
+            "container": { "type": "message", "message_ts": message.ts, "channel_id": message.channel },
+            "trigger_id": trigger,
+            "team": { "id": press.team, "domain": "simulated" },
+            "enterprise": null,
+            "channel": { "id": message.channel, "name": "approvals" },
+            "message": { "ts": message.ts, "text": message.text, "blocks": message.blocks },
+            "response_url": format!("{}/response/{number}", self.url),
+            "actions": [{ "type": "button", "action_id": press.action_id, "value": value }],
+        });
+        Some(Callback::signed(&payload, &self.settings.signing_secret, press.at_secs))
+    }
+
+    pub(super) fn submit(&mut self, submission: &Submission<'_>) -> Option<Callback> {
+        let open = |view: &View| view.id == submission.view && view.user == submission.user;
+        let at = self.views.iter().position(open)?;
+        let mut view = self.views.remove(at).view;
+        view["state"] = json!({ "values": values(&view, submission.text) });
+        let payload = json!({
+            "type": "view_submission",
+            "user": callback::user(submission.user, submission.team),
+            "api_app_id": "A0SIM",
+            "trigger_id": self.trigger_for(submission.user),
+            "team": { "id": submission.team, "domain": "simulated" },
+            "enterprise": null,
+            "view": view,
+            "response_urls": [],
+        });
+        Some(Callback::signed(&payload, &self.settings.signing_secret, submission.at_secs))
+    }
+}
+
+/// `text`, in every input of the window.
+fn values(view: &Value, text: &str) -> Value {
+    let mut values = json!({});
+    for block in view["blocks"].as_array().into_iter().flatten().filter(|block| block["type"] == "input") {
+        let (Some(block_id), Some(input)) =
+            (block["block_id"].as_str(), block["element"]["action_id"].as_str())
+        else {
+            continue;
+        };
+        values[block_id] = json!({ input: { "type": "plain_text_input", "value": text } });
+    }
+    values
+}
