@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use connectors::{Ask, Tool};
+use connectors::{Ask, Survey, Tool};
+use domain::command::{Governed, Postpone};
 use domain::plan::{Reads, Undo, Work};
 use domain::receipt::ReceiptState;
-use domain::{Action, Failure, Receipt, RunRecord, StepSeq, ToolName, failure};
+use domain::{Action, Failure, Live, Receipt, RunRecord, StepSeq, ToolName, failure};
 use serde_json::{Value, json};
 use store::Store;
 use workflow::{CompiledWork, Scope, Template};
@@ -34,7 +35,21 @@ impl Memory {
 }
 
 /// What a step would do, and with which tool; or why that cannot be said.
-pub(crate) type Bound = Result<Proposal, Failure>;
+pub(crate) type Bound = Result<Proposal, Unbound>;
+
+/// Why it cannot be said what a step would do.
+pub(crate) enum Unbound {
+    /// It never can.
+    Never(Failure),
+    /// The outside did not say how things stand; another time it may.
+    Later(Postpone),
+}
+
+impl From<Failure> for Unbound {
+    fn from(failure: Failure) -> Self {
+        Self::Never(failure)
+    }
+}
 
 /// What a step would do, and what stands under its key.
 #[derive(Clone)]
@@ -42,7 +57,10 @@ pub(crate) struct Proposal {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) action: Action,
     pub(crate) receipt: Option<Receipt>,
+    pub(crate) governed: Option<Governed>,
 }
+
+type Proposed = (Arc<dyn Tool>, Action, Option<Value>);
 
 impl<S: Store> Engine<S> {
     /// What the step at `seq` would do, or its undoing.
@@ -52,33 +70,76 @@ impl<S: Store> Engine<S> {
         memory: &mut Memory,
         seq: StepSeq,
     ) -> Result<Bound, EngineError> {
-        let call = match self.call(loaded, memory, seq).await? {
-            Ok(call) => call,
-            Err(failure) => return Ok(Err(failure)),
+        let (tool, action, found) = match self.proposed(loaded, memory, seq).await? {
+            Ok(proposed) => proposed,
+            Err(unbound) => return Ok(Err(unbound)),
         };
-        let Some(tool) = self.tools.get(&call.0).cloned() else {
-            return Ok(Err(Failure::new(
-                failure::TOOL_UNKNOWN,
-                format!("this worker has no tool {}", call.0),
-            )));
-        };
-        let Some(step) = loaded.plan.plan().step(seq) else {
-            return Ok(Err(off_plan()));
-        };
-        let ask =
-            Ask { run: &loaded.record.key, step: &step.id, undo: loaded.record.is_undoing(), fields: call.1 };
-        let action = match tool.propose(ask) {
-            Ok(action) => action,
-            Err(failure) => return Ok(Err(failure)),
-        };
+        if !action.class.has_effect() {
+            return Ok(Ok(Proposal { tool, action, receipt: None, governed: None }));
+        }
+        if let Err(why) = action.check() {
+            return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
+        }
         let receipt = self.standing(&loaded.record, &action).await?;
-        Ok(Ok(Proposal { tool, action, receipt }))
+        let governed = self.judged(loaded, memory, seq, (&action, found)).await?;
+        Ok(Ok(Proposal { tool, action, receipt, governed: Some(governed) }))
+    }
+
+    /// The exact action of the step at `seq`, with what the tool had to look at before it could say.
+    async fn proposed(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<Proposed, Unbound>, EngineError> {
+        let (name, fields) = match self.call(loaded, memory, seq).await? {
+            Ok(call) => call,
+            Err(failure) => return Ok(Err(failure.into())),
+        };
+        let (Some(tool), Some(step)) = (self.tools.get(&name).cloned(), loaded.plan.plan().step(seq)) else {
+            let unknown = Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}"));
+            return Ok(Err(unknown.into()));
+        };
+        let run = &loaded.record.key;
+        let undo = loaded.record.is_undoing();
+        let mut ask = Ask { run, step: &step.id, undo, fields, found: None };
+        let found = match self.found_before(loaded, seq).await? {
+            Some(found) => found,
+            None => match tool.survey(&ask).await {
+                Survey::NotNeeded => None,
+                Survey::Found(found) => Some(found),
+                Survey::Later { failure, retry_after } => {
+                    return Ok(Err(Unbound::Later(Postpone { failure, retry_after })));
+                }
+                Survey::Never(failure) => return Ok(Err(failure.into())),
+            },
+        };
+        ask.found = found.as_ref();
+        Ok(match tool.propose(ask) {
+            Ok(action) => Ok((tool, action, found)),
+            Err(failure) => Err(failure.into()),
+        })
+    }
+
+    /// What was found when an effect that is still open was proposed: whoever takes it up must mean the
+    /// same thing.
+    async fn found_before(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Option<Option<Value>>, EngineError> {
+        let record = &loaded.record;
+        let open = match &record.live {
+            _ if seq != record.at => None,
+            Live::Running(lease) => lease.intent.as_ref(),
+            live => live.open(),
+        };
+        let Some(open) = open else { return Ok(None) };
+        let receipt = self.patiently(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
+        Ok(receipt.map(|receipt| receipt.found))
     }
 
     async fn standing(&self, record: &RunRecord, action: &Action) -> Result<Option<Receipt>, EngineError> {
-        if !action.class.has_effect() {
-            return Ok(None);
-        }
         let (tenant, key) = (&record.key.tenant, &action.key);
         Ok(self.patiently(|| self.store.receipt(tenant, key)).await?)
     }
@@ -123,7 +184,12 @@ impl<S: Store> Engine<S> {
         Ok(message.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string())))
     }
 
-    async fn scope(&self, loaded: &Loaded, memory: &mut Memory, reads: &Reads) -> Result<Scope, EngineError> {
+    pub(crate) async fn scope(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        reads: &Reads,
+    ) -> Result<Scope, EngineError> {
         let run = memory.run.get_or_insert_with(|| Arc::new(run_facts(&loaded.record)));
         let mut scope = Scope { run: Arc::clone(run), ..Scope::default() };
         if reads.trigger {

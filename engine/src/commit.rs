@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Command, Decision, Draft, Initiator, Live, OpId, RunKey, RunRecord};
+use domain::{Approval, Command, Decision, Draft, Initiator, Live, OpId, RunKey, RunRecord};
 use store::{Store, StoreError, Write};
 
 use crate::error::EngineError;
@@ -43,6 +43,7 @@ impl<S: Store> Engine<S> {
     /// A draft on what was loaded.
     pub(crate) fn draft<'p>(&self, loaded: &'p Loaded, by: &Initiator) -> Draft<'p> {
         Draft::new(loaded.record.clone(), loaded.plan.plan(), self.stamp(by.clone()))
+            .knowing(loaded.approval.clone())
     }
 
     /// Commits `decision`, which was made from `loaded`.
@@ -52,7 +53,7 @@ impl<S: Store> Engine<S> {
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {
-                    return Ok(Committed::Yes(Loaded { record: decision.record, plan: loaded.plan.clone() }));
+                    return Ok(Committed::Yes(loaded.after(decision)));
                 }
                 Ok(Write::Superseded) => return self.overtaken(loaded, &run, &decision.record.op).await,
                 Err(StoreError::Unknown { doing }) => {
@@ -73,7 +74,8 @@ impl<S: Store> Engine<S> {
 
     /// Somebody wrote since: was it us?
     async fn overtaken(&self, loaded: &Loaded, run: &RunKey, op: &OpId) -> Result<Committed, EngineError> {
-        let now = Loaded { record: self.record(run).await?, plan: loaded.plan.clone() };
+        let record = self.record(run).await?;
+        let now = self.with_approval(record, loaded.plan.clone()).await?;
         Ok(if is_ours(&now.record, op) { Committed::Yes(now) } else { Committed::Overtaken(now) })
     }
 
@@ -114,6 +116,15 @@ impl<S: Store> Engine<S> {
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+}
+
+impl Loaded {
+    /// The run after `decision`, which was made from this, was committed.
+    fn after(&self, decision: Decision) -> Self {
+        let named = |approval: &Approval| Some(&approval.id) == decision.record.live.approval();
+        let approval = decision.approvals.iter().chain(&self.approval).find(|a| named(a)).cloned();
+        Self { record: decision.record, plan: self.plan.clone(), approval }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Why a verb was not done.
 
 use domain::payload::Fingerprint;
-use domain::{Digest, Refusal, RunKey};
+use domain::{Digest, Refusal, RunKey, RunStatus};
 use store::StoreError;
+
+use crate::approve::NotShown;
 
 /// Why a verb was not done.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +52,35 @@ pub enum EngineError {
         #[source]
         source: domain::json::InvalidJson,
     },
+    /// The run is not over, so there is no evidence of all of it.
+    #[error("run {run} is {status}, and not over yet")]
+    NotOver {
+        /// Which run.
+        run: RunKey,
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// The evidence has not been put together.
+    #[error("the evidence of run {run} is not there yet; a worker puts it together when the run is over")]
+    NoEvidence {
+        /// Which run.
+        run: RunKey,
+    },
+    /// This process has no key to sign evidence with.
+    #[error("this process has no key to sign evidence with")]
+    NoKey,
+    /// What the ledger holds makes no bundle.
+    #[error("put together the evidence of run {run}")]
+    BadEvidence {
+        /// Which run.
+        run: RunKey,
+        /// What is wrong.
+        #[source]
+        source: Box<evidence::BuildError>,
+    },
+    /// People could not be shown something.
+    #[error(transparent)]
+    NotShown(#[from] NotShown),
     /// Others kept changing the run.
     #[error("run {run} changed {rounds} times while this was being decided; try again")]
     Contended {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Event, Plan, RunKey, RunRecord, StepRecord, chain};
+use domain::{Approval, Event, Plan, RunKey, RunRecord, StepRecord, chain};
 use store::Store;
 use workflow::CompiledPlan;
 
@@ -11,7 +11,7 @@ use crate::commit::ROUNDS_MAX;
 use crate::error::EngineError;
 
 /// More than any run has: each of its 64 steps may be tried twenty times, and taken back.
-const EVENTS_MAX: u32 = 10_000;
+pub(crate) const EVENTS_MAX: u32 = 10_000;
 
 /// A run, whole.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct RunView {
     plan: Arc<CompiledPlan>,
     /// The steps that ended.
     pub steps: Vec<StepRecord>,
+    /// The requests for approval, in the order they were made.
+    pub approvals: Vec<Approval>,
     /// What happened, if the chain holds.
     pub events: Result<Vec<Event>, chain::ChainFault>,
 }
@@ -44,8 +46,9 @@ impl<S: Store> Engine<S> {
             if entries.len() > counted {
                 continue;
             }
+            let approvals = self.patiently(|| self.store.approvals(run)).await?;
             let events = chain::verify(run, &entries, loaded.record.events, &loaded.record.head);
-            return Ok(RunView { record: loaded.record, plan: loaded.plan, steps, events });
+            return Ok(RunView { record: loaded.record, plan: loaded.plan, steps, approvals, events });
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
     }

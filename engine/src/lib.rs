@@ -5,12 +5,16 @@
 //! decided again from what stands there now; a write whose reply was lost is recognised by its op id.
 
 mod admit;
+mod approve;
 mod binding;
 mod commit;
 mod error;
+mod govern;
 mod inspect;
 mod ops;
 mod plans;
+mod seal;
+mod undo;
 mod verbs;
 mod walk;
 mod work;
@@ -18,17 +22,21 @@ mod work;
 use std::sync::Arc;
 
 use connectors::Toolbox;
-use domain::{Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
+use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
 use store::{Clock, Store};
 use workflow::CompiledPlan;
 
 pub use admit::{StartRun, Started};
+pub use approve::{NotShown, Reply, Showing, Shows};
 pub use error::EngineError;
 pub use inspect::RunView;
 pub use ops::Ops;
+pub use seal::Sealing;
+pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::SignalRun;
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
+use govern::Bundles;
 use plans::PlanCache;
 
 /// The clocks of the protocol.
@@ -53,6 +61,8 @@ impl Default for Timing {
 pub(crate) struct Loaded {
     pub(crate) record: RunRecord,
     pub(crate) plan: Arc<CompiledPlan>,
+    /// The request for approval that the current step waits for or carries.
+    pub(crate) approval: Option<Approval>,
 }
 
 /// The runtime's verbs, on a store, with some tools, on behalf of somebody.
@@ -64,6 +74,9 @@ pub struct Engine<S> {
     me: WorkerId,
     timing: Timing,
     plans: PlanCache,
+    bundles: Bundles,
+    shows: Showing,
+    sealing: Option<Sealing>,
 }
 
 /// What an engine is made of.
@@ -78,13 +91,28 @@ pub struct Parts<S> {
     pub me: WorkerId,
     /// The clocks of the protocol.
     pub timing: Timing,
+    /// Who shows people what they are asked; nobody, where people look for themselves.
+    pub shows: Showing,
+    /// What evidence is signed with; whoever has nothing puts none together.
+    pub sealing: Option<Sealing>,
 }
 
 impl<S: Store> Engine<S> {
     /// An engine of these parts.
     pub fn new(parts: Parts<S>) -> Self {
-        let Parts { store, tools, clock, me, timing } = parts;
-        Self { store, tools, clock, ops: Ops::new(&me), me, timing, plans: PlanCache::default() }
+        let Parts { store, tools, clock, me, timing, shows, sealing } = parts;
+        Self {
+            store,
+            tools,
+            clock,
+            ops: Ops::new(&me),
+            me,
+            timing,
+            plans: PlanCache::default(),
+            bundles: Bundles::default(),
+            shows,
+            sealing,
+        }
     }
 
     /// The store.

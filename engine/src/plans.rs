@@ -40,9 +40,28 @@ impl PlanCache {
 
 impl<S: Store> Engine<S> {
     pub(crate) async fn with_plan(&self, record: RunRecord) -> Result<Loaded, EngineError> {
+        let plan = self.plan_of(&record).await?;
+        self.with_approval(record, plan).await
+    }
+
+    /// The run with the request for approval that its current step waits for or carries. The request
+    /// changes only together with the record, so a record that is still the newest has the right one.
+    pub(crate) async fn with_approval(
+        &self,
+        record: RunRecord,
+        plan: Arc<CompiledPlan>,
+    ) -> Result<Loaded, EngineError> {
+        let approval = match record.live.approval() {
+            Some(id) => self.patiently(|| self.store.approval(&record.key.tenant, id)).await?,
+            None => None,
+        };
+        Ok(Loaded { record, plan, approval })
+    }
+
+    async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
         let (tenant, hash) = (&record.key.tenant, record.plan);
         if let Some(plan) = self.plans.get(tenant, &hash) {
-            return Ok(Loaded { record, plan });
+            return Ok(plan);
         }
         let missing = || EngineError::NoPlan { run: record.key.clone(), plan: hash };
         let plan = self.store.plan(tenant, &hash).await?.ok_or_else(missing)?;
@@ -50,6 +69,6 @@ impl<S: Store> Engine<S> {
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
         let plan = Arc::new(plan);
         self.plans.put(tenant, hash, Arc::clone(&plan));
-        Ok(Loaded { record, plan })
+        Ok(plan)
     }
 }

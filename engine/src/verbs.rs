@@ -1,12 +1,11 @@
 //! What people and outside systems want of a run.
 
 use domain::command::{
-    Advanced, Cancel, Canceling, Command as _, DecideGate, Decided, DeliverSignal, Delivered, Pause, Resume,
-    RollBack, Wake,
+    Advanced, Cancel, Canceling, Command as _, DeliverSignal, Delivered, Pause, Resume, RollBack, Wake,
 };
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
-use domain::{EventName, Initiator, Refusal, RunKey, SignalId, StepId, StepSeq, json};
+use domain::{EventName, Initiator, RunKey, SignalId, StepSeq, json};
 use serde_json::Value;
 use store::Store;
 
@@ -52,34 +51,6 @@ impl<S: Store> Engine<S> {
             let decision = draft.close();
             match self.commit(&loaded, decision).await? {
                 Committed::Yes(_) => return Ok(answer),
-                Committed::Overtaken(now) => loaded = now,
-            }
-        }
-        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
-    }
-
-    /// Answers the question that a step asks.
-    pub async fn decide_gate(
-        &self,
-        run: &RunKey,
-        by: &Initiator,
-        answer: (StepId, bool, String),
-    ) -> Result<Decided, EngineError> {
-        let (step, approve, reason) = answer;
-        let mut loaded = self.load(run).await?;
-        for _ in 0..ROUNDS_MAX {
-            let seq =
-                loaded.plan.plan().seq_of(&step).ok_or_else(|| Refusal::NotAsked { step: step.clone() })?;
-            let ended = self.patiently(|| self.store.step(run, seq, false)).await?;
-            let mut draft = self.draft(&loaded, by);
-            let command = DecideGate { step: step.clone(), approve, reason: in_short(&reason), ended };
-            let decided = command.decide(&mut draft)?;
-            if decided == Decided::Before {
-                return Ok(decided);
-            }
-            let decision = draft.close();
-            match self.commit(&loaded, decision).await? {
-                Committed::Yes(_) => return Ok(decided),
                 Committed::Overtaken(now) => loaded = now,
             }
         }

@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use domain::command::{
-    Advanced, Claim, Claimed, Command as _, Fail, Grant, OpenGate, OpenWait, TakeOver, TimeOut,
+    Advanced, Claim, Claimed, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
 };
 use domain::next::{Next, next};
 use domain::plan::Work;
@@ -19,7 +19,7 @@ use domain::{
 use store::Store;
 use tokio::time::Instant;
 
-use crate::binding::{Memory, Proposal};
+use crate::binding::{Memory, Proposal, Unbound};
 use crate::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
 use crate::{Engine, Loaded};
@@ -103,6 +103,16 @@ pub(crate) enum Follow {
     Leave,
 }
 
+impl Unbound {
+    /// What becomes of a step of which it cannot be said what it would do.
+    fn settle(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+        match self {
+            Self::Never(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(drop),
+            Self::Later(postpone) => postpone.decide(draft).map(drop),
+        }
+    }
+}
+
 impl<S: Store> Engine<S> {
     /// Takes `run` as far as it will go.
     pub async fn walk<P: Pulse>(
@@ -166,7 +176,8 @@ impl<S: Store> Engine<S> {
                 let follow = self.prepare(walk, &loaded, seq).await?;
                 self.open(loaded, follow).await
             }
-            Next::TimeOut => self.time_out(loaded).await,
+            Next::TimeOut => self.time_passed(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
+            Next::Nudge => self.time_passed(loaded, |draft| Nudge.decide(draft)).await,
             Next::Nothing | Next::NotBefore(_) => Ok(Standing::Free(loaded)),
         }
     }
@@ -180,15 +191,14 @@ impl<S: Store> Engine<S> {
         let seq = loaded.record.at;
         let proposal = match self.bind(&loaded, &mut walk.memory, seq).await? {
             Ok(proposal) => proposal,
-            Err(failure) => {
-                let command = Fail { fence: None, failure, receipt: None };
-                return self.once(loaded, &self.myself(), |draft| command.decide(draft).map(|_| None)).await;
+            Err(unbound) => {
+                return self.once(loaded, &self.myself(), |draft| unbound.settle(draft).map(|()| None)).await;
             }
         };
         let claim = self.claim_of(&proposal);
         let standing = |claimed| match claimed {
             Claimed::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal })),
-            Claimed::Settled(_) | Claimed::Later(_) => None,
+            Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => None,
         };
         self.once(loaded, &self.myself(), |draft| {
             let claimed = if take_over { TakeOver(claim).decide(draft) } else { claim.decide(draft) };
@@ -203,24 +213,25 @@ impl<S: Store> Engine<S> {
             lease: self.timing.lease,
             action: proposal.action.clone(),
             receipt: proposal.receipt.clone(),
+            governed: proposal.governed.clone(),
         }
     }
 
-    async fn time_out(&self, loaded: Loaded) -> Result<Standing, EngineError> {
-        let by = Initiator::new(Cause::Timeout, self.me.as_str());
-        self.once(loaded, &by, |draft| TimeOut.decide(draft).map(|_| None)).await
-    }
-
-    async fn open(
+    async fn time_passed(
         &self,
         loaded: Loaded,
-        follow: Result<Follow, domain::Failure>,
+        decide: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
     ) -> Result<Standing, EngineError> {
+        let by = Initiator::new(Cause::Timeout, self.me.as_str());
+        self.once(loaded, &by, |draft| decide(draft).map(|()| None)).await
+    }
+
+    async fn open(&self, loaded: Loaded, follow: Result<Follow, Unbound>) -> Result<Standing, EngineError> {
         self.once(loaded, &self.myself(), |draft| match follow {
             Ok(Follow::OpenWait(early)) => OpenWait { early }.decide(draft).map(|_| None),
             Ok(Follow::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
             Ok(Follow::Claim(..) | Follow::Leave) => Err(Refusal::WrongWork { expected: "a wait or a gate" }),
-            Err(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(|_| None),
+            Err(unbound) => unbound.settle(draft).map(|()| None),
         })
         .await
     }
@@ -274,7 +285,7 @@ impl<S: Store> Engine<S> {
         walk: &mut Walk<'_, P>,
         loaded: &Loaded,
         seq: StepSeq,
-    ) -> Result<Result<Follow, domain::Failure>, EngineError> {
+    ) -> Result<Result<Follow, Unbound>, EngineError> {
         match loaded.plan.plan().step(seq).map(|step| &step.work) {
             Some(Work::Call(_)) => Ok(self
                 .bind(loaded, &mut walk.memory, seq)
@@ -288,7 +299,8 @@ impl<S: Store> Engine<S> {
                 Ok(Ok(Follow::OpenWait(signal)))
             }
             Some(Work::Gate { .. }) => {
-                Ok(self.question(loaded, &mut walk.memory, seq).await?.map(Follow::OpenGate))
+                let question = self.question(loaded, &mut walk.memory, seq).await?;
+                Ok(question.map(Follow::OpenGate).map_err(Unbound::from))
             }
             None => Ok(Ok(Follow::Leave)),
         }
@@ -354,7 +366,7 @@ impl<S: Store> Engine<S> {
                     Claimed::Granted(grant) => {
                         Some(Box::new(Held { seq: *seq, grant: *grant, proposal: *proposal.clone() }))
                     }
-                    Claimed::Settled(_) | Claimed::Later(_) => None,
+                    Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => None,
                 })
             }
             Follow::OpenWait(early) => OpenWait { early: early.clone() }.decide(draft).map(|_| None),

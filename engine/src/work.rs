@@ -84,6 +84,7 @@ impl<S: Store> Engine<S> {
             response: done.response,
             inverse: done.inverse,
             cost_microusd: done.cost_microusd,
+            usage: done.usage,
             receipt: held.grant.receipt,
         };
         self.conclude(loaded, follow, |draft| command.clone().decide(draft).map(Some)).await

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use connectors::Allow;
+use connectors::{Allow, Settings};
 use countersign_engine::{Engine, EngineError, Parts, StartRun, Timing};
 use domain::command::Canceling;
 use domain::{Cause, IdempotencyKey, Initiator, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkspaceId};
@@ -13,10 +13,12 @@ use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
 fn engine() -> Engine<SqliteStore> {
     Engine::new(Parts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default()),
+        tools: connectors::standard(Allow::default(), Settings::default()),
         clock: Arc::new(SystemClock),
         me: WorkerId::new("test").unwrap(),
         timing: Timing::default(),
+        shows: None,
+        sealing: None,
     })
 }
 

@@ -144,7 +144,7 @@ impl<S: Store> Worker<S> {
             leaving: self.leaving.clone(),
         };
         walks.spawn(async move {
-            walker.walk(delivery).await;
+            walker.run(delivery).await;
             drop(permit);
         });
     }

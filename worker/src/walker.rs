@@ -1,10 +1,10 @@
-//! One message, one walk.
+//! One message, one errand.
 
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
-use domain::{Millis, Timestamp};
-use engine::{Engine, Pulse, WalkEnd, WalkLimits};
+use domain::{Errand, Millis, Timestamp};
+use engine::{Engine, EngineError, Pulse, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store};
 
 use crate::leaving::Leaving;
@@ -41,7 +41,35 @@ impl<S: Store> Pulse for Hidden<'_, S> {
 }
 
 impl<S: Store> Walker<S> {
-    pub(crate) async fn walk(&self, delivery: Delivery) {
+    /// Does what the message asks for.
+    pub(crate) async fn run(&self, delivery: Delivery) {
+        match &delivery.errand {
+            Errand::Walk => self.walk(delivery).await,
+            Errand::Show(approval) => {
+                let shown = self.engine.show(&delivery.run, approval).await;
+                self.settle(&delivery, shown).await;
+            }
+            Errand::Seal => {
+                let sealed = self.engine.seal(&delivery.run).await.map(drop);
+                self.settle(&delivery, sealed).await;
+            }
+        }
+    }
+
+    /// An errand that failed comes back with its message.
+    async fn settle(&self, delivery: &Delivery, done: Result<(), EngineError>) {
+        match done {
+            Ok(()) => self.delete(delivery).await,
+            // Others have the key; this message is for one of them.
+            Err(EngineError::NoKey) => self.postpone(delivery, self.engine.now() + DELAY_MAX).await,
+            Err(error) => {
+                let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
+                tracing::warn!(%run, %errand, %error, receives, "errand failed");
+            }
+        }
+    }
+
+    async fn walk(&self, delivery: Delivery) {
         let pulse = Hidden { walker: self, handle: delivery.handle };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
@@ -74,7 +102,7 @@ impl<S: Store> Walker<S> {
     /// Sends the message anew, then deletes it. In this order it may be doubled, and is never lost: it may
     /// be the only one there is, if whoever holds the step is dead.
     async fn replace(&self, delivery: &Delivery, at: Timestamp) {
-        match self.engine.store().send(&delivery.run, self.until(at)).await {
+        match self.engine.store().send(&delivery.run, &delivery.errand, self.until(at)).await {
             Ok(()) => self.delete(delivery).await,
             Err(error) => tracing::warn!(run = %delivery.run, %error, "message not replaced"),
         }

@@ -1,0 +1,131 @@
+//! Approvals: what people answer, and what they are shown.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::command::{Answer, Answered, Command as _};
+use domain::{
+    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, StepId,
+    TenantId,
+};
+use store::{Store, Write};
+
+use crate::Engine;
+use crate::commit::{Committed, ROUNDS_MAX};
+use crate::error::EngineError;
+
+/// Shows people how a request for approval stands.
+#[async_trait]
+pub trait Shows: Send + Sync {
+    /// Brings what people see up to date, and says what they see now. Called again with that, it does
+    /// nothing.
+    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotShown>;
+}
+
+/// People could not be shown something; it is tried again.
+#[derive(Debug, thiserror::Error)]
+#[error("approval {approval} was not shown: {why}")]
+pub struct NotShown {
+    /// Which request.
+    pub approval: ApprovalId,
+    /// Why, without any secret.
+    pub why: String,
+    /// What people see all the same, if that has changed.
+    pub so_far: Option<Card>,
+}
+
+/// Whoever shows people things, if anybody does.
+pub type Showing = Option<Arc<dyn Shows>>;
+
+/// What a person answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// To which request.
+    pub approval: ApprovalId,
+    /// The hash of what they saw, if they were shown one: an answer to something else does not count.
+    pub subject: Option<Digest>,
+    /// Who answers.
+    pub person: PersonId,
+    /// Yes or no.
+    pub approve: bool,
+    /// In their words.
+    pub reason: String,
+    /// Through what, and how surely they are known.
+    pub through: Channel,
+}
+
+impl<S: Store> Engine<S> {
+    /// A request for approval.
+    pub async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
+        let approval = self.patiently(|| self.store.approval(tenant, id)).await?;
+        approval.ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() }.into())
+    }
+
+    /// The newest request of a step.
+    pub async fn approval_of(&self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
+        self.load(run).await?;
+        let approvals = self.patiently(|| self.store.approvals(run)).await?;
+        let newest = approvals.into_iter().rfind(|approval| approval.step == *step);
+        newest.ok_or_else(|| Refusal::NotAsked { step: step.clone() }.into())
+    }
+
+    /// A person answers a request for approval.
+    pub async fn answer(&self, tenant: &TenantId, reply: Reply) -> Result<Answered, EngineError> {
+        let by = Initiator::new(Cause::Approval, reply.person.as_str());
+        let directory = self.tenant(tenant).await?;
+        for _ in 0..ROUNDS_MAX {
+            let approval = self.approval(tenant, &reply.approval).await?;
+            if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
+                return Err(Refusal::OtherSubject { approval: approval.id }.into());
+            }
+            let loaded = self.load(&approval.run).await?;
+            let mut draft = self.draft(&loaded, &by);
+            let command = Answer {
+                approval,
+                person: reply.person.clone(),
+                approve: reply.approve,
+                reason: reply.reason.clone(),
+                through: reply.through.clone(),
+                tenant: directory.clone(),
+            };
+            let answered = command.decide(&mut draft)?;
+            if answered == Answered::Before {
+                return Ok(answered);
+            }
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(_) => return Ok(answered),
+                Committed::Overtaken(_) => {}
+            }
+        }
+        let run = self.approval(tenant, &reply.approval).await?.run;
+        Err(EngineError::Contended { run, rounds: ROUNDS_MAX })
+    }
+
+    /// Brings what people see of a request up to date.
+    pub async fn show(&self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
+        let Some(notifier) = &self.shows else { return Ok(()) };
+        for _ in 0..ROUNDS_MAX {
+            let approval = self.approval(&run.tenant, id).await?;
+            let card = self.patiently(|| self.store.card(&run.tenant, id)).await?;
+            let (shown, failed) = match notifier.show(&approval, card.as_ref()).await {
+                Ok(shown) => (Some(shown), None),
+                Err(failed) => (failed.so_far.clone(), Some(failed)),
+            };
+            let kept = match &shown {
+                Some(shown) if card.as_ref() != Some(shown) => {
+                    let write = || self.store.put_card(&run.tenant, id, shown.clone(), card.clone());
+                    self.patiently(write).await? == Write::Committed
+                }
+                Some(_) | None => true,
+            };
+            match failed {
+                Some(failed) => return Err(failed.into()),
+                None if kept => return Ok(()),
+                // Somebody else has shown it meanwhile; look again.
+                None => {}
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+}

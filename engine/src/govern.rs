@@ -1,0 +1,175 @@
+//! Govern: what policy says about an action, before anybody may take it.
+//!
+//! The verdict is asked for when a step is about to be taken, from the tenant's policy as it stands then.
+//! Whatever keeps policy from answering is a deny.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use domain::command::Governed;
+use domain::plan::Work;
+use domain::validation::{Circumstances, thousandths, tighten};
+use domain::{Action, Digest, Live, StepSeq, Tenant, TenantId, Verdict};
+use policy::{Bundle, CapsState, Facts, RunFacts, StepFacts};
+use serde_json::Value;
+use store::Store;
+
+use crate::binding::Memory;
+use crate::error::EngineError;
+use crate::{Engine, Loaded};
+
+/// A worker serves a few tenants; a bundle takes some hundred kilobytes.
+const BUNDLES_MAX: usize = 64;
+
+/// Policies in memory, by hash: what is remembered is never wrong.
+#[derive(Default)]
+pub(crate) struct Bundles {
+    known: Mutex<BTreeMap<Digest, Bundle>>,
+}
+
+impl Bundles {
+    fn get(&self, hash: &Digest) -> Option<Bundle> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()
+    }
+
+    fn put(&self, bundle: Bundle) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= BUNDLES_MAX {
+            known.clear();
+        }
+        known.insert(bundle.hash(), bundle);
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// What a tenant has settled; nothing, if it has not said.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
+        let settled = self.patiently(|| self.store.tenant(tenant)).await?;
+        Ok(settled.unwrap_or_else(|| Tenant::new(tenant.clone())))
+    }
+
+    /// What policy says about `action` of the step at `seq`, with what was `found` outside.
+    pub(crate) async fn judged(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+        (action, found): (&Action, Option<Value>),
+    ) -> Result<Governed, EngineError> {
+        let confidence = self.confidence(loaded, memory, seq).await?;
+        let tenant = self.tenant(&loaded.record.key.tenant).await?;
+        let attempt = if seq == loaded.record.at { loaded.record.live.attempt() } else { 0 };
+        let caps =
+            CapsState { writes_done: writes_done(loaded, seq), writes_max: tenant.caps.max_writes_per_run };
+        let verdict = self.verdict(loaded, seq, action, &tenant, (attempt, caps)).await?;
+        let around = Circumstances {
+            plan: loaded.plan.plan(),
+            record: &loaded.record,
+            seq,
+            caps: &tenant.caps,
+            writes_done: caps.writes_done,
+            attempt,
+            confidence,
+            more_to_come: self.more_to_come(loaded, seq),
+        };
+        Ok(Governed { verdict: tighten(verdict, action, &around), found })
+    }
+
+    async fn verdict(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+        action: &Action,
+        tenant: &Tenant,
+        (attempt, caps): (u32, CapsState),
+    ) -> Result<Verdict, EngineError> {
+        let bundle = match self.bundle(tenant).await? {
+            Ok(bundle) => bundle,
+            Err((hash, why)) => return Ok(policy::without_bundle(hash, &why)),
+        };
+        let (record, plan) = (&loaded.record, loaded.plan.plan());
+        let Some(step) = plan.step(seq) else {
+            return Ok(policy::without_bundle(bundle.hash(), "the plan has no such step"));
+        };
+        Ok(bundle.judge(&Facts {
+            action,
+            step: StepFacts {
+                id: &step.id,
+                blast: step.blast,
+                critical: step.critical,
+                phase: step.phase,
+                undo: record.is_undoing(),
+                attempt: attempt.saturating_add(1),
+            },
+            run: RunFacts {
+                tenant: &record.key.tenant,
+                workspace: &record.workspace,
+                workflow: &record.workflow,
+                version: record.workflow_version,
+                environment: plan.environment,
+                trigger: &record.trigger.kind,
+                requester: record.trigger.requester.as_ref(),
+            },
+            caps,
+        }))
+    }
+
+    /// The policy that counts for a tenant, or its hash and why it cannot be asked.
+    pub async fn bundle(&self, tenant: &Tenant) -> Result<Result<Bundle, (Digest, String)>, EngineError> {
+        let Some(hash) = tenant.policy else {
+            return Ok(Bundle::shipped().map_err(|error| (Digest::ZERO, error.to_string())));
+        };
+        if let Some(bundle) = self.bundles.get(&hash) {
+            return Ok(Ok(bundle));
+        }
+        let files = self.patiently(|| self.store.policy(&tenant.tenant, &hash)).await?;
+        let Some(files) = files else {
+            return Ok(Err((hash, format!("the policy {hash} is not in the store"))));
+        };
+        Ok(match Bundle::parse(files) {
+            Ok(bundle) if bundle.hash() == hash => {
+                self.bundles.put(bundle.clone());
+                Ok(bundle)
+            }
+            Ok(_) => Err((hash, format!("what the store keeps as policy {hash} is another one"))),
+            Err(error) => Err((hash, error.to_string())),
+        })
+    }
+
+    /// How sure whoever proposed the step is, in thousandths. An expression that gives no number between 0
+    /// and 1 means that nobody is sure.
+    async fn confidence(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Option<u16>, EngineError> {
+        let (Some(step), Some(template)) =
+            (loaded.plan.plan().step(seq), loaded.plan.step(seq).and_then(|step| step.confidence.as_ref()))
+        else {
+            return Ok(None);
+        };
+        let scope = self.scope(loaded, memory, &step.reads).await?;
+        let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
+        Ok(number.as_ref().and_then(thousandths))
+    }
+
+    /// Whether a step after `seq` is certain to have an effect.
+    fn more_to_come(&self, loaded: &Loaded, seq: StepSeq) -> bool {
+        let later = loaded.plan.plan().steps.iter().skip(seq.index() + 1);
+        later
+            .filter_map(|step| match &step.work {
+                Work::Call(call) => self.tools.get(&call.tool)?.declares(&call.with),
+                Work::Wait { .. } | Work::Gate { .. } => None,
+            })
+            .any(domain::EffectClass::has_effect)
+    }
+}
+
+/// How many effects the run will have had when the step at `seq` begins. A step that is prepared while the
+/// one before it is still held comes after that one's effect.
+fn writes_done(loaded: &Loaded, seq: StepSeq) -> u32 {
+    let record = &loaded.record;
+    let ending = seq != record.at && matches!(&record.live, Live::Running(lease) if lease.intent.is_some());
+    record.effects.done.saturating_add(record.effects.unknown).saturating_add(u32::from(ending))
+}

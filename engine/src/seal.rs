@@ -1,0 +1,93 @@
+//! Seal: the evidence of a finished run is put together, signed, kept, and its digest recorded.
+//!
+//! Everything that goes in is settled once the run is over, and the run's place in the log is settled by the
+//! first attempt to append it. So however often this is tried, and by whomever, the bytes are the same.
+
+use std::sync::Arc;
+
+use domain::chain::StoredEvent;
+use domain::{Evidence, Receipt, RunKey};
+use evidence::{LogEntry, Material, SigningKey};
+use store::Store;
+
+use crate::error::EngineError;
+use crate::inspect::EVENTS_MAX;
+use crate::{Engine, Loaded};
+
+/// What evidence is signed with, and the name of the log it goes into.
+#[derive(Clone)]
+pub struct Sealing {
+    /// The key.
+    pub key: Arc<SigningKey>,
+    /// The name of the log.
+    pub origin: String,
+}
+
+impl<S: Store> Engine<S> {
+    /// Puts together the evidence of `run`, if it is over, or finds what was put together before.
+    pub async fn seal(&self, run: &RunKey) -> Result<Evidence, EngineError> {
+        if let Some(evidence) = self.patiently(|| self.store.evidence(run)).await? {
+            return Ok(evidence);
+        }
+        let loaded = self.load(run).await?;
+        if !loaded.record.status.is_terminal() {
+            return Err(EngineError::NotOver { run: run.clone(), status: loaded.record.status });
+        }
+        let (bytes, index) = self.bundle_of(&loaded).await?;
+        let bundle = self.patiently(|| self.store.put_blob(bytes.clone())).await?;
+        let sealed = Evidence { bundle, index, sealed_at: self.now() };
+        self.patiently(|| self.store.put_evidence(run, sealed.clone())).await?;
+        // Whoever was first has recorded the same digest.
+        let evidence = self.patiently(|| self.store.evidence(run)).await?;
+        evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
+    }
+
+    /// The evidence of `run`, as it was recorded.
+    pub async fn evidence(&self, run: &RunKey) -> Result<(Evidence, Vec<u8>), EngineError> {
+        self.load(run).await?;
+        let missing = || EngineError::NoEvidence { run: run.clone() };
+        let evidence = self.patiently(|| self.store.evidence(run)).await?.ok_or_else(missing)?;
+        let bytes = self.patiently(|| self.store.blob(&evidence.bundle)).await?.ok_or_else(missing)?;
+        Ok((evidence, bytes))
+    }
+
+    async fn bundle_of(&self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
+        let run = &loaded.record.key;
+        let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };
+        let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
+        let steps = self.patiently(|| self.store.steps(run)).await?;
+        let approvals = self.patiently(|| self.store.approvals(run)).await?;
+        let receipts = self.receipts_of(loaded, &entries).await?;
+        let leaf = evidence::leaf(&loaded.record);
+        let position = self.patiently(|| self.store.append_log(run, leaf)).await?;
+        let index = position.index;
+        let material = Material {
+            record: &loaded.record,
+            plan: loaded.plan.plan(),
+            entries: &entries,
+            steps: &steps,
+            receipts: &receipts,
+            approvals: &approvals,
+            log: LogEntry { origin, position: &position },
+        };
+        let bytes = evidence::build(&material, key)
+            .map_err(|source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) })?;
+        Ok((bytes, index))
+    }
+
+    /// Every receipt that the chain speaks of.
+    async fn receipts_of(
+        &self,
+        loaded: &Loaded,
+        entries: &[StoredEvent],
+    ) -> Result<Vec<Receipt>, EngineError> {
+        let run = &loaded.record.key;
+        let bad = |source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) };
+        let keys = evidence::effects_of(entries).map_err(bad)?;
+        let mut receipts = Vec::with_capacity(keys.len());
+        for key in &keys {
+            receipts.extend(self.patiently(|| self.store.receipt(&run.tenant, key)).await?);
+        }
+        Ok(receipts)
+    }
+}

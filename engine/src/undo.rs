@@ -1,0 +1,189 @@
+//! Undo: what a finished run did is taken back by another run, made from its receipts.
+//!
+//! A run that is over is never changed again, so taking back is a run of its own: newest effect first, each
+//! an action with its own verdict, approval and receipt, and evidence at the end. What is taken back with is
+//! handed over as data, never as text that could be read as an expression.
+
+use domain::plan::{Call, PlannedStep, Undo, Work};
+use domain::receipt::ReceiptState;
+use domain::{
+    IdempotencyKey, Initiator, Plan, Receipt, Refusal, RunKey, StepId, StepRecord, StepSeq, ToolName,
+    WorkflowName,
+};
+use serde_json::{Map, Value, json};
+use store::Store;
+
+use crate::admit::{StartRun, Started};
+use crate::binding::Memory;
+use crate::error::EngineError;
+use crate::{Engine, Loaded};
+
+/// What taking back a finished run would do, newest effect first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UndoPlan {
+    /// The run.
+    pub run: RunKey,
+    /// Its effects.
+    pub effects: Vec<UndoEffect>,
+}
+
+/// One effect of a finished run, and whether it would be taken back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UndoEffect {
+    /// The step that had it.
+    pub step: StepId,
+    /// Its place in the run.
+    pub seq: StepSeq,
+    /// What it changed.
+    pub target: String,
+    /// How it would be taken back, or why it would not.
+    pub by: Result<UndoCall, NotUndone>,
+}
+
+/// A call that takes an effect back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UndoCall {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its fields.
+    pub with: Map<String, Value>,
+}
+
+/// Why an effect is not taken back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotUndone {
+    /// It has been already.
+    #[error("it was rolled back already")]
+    Already,
+    /// Another run did it.
+    #[error("run {0} did it, and this one only found it done")]
+    AnotherRuns(domain::RunId),
+    /// Nobody knows how.
+    #[error("neither its receipt nor the workflow says how")]
+    NobodyKnows,
+    /// What the workflow says cannot be worked out any more.
+    #[error("how the workflow would take it back cannot be worked out: {0}")]
+    Unbound(String),
+}
+
+impl<S: Store> Engine<S> {
+    /// What taking back a finished run would do. Nothing is changed.
+    pub async fn undo_plan(&self, run: &RunKey) -> Result<UndoPlan, EngineError> {
+        let loaded = self.load(run).await?;
+        if !loaded.record.status.is_terminal() {
+            return Err(EngineError::NotOver { run: run.clone(), status: loaded.record.status });
+        }
+        let steps = self.patiently(|| self.store.steps(run)).await?;
+        let mut effects = Vec::new();
+        for step in steps.iter().rev().filter(|step| !step.undo) {
+            effects.extend(self.undo_effect(&loaded, &steps, step).await?);
+        }
+        Ok(UndoPlan { run: run.clone(), effects })
+    }
+
+    /// Starts a run that takes back what `run` did, or finds the one that was started before.
+    pub async fn undo(&self, run: &RunKey, by: &Initiator) -> Result<Started, EngineError> {
+        let loaded = self.load(run).await?;
+        let undo = self.undo_plan(run).await?;
+        let calls: Vec<_> =
+            undo.effects.iter().filter_map(|effect| Some((effect.seq, effect.by.as_ref().ok()?))).collect();
+        if calls.is_empty() {
+            return Err(Refusal::NothingToRollBack.into());
+        }
+        let plan = undo_workflow(loaded.plan.plan(), &calls)?;
+        let undo: Vec<_> = calls.iter().map(|(_, call)| Value::Object(call.with.clone())).collect();
+        let key = IdempotencyKey::new(&format!("undo:{}", run.run))
+            .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
+        let wish = StartRun {
+            tenant: run.tenant.clone(),
+            workspace: loaded.record.workspace.clone(),
+            plan,
+            trigger_kind: "undo".to_owned(),
+            key,
+            input: json!({ "run": run.run, "undo": undo }),
+            by: by.clone(),
+        };
+        self.start(wish).await
+    }
+
+    async fn undo_effect(
+        &self,
+        loaded: &Loaded,
+        steps: &[StepRecord],
+        step: &StepRecord,
+    ) -> Result<Option<UndoEffect>, EngineError> {
+        let tenant = &loaded.record.key.tenant;
+        let (Some(key), Some(planned)) = (&step.receipt, loaded.plan.plan().step(step.seq)) else {
+            return Ok(None);
+        };
+        let Some(receipt) = self.patiently(|| self.store.receipt(tenant, key)).await? else {
+            return Ok(None);
+        };
+        let target = receipt.target.clone();
+        let by = if steps.iter().any(|other| other.undo && other.seq == step.seq) {
+            Err(NotUndone::Already)
+        } else if receipt.run != loaded.record.key.run {
+            Err(NotUndone::AnotherRuns(receipt.run))
+        } else {
+            self.undo_call(loaded, step.seq, planned, &receipt).await?
+        };
+        Ok(Some(UndoEffect { step: planned.id.clone(), seq: step.seq, target, by }))
+    }
+
+    async fn undo_call(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+        planned: &PlannedStep,
+        receipt: &Receipt,
+    ) -> Result<Result<UndoCall, NotUndone>, EngineError> {
+        if let Some(Undo::Call(call)) = &planned.rollback {
+            let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
+            let scope = self.scope(loaded, &mut Memory::default(), &planned.rollback_reads).await?;
+            let bound = template.map(|template| template.bind(&scope));
+            return Ok(match bound {
+                Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),
+                Some(Err(error)) => Err(NotUndone::Unbound(error.to_string())),
+                Some(Ok(_)) | None => Err(NotUndone::NobodyKnows),
+            });
+        }
+        Ok(recorded_inverse(receipt).ok_or(NotUndone::NobodyKnows))
+    }
+}
+
+fn recorded_inverse(receipt: &Receipt) -> Option<UndoCall> {
+    let ReceiptState::Done { inverse: Some(inverse), .. } = &receipt.state else { return None };
+    let tool = ToolName::new(inverse["tool"].as_str()?).ok()?;
+    Some(UndoCall { tool, with: inverse["with"].as_object()?.clone() })
+}
+
+/// A workflow of nothing but these calls, whose fields come with the trigger.
+fn undo_workflow(of: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, EngineError> {
+    let bad = |why: String| EngineError::BadPlan { plan: of.hash(), why };
+    let name: String = format!("undo-{}", of.workflow).chars().take(domain::id::ID_BYTES_MAX).collect();
+    let workflow = WorkflowName::new(&name).map_err(|error| bad(error.to_string()))?;
+    let mut steps = Vec::with_capacity(calls.len());
+    for (index, (seq, call)) in calls.iter().enumerate() {
+        let planned = of.step(*seq).ok_or_else(|| bad(format!("it has no step {}", seq.0)))?;
+        let mut step = PlannedStep::new(planned.id.clone(), Work::Call(handed_over(index, call)));
+        step.blast = planned.blast;
+        step.critical = planned.critical;
+        step.on_reject = planned.on_reject;
+        step.reads.trigger = true;
+        steps.push(step);
+    }
+    Ok(Plan {
+        author: of.author.clone(),
+        patience: of.patience,
+        ..Plan::new(workflow, of.environment, steps)
+    })
+}
+
+/// The call with its fields read from the trigger, by name.
+fn handed_over(index: usize, call: &UndoCall) -> Call {
+    let field = |name: &String| {
+        let name_in_quotes = Value::String(name.clone()).to_string();
+        (name.clone(), Value::String(format!("${{ trigger.undo[{index}][{name_in_quotes}] }}")))
+    };
+    Call { tool: call.tool.clone(), with: Value::Object(call.with.keys().map(field).collect()) }
+}

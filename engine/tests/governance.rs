@@ -1,0 +1,302 @@
+//! What stands between a step and the world: verdicts, approvals, and what makes them worthless.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
+use countersign_engine::{Engine, Parts, Pulse, Reply, Sealing, StartRun, Timing, WalkLimits};
+use domain::tenant::Caps;
+use domain::{
+    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Failure, FieldChange,
+    IdempotencyKey, Initiator, Live, Refusal, Reversibility, RunKey, RunStatus, Tenant, ToolName,
+};
+use evidence::SigningKey;
+use serde_json::{Value, json};
+use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+
+/// A record outside: what it says, and how often it was written.
+#[derive(Default)]
+struct Outside {
+    says: Mutex<String>,
+    writes: AtomicU32,
+}
+
+/// Sets the record, if it still says what it said when that was proposed.
+struct SetIt(Arc<Outside>);
+
+#[async_trait]
+impl Tool for SetIt {
+    fn name(&self) -> ToolName {
+        "test.set".parse().unwrap()
+    }
+
+    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
+        Survey::Found(json!(*self.0.says.lock().unwrap()))
+    }
+
+    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        let change = FieldChange {
+            field: "says".to_owned(),
+            before: ask.found.cloned(),
+            after: ask.fields["to"].clone(),
+        };
+        Ok(Action {
+            tool: self.name(),
+            contract: 1,
+            class: EffectClass::CompareAndSet,
+            reversibility: Reversibility::Inverse,
+            target: "the record".to_owned(),
+            key: if ask.undo { key.undo() } else { key },
+            key_retention: None,
+            changes: vec![change],
+            destructive: false,
+            estimate_microusd: None,
+            fields: ask.fields,
+        })
+    }
+
+    async fn perform(&self, call: Call<'_>) -> Outcome {
+        let change = &call.action.changes[0];
+        let mut says = self.0.says.lock().unwrap();
+        let before = json!(*says);
+        if Some(&before) != change.before.as_ref() {
+            return Outcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
+        }
+        change.after.as_str().unwrap().clone_into(&mut says);
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+        let inverse = json!({ "tool": "test.set", "with": { "to": before } });
+        Outcome::Done(Done { inverse: Some(inverse), ..Done::default() })
+    }
+}
+
+struct Alone;
+
+impl Pulse for Alone {
+    async fn beat(&self) {}
+
+    fn is_leaving(&self) -> bool {
+        false
+    }
+}
+
+struct Scene {
+    engine: Engine<SqliteStore>,
+    outside: Arc<Outside>,
+    run: RunKey,
+}
+
+const TWO_SETS: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one }, rollback: auto }\n  - { id: b, tool: test.set, with: { to: two } }\n";
+
+impl Scene {
+    async fn start(head: &str, steps: &str) -> Self {
+        let outside = Arc::new(Outside::default());
+        let engine = Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default().with(SetIt(Arc::clone(&outside))),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: Some(Sealing {
+                key: Arc::new(SigningKey::from_seed([1; 32])),
+                origin: "test".to_owned(),
+            }),
+        });
+        let names = engine.tools().names().cloned().collect();
+        let source = format!("workflow: w\nversion: 1\n{head}\n{steps}");
+        let wish = StartRun {
+            tenant: "acme".parse().unwrap(),
+            workspace: "main".parse().unwrap(),
+            plan: workflow::parse(&source, &names).unwrap(),
+            trigger_kind: "test".to_owned(),
+            key: "k".parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "ada"),
+        };
+        let run = engine.start(wish).await.unwrap().run;
+        Self { engine, outside, run }
+    }
+
+    async fn walk(&self) -> RunStatus {
+        Box::pin(self.engine.walk(&self.run, &Alone, WalkLimits::default())).await.unwrap();
+        self.engine.store().load(&self.run).await.unwrap().unwrap().status
+    }
+
+    async fn asked(&self) -> Vec<Approval> {
+        self.engine.store().approvals(&self.run).await.unwrap()
+    }
+
+    async fn approve(
+        &self,
+        person: &str,
+    ) -> Result<domain::command::Answered, countersign_engine::EngineError> {
+        let asked = self.asked().await.pop().unwrap();
+        let reply = Reply {
+            approval: asked.id,
+            subject: Some(asked.subject.hash()),
+            person: person.parse().unwrap(),
+            approve: true,
+            reason: String::new(),
+            through: Channel::CommandLine,
+        };
+        Box::pin(self.engine.answer(&self.run.tenant, reply)).await
+    }
+
+    async fn settle(&self, change: impl FnOnce(&mut Tenant)) {
+        let mut tenant = self.engine.tenant(&self.run.tenant).await.unwrap();
+        if self.engine.store().tenant(&tenant.tenant).await.unwrap().is_some() {
+            tenant.revision += 1;
+        }
+        change(&mut tenant);
+        self.engine.store().put_tenant(tenant).await.unwrap();
+    }
+
+    fn writes(&self) -> u32 {
+        self.outside.writes.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_taken_back_is_done_in_dev_without_asking_anybody() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert_eq!((scene.writes(), scene.asked().await.len()), (2, 0));
+}
+
+#[tokio::test]
+async fn in_production_nothing_is_done_before_a_second_person_says_yes() {
+    let scene = Scene::start("environment: prod", TWO_SETS).await;
+    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+    assert_eq!(scene.writes(), 0);
+    let refused = scene.approve("ada").await;
+    assert!(matches!(refused, Err(countersign_engine::EngineError::Refused(Refusal::NotApprover { .. }))));
+
+    scene.approve("grace").await.unwrap();
+    assert_eq!(scene.walk().await, RunStatus::WaitingApproval, "the second step asks on its own");
+    assert_eq!(scene.writes(), 1);
+    scene.approve("grace").await.unwrap();
+    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert!(scene.asked().await.iter().all(|approval| approval.consumed.is_some()));
+}
+
+#[tokio::test]
+async fn if_the_record_changes_while_people_think_they_are_asked_again() {
+    let scene = Scene::start("environment: prod", TWO_SETS).await;
+    scene.walk().await;
+    scene.approve("grace").await.unwrap();
+    "somebody else".clone_into(&mut scene.outside.says.lock().unwrap());
+
+    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+
+    let asked = scene.asked().await;
+    assert_eq!((scene.writes(), asked.len()), (0, 2));
+    assert_eq!(asked[0].status, ApprovalStatus::Canceled);
+    assert_ne!(asked[0].subject.hash(), asked[1].subject.hash());
+}
+
+#[tokio::test]
+async fn if_the_policy_changes_while_people_think_they_are_asked_again() {
+    let scene = Scene::start("environment: prod", TWO_SETS).await;
+    scene.walk().await;
+    scene.approve("grace").await.unwrap();
+    let mut files = policy::Bundle::shipped().unwrap().files().clone();
+    files.insert("more.rego".to_owned(), "package countersign\n\n# A file that says nothing.\n".to_owned());
+    let bundle = policy::Bundle::parse(files.clone()).unwrap();
+    scene.engine.store().put_policy(&scene.run.tenant, &bundle.hash(), files).await.unwrap();
+    scene.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+
+    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+
+    let asked = scene.asked().await;
+    assert_eq!((scene.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
+}
+
+#[tokio::test]
+async fn a_policy_that_is_not_there_is_a_deny() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    scene.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
+    assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
+    assert_eq!(scene.writes(), 0);
+}
+
+#[tokio::test]
+async fn a_run_does_no_more_than_its_tenant_allows_and_takes_back_what_it_did() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    scene.settle(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
+    assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
+    assert_eq!((scene.writes(), scene.outside.says.lock().unwrap().as_str()), (2, ""));
+}
+
+#[tokio::test]
+async fn a_sure_proposer_is_trusted_only_where_little_can_happen() {
+    let sure = "steps:\n  - { id: a, tool: test.set, with: { to: one }, confidence: 0.95 }\n";
+    for (head, ends) in [
+        ("environment: dev\nvalidation: per_step\nauto_approve: 0.9", RunStatus::Succeeded),
+        ("environment: dev\nvalidation: per_step\nauto_approve: 0.99", RunStatus::WaitingApproval),
+        ("environment: dev\nvalidation: per_step", RunStatus::WaitingApproval),
+        ("environment: prod\nauto_approve: 0.9", RunStatus::WaitingApproval),
+    ] {
+        assert_eq!(Scene::start(head, sure).await.walk().await, ends, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn each_validation_mode_asks_where_it_says() {
+    let steps = "steps:\n  - { id: a, tool: test.set, with: { to: one } }\n  - { id: b, tool: test.set, with: { to: two } }\n  - { id: c, tool: test.set, with: { to: three }, phase: postchecks, critical: true }\n";
+    for (mode, asks) in [("per_step", 3), ("per_phase", 2), ("critical_only", 1)] {
+        let scene = Scene::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
+        while scene.walk().await == RunStatus::WaitingApproval {
+            scene.approve("grace").await.unwrap();
+        }
+        assert_eq!((scene.writes(), scene.asked().await.len()), (3, asks), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    scene.walk().await;
+    let plan = scene.engine.undo_plan(&scene.run).await.unwrap();
+    let steps: Vec<_> = plan.effects.iter().map(|effect| effect.step.to_string()).collect();
+    assert_eq!(steps, ["b", "a"]);
+
+    let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
+    assert_eq!(
+        scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run,
+        undo.run
+    );
+    Box::pin(scene.engine.walk(&undo.run, &Alone, WalkLimits::default())).await.unwrap();
+
+    assert_eq!(scene.outside.says.lock().unwrap().as_str(), "");
+    let key = SigningKey::from_seed([1; 32]).public();
+    for run in [&scene.run, &undo.run] {
+        scene.engine.seal(run).await.unwrap();
+        let (recorded, bytes) = scene.engine.evidence(run).await.unwrap();
+        assert_eq!(recorded.bundle.sha256, Digest::of_bytes(&bytes));
+        evidence::verify(&bytes, &key).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn text_that_looks_like_an_expression_is_put_back_as_text() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    "${ run.id }".clone_into(&mut scene.outside.says.lock().unwrap());
+    scene.walk().await;
+    let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
+    Box::pin(scene.engine.walk(&undo.run, &Alone, WalkLimits::default())).await.unwrap();
+    assert_eq!(scene.outside.says.lock().unwrap().as_str(), "${ run.id }");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_people_says_so_on_its_record() {
+    let scene = Scene::start("environment: prod", TWO_SETS).await;
+    scene.walk().await;
+    let record = scene.engine.store().load(&scene.run).await.unwrap().unwrap();
+    assert!(matches!(record.live, Live::WaitingApproval { .. }));
+    assert_eq!(record.due_at, Some(scene.asked().await[0].nudge_at()));
+    let value: Value = serde_json::to_value(&record).unwrap();
+    assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
+}
