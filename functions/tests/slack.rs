@@ -1,0 +1,195 @@
+//! A click in a simulated Slack, all the way to the run that waits for it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use connectors::Toolbox;
+use countersign_functions::slack::{Request, Response, SlackDoor, interaction};
+use domain::tenant::Person;
+use domain::{Approval, Card, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
+use engine::{Engine, NotShown, Parts, Pulse, Shows, StartRun, Timing, WalkLimits};
+use notify::{Secrets, Slack, card};
+use secrecy::SecretString;
+use serde_json::json;
+use simulated::slack::{Callback, Press, SimulatedSlack, Submission};
+use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+
+const WORKFLOW: &str =
+    "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
+const SECRET: &str = "simulated-signing-secret";
+
+struct Alone;
+
+impl Pulse for Alone {
+    async fn beat(&self) {}
+
+    fn is_leaving(&self) -> bool {
+        false
+    }
+}
+
+struct InSlack(Slack);
+
+#[async_trait]
+impl Shows for InSlack {
+    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotShown> {
+        let shown = self.0.show(approval, card).await;
+        shown.map_err(|error| NotShown {
+            approval: approval.id.clone(),
+            why: error.to_string(),
+            so_far: None,
+        })
+    }
+}
+
+/// A run that asks, a Slack that shows it, and the door that clicks come in through.
+struct Scene {
+    slack: SimulatedSlack,
+    engine: Engine<SqliteStore>,
+    door: SlackDoor,
+    run: RunKey,
+}
+
+fn client(slack: &SimulatedSlack) -> Slack {
+    let settings = notify::client::Settings {
+        base_url: format!("{}/api", slack.url()).parse().unwrap(),
+        token: SecretString::from("xoxb-simulated"),
+        channel: "C0APPROVALS".to_owned(),
+    };
+    Slack::new(settings).unwrap()
+}
+
+fn directory() -> Tenant {
+    let mut tenant = Tenant::new("acme".parse().unwrap());
+    for (person, user) in [("anna", "U0ANNA"), ("ben", "U0BEN")] {
+        let slack = Some(format!("T0SIM:{user}"));
+        tenant.people.insert(person.parse().unwrap(), Person { slack });
+    }
+    tenant
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let slack = SimulatedSlack::start().await.unwrap();
+        let store = Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap());
+        store.put_tenant(directory()).await.unwrap();
+        let engine = Engine::new(Parts {
+            store,
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: Some(Arc::new(InSlack(client(&slack)))),
+            sealing: None,
+        });
+        let wish = StartRun {
+            tenant: "acme".parse().unwrap(),
+            workspace: "main".parse().unwrap(),
+            plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
+            trigger_kind: "test".to_owned(),
+            key: "k".parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "anna"),
+        };
+        let run = engine.start(wish).await.unwrap().run;
+        Box::pin(engine.walk(&run, &Alone, WalkLimits::default())).await.unwrap();
+        let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
+        let door = SlackDoor::new("acme".parse().unwrap(), secrets, client(&slack));
+        let scene = Self { slack, engine, door, run };
+        scene.show().await;
+        scene
+    }
+
+    async fn show(&self) {
+        let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
+        self.engine.show(&self.run, &asked.id).await.unwrap();
+    }
+
+    fn press(&self, action: &str, user: &str) -> Callback {
+        let message = &self.slack.messages()[0];
+        let place = format!("{}/{}", message.channel, message.ts);
+        let at_secs = self.engine.now().0 / 1_000;
+        let press = Press { place: &place, action_id: action, user, team: "T0SIM", at_secs };
+        self.slack.press(&press).unwrap()
+    }
+
+    async fn deliver(&self, callback: &Callback) -> Response {
+        let request = Request {
+            timestamp: Some(&callback.timestamp),
+            signature: Some(&callback.signature),
+            body: &callback.body,
+        };
+        Box::pin(interaction(&self.engine, &self.door, request)).await
+    }
+
+    async fn status(&self) -> RunStatus {
+        self.engine.store().load(&self.run).await.unwrap().unwrap().status
+    }
+}
+
+#[tokio::test]
+async fn a_click_by_somebody_who_may_ends_the_wait_and_the_card_says_who() {
+    let scene = Scene::set().await;
+    let response = scene.deliver(&scene.press(card::APPROVE, "U0BEN")).await;
+    assert_eq!((response.status, scene.status().await), (200, RunStatus::Succeeded));
+    scene.show().await;
+    let shown = serde_json::to_string(&scene.slack.messages()[0].blocks).unwrap();
+    assert!(shown.contains("ben") && !shown.contains(card::APPROVE), "{shown}");
+}
+
+#[tokio::test]
+async fn whoever_asked_is_told_that_they_cannot_answer() {
+    let scene = Scene::set().await;
+    let response = scene.deliver(&scene.press(card::APPROVE, "U0ANNA")).await;
+    assert_eq!((response.status, scene.status().await), (200, RunStatus::WaitingApproval));
+    let told = serde_json::to_string(&scene.slack.answers()).unwrap();
+    assert!(told.contains("does not approve it"), "{told}");
+}
+
+#[tokio::test]
+async fn somebody_whom_nobody_knows_changes_nothing() {
+    let scene = Scene::set().await;
+    let response = scene.deliver(&scene.press(card::APPROVE, "U0CARA")).await;
+    assert_eq!((response.status, scene.status().await), (200, RunStatus::WaitingApproval));
+}
+
+#[tokio::test]
+async fn a_click_that_comes_twice_is_turned_away() {
+    let scene = Scene::set().await;
+    let click = scene.press(card::APPROVE, "U0BEN");
+    assert_eq!(scene.deliver(&click).await.status, 200);
+    assert_eq!(scene.deliver(&click).await.status, 409);
+}
+
+#[tokio::test]
+async fn a_click_that_slack_did_not_sign_is_turned_away() {
+    let scene = Scene::set().await;
+    let mut click = scene.press(card::APPROVE, "U0BEN");
+    click.signature = click.signature.replace("v0=", "v0=0");
+    assert_eq!(scene.deliver(&click).await.status, 401);
+    assert_eq!(scene.status().await, RunStatus::WaitingApproval);
+}
+
+#[tokio::test]
+async fn a_door_answers_nothing_for_another_tenant() {
+    let mut scene = Scene::set().await;
+    scene.door.tenant = "umbrella".parse().unwrap();
+    assert_eq!(scene.deliver(&scene.press(card::APPROVE, "U0BEN")).await.status, 200);
+    assert_eq!(scene.status().await, RunStatus::WaitingApproval);
+}
+
+#[tokio::test]
+async fn a_no_asks_for_a_reason_and_the_reason_stands_in_the_ledger() {
+    let scene = Scene::set().await;
+    assert_eq!(scene.deliver(&scene.press(card::REJECT, "U0BEN")).await.status, 200);
+    let view = scene.slack.views().pop().unwrap();
+    let at_secs = scene.engine.now().0 / 1_000;
+    let submission =
+        Submission { view: &view.id, user: "U0BEN", team: "T0SIM", text: "not on a Friday", at_secs };
+    assert_eq!(scene.deliver(&scene.slack.submit_view(&submission).unwrap()).await.status, 200);
+    assert_eq!(scene.status().await, RunStatus::FailedTerminal);
+    let asked = scene.engine.store().approvals(&scene.run).await.unwrap().pop().unwrap();
+    assert_eq!(asked.votes[0].reason, "not on a Friday");
+}
