@@ -5,23 +5,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use connectors::Toolbox;
-use domain::plan::{Call, Environment, Plan, PlannedStep, Reads, Work};
-use domain::schedule::RetryPolicy;
+use domain::plan::{Call, Environment, Plan, PlannedStep, Work};
 use domain::{
-    Blast, Cause, IdempotencyKey, Initiator, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId,
-    ToolName, WorkerId, WorkflowName, WorkspaceId,
+    Cause, IdempotencyKey, Initiator, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId, ToolName,
+    WorkerId, WorkflowName, WorkspaceId,
 };
-use engine::{Engine, Parts, StartRun, Timing};
+use engine::{Engine, Parts, Sealing, StartRun, Timing};
+use evidence::SigningKey;
 use serde_json::json;
 use store::sqlite::Usage;
 use store::{
-    Intercept, Intercepted, Ledger as _, RunQuery, Site, SqliteOptions, SqliteStore, StoreError, SystemClock,
+    Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, Site, SqliteOptions, SqliteStore, StoreError,
+    SystemClock,
 };
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use worker::{Worker, WorkerSettings};
 
 use crate::{machine, noop};
+
+/// How often it is looked whether all evidence is there.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What is measured.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +44,8 @@ pub(crate) struct Measured {
     pub(crate) runs: Vec<Duration>,
     pub(crate) cpu_s: f64,
     pub(crate) bytes: u64,
+    /// What the rows hold.
+    pub(crate) row_bytes: u64,
     pub(crate) commits: u64,
     pub(crate) rows: u64,
     pub(crate) peak_mib: f64,
@@ -92,10 +98,23 @@ pub(crate) struct Bench {
     finish: Finish,
     engine: Arc<Engine<Intercepted<SqliteStore, Finish>>>,
     started: u32,
+    sealed: bool,
 }
 
 impl Bench {
+    /// Runs alone: this worker has no key, and leaves evidence to others.
     pub(crate) fn new(load: Load) -> Result<Self, String> {
+        Self::with(load, None)
+    }
+
+    /// Runs with their evidence.
+    pub(crate) fn sealing(load: Load) -> Result<Self, String> {
+        let key = Arc::new(SigningKey::from_seed([7; 32]));
+        Self::with(load, Some(Sealing { key, origin: "bench".to_owned() }))
+    }
+
+    fn with(load: Load, sealing: Option<Sealing>) -> Result<Self, String> {
+        let sealed = sealing.is_some();
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let store = SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default())
             .map_err(|error| error.to_string())?;
@@ -106,8 +125,11 @@ impl Bench {
             clock: Arc::new(SystemClock),
             me: me()?,
             timing: Timing::default(),
+            shows: None,
+            sealing,
         });
-        Ok(Self { load, plan: plan(load.steps)?, dir, store, finish, engine: Arc::new(engine), started: 0 })
+        let (plan, engine) = (plan(load.steps)?, Arc::new(engine));
+        Ok(Self { load, plan, dir, store, finish, engine, started: 0, sealed })
     }
 
     pub(crate) async fn measure(mut self) -> Result<Measured, String> {
@@ -143,6 +165,7 @@ impl Bench {
     async fn window(&mut self, runs: u32) -> Result<Measured, String> {
         self.checkpoint().await?;
         lock(&self.finish.took).clear();
+        let row_bytes = self.row_bytes()?;
         let (usage, bytes, cpu, began) = (self.store.usage(), self.bytes(), machine::cpu_s(), Instant::now());
         let first = self.started;
         self.run(runs).await?;
@@ -157,6 +180,7 @@ impl Bench {
             runs: took_each,
             cpu_s,
             bytes: self.bytes().saturating_sub(bytes),
+            row_bytes: self.row_bytes()?.saturating_sub(row_bytes),
             commits: commits - usage.commits,
             rows: rows - usage.rows,
             peak_mib: machine::peak_mib(),
@@ -170,6 +194,23 @@ impl Bench {
 
     fn bytes(&self) -> u64 {
         std::fs::metadata(self.dir.path().join("bench.db")).map_or(0, |file| file.len())
+    }
+
+    /// What the rows hold, column by column.
+    fn row_bytes(&self) -> Result<u64, String> {
+        let failed = |error: rusqlite::Error| error.to_string();
+        let conn = rusqlite::Connection::open(self.dir.path().join("bench.db")).map_err(failed)?;
+        let held: i64 = conn
+            .query_row(
+                "SELECT (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM runs) + \
+                 (SELECT coalesce(sum(length(hash) + length(event) + \
+                         coalesce(length(CAST(payload AS BLOB)), 0)), 0) FROM history) + \
+                 (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM receipts)",
+                [],
+                |row| row.get(0),
+            )
+            .map_err(failed)?;
+        u64::try_from(held).map_err(|error| error.to_string())
     }
 
     /// Starts so many runs, as many at once as the load says, and waits for the last.
@@ -189,6 +230,10 @@ impl Bench {
         }
         let all = room.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
         drop(all);
+        // Evidence is put together after the run; what it costs belongs to it all the same.
+        while self.sealed && self.store.depth().await.map_err(|error| error.to_string())? > 0 {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
         Ok(())
     }
 
@@ -245,18 +290,10 @@ fn plan(steps: u16) -> Result<Plan, String> {
     let tool = ToolName::new(noop::NAME).map_err(|error| error.to_string())?;
     let steps = (0..steps)
         .map(|n| {
-            Ok(PlannedStep {
-                id: StepId::new(&format!("s{n}")).map_err(|error| error.to_string())?,
-                work: Work::Call(Call { tool: tool.clone(), with: json!({}) }),
-                retry: RetryPolicy::default(),
-                blast: Blast::Low,
-                critical: false,
-                rollback: None,
-                reads: Reads::default(),
-                rollback_reads: Reads::default(),
-            })
+            let id = StepId::new(&format!("s{n}")).map_err(|error| error.to_string())?;
+            Ok(PlannedStep::new(id, Work::Call(Call { tool: tool.clone(), with: json!({}) })))
         })
         .collect::<Result<_, String>>()?;
     let workflow = WorkflowName::new("linear").map_err(|error| error.to_string())?;
-    Ok(Plan { workflow, version: 1, environment: Environment::Dev, steps })
+    Ok(Plan::new(workflow, Environment::Dev, steps))
 }

@@ -82,8 +82,10 @@ fn run(options: &Options) -> Result<(), String> {
         let crowd = Bench::new(options.load)?.measure().await?;
         eprintln!("alone: 400 runs, one at a time …");
         let alone = Bench::new(Load { runs: 400, in_flight: 1, steps: 5 })?.measure().await?;
+        eprintln!("with evidence: the same load, sealed …");
+        let sealed = Bench::sealing(options.load)?.measure().await?;
         let flat = if options.flat { Some(flatness().await?) } else { None };
-        report::print(&report::Linear5::new(&crowd, &alone, flat), options.json)
+        report::print(&report::Linear5::new(&crowd, &alone, &sealed, flat), options.json)
     })
 }
 

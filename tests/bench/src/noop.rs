@@ -25,6 +25,9 @@ impl Tool for Noop {
             target: "nothing".to_owned(),
             key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
             key_retention: None,
+            changes: Vec::new(),
+            destructive: false,
+            estimate_microusd: None,
             fields: ask.fields,
         })
     }

@@ -18,6 +18,9 @@ pub(crate) struct Linear5 {
     fsyncs_per_step: f64,
     rows_per_step: f64,
     alone_step_ms_p50: f64,
+    /// The same load with the evidence of every run put together, signed and kept meanwhile.
+    steps_per_s_with_evidence: f64,
+    cpu_s_per_1000_steps_with_evidence: f64,
     peak_mib: f64,
     runs: u32,
     in_flight: u32,
@@ -33,8 +36,11 @@ pub(crate) struct Flat {
     /// What one more step costs between a run of 1 and a run of 5, and between a run of 5 and one of 60.
     rows_per_further_step_short: f64,
     rows_per_further_step_long: f64,
+    /// What the rows themselves hold; how full SQLite's pages are is not counted.
     bytes_per_further_step_short: f64,
     bytes_per_further_step_long: f64,
+    file_bytes_per_further_step_short: f64,
+    file_bytes_per_further_step_long: f64,
     /// What a run of 5 costs when the file is new, and when it holds 100,000 runs.
     rows_per_run_early: f64,
     rows_per_run_late: f64,
@@ -52,7 +58,7 @@ pub(crate) struct Lengths {
 }
 
 impl Linear5 {
-    pub(crate) fn new(crowd: &Measured, alone: &Measured, flat: Option<Flat>) -> Self {
+    pub(crate) fn new(crowd: &Measured, alone: &Measured, sealed: &Measured, flat: Option<Flat>) -> Self {
         let steps = crowd.steps();
         Self {
             steps_per_s: round(steps / crowd.took.as_secs_f64()),
@@ -64,6 +70,8 @@ impl Linear5 {
             fsyncs_per_step: round(count(crowd.commits) / steps),
             rows_per_step: round(count(crowd.rows) / steps),
             alone_step_ms_p50: step_ms(alone),
+            steps_per_s_with_evidence: round(sealed.steps() / sealed.took.as_secs_f64()),
+            cpu_s_per_1000_steps_with_evidence: round(sealed.cpu_s / sealed.steps() * 1_000.0),
             peak_mib: round(crowd.peak_mib),
             runs: crowd.load.runs,
             in_flight: crowd.load.in_flight,
@@ -78,12 +86,15 @@ impl Flat {
     pub(crate) fn new(lengths: &Lengths, early: &Measured, late: &Measured) -> Self {
         let Lengths { single, short, long } = lengths;
         let rows = |measured: &Measured| count(measured.rows) / f64::from(measured.load.runs);
-        let bytes = |measured: &Measured| count(measured.bytes) / f64::from(measured.load.runs);
+        let bytes = |measured: &Measured| count(measured.row_bytes) / f64::from(measured.load.runs);
+        let file_bytes = |measured: &Measured| count(measured.bytes) / f64::from(measured.load.runs);
         Self {
             rows_per_further_step_short: round((rows(short) - rows(single)) / 4.0),
             rows_per_further_step_long: round((rows(long) - rows(short)) / 55.0),
             bytes_per_further_step_short: round((bytes(short) - bytes(single)) / 4.0),
             bytes_per_further_step_long: round((bytes(long) - bytes(short)) / 55.0),
+            file_bytes_per_further_step_short: round((file_bytes(short) - file_bytes(single)) / 4.0),
+            file_bytes_per_further_step_long: round((file_bytes(long) - file_bytes(short)) / 55.0),
             rows_per_run_early: round(rows(early)),
             rows_per_run_late: round(rows(late)),
             bytes_per_run_early: round(bytes(early)),

@@ -1,6 +1,6 @@
 //! The real worker process is killed with SIGKILL at a numbered call, before or after it is carried out,
 //! again and again, on one SQLite file. Afterwards every run has succeeded, every effect has happened once,
-//! and every chain holds.
+//! every chain holds, and the evidence of every run verifies.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -20,7 +20,7 @@ use store::{SqliteOptions, SqliteStore, SystemClock};
 const KILLS: u32 = 200;
 
 /// A worker makes about this many calls for one run of the workflow below.
-const CALLS: u32 = 18;
+const CALLS: u32 = 36;
 
 /// A worker that is never killed must end by itself; this many in a row that do not means it is stuck.
 const TRIES_MAX: u32 = 4_000;
@@ -43,11 +43,13 @@ fn engine(file: &Path) -> Engine<SqliteStore> {
         clock: Arc::new(SystemClock),
         me: WorkerId::new("test").unwrap(),
         timing: Timing::default(),
+        shows: None,
+        sealing: None,
     })
 }
 
 fn tools() -> Toolbox {
-    connectors::standard(Allow::default())
+    connectors::standard(Allow::default(), connectors::Settings::default())
 }
 
 async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
@@ -105,10 +107,15 @@ async fn a_worker_killed_anywhere_loses_nothing_and_doubles_nothing() {
     assert!(kills >= KILLS, "only {kills} workers were killed");
     assert!(!work(&binary, &file, &service, "1000000:before"), "the last worker finishes what is left");
 
+    let key = std::fs::read_to_string(file.with_file_name("killed.db.pub")).unwrap();
+    let key = evidence::PublicKey::from_text(&key).unwrap();
     for run in &runs {
         let view = engine.inspect(run).await.unwrap();
         assert_eq!(view.record.status, RunStatus::Succeeded, "{run}: {:?}", view.record.live);
         assert!(view.events.is_ok(), "{run}: {:?}", view.events.err());
+        let (_, bundle) = engine.evidence(run).await.unwrap();
+        let verified = evidence::verify(&bundle, &key);
+        assert!(verified.is_ok(), "{run}: {:?}", verified.err());
     }
     let counts = service.counts();
     assert_eq!(counts.done.len(), runs.len() * 2, "every effect of every run happened");

@@ -13,10 +13,18 @@ pub(crate) enum Script {
     EventWhenWaiting,
     /// The event is sent at once, long before the run waits for it.
     EventAtOnce,
-    /// A person says yes when asked.
+    /// People say yes whenever they are asked.
     Approve,
     /// A person says no when asked.
     Reject,
+    /// A person says no the first time, an operator says to go on, and then people say yes.
+    RejectThenApprove,
+    /// Nobody answers before others have been told; then people say yes.
+    ApproveWhenEscalated,
+    /// One person says yes while another stops the run.
+    ApproveAgainstCancel,
+    /// When the run is over, an operator has it taken back by another run.
+    UndoWhenOver,
     /// Somebody stops the run while a step is held.
     CancelWhenHeld,
     /// The message is doubled and doubled again, and copies arrive late and out of order.
@@ -41,7 +49,12 @@ pub struct Flow {
     pub(crate) may_end: &'static [RunStatus],
     /// Whether every pair of calls is tried as well.
     pub(crate) pairs: bool,
+    /// How many effects the tenant allows in one run.
+    pub(crate) writes_max: u32,
 }
+
+/// Enough for every flow but the one that is about it.
+const MANY: u32 = 64;
 
 /// Every flow. Where an event is to be waited for, the wait is longer than the clocks are wrong: a deadline
 /// is as good as the worst clock among the workers, and no better.
@@ -55,6 +68,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "hand-off",
@@ -67,6 +81,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "retry",
@@ -74,7 +89,8 @@ pub const FLOWS: &[Flow] = &[
         script: Script::Nothing,
         ends: &[Succeeded],
         may_end: &[],
-        pairs: true,
+        pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "exhausted",
@@ -84,6 +100,7 @@ pub const FLOWS: &[Flow] = &[
         // The last attempt was interrupted: then nobody can say that it failed.
         may_end: &[Paused],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "wait then event",
@@ -94,6 +111,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "event then wait",
@@ -105,6 +123,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "wait timed out",
@@ -116,6 +135,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[FailedTerminal],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "approval",
@@ -126,6 +146,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[Paused],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "rejection",
@@ -136,6 +157,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[FailedTerminal],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "cancel while running",
@@ -147,6 +169,7 @@ pub const FLOWS: &[Flow] = &[
         // The wish may come after the run has ended.
         may_end: &[Succeeded],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "cancel while reading",
@@ -157,6 +180,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Canceled],
         may_end: &[Succeeded],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "take-over, read only",
@@ -165,6 +189,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "take-over, native key",
@@ -173,6 +198,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "take-over, compare and set",
@@ -181,6 +207,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "take-over, look-up",
@@ -189,6 +216,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "take-over, opaque",
@@ -197,6 +225,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[Paused],
         pairs: true,
+        writes_max: MANY,
     },
     Flow {
         name: "opaque, an operator retries",
@@ -205,6 +234,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "opaque, an operator rolls back",
@@ -216,6 +246,7 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[Canceled],
         pairs: false,
+        writes_max: MANY,
     },
     Flow {
         name: "doubled and reordered messages",
@@ -227,6 +258,109 @@ pub const FLOWS: &[Flow] = &[
         ends: &[Succeeded],
         may_end: &[Paused],
         pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "an approved action",
+        workflow: "environment: prod\nsteps:\n\
+            - { id: a, tool: sim.cas, with: { say: hello } }\n\
+            - { id: b, tool: sim.read }\n",
+        script: Script::Approve,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: true,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "an action that two people approve",
+        workflow: "steps:\n- { id: a, tool: sim.keyed, blast_radius: high }\n",
+        script: Script::Approve,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "rejected, paused, retried, approved",
+        workflow: "environment: prod\nsteps:\n- { id: a, tool: sim.lookup, on_reject: pause }\n",
+        script: Script::RejectThenApprove,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "escalated, then approved",
+        workflow: "environment: prod\napproval: { sla: 2m, expires_after: 6h }\nsteps:\n- { id: a, tool: sim.keyed }\n",
+        script: Script::ApproveWhenEscalated,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "nobody answers",
+        workflow: "environment: prod\napproval: { sla: 1m, expires_after: 3m }\nsteps:\n\
+            - { id: a, tool: sim.read }\n- { id: b, tool: sim.opaque }\n",
+        script: Script::Nothing,
+        ends: &[FailedTerminal],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "approve against cancel",
+        workflow: "environment: prod\nsteps:\n- { id: a, tool: sim.keyed }\n",
+        script: Script::ApproveAgainstCancel,
+        ends: &[Canceled, Succeeded],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "denied by the caps, and taken back",
+        workflow: "steps:\n\
+            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: b, tool: sim.keyed }\n",
+        script: Script::Nothing,
+        ends: &[FailedTerminal],
+        may_end: &[],
+        pairs: false,
+        writes_max: 1,
+    },
+    Flow {
+        name: "a failure takes back what was done",
+        workflow: "steps:\n\
+            - { id: a, tool: sim.cas, with: { say: there }, rollback: auto }\n\
+            - { id: b, tool: sim.lookup, rollback: { tool: sim.keyed } }\n\
+            - { id: c, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
+        script: Script::Nothing,
+        ends: &[FailedTerminal],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "taking back needs approval too",
+        workflow: "environment: prod\nsteps:\n\
+            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: b, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
+        script: Script::Approve,
+        ends: &[FailedTerminal],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
+    },
+    Flow {
+        name: "a finished run is undone by another",
+        workflow: "steps:\n\
+            - { id: a, tool: sim.keyed, with: { say: 1 } }\n\
+            - { id: b, tool: sim.cas, with: { say: 2 } }\n",
+        script: Script::UndoWhenOver,
+        ends: &[Succeeded],
+        may_end: &[],
+        pairs: false,
+        writes_max: MANY,
     },
 ];
 

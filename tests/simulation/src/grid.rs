@@ -297,6 +297,7 @@ mod tests {
         ends: &[RunStatus::Succeeded],
         may_end: &[],
         pairs: false,
+        writes_max: 64,
     };
 
     fn grid(flow: &'static Flow, skew: Skew) -> Played {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use domain::plan::{Plan, PlannedStep, Work};
 use domain::receipt::ReceiptState;
 use domain::{
-    EffectClass, IdempotencyKey, Live, Receipt, RunRecord, RunStatus, StepRecord, StepSeq, StepStatus, chain,
-    view,
+    ApprovalId, ApprovalStatus, EffectClass, IdempotencyKey, Live, Receipt, RunKey, RunRecord, RunStatus,
+    StepRecord, StepSeq, StepStatus, chain, view,
 };
-use store::{Ledger as _, Queue as _, SqliteStore};
+use evidence::PublicKey;
+use store::{Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore};
 
 use crate::flow::{Flow, Script};
 use crate::world::TOOLS;
@@ -22,6 +23,13 @@ pub(crate) struct Ending<'s> {
     pub(crate) plan: &'s Plan,
     pub(crate) store: &'s SqliteStore,
     pub(crate) effects: BTreeMap<IdempotencyKey, u32>,
+    /// How each request for approval was last shown to people.
+    pub(crate) cards: BTreeMap<ApprovalId, ApprovalStatus>,
+    /// What evidence is verified with.
+    pub(crate) key: PublicKey,
+    /// Whether it is. What is built is held to the same rules as what is verified, so where faults are
+    /// tried in pairs, by the hundred thousand, it is enough that the evidence is there.
+    pub(crate) verifies: bool,
 }
 
 /// An effect of a step, or of its undoing, as the ledger and the world have it.
@@ -41,6 +49,8 @@ pub(crate) async fn judge(ending: &Ending<'_>) -> Vec<String> {
     broken.extend(wrong_statuses(ending, &steps));
     broken.extend(broken_chain(ending).await);
     broken.extend(dead_letters(ending).await);
+    broken.extend(unproved(ending).await);
+    broken.extend(unseen(ending).await);
     for undo in [false, true] {
         for index in 0..ending.record.steps {
             if let Some(effect) = account(ending, &steps, StepSeq(index), undo).await {
@@ -83,6 +93,47 @@ async fn broken_chain(ending: &Ending<'_>) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     chain::verify(&record.key, &entries, record.events, &record.head).err().map(|fault| fault.to_string())
+}
+
+/// Every run that is over has evidence, which anybody with the public key can verify.
+async fn unproved(ending: &Ending<'_>) -> Vec<String> {
+    let query = RunQuery { tenant: ending.record.key.tenant.clone(), status: None, before: None, limit: 10 };
+    let runs = ending.store.runs(query).await.map(|page| page.runs).unwrap_or_default();
+    let mut broken = Vec::new();
+    for run in runs.iter().filter(|run| run.status.is_terminal()) {
+        broken.extend(no_proof(ending, &run.key).await);
+    }
+    let undone = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
+    if ending.flow.script == Script::UndoWhenOver && undone != 2 {
+        broken.push(format!("{undone} runs succeeded; the run and its undoing should have"));
+    }
+    broken
+}
+
+async fn no_proof(ending: &Ending<'_>, run: &RunKey) -> Option<String> {
+    let Ok(Some(found)) = ending.store.evidence(run).await else {
+        return Some(format!("run {run} is over and has no evidence"));
+    };
+    let Ok(Some(bytes)) = ending.store.blob(&found.bundle).await else {
+        return Some(format!("the evidence of run {run} is not where the ledger says"));
+    };
+    if !ending.verifies {
+        return None;
+    }
+    let fault = evidence::verify(&bytes, &ending.key).err()?;
+    Some(format!("the evidence of run {run} does not verify: {fault}"))
+}
+
+/// People have been shown how every request for approval ended.
+async fn unseen(ending: &Ending<'_>) -> Vec<String> {
+    let asked = ending.store.approvals(&ending.record.key).await.unwrap_or_default();
+    let unseen = asked.iter().filter(|approval| ending.cards.get(&approval.id) != Some(&approval.status));
+    unseen
+        .map(|approval| {
+            let seen = ending.cards.get(&approval.id);
+            format!("approval {} is {:?}, and people see {seen:?}", approval.id, approval.status)
+        })
+        .collect()
 }
 
 async fn dead_letters(ending: &Ending<'_>) -> Option<String> {

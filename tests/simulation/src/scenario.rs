@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use connectors::Toolbox;
 use domain::plan::Plan;
+use domain::tenant::Caps;
 use domain::{
-    Cause, EventName, IdempotencyKey, Initiator, Live, Millis, RunId, RunKey, RunRecord, RunStatus, SignalId,
-    StepId, TenantId, ToolName, WorkerId, WorkspaceId,
+    Cause, Channel, Errand, EventName, IdempotencyKey, Initiator, Live, Millis, PersonId, RunId, RunKey,
+    RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
-use engine::{Engine, EngineError, Parts, SignalRun, StartRun, Timing};
+use engine::{Engine, EngineError, Parts, Reply, Sealing, SignalRun, StartRun, Timing};
+use evidence::SigningKey;
 use serde::Serialize;
 use serde_json::json;
-use store::{Clock, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
+use store::{Clock, Governance as _, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
 use tokio::time::{Instant, sleep, timeout};
 use worker::{Worker, WorkerSettings};
 
@@ -20,7 +22,7 @@ use crate::clock::VirtualClock;
 use crate::fault::{Faults, Node, NodeParts, Point};
 use crate::flow::{Flow, Script};
 use crate::oracle::{self, Ending};
-use crate::world::{SimTool, TOOLS, World};
+use crate::world::{SimShows, SimTool, TOOLS, World};
 
 /// How wrong the clocks of the two workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -117,6 +119,7 @@ struct Stage {
     flow: &'static Flow,
     skew: Skew,
     faultless: bool,
+    verifies: bool,
     plan: Plan,
     run: RunKey,
     store: SqliteStore,
@@ -124,6 +127,7 @@ struct Stage {
     faults: Arc<Faults>,
     begun: Instant,
     timing: Timing,
+    key: Arc<SigningKey>,
 }
 
 type SimEngine = Engine<Intercepted<SqliteStore, Node>>;
@@ -138,6 +142,7 @@ impl Stage {
             flow: scenario.flow,
             skew: scenario.skew,
             faultless: scenario.points.is_empty(),
+            verifies: scenario.points.len() != 2,
             plan: plan(scenario.flow)?,
             run: RunKey { run: RunId::derive(&tenant, &key()), tenant },
             store: SqliteStore::memory(options).map_err(|error| error.to_string())?,
@@ -145,6 +150,7 @@ impl Stage {
             faults: Arc::new(Faults::new(scenario.points.clone())),
             begun,
             timing: Timing::default(),
+            key: Arc::new(SigningKey::from_seed([7; 32])),
         })
     }
 
@@ -168,7 +174,16 @@ impl Stage {
             tools.with(SimTool { name, class, service, node, world })
         });
         let store = Arc::new(Intercepted::new(self.store.clone(), node.clone()));
-        let parts = Parts { store, tools, clock, me: me.clone(), timing: self.timing.clone() };
+        let shows = SimShows { node: node.clone(), world: Arc::clone(&self.world) };
+        let parts = Parts {
+            store,
+            tools,
+            clock,
+            me: me.clone(),
+            timing: self.timing.clone(),
+            shows: Some(Arc::new(shows)),
+            sealing: Some(Sealing { key: Arc::clone(&self.key), origin: "simulation".to_owned() }),
+        };
         (Arc::new(Engine::new(parts)), me)
     }
 
@@ -198,6 +213,11 @@ impl Stage {
     /// Starts the run, and does what the flow's script says. Whoever dies while asking asks again: a
     /// sender that got no answer always does.
     async fn act_out(&self) {
+        let tenant = Tenant {
+            caps: Caps { max_writes_per_run: self.flow.writes_max },
+            ..Tenant::new(self.run.tenant.clone())
+        };
+        let _ = self.store.put_tenant(tenant).await;
         self.insist("starter", async |engine: &SimEngine| {
             Box::pin(engine.start(self.wish())).await.map(|_| ())
         })
@@ -209,15 +229,37 @@ impl Stage {
                 self.until(|record| record.status == RunStatus::WaitingEvent).await;
                 self.send_event().await;
             }
-            Script::Approve => self.answer(true).await,
-            Script::Reject => self.answer(false).await,
+            Script::Approve => self.approve_everything().await,
+            Script::Reject => {
+                self.until(|record| record.status == RunStatus::WaitingApproval).await;
+                self.answer("alice", false).await;
+            }
+            Script::RejectThenApprove => {
+                self.until(|record| record.status == RunStatus::WaitingApproval).await;
+                self.answer("alice", false).await;
+                self.until(|record| record.status == RunStatus::Paused).await;
+                self.resume().await;
+                self.approve_everything().await;
+            }
+            Script::ApproveWhenEscalated => {
+                self.until_escalated().await;
+                self.approve_everything().await;
+            }
+            Script::ApproveAgainstCancel => {
+                self.until(|record| record.status == RunStatus::WaitingApproval).await;
+                tokio::join!(biased; self.answer("alice", true), self.cancel());
+            }
+            Script::UndoWhenOver => {
+                self.until(|_| false).await;
+                self.insist("operator", async |engine: &SimEngine| {
+                    Box::pin(engine.undo(&self.run, &operator())).await.map(|_| ())
+                })
+                .await;
+            }
             Script::CancelWhenHeld => {
                 self.until(|record| matches!(record.live, Live::Running(_)) || record.status.is_terminal())
                     .await;
-                self.insist("operator", async |engine: &SimEngine| {
-                    engine.cancel(&self.run, &operator(), "enough").await.map(|_| ())
-                })
-                .await;
+                self.cancel().await;
             }
             Script::DoubleMessages => self.double_messages().await,
             Script::RetryWhenPaused | Script::RollBackWhenPaused => Box::pin(self.help_when_paused()).await,
@@ -239,19 +281,64 @@ impl Stage {
     async fn send_event(&self) {
         let wish = signal();
         self.insist("sender", async |engine: &SimEngine| {
-            engine
-                .signal(&self.run, &Initiator::new(Cause::Webhook, "sender"), wish.clone())
-                .await
-                .map(|_| ())
+            let by = Initiator::new(Cause::Webhook, "sender");
+            Box::pin(engine.signal(&self.run, &by, wish.clone())).await.map(|_| ())
         })
         .await;
     }
 
-    async fn answer(&self, yes: bool) {
-        self.until(|record| record.status == RunStatus::WaitingApproval).await;
-        let by = Initiator::new(Cause::Approval, "alice");
-        self.insist("approver", async |engine: &SimEngine| {
-            engine.decide_gate(&self.run, &by, (gate(), yes, "because".to_owned())).await.map(|_| ())
+    /// Whatever people are asked until the run is over, two of them say yes.
+    async fn approve_everything(&self) {
+        loop {
+            let asks = |record: &RunRecord| record.status == RunStatus::WaitingApproval;
+            self.until(|record| asks(record) || record.status == RunStatus::Paused).await;
+            if !self.record().await.is_some_and(|record| asks(&record)) {
+                return;
+            }
+            self.answer("alice", true).await;
+            self.answer("bob", true).await;
+        }
+    }
+
+    /// A person answers what is asked at this moment. What is no longer asked needs no answer.
+    async fn answer(&self, person: &str, approve: bool) {
+        let open = self.store.approvals(&self.run).await.unwrap_or_default();
+        let Some(approval) = open.into_iter().find(domain::Approval::is_open) else { return };
+        let reply = Reply {
+            approval: approval.id.clone(),
+            subject: Some(approval.subject.hash()),
+            person: person_called(person),
+            approve,
+            reason: "because".to_owned(),
+            through: Channel::CommandLine,
+        };
+        self.insist(person, async |engine: &SimEngine| {
+            Box::pin(engine.answer(&self.run.tenant, reply.clone())).await.map(|_| ())
+        })
+        .await;
+    }
+
+    async fn until_escalated(&self) {
+        let mut looks = looks();
+        while self.record().await.is_some_and(|record| !record.status.is_terminal()) {
+            let asked = self.store.approvals(&self.run).await.unwrap_or_default();
+            if asked.iter().any(|approval| approval.escalated_at.is_some()) {
+                return;
+            }
+            looks.wait().await;
+        }
+    }
+
+    async fn cancel(&self) {
+        self.insist("operator", async |engine: &SimEngine| {
+            Box::pin(engine.cancel(&self.run, &operator(), "enough")).await.map(|_| ())
+        })
+        .await;
+    }
+
+    async fn resume(&self) {
+        self.insist("operator", async |engine: &SimEngine| {
+            Box::pin(engine.resume(&self.run, &operator(), "ask again")).await
         })
         .await;
     }
@@ -259,7 +346,7 @@ impl Stage {
     /// Not through the fault layer: this is the queue misbehaving, not somebody asking for it.
     async fn double_messages(&self) {
         for delay in [0, 1, 150, 300, 700, 31_000] {
-            let _ = self.store.send(&self.run, Millis(delay)).await;
+            let _ = self.store.send(&self.run, &Errand::Walk, Millis(delay)).await;
         }
     }
 
@@ -272,9 +359,9 @@ impl Stage {
             }
             self.insist("operator", async |engine: &SimEngine| match self.flow.script {
                 Script::RollBackWhenPaused if record.rollback.is_none() => {
-                    engine.roll_back(&self.run, &operator(), "take it back").await.map(|_| ())
+                    Box::pin(engine.roll_back(&self.run, &operator(), "take it back")).await.map(|_| ())
                 }
-                _ => engine.resume(&self.run, &operator(), "I looked: it is safe").await,
+                _ => Box::pin(engine.resume(&self.run, &operator(), "I looked: it is safe")).await,
             })
             .await;
         }
@@ -333,6 +420,9 @@ impl Stage {
             plan: &self.plan,
             store: &self.store,
             effects: self.world.effects(),
+            cards: self.world.cards(),
+            key: self.key.public(),
+            verifies: self.verifies,
         };
         oracle::judge(&ending).await
     }
@@ -354,7 +444,9 @@ impl Looks {
 
 /// The flow's plan.
 pub(crate) fn plan(flow: &Flow) -> Result<Plan, String> {
-    let source = format!("workflow: {}\nversion: 1\n{}", "simulated", flow.workflow);
+    // Where nothing is said, nobody is asked: the flows that are about people say so.
+    let environment = if flow.workflow.contains("environment:") { "" } else { "environment: dev\n" };
+    let source = format!("workflow: simulated\nversion: 1\n{environment}{}", flow.workflow);
     let tools: std::collections::BTreeSet<ToolName> =
         TOOLS.iter().filter_map(|(name, ..)| ToolName::new(name).ok()).collect();
     workflow::parse(&source, &tools).map_err(|error| format!("{}: {error}", flow.name))
@@ -380,8 +472,8 @@ fn signal() -> SignalRun {
 }
 
 #[expect(clippy::expect_used, reason = "literals")]
-fn gate() -> StepId {
-    StepId::new("ask").expect("a step id")
+fn person_called(name: &str) -> PersonId {
+    PersonId::new(name).expect("a person")
 }
 
 fn operator() -> Initiator {

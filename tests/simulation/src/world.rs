@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, LookUp, Outcome, Tool};
+use connectors::{Ask, Call, Done, LookUp, Outcome, Survey, Tool};
 use domain::command::Certainty;
-use domain::{Action, EffectClass, Failure, Fence, IdempotencyKey, Millis, Reversibility, ToolName};
+use domain::{
+    Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
+    IdempotencyKey, Millis, Reversibility, ToolName,
+};
+use engine::{NotShown, Shows};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
@@ -38,6 +42,8 @@ struct State {
     revoked_below: BTreeMap<IdempotencyKey, Fence>,
     /// Requests that were accepted and not yet carried out.
     accepted: BTreeMap<IdempotencyKey, u32>,
+    /// How each request for approval was last shown to people.
+    cards: BTreeMap<ApprovalId, ApprovalStatus>,
 }
 
 /// A request on its way.
@@ -70,6 +76,11 @@ impl World {
     /// How often each effect happened.
     pub(crate) fn effects(&self) -> BTreeMap<IdempotencyKey, u32> {
         self.lock().effects.clone()
+    }
+
+    /// How each request for approval was last shown to people.
+    pub(crate) fn cards(&self) -> BTreeMap<ApprovalId, ApprovalStatus> {
+        self.lock().cards.clone()
     }
 
     /// Sends a request. It arrives whatever becomes of the sender.
@@ -183,6 +194,11 @@ impl Tool for SimTool {
 
     fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
         let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        let changes = ask.found.map(|found| FieldChange {
+            field: "state".to_owned(),
+            before: Some(found.clone()),
+            after: ask.fields["say"].clone(),
+        });
         Ok(Action {
             tool: self.name(),
             contract: 1,
@@ -195,8 +211,31 @@ impl Tool for SimTool {
             target: format!("the simulated world, {}", ask.step),
             key: if ask.undo { key.undo() } else { key },
             key_retention: None,
+            changes: changes.into_iter().collect(),
+            destructive: false,
+            estimate_microusd: None,
             fields: ask.fields,
         })
+    }
+
+    /// What a compare-and-set would change depends on what is there, which somebody has to look at.
+    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
+        if self.class != EffectClass::CompareAndSet {
+            return Survey::NotNeeded;
+        }
+        let silent = |_| Survey::Later {
+            failure: Failure::new("NO_REPLY", "nothing was found out"),
+            retry_after: Some(Millis::secs(1)),
+        };
+        let pass = match self.node.enter("tool.survey", None).await {
+            Ok(pass) => pass,
+            Err(turned) => return silent(turned),
+        };
+        let effects: u32 = self.world.effects().values().sum();
+        match self.node.leave(pass).await {
+            Ok(()) => Survey::Found(json!({ "effects": effects })),
+            Err(turned) => silent(turned),
+        }
     }
 
     async fn perform(&self, call: Call<'_>) -> Outcome {
@@ -211,7 +250,7 @@ impl Tool for SimTool {
         };
         let reply = self.world.send(request).await;
         match (self.node.leave(pass).await, reply) {
-            (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => Outcome::Done(done(fields)),
+            (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => Outcome::Done(done(&self.name(), fields)),
             (Ok(()), Ok(Reply::Unavailable)) => unavailable(),
             // A revoked credential means that somebody has taken over: what this attempt wanted is theirs
             // to settle.
@@ -235,15 +274,39 @@ impl Tool for SimTool {
         };
         let found = self.world.happened(&call.action.key);
         match self.node.leave(pass).await {
-            Ok(()) if found => LookUp::Found(done(&call.action.fields)),
+            Ok(()) if found => LookUp::Found(done(&self.name(), &call.action.fields)),
             Ok(()) => LookUp::Absent,
             Err(turned) => unclear(turned),
         }
     }
 }
 
-fn done(fields: &Value) -> Done {
-    Done { output: json!({ "said": fields["say"] }), response: json!({ "status": 200 }), ..Done::default() }
+fn done(tool: &ToolName, fields: &Value) -> Done {
+    Done {
+        output: json!({ "said": fields["say"] }),
+        response: json!({ "status": 200 }),
+        inverse: Some(json!({ "tool": tool, "with": { "say": "back" } })),
+        ..Done::default()
+    }
+}
+
+/// Where people are shown what they are asked, as one node reaches it.
+pub(crate) struct SimShows {
+    pub(crate) node: Node,
+    pub(crate) world: Arc<World>,
+}
+
+#[async_trait]
+impl Shows for SimShows {
+    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotShown> {
+        let lost = |_| NotShown { approval: approval.id.clone(), why: "no reply".to_owned(), so_far: None };
+        let pass = self.node.enter("people.show", None).await.map_err(lost)?;
+        self.world.lock().cards.insert(approval.id.clone(), approval.status);
+        self.node.leave(pass).await.map_err(lost)?;
+        let Approval { revision, reminders, .. } = *approval;
+        let escalated = approval.escalated_at.is_some();
+        Ok(Card { place: "wall".to_owned(), shown: revision, reminders, escalated })
+    }
 }
 
 fn unavailable() -> Outcome {
