@@ -141,7 +141,7 @@ pub enum Refusal {
         approval: ApprovalId,
     },
     /// Whoever answered may not.
-    #[error("{person} may not decide approval {approval}: {why}")]
+    #[error("{person} may not answer this: {why}")]
     NotApprover {
         /// Which request.
         approval: ApprovalId,

@@ -8,11 +8,12 @@ use domain::command::{Governed, Postpone};
 use domain::plan::{Reads, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::{Action, Failure, Live, Receipt, RunRecord, StepSeq, ToolName, failure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::Store;
 use workflow::{CompiledWork, Scope, Template};
 
 use crate::error::EngineError;
+use crate::question::run_facts;
 use crate::{Engine, Loaded};
 
 /// What a walk remembers of the run, so that it need not be read again.
@@ -259,17 +260,6 @@ fn call_template(work: &CompiledWork) -> Option<&Template> {
         CompiledWork::Call(template) => Some(template),
         CompiledWork::Wait | CompiledWork::Gate(_) => None,
     }
-}
-
-fn run_facts(record: &RunRecord) -> Value {
-    json!({
-        "id": record.key.run,
-        "tenant": record.key.tenant,
-        "workspace": record.workspace,
-        "workflow": record.workflow,
-        "version": record.workflow_version,
-        "created_at_ms": record.created_at,
-    })
 }
 
 fn off_plan() -> Failure {

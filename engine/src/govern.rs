@@ -7,16 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use domain::command::Governed;
-use domain::plan::Work;
 use domain::validation::{Circumstances, thousandths, tighten};
-use domain::{Action, Digest, Live, StepSeq, Tenant, TenantId, Verdict};
-use policy::{Bundle, CapsState, Facts, RunFacts, StepFacts};
+use domain::{Action, Digest, Live, StepSeq, Tenant, TenantId};
+use policy::Bundle;
 use serde_json::Value;
 use store::Store;
 
 use crate::binding::Memory;
 use crate::error::EngineError;
-use crate::{Engine, Loaded};
+use crate::{Engine, Loaded, question};
 
 /// A worker serves a few tenants; a bundle takes some hundred kilobytes.
 const BUNDLES_MAX: usize = 64;
@@ -59,59 +58,23 @@ impl<S: Store> Engine<S> {
         let confidence = self.confidence(loaded, memory, seq).await?;
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
         let attempt = if seq == loaded.record.at { loaded.record.live.attempt() } else { 0 };
-        let caps =
-            CapsState { writes_done: writes_done(loaded, seq), writes_max: tenant.caps.max_writes_per_run };
-        let verdict = self.verdict(loaded, seq, action, &tenant, (attempt, caps)).await?;
+        let plan = loaded.plan.plan();
         let around = Circumstances {
-            plan: loaded.plan.plan(),
+            plan,
             record: &loaded.record,
             seq,
             caps: &tenant.caps,
-            writes_done: caps.writes_done,
+            writes_done: writes_done(loaded, seq),
             attempt,
             confidence,
-            more_to_come: self.more_to_come(loaded, seq),
+            more_to_come: question::more_to_come(plan, &self.tools, seq),
         };
-        Ok(Governed { verdict: tighten(verdict, action, &around), found })
-    }
-
-    async fn verdict(
-        &self,
-        loaded: &Loaded,
-        seq: StepSeq,
-        action: &Action,
-        tenant: &Tenant,
-        (attempt, caps): (u32, CapsState),
-    ) -> Result<Verdict, EngineError> {
-        let bundle = match self.bundle(tenant).await? {
-            Ok(bundle) => bundle,
-            Err((hash, why)) => return Ok(policy::without_bundle(hash, &why)),
+        let said = match (self.bundle(&tenant).await?, question::facts(action, &around)) {
+            (Ok(bundle), Some(facts)) => bundle.judge(&facts),
+            (Ok(bundle), None) => policy::without_bundle(bundle.hash(), "the plan has no such step"),
+            (Err((hash, why)), _) => policy::without_bundle(hash, &why),
         };
-        let (record, plan) = (&loaded.record, loaded.plan.plan());
-        let Some(step) = plan.step(seq) else {
-            return Ok(policy::without_bundle(bundle.hash(), "the plan has no such step"));
-        };
-        Ok(bundle.judge(&Facts {
-            action,
-            step: StepFacts {
-                id: &step.id,
-                blast: step.blast,
-                critical: step.critical,
-                phase: step.phase,
-                undo: record.is_undoing(),
-                attempt: attempt.saturating_add(1),
-            },
-            run: RunFacts {
-                tenant: &record.key.tenant,
-                workspace: &record.workspace,
-                workflow: &record.workflow,
-                version: record.workflow_version,
-                environment: plan.environment,
-                trigger: &record.trigger.kind,
-                requester: record.trigger.requester.as_ref(),
-            },
-            caps,
-        }))
+        Ok(Governed { verdict: tighten(said, action, &around), found })
     }
 
     /// The policy that counts for a tenant, or its hash and why it cannot be asked.
@@ -152,17 +115,6 @@ impl<S: Store> Engine<S> {
         let scope = self.scope(loaded, memory, &step.reads).await?;
         let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
         Ok(number.as_ref().and_then(thousandths))
-    }
-
-    /// Whether a step after `seq` is certain to have an effect.
-    fn more_to_come(&self, loaded: &Loaded, seq: StepSeq) -> bool {
-        let later = loaded.plan.plan().steps.iter().skip(seq.index() + 1);
-        later
-            .filter_map(|step| match &step.work {
-                Work::Call(call) => self.tools.get(&call.tool)?.declares(&call.with),
-                Work::Wait { .. } | Work::Gate { .. } => None,
-            })
-            .any(domain::EffectClass::has_effect)
     }
 }
 

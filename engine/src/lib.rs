@@ -13,6 +13,7 @@ mod govern;
 mod inspect;
 mod ops;
 mod plans;
+pub mod question;
 mod seal;
 mod undo;
 mod verbs;

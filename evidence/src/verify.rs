@@ -62,15 +62,15 @@ impl Verified {
     pub fn summary(&self) -> String {
         let Bundle { run, receipts, approvals, log, .. } = &self.bundle;
         format!(
-            "{}/{} {} v{} {}: {} events, {} receipts, {} approvals, entry {} of {}",
+            "{}/{} {} v{} {}: {}, {}, {}, entry {} of {}",
             run.tenant,
             run.run,
             run.workflow,
             run.version,
             run.status,
-            run.events,
-            receipts.len(),
-            approvals.len(),
+            counted(run.events as usize, "event"),
+            counted(receipts.len(), "receipt"),
+            counted(approvals.len(), "approval"),
             log.index,
             log.origin,
         )
@@ -87,4 +87,9 @@ impl Verified {
         let same_log = (&one.log.origin, one.log.size) == (&two.log.origin, two.log.size);
         if same_log && one.log.root != two.log.root { Err(Contradiction::TwoRoots) } else { Ok(()) }
     }
+}
+
+/// `1 receipt`, `2 receipts`.
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

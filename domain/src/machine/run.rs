@@ -60,6 +60,23 @@ pub enum RunMove {
     RollBack,
 }
 
+impl RunMove {
+    /// Every move.
+    pub const ALL: [Self; 11] = [
+        Self::Claim,
+        Self::OpenWait,
+        Self::OpenGate,
+        Self::Continue,
+        Self::Complete,
+        Self::Retry,
+        Self::Fail,
+        Self::Cancel,
+        Self::Pause,
+        Self::Resume,
+        Self::RollBack,
+    ];
+}
+
 /// A move that the table has no row for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a run that is {from} cannot {by:?}")]
@@ -186,24 +203,10 @@ impl std::str::FromStr for RunStatus {
 mod tests {
     use super::*;
 
-    const MOVES: [RunMove; 11] = [
-        RunMove::Claim,
-        RunMove::OpenWait,
-        RunMove::OpenGate,
-        RunMove::Continue,
-        RunMove::Complete,
-        RunMove::Retry,
-        RunMove::Fail,
-        RunMove::Cancel,
-        RunMove::Pause,
-        RunMove::Resume,
-        RunMove::RollBack,
-    ];
-
     #[test]
     fn a_terminal_run_has_no_row() {
         for status in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
-            for by in MOVES {
+            for by in RunMove::ALL {
                 assert_eq!(status.after(by), Err(IllegalRunMove { from: status, by }));
             }
         }

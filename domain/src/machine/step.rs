@@ -56,6 +56,22 @@ pub enum StepMove {
     RollBack,
 }
 
+impl StepMove {
+    /// Every move.
+    pub const ALL: [Self; 10] = [
+        Self::Activate,
+        Self::Claim,
+        Self::OpenWait,
+        Self::OpenGate,
+        Self::Succeed,
+        Self::Retry,
+        Self::Reopen,
+        Self::Fail,
+        Self::Cancel,
+        Self::RollBack,
+    ];
+}
+
 /// A move that the table has no row for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a step that is {from} cannot {by:?}")]
@@ -157,20 +173,8 @@ mod tests {
 
     #[test]
     fn a_step_that_is_over_can_only_be_taken_back_and_only_from_succeeded() {
-        let moves = [
-            StepMove::Activate,
-            StepMove::Claim,
-            StepMove::OpenWait,
-            StepMove::OpenGate,
-            StepMove::Succeed,
-            StepMove::Retry,
-            StepMove::Reopen,
-            StepMove::Fail,
-            StepMove::Cancel,
-            StepMove::RollBack,
-        ];
         for status in StepStatus::ALL.into_iter().filter(|status| status.is_over()) {
-            for by in moves {
+            for by in StepMove::ALL {
                 let legal = status == StepStatus::Succeeded && by == StepMove::RollBack;
                 assert_eq!(status.after(by).is_ok(), legal, "{status} {by:?}");
             }

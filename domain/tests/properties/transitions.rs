@@ -12,33 +12,6 @@ use crate::cases;
 use crate::story::any_story;
 use crate::world::{Turn, World};
 
-const RUN_MOVES: [RunMove; 11] = [
-    RunMove::Claim,
-    RunMove::OpenWait,
-    RunMove::OpenGate,
-    RunMove::Continue,
-    RunMove::Complete,
-    RunMove::Retry,
-    RunMove::Fail,
-    RunMove::Cancel,
-    RunMove::Pause,
-    RunMove::Resume,
-    RunMove::RollBack,
-];
-
-const STEP_MOVES: [StepMove; 10] = [
-    StepMove::Activate,
-    StepMove::Claim,
-    StepMove::OpenWait,
-    StepMove::OpenGate,
-    StepMove::Succeed,
-    StepMove::Retry,
-    StepMove::Reopen,
-    StepMove::Fail,
-    StepMove::Cancel,
-    StepMove::RollBack,
-];
-
 proptest! {
     #![proptest_config(cases())]
 
@@ -128,11 +101,11 @@ fn first_known(turn: &Turn) -> StepStatus {
 }
 
 fn run_moves(from: RunStatus) -> Vec<RunStatus> {
-    RUN_MOVES.iter().filter_map(|by| from.after(*by).ok()).collect()
+    RunMove::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
 }
 
 fn step_moves(from: StepStatus) -> Vec<StepStatus> {
-    STEP_MOVES.iter().filter_map(|by| from.after(*by).ok()).collect()
+    StepMove::ALL.iter().filter_map(|by| from.after(*by).ok()).collect()
 }
 
 /// Whether one move leads there, or two that one event tells together.

@@ -11,33 +11,6 @@ use domain::{ApprovalStatus, Event, EventBody, Fence, RunStatus, StepSeq, StepSt
 use crate::bundle::{Kind, Step};
 use crate::fault::Fault;
 
-const RUN_MOVES: [RunMove; 11] = [
-    RunMove::Claim,
-    RunMove::OpenWait,
-    RunMove::OpenGate,
-    RunMove::Continue,
-    RunMove::Complete,
-    RunMove::Retry,
-    RunMove::Fail,
-    RunMove::Cancel,
-    RunMove::Pause,
-    RunMove::Resume,
-    RunMove::RollBack,
-];
-
-const STEP_MOVES: [StepMove; 10] = [
-    StepMove::Activate,
-    StepMove::Claim,
-    StepMove::OpenWait,
-    StepMove::OpenGate,
-    StepMove::Succeed,
-    StepMove::Retry,
-    StepMove::Reopen,
-    StepMove::Fail,
-    StepMove::Cancel,
-    StepMove::RollBack,
-];
-
 /// Where the story stands.
 pub(super) struct Stand<'a> {
     plan: &'a [Step],
@@ -111,7 +84,7 @@ impl Stand<'_> {
         if *seq != event.seq || *id != step.id {
             return Err(Fault::OffPlan { n });
         }
-        let legal = STEP_MOVES.iter().any(|by| from.after(*by) == Ok(*to));
+        let legal = StepMove::ALL.iter().any(|by| from.after(*by) == Ok(*to));
         if !legal || !self.step_quietly(*seq, *from) {
             return Err(Fault::StepTransition { n, step: id.clone(), to: *to });
         }
@@ -170,7 +143,7 @@ fn quietly(last: RunStatus, to: RunStatus) -> bool {
 fn leads(from: RunStatus, to: RunStatus) -> bool {
     let taken_up = from.after(RunMove::Claim).ok();
     let mut begins = std::iter::once(from).chain(taken_up);
-    begins.any(|begin| RUN_MOVES.iter().any(|by| begin.after(*by) == Ok(to)))
+    begins.any(|begin| RunMove::ALL.iter().any(|by| begin.after(*by) == Ok(to)))
 }
 
 /// Whether what happened can leave a step of this kind there, or where it was.

@@ -359,9 +359,16 @@ impl Db {
     }
 
     pub(super) fn depth(&self) -> Sql<u64> {
-        let depth: i64 =
-            self.conn.prepare_cached("SELECT count(*) FROM queue")?.query_row([], |row| row.get(0))?;
-        Ok(u64::try_from(depth).unwrap_or_default())
+        self.count("SELECT count(*) FROM queue")
+    }
+
+    pub(super) fn errands(&self) -> Sql<u64> {
+        self.count("SELECT count(*) FROM queue WHERE errand <> 'walk'")
+    }
+
+    fn count(&self, sql: &str) -> Sql<u64> {
+        let count: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or_default())
     }
 
     pub(super) fn put_blob(&self, blob: &BlobRef, bytes: &[u8]) -> Sql<()> {

@@ -85,6 +85,11 @@ impl SqliteStore {
         self.front.usage()
     }
 
+    /// How many messages ask for something else than a walk.
+    pub async fn errands(&self) -> Result<u64, StoreError> {
+        self.front.read("count errands", Db::errands).await
+    }
+
     /// Moves what is in the write-ahead log into the database file.
     pub async fn checkpoint(&self) -> Result<(), StoreError> {
         self.front.checkpoint().await
