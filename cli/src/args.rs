@@ -10,15 +10,21 @@ use crate::verb::Command;
 const EXAMPLES: &str = "\
 Examples:
   countersign demo                         see a worker killed, and nothing lost or done twice
+  countersign dev                          keep it all running here, and press the buttons yourself
   countersign workflow check triage.yaml   is the file right? if not: line, column, way out
   countersign worker                       work on runs until Ctrl-C
   countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
   countersign run list --status paused     which runs need a person?
   countersign run show RUN                 where it stands, why it waits, what to type
+  countersign policy explain triage.yaml   what would policy say, and by which rule?
+  countersign approval list                what are people asked?
+  countersign bundle verify RUN.bundle     is this evidence genuine? needs no store
+  countersign run undo RUN --plan          how would a finished run be taken back?
 
 Exit codes:
   0  it was done; a watched run succeeded
-  1  it was refused, or the run failed, was canceled, or its chain of events is broken
+  1  it was refused, or the run failed, was canceled, or its chain of events is broken; tests of a
+     policy failed; evidence did not verify
   2  the command line, a file or an input is wrong, or there is no such run
   3  the store could not be used
   4  the watched run is paused and waits for an operator

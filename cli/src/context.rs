@@ -10,6 +10,7 @@ use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
 use crate::args::Common;
+use crate::config::Variable;
 use crate::error::CliError;
 use crate::hint::{Hints, STORE_DEFAULT};
 use crate::run_name::RunName;
@@ -28,6 +29,8 @@ pub(crate) struct Surroundings {
     pub(crate) program: Option<PathBuf>,
     /// Where temporary files go.
     pub(crate) temp: PathBuf,
+    /// Looks an environment variable up, for credentials that a configuration names.
+    pub(crate) variable: Variable,
 }
 
 /// What every verb works with.
@@ -92,6 +95,9 @@ impl Context {
             clock: Arc::new(SystemClock),
             me,
             timing: Timing::default(),
+            // People look for themselves, and workers put evidence together.
+            shows: None,
+            sealing: None,
         }))
     }
 

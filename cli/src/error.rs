@@ -56,6 +56,12 @@ pub(crate) enum CliError {
     /// Some of the files that were checked are no workflows; each was reported.
     #[error("{bad} of {all} files are not workflows")]
     SomeNotWorkflows { bad: usize, all: usize },
+    /// A directory is no policy; `shown` is the fault with its place and the line it is on.
+    #[error("{shown}")]
+    NotAPolicy { place: Option<policy::Place>, shown: String },
+    /// It could be done, and is not.
+    #[error("{0}")]
+    Refused(String),
     /// A value is not JSON, or JSON that readers disagree about.
     #[error("{what} cannot be used")]
     BadJson {
@@ -66,6 +72,9 @@ pub(crate) enum CliError {
     /// A text is no id.
     #[error(transparent)]
     Id(#[from] InvalidId),
+    /// A file is no key.
+    #[error("{} cannot be used as a key: {why}", .path.display())]
+    Key { path: PathBuf, why: String },
     /// Options that do not go together, with the way out.
     #[error("{0}")]
     Usage(String),
@@ -102,12 +111,16 @@ impl CliError {
             | Self::NotText { .. }
             | Self::NotAWorkflow { .. }
             | Self::SomeNotWorkflows { .. }
+            | Self::NotAPolicy { .. }
             | Self::BadJson { .. }
             | Self::Id(_)
+            | Self::Key { .. }
             | Self::Usage(_) => Ending::BadInput,
             // Whoever reads us has seen enough: `… | head` is no failure.
             Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
-            Self::Start { .. } | Self::Demo(_) | Self::Write { .. } | Self::Print(_) => Ending::NotDone,
+            Self::Refused(_) | Self::Start { .. } | Self::Demo(_) | Self::Write { .. } | Self::Print(_) => {
+                Ending::NotDone
+            }
         }
     }
 
@@ -124,6 +137,9 @@ impl CliError {
         match self {
             Self::NotAWorkflow { path, place, .. } => {
                 Some(json!({ "file": path.to_string_lossy(), "line": place.line, "column": place.column }))
+            }
+            Self::NotAPolicy { place: Some(place), .. } => {
+                Some(json!({ "file": place.file, "line": place.line, "column": place.column }))
             }
             _ => None,
         }
@@ -198,11 +214,16 @@ impl CliError {
 fn engine_ending(error: &EngineError) -> Ending {
     match error {
         EngineError::Refused(_) | EngineError::Contended { .. } => Ending::NotDone,
+        EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
+            Ending::NotDone
+        }
         EngineError::NoRun { .. } | EngineError::BadInput { .. } => Ending::BadInput,
         EngineError::Store(_)
         | EngineError::NoPlan { .. }
         | EngineError::BadPlan { .. }
-        | EngineError::NoPayload { .. } => Ending::NoStore,
+        | EngineError::NoPayload { .. }
+        | EngineError::NoKey
+        | EngineError::BadEvidence { .. } => Ending::NoStore,
     }
 }
 
@@ -246,14 +267,22 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         }
         Refusal::KeyConflict { .. } => Some("send the first input again, or use another --key"),
         Refusal::Held { .. } => Some("`run pause` holds the run once its step has finished; then try again"),
-        Refusal::NotPaused { .. } | Refusal::NotAsked { .. } | Refusal::AlreadyDecided { .. } => {
+        Refusal::NotPaused { .. }
+        | Refusal::NotAsked { .. }
+        | Refusal::Lapsed { .. }
+        | Refusal::AlreadyDecided { .. } => {
             Some("`run show` says where the run stands and what it waits for")
         }
+        Refusal::UnknownApproval { .. } | Refusal::OtherSubject { .. } => {
+            Some("`approval list` shows what can be answered")
+        }
+        Refusal::NotApprover { .. } => Some("`approval show` says who is asked"),
         Refusal::NothingToRollBack => Some("`run cancel` stops the run; its effects stand"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongWork { .. } => {
             Some("`run show` says what can be done with the run now")
         }
         Refusal::StaleFence { .. }
+        | Refusal::Unjudged { .. }
         | Refusal::NotBefore { .. }
         | Refusal::NotAwaited { .. }
         | Refusal::TooManyEarly { .. }

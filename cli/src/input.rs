@@ -66,7 +66,7 @@ pub(crate) fn read_workflow(path: &Path, tools: &Toolbox) -> Result<Plan, CliErr
     })
 }
 
-fn read_file(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, CliError> {
+pub(crate) fn read_file(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Read { path: path.into(), source };
     let bytes = File::open(path).and_then(|file| bounded(file, most)).map_err(failed)?;
     bytes.ok_or_else(|| CliError::TooLarge { what: what.to_owned(), most })

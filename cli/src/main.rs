@@ -5,13 +5,17 @@
 //! answered. This file is the only one that reads the environment.
 
 mod args;
+mod config;
 mod context;
 mod demo;
+mod dev;
 mod ending;
 mod error;
 mod hint;
 mod input;
+mod keys;
 mod logging;
+mod new_file;
 mod random;
 mod run_name;
 mod screen;
@@ -58,5 +62,6 @@ fn surroundings() -> Surroundings {
         log: text("RUST_LOG"),
         program: env::current_exe().ok(),
         temp: env::temp_dir(),
+        variable: |name| env::var(name).ok().filter(|text| !text.is_empty()),
     }
 }

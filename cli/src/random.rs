@@ -4,11 +4,17 @@ use std::io;
 
 use crate::error::CliError;
 
-/// `bytes` random bytes as hex digits.
-pub(crate) fn hex<const BYTES: usize>() -> Result<String, CliError> {
+/// Random bytes.
+pub(crate) fn bytes<const BYTES: usize>() -> Result<[u8; BYTES], CliError> {
     let mut bytes = [0_u8; BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|error| CliError::Start { what: "the random source", source: io::Error::other(error) })?;
+    Ok(bytes)
+}
+
+/// `BYTES` random bytes as hex digits.
+pub(crate) fn hex<const BYTES: usize>() -> Result<String, CliError> {
+    let bytes: [u8; BYTES] = bytes()?;
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
 }

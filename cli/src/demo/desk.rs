@@ -1,11 +1,10 @@
-//! The service desk: the outside world of the demo.
+//! The service desk of the second act: it knows who is on call, and it has a phone.
 //!
-//! It counts two things apart: what it was *asked* to do, and what it really *did*. For assignments and notes it
-//! honours the `Idempotency-Key`: a second request with the same key gets the first one's answer, and nothing is
-//! done. Its phone knows no keys: every request rings.
+//! It counts two things apart: what it was *asked* to do, and what it really *did*. Its phone knows no keys: every
+//! request rings.
 //!
-//! It can be told to hold an answer back until its caller is gone. That is the moment the demo is about: the
-//! effect has happened, and the one who asked for it will never know.
+//! It can be told to hold an answer back until its caller is gone. That is the moment the act is about: the phone
+//! has rung, and the one who asked for it will never know.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,10 +24,8 @@ use super::http::{self, Request};
 enum Service {
     /// Tells something.
     Read,
-    /// Does something, once for each key.
-    Keyed,
     /// Does something, every time.
-    Unkeyed,
+    Phone,
 }
 
 /// How often the desk was asked for something, and how often it did it.
@@ -44,7 +41,6 @@ pub(super) struct Count {
 struct Books {
     /// By path and key.
     counts: BTreeMap<(String, String), Count>,
-    answers: BTreeMap<String, Value>,
     /// How much was done in all; what is done gets this number.
     done: u32,
     hold: Option<(String, oneshot::Sender<()>)>,
@@ -141,19 +137,14 @@ impl Books {
         let entry = (path.clone(), key.clone().unwrap_or_default());
         let counted = self.counts.entry(entry).or_default();
         counted.asked += 1;
-        let known = key.as_ref().filter(|_| service == Service::Keyed).and_then(|key| self.answers.get(key));
-        let answer = match (service, known) {
-            (Service::Read, _) => json!({ "team": "db-oncall", "phone": "555-0100" }),
-            (_, Some(answer)) => answer.clone(),
-            (Service::Keyed | Service::Unkeyed, None) => {
+        let answer = match service {
+            Service::Read => json!({ "team": "db-oncall", "phone": "555-0100" }),
+            Service::Phone => {
                 counted.done += 1;
                 self.done += 1;
                 json!({ "number": self.done })
             }
         };
-        if let (Service::Keyed, Some(key)) = (service, key) {
-            self.answers.insert(key.clone(), answer.clone());
-        }
         let hold = self.hold.take_if(|(held, _)| held == path);
         (Some(answer), hold.map(|(_, reached)| reached))
     }
@@ -162,8 +153,7 @@ impl Books {
 fn service(request: &Request) -> Option<Service> {
     match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/on-call") => Some(Service::Read),
-        ("POST", "/assignments" | "/notes") => Some(Service::Keyed),
-        ("POST", "/phone-calls") => Some(Service::Unkeyed),
+        ("POST", "/phone-calls") => Some(Service::Phone),
         _ => None,
     }
 }
@@ -177,32 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_honoured_and_a_phone_rings_every_time() {
+    fn a_phone_rings_every_time() {
         let mut books = Books::default();
-        for (path, key) in [("/notes", "a"), ("/notes", "a"), ("/notes", "b"), ("/phone-calls", "a")] {
-            books.carry_out(&post(path, key));
-        }
         books.carry_out(&post("/phone-calls", "a"));
-        let count = |path: &str, key: &str| books.counts[&(path.to_owned(), key.to_owned())];
-        assert_eq!(count("/notes", "a"), Count { asked: 2, done: 1 });
-        assert_eq!(count("/notes", "b"), Count { asked: 1, done: 1 });
-        assert_eq!(count("/phone-calls", "a"), Count { asked: 2, done: 2 });
-    }
-
-    #[test]
-    fn the_second_answer_for_a_key_is_the_first_one() {
-        let mut books = Books::default();
-        let first = books.carry_out(&post("/assignments", "a")).0;
-        books.carry_out(&post("/assignments", "b"));
-        assert_eq!(books.carry_out(&post("/assignments", "a")).0, first);
+        books.carry_out(&post("/phone-calls", "a"));
+        let count = books.counts[&("/phone-calls".to_owned(), "a".to_owned())];
+        assert_eq!(count, Count { asked: 2, done: 2 });
     }
 
     #[test]
     fn only_the_first_request_is_held_back() {
-        let mut books = Books { hold: Some(("/notes".into(), oneshot::channel().0)), ..Books::default() };
-        assert!(books.carry_out(&post("/assignments", "a")).1.is_none());
-        assert!(books.carry_out(&post("/notes", "a")).1.is_some());
-        assert!(books.carry_out(&post("/notes", "a")).1.is_none());
+        let mut books =
+            Books { hold: Some(("/phone-calls".into(), oneshot::channel().0)), ..Books::default() };
+        assert!(books.carry_out(&post("/phone-calls", "a")).1.is_some());
+        assert!(books.carry_out(&post("/phone-calls", "a")).1.is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The second act: an effect without any promise. Nobody guesses; a person decides.
 
 use domain::{RunKey, RunStatus};
+use serde_json::json;
 
 use crate::error::CliError;
 use crate::show::{Seen, run_text};
@@ -31,14 +32,15 @@ pub(super) async fn play(stage: &Stage, narrator: &mut Narrator) -> Result<Vec<C
 }
 
 async fn kill(stage: &Stage, narrator: &mut Narrator) -> Result<RunKey, CliError> {
-    narrator.scene("A phone call")?;
+    narrator.scene("A phone call").await?;
     narrator.say(
-        "This workflow ends in a request that rings a phone. The phone knows no keys: asked twice, it rings twice. \
-         So the workflow promises nothing about it.",
+        "ServiceNow could be asked what had become of the change. Not everything can. This workflow ends in a request \
+         that rings a phone: asked twice, it rings twice, and afterwards nobody can tell.",
     )?;
     narrator.show(WORKFLOW)?;
     let file = stage.write("wake-somebody.yaml", WORKFLOW)?;
-    let run = stage.start(&file, "demo:second").await?;
+    let desk = format!("http://{}", stage.desk.address());
+    let run = stage.start(&file, "demo:call", json!({ "ticket": "INC0010001", "desk": desk })).await?;
     let reached = stage.desk.hold(PHONE);
     let worker = stage.worker("worker-c")?;
     let process = worker.process();
@@ -56,7 +58,7 @@ async fn pause(stage: &Stage, narrator: &mut Narrator, run: &RunKey) -> Result<S
         .await?;
     worker.leave().await?;
     let seen = stage.look(run).await?;
-    narrator.scene("Worker D does not guess")?;
+    narrator.scene("Worker D does not guess").await?;
     narrator.say(
         "Worker D found an intent, no result and no promise. To ask again might ring twice; to go on might mean \
          that nobody was called. So it paused the run. This is what `countersign run show` tells an operator:",
@@ -66,7 +68,7 @@ async fn pause(stage: &Stage, narrator: &mut Narrator, run: &RunKey) -> Result<S
 }
 
 async fn decide(stage: &Stage, narrator: &mut Narrator, run: &RunKey) -> Result<Seen, CliError> {
-    narrator.scene("A person decides")?;
+    narrator.scene("A person decides").await?;
     narrator.say("The operator looks at the phone's own numbers:")?;
     narrator.show(&stage.desk.numbers(&[PHONE]))?;
     narrator.say("It did ring. So the operator stops the run instead of retrying it:")?;

@@ -1,4 +1,4 @@
-//! Where the demo is played: a directory with a store in it, a service desk, and workers that are real
+//! Where the demo is played: a directory with a store in it, an outside world, and workers that are real
 //! processes.
 
 use std::fs::{DirBuilder, File};
@@ -6,18 +6,22 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::Allow;
+use connectors::{Allow, Settings};
 use domain::{IdempotencyKey, RunKey, RunRecord};
 use engine::Engine;
-use serde_json::json;
-use store::{Ledger as _, SqliteStore};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use store::{Governance as _, Ledger as _, SqliteStore};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::context::Context;
+use crate::dev::door::{self, Served};
+use crate::dev::world::{CREDENTIALS, Ports, World, listen, tenant_of};
 use crate::error::CliError;
 use crate::input::read_workflow;
 use crate::random;
@@ -33,19 +37,26 @@ const HEARTBEAT: &str = "500ms";
 /// Everything that is waited for takes two or three seconds; on a machine that is busy, a few more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often the ledger is looked at while something is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often something is looked at while it is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// How often a name for the directory is thought up before giving up.
 const NAMES_MAX: u32 = 16;
+
+/// Who starts the runs of the demo.
+const REQUESTER: &str = "ada";
 
 /// The stage.
 pub(super) struct Stage {
     pub(super) directory: PathBuf,
     pub(super) desk: Desk,
-    pub(super) engine: Engine<SqliteStore>,
+    pub(super) world: World,
+    /// Where Slack delivers clicks.
+    pub(super) door: Served,
+    pub(super) engine: Arc<Engine<SqliteStore>>,
     pub(super) context: Context,
     program: PathBuf,
+    config: PathBuf,
 }
 
 /// A worker: another process on the same store.
@@ -58,31 +69,34 @@ pub(super) struct WorkerProcess {
 impl Stage {
     /// Sets the stage in `keep`, or in a directory of its own under the one for temporary files.
     pub(super) async fn set(keep: Option<&Path>, context: &Context) -> Result<Self, CliError> {
-        let surroundings = &context.surroundings;
+        let mut surroundings = context.surroundings.clone();
         let unknown = || CliError::Demo("this program cannot find its own file to start workers from".into());
         let program = surroundings.program.clone().ok_or_else(unknown)?;
         let directory = match keep {
             Some(directory) => new_directory(directory)?,
             None => temporary_directory(&surroundings.temp)?,
         };
-        let context = Context { store: directory.join("demo.db"), ..context.clone() };
+        surroundings.user = Some(REQUESTER.to_owned());
+        let context = Context { store: directory.join("demo.db"), surroundings, ..context.clone() };
         let desk =
             Desk::open().await.map_err(|source| CliError::Start { what: "the service desk", source })?;
-        Ok(Self { desk, engine: context.engine()?, context, program, directory })
+        let engine = Arc::new(context.engine()?);
+        engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
+        let world = World::open(Ports::default()).await?;
+        let clicks = door::router(Arc::clone(&engine), world.door(context.tenant.clone())?);
+        let door = Served::start(listen(0, "the route for clicks").await?, clicks)?;
+        let config = write(&directory, "countersign.yaml", world.config())?;
+        Ok(Self { directory, desk, world, door, engine, context, program, config })
     }
 
     /// Writes a file into the directory.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, CliError> {
-        let path = self.directory.join(name);
-        std::fs::write(&path, text).map_err(|source| CliError::Write { path: path.clone(), source })?;
-        Ok(path)
+    pub(super) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> Result<PathBuf, CliError> {
+        write(&self.directory, name, bytes)
     }
 
     /// Starts a run of the workflow at `path`, as `countersign run start` would.
-    pub(super) async fn start(&self, path: &Path, key: &str) -> Result<RunKey, CliError> {
-        let plan = read_workflow(path, &connectors::standard(Allow::default()))?;
-        let desk = format!("http://{}", self.desk.address());
-        let input = json!({ "ticket": "INC-1042", "priority": 1, "desk": desk });
+    pub(super) async fn start(&self, path: &Path, key: &str, input: Value) -> Result<RunKey, CliError> {
+        let plan = read_workflow(path, &connectors::standard(Allow::default(), Settings::default()))?;
         let key = IdempotencyKey::new(key).map_err(|error| CliError::Demo(error.to_string()))?;
         Ok(start(&self.engine, Wish { plan, input, key }, &self.context).await?.run)
     }
@@ -94,8 +108,10 @@ impl Stage {
         let child = Command::new(&self.program)
             .arg("--store")
             .arg(&self.context.store)
-            .args(["worker", "--name", name, "--lease", LEASE, "--heartbeat", HEARTBEAT, "--until-idle"])
-            .args(["--allow-host", &self.desk.address().to_string()])
+            .args(["worker", "--name", name, "--lease", LEASE, "--heartbeat", HEARTBEAT])
+            .args(["--allow-host", &self.desk.address().to_string(), "--config"])
+            .arg(&self.config)
+            .envs(CREDENTIALS)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
@@ -145,25 +161,48 @@ impl WorkerProcess {
         }
     }
 
+    /// Waits until `look` sees `what`, which the worker is to bring about.
+    pub(super) async fn see<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> Result<T, CliError> {
+        let look = async {
+            loop {
+                if let Some(seen) = look() {
+                    return seen;
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout(PATIENCE, look).await.map_err(|_| self.stuck(&format!("did not bring about {what}")))
+    }
+
     /// Kills it with SIGKILL, which no process can catch, and waits until it is gone.
     pub(super) async fn kill(mut self) -> Result<(), CliError> {
         let killed = self.child.kill().await;
         killed.map_err(|error| CliError::Demo(format!("{} could not be killed: {error}", self.name)))
     }
 
-    /// Waits until it has left by itself, having nothing left to do.
+    /// Asks it to leave, as an operator would, and waits until it has finished what it was doing.
     pub(super) async fn leave(mut self) -> Result<(), CliError> {
+        let process = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let process = process.ok_or_else(|| self.stuck("ended by itself"))?;
+        kill_process(process, Signal::TERM)
+            .map_err(|error| self.stuck(&format!("could not be asked to leave: {error}")))?;
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => Err(self.stuck(&format!("ended with {status}"))),
             Ok(Err(error)) => Err(self.stuck(&format!("was lost: {error}"))),
-            Err(_) => Err(self.stuck("did not leave although nothing was left to do")),
+            Err(_) => Err(self.stuck("did not leave although it was asked to")),
         }
     }
 
-    fn stuck(&self, what: &str) -> CliError {
+    pub(super) fn stuck(&self, what: &str) -> CliError {
         CliError::Demo(format!("{} {what}; see {}", self.name, self.log.display()))
     }
+}
+
+fn write(directory: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Result<PathBuf, CliError> {
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).map_err(|source| CliError::Write { path: path.clone(), source })?;
+    Ok(path)
 }
 
 /// A directory that was not there, or is empty: an old store in it would tell another story.

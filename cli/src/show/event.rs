@@ -1,29 +1,45 @@
 //! An event as one line that a person reads.
 
 use domain::plan::Plan;
-use domain::{Event, EventBody, Failure, StepSeq};
+use domain::{ApprovalStatus, Event, EventBody, Failure, People, Verdict};
 use serde_json::{Value, json};
 
 use crate::time::moment;
 
 /// `2026-11-15T03:35:23.120Z    3  assign: done by worker-b (attempt 2)`.
-pub(crate) fn event_line(plan: &Plan, step: Option<StepSeq>, event: &Event) -> String {
-    let told = told(plan, step, event);
+pub(crate) fn event_line(plan: &Plan, event: &Event) -> String {
+    let told = told(plan, event);
     let status = event.run.map(|run| format!("; the run is {}", run.to)).unwrap_or_default();
     format!("{}  {:>3}  {told}{status}", moment(event.at), event.n)
 }
 
 /// The same for programs; `event` is what the chain holds.
-pub(crate) fn event_json(plan: &Plan, step: Option<StepSeq>, event: &Event) -> Value {
-    json!({ "n": event.n, "at": moment(event.at), "text": told(plan, step, event), "event": event })
+pub(crate) fn event_json(plan: &Plan, event: &Event) -> Value {
+    json!({ "n": event.n, "at": moment(event.at), "text": told(plan, event), "event": event })
 }
 
-fn told(plan: &Plan, step: Option<StepSeq>, event: &Event) -> String {
+fn told(plan: &Plan, event: &Event) -> String {
     let told = body(event);
-    match step.and_then(|seq| plan.step(seq)) {
+    match plan.step(event.seq).filter(|_| is_about_a_step(&event.body)) {
         Some(step) => format!("{}: {told}", step.id),
         None => told,
     }
+}
+
+/// Whether the event is about the step where the run stood, rather than about the whole run.
+fn is_about_a_step(body: &EventBody) -> bool {
+    !matches!(
+        body,
+        EventBody::RunAdmitted { .. }
+            | EventBody::EventKept { .. }
+            | EventBody::CancelRequested { .. }
+            | EventBody::RunCanceled { .. }
+            | EventBody::RunFailed { .. }
+            | EventBody::PauseRequested { .. }
+            | EventBody::RunPaused { .. }
+            | EventBody::RunResumed { .. }
+            | EventBody::RollbackStarted { .. }
+    )
 }
 
 fn body(event: &Event) -> String {
@@ -49,7 +65,53 @@ fn body(event: &Event) -> String {
         EventBody::OutcomeUnknown { failure, .. } => {
             format!("outcome unknown: {}; a person must decide", failure.message)
         }
+        EventBody::EffectIntended { receipt, verdict, approval, .. } => {
+            let allowed = match approval {
+                Some(approval) => format!("approval {approval} is used"),
+                None => format!("policy allows it ({})", rules(verdict)),
+            };
+            format!("about to act, effect {}: {allowed}", receipt.key)
+        }
+        EventBody::ActionDenied { verdict, target, .. } => {
+            format!("policy says no to changing {target}: {}", because_of(verdict))
+        }
         other => of_people(by, other),
+    }
+}
+
+fn rules(verdict: &Verdict) -> String {
+    verdict.because.iter().map(|reason| reason.rule.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn because_of(verdict: &Verdict) -> String {
+    let said = verdict.because.iter().map(|reason| format!("{} ({})", reason.says, reason.rule));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+/// What became of a request for approval.
+fn of_approval(body: &EventBody) -> String {
+    match body {
+        EventBody::ApprovalRequested { demand, expires_at, verdict, .. } => {
+            let who = match demand.people {
+                People::One => "a person",
+                People::Two => "two people",
+            };
+            let why =
+                verdict.as_ref().map(|verdict| format!(": {}", because_of(verdict))).unwrap_or_default();
+            format!("asks {who} until {}{why}", moment(*expires_at))
+        }
+        EventBody::ApprovalVoted { vote, status, .. } => {
+            let word = if vote.approve { "approved" } else { "rejected" };
+            let more = if *status == ApprovalStatus::Requested { "; another person must agree" } else { "" };
+            format!("{word} by {}{}{more}", vote.person, because(&vote.reason))
+        }
+        EventBody::ApprovalReminded { .. } => "people were asked again".to_owned(),
+        EventBody::ApprovalEscalated { .. } => "nobody has answered in time; others were told".to_owned(),
+        EventBody::ApprovalExpired { failure, .. } => format!("the question lapsed: {}", reason(failure)),
+        EventBody::ApprovalWithdrawn { reason, .. } => {
+            format!("the question was withdrawn{}", because(reason))
+        }
+        _ => String::new(),
     }
 }
 
@@ -62,20 +124,24 @@ fn of_people(by: &str, body: &EventBody) -> String {
         EventBody::EventKept { event, .. } => format!("the event {event} came early and is kept"),
         EventBody::EventDelivered { event, .. } => format!("the event {event} came"),
         EventBody::TimedOut { failure } => format!("ran out of time: {}", reason(failure)),
-        EventBody::ApprovalRequested { deadline, .. } => format!("asks a person until {}", moment(*deadline)),
-        EventBody::ApprovalDecided { approved: true, reason } => {
-            format!("approved by {by}{}", because(reason))
-        }
-        EventBody::ApprovalDecided { approved: false, reason } => {
-            format!("rejected by {by}{}", because(reason))
-        }
         EventBody::CancelRequested { reason } => format!("{by} asked to stop the run{}", because(reason)),
         EventBody::RunCanceled { reason, .. } => format!("stopped{}", because(reason)),
+        EventBody::RunFailed { reason, .. } => {
+            format!("failed, and everything that could be was taken back{}", because(reason))
+        }
         EventBody::PauseRequested { reason } => format!("{by} asked to pause the run{}", because(reason)),
         EventBody::RunPaused { reason } => format!("paused{}", because(reason)),
         EventBody::RunResumed { reason } => format!("{by} said to go on{}", because(reason)),
         EventBody::RollbackStarted { reason, .. } => format!("taking effects back{}", because(reason)),
+        EventBody::ApprovalRequested { .. }
+        | EventBody::ApprovalVoted { .. }
+        | EventBody::ApprovalReminded { .. }
+        | EventBody::ApprovalEscalated { .. }
+        | EventBody::ApprovalExpired { .. }
+        | EventBody::ApprovalWithdrawn { .. } => of_approval(body),
         EventBody::RunAdmitted { .. }
+        | EventBody::EffectIntended { .. }
+        | EventBody::ActionDenied { .. }
         | EventBody::StepSucceeded { .. }
         | EventBody::StepRolledBack { .. }
         | EventBody::AttemptFailed { .. }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::plan::Plan;
 use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
-
-use super::cursor::Cursor;
 
 /// What happened to each step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,16 +45,13 @@ pub(crate) enum TryEnd {
 
 impl History {
     /// The history that `events` tell, with the step that is `live` now.
-    pub(crate) fn of(plan: &Plan, events: &[Event], live: (StepSeq, &Live)) -> Self {
+    pub(crate) fn of(events: &[Event], live: (StepSeq, &Live)) -> Self {
         let mut history = Self::default();
-        let mut cursor = Cursor::new(plan);
         let mut before = None;
         let mut undoing = false;
         for event in events {
             undoing |= matches!(event.body, EventBody::RollbackStarted { .. });
-            if let Some(seq) = cursor.step(event) {
-                history.steps.entry(seq).or_default().take(event, before, undoing);
-            }
+            history.steps.entry(event.seq).or_default().take(event, before, event.undo);
             before = Some(&event.body);
         }
         history.steps.entry(live.0).or_default().take_live(live.1, undoing);
@@ -117,10 +111,16 @@ impl StepHistory {
                 }
                 self.failure = Some(failure.clone());
             }
-            EventBody::TimedOut { failure } => self.failure = Some(failure.clone()),
-            EventBody::ApprovalDecided { approved: false, reason } => {
-                let text = format!("{by} said no: {reason}");
+            EventBody::TimedOut { failure } | EventBody::ApprovalExpired { failure, .. } => {
+                self.failure = Some(failure.clone());
+            }
+            EventBody::ApprovalVoted { vote, .. } if !vote.approve => {
+                let text = format!("{} said no: {}", vote.person, vote.reason);
                 self.failure = Some(Failure::new(failure::APPROVAL_REJECTED, text));
+            }
+            EventBody::ActionDenied { verdict, .. } => {
+                let says = verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>();
+                self.failure = Some(Failure::new(failure::POLICY_DENIED, says.join("; ")));
             }
             EventBody::RunResumed { .. } => self.failure = None,
             _ => {}
@@ -147,48 +147,40 @@ mod tests {
     use domain::event::{Attempt, ReceiptRef, StepTransition};
     use domain::payload::Fingerprint;
     use domain::{Cause, Digest, Fence, Initiator, StepStatus, Timestamp, WorkerId};
-    use std::collections::BTreeSet;
 
     const FIRST: StepSeq = StepSeq(0);
     const SECOND: StepSeq = StepSeq(1);
     const READY: Live = Live::FRESH;
 
-    fn plan() -> Plan {
-        let source = "{workflow: w, version: 1, steps: [{id: a, tool: t}, {id: b, tool: t}]}";
-        workflow::parse(source, &BTreeSet::from(["t".parse().unwrap()])).unwrap()
-    }
-
     fn worker(name: &str) -> WorkerId {
         name.parse().unwrap()
     }
 
-    fn event(by: &str, step: Option<(StepSeq, StepStatus)>, body: EventBody) -> Event {
-        let step = step.map(|(seq, to)| StepTransition {
-            seq,
-            id: "a".parse().unwrap(),
-            from: StepStatus::Running,
-            to,
-        });
-        Event { n: 0, at: Timestamp(0), by: Initiator::new(Cause::System, by), run: None, step, body }
+    fn event(by: &str, (seq, to): (StepSeq, StepStatus), body: EventBody) -> Event {
+        let id = "a".parse().unwrap();
+        let step = StepTransition { seq, id, from: StepStatus::Running, to };
+        let by = Initiator::new(Cause::System, by);
+        Event { n: 0, at: Timestamp(0), by, seq, undo: false, run: None, step: Some(step), body }
     }
 
     fn done(seq: StepSeq, by: &str) -> Event {
         let attempt = Attempt { number: 0, worker: worker(by), fence: Fence(1), since: Timestamp(0) };
         let output = Fingerprint::of(&serde_json::json!(1));
-        let body =
-            EventBody::StepSucceeded { attempt: Some(attempt), output, receipt: None, cost_microusd: 0 };
-        event(by, Some((seq, StepStatus::Succeeded)), body)
+        let attempt = Some(attempt);
+        let body = EventBody::StepSucceeded { attempt, output, receipt: None, cost_microusd: 0, usage: None };
+        event(by, (seq, StepStatus::Succeeded), body)
     }
 
     fn silent(who: &str, by: &str) -> Event {
-        event(by, None, EventBody::LeaseExpired { silent: worker(who), fence: Fence(2), number: 1 })
+        let body = EventBody::LeaseExpired { silent: worker(who), fence: Fence(2), number: 1 };
+        event(by, (SECOND, StepStatus::Running), body)
     }
 
     fn unknown(by: &str) -> Event {
         let receipt = ReceiptRef { key: "k".parse().unwrap(), action: Digest::ZERO };
         let body =
             EventBody::OutcomeUnknown { receipt, failure: Failure::new("OUTCOME_UNKNOWN", "who knows") };
-        event(by, Some((SECOND, StepStatus::FailedRetryable)), body)
+        event(by, (SECOND, StepStatus::FailedRetryable), body)
     }
 
     fn ends(history: &History, seq: StepSeq) -> Vec<(String, TryEnd)> {
@@ -198,7 +190,7 @@ mod tests {
     #[test]
     fn a_lease_that_ran_out_is_a_try_of_the_step_the_run_stood_at() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), done(SECOND, "w2")];
-        let history = History::of(&plan(), &events, (SECOND, &READY));
+        let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, FIRST), [("w1".to_owned(), TryEnd::Done)]);
         assert_eq!(
             ends(&history, SECOND),
@@ -211,7 +203,7 @@ mod tests {
     #[test]
     fn what_a_take_over_finds_out_is_no_try_of_its_own() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), unknown("w2")];
-        let history = History::of(&plan(), &events, (SECOND, &READY));
+        let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Silent)]);
         assert_eq!(history.step(SECOND).failure.unwrap().code, "OUTCOME_UNKNOWN");
     }
@@ -219,7 +211,7 @@ mod tests {
     #[test]
     fn an_outcome_that_the_worker_itself_could_not_learn_is_its_try() {
         let events = [done(FIRST, "w1"), unknown("w1")];
-        let history = History::of(&plan(), &events, (SECOND, &READY));
+        let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Failed)]);
     }
 }

@@ -4,7 +4,6 @@
 //! are pure: nothing here reads the store or the time.
 
 mod compensation;
-mod cursor;
 mod event;
 mod history;
 mod json;
@@ -14,14 +13,13 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use domain::{Receipt, RunKey, Timestamp};
+use domain::{Approval, Receipt, RunKey, Timestamp};
 use engine::{Engine, RunView};
 use store::Store;
 
 use crate::error::CliError;
 use crate::hint::Hints;
 
-pub(crate) use cursor::Cursor;
 pub(crate) use event::{event_json, event_line};
 pub(crate) use history::{History, TryEnd};
 pub(crate) use json::run_json;
@@ -55,10 +53,15 @@ impl Seen {
         Ok(Self { view, open, now: engine.now(), hints })
     }
 
+    /// The newest request for approval.
+    pub(crate) fn asked(&self) -> Option<&Approval> {
+        self.view.approvals.last()
+    }
+
     /// What happened to each step. Empty if the chain is broken: what cannot be verified is not shown.
     pub(crate) fn history(&self) -> History {
         let events = self.view.events.as_deref().unwrap_or_default();
         let record = &self.view.record;
-        History::of(self.view.plan(), events, (record.at, &record.live))
+        History::of(events, (record.at, &record.live))
     }
 }

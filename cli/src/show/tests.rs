@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use connectors::Toolbox;
-use domain::{Cause, Initiator, RunKey, TenantId, ToolName};
-use engine::{Engine, Parts, Pulse, SignalRun, StartRun, Timing, WalkLimits};
+use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
+use engine::{Engine, Parts, Pulse, Reply, SignalRun, StartRun, Timing, WalkLimits};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
@@ -44,6 +44,8 @@ impl Desk {
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
+            shows: None,
+            sealing: None,
         });
         let by = Initiator::new(Cause::User, "ada");
         let started = engine.start(StartRun {
@@ -76,6 +78,19 @@ impl Desk {
 
     async fn walk(&self) {
         Box::pin(self.engine.walk(&self.run, &Alone, WalkLimits::default())).await.unwrap();
+    }
+
+    async fn answer(&self, approve: bool, reason: &str) {
+        let asked = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let reply = Reply {
+            approval: asked.id,
+            subject: None,
+            person: "grace".parse().unwrap(),
+            approve,
+            reason: reason.to_owned(),
+            through: Channel::CommandLine,
+        };
+        Box::pin(self.engine.answer(&self.run.tenant, reply)).await.unwrap();
     }
 
     async fn seen(&self) -> Seen {
@@ -114,7 +129,7 @@ async fn a_wait_names_its_event() {
 async fn a_question_names_both_answers() {
     let desk = Desk::at_the_question().await;
     let (why, commands) = desk.waits().await;
-    assert_eq!(why, "Step ask asks a person: \u{201c}Go on?\u{201d}");
+    assert!(why.starts_with("Step ask asks a person: \u{201c}Go on?\u{201d} Not ada:"), "{why}");
     for (command, verb) in commands.iter().zip(["approve", "reject"]) {
         assert!(
             command.starts_with(&format!("countersign approval {verb} {} ask", desk.run.run)),
@@ -126,18 +141,16 @@ async fn a_question_names_both_answers() {
 #[tokio::test]
 async fn a_paused_run_tells_who_paused_it_and_why() {
     let desk = Desk::at_the_question().await;
-    let no = ("ask".parse().unwrap(), false, "not today".to_owned());
-    desk.engine.decide_gate(&desk.run, &desk.by, no).await.unwrap();
+    desk.answer(false, "not today").await;
     let (why, commands) = desk.waits().await;
-    assert!(why.starts_with("Paused by ada at ") && why.contains("not today"), "{why}");
+    assert!(why.starts_with("Paused by grace at ") && why.contains("not today"), "{why}");
     assert_eq!(commands, [desk.command("retry"), desk.command("cancel")]);
 }
 
 #[tokio::test]
 async fn a_run_that_is_over_waits_for_nothing() {
     let desk = Desk::at_the_question().await;
-    let yes = ("ask".parse().unwrap(), true, String::new());
-    desk.engine.decide_gate(&desk.run, &desk.by, yes).await.unwrap();
+    desk.answer(true, "").await;
     let seen = desk.seen().await;
     assert_eq!(waiting(&seen), None);
     assert!(run_text(&seen).contains("succeeded after"), "{}", run_text(&seen));

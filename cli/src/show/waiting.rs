@@ -2,7 +2,7 @@
 
 use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, Request};
-use domain::{EffectClass, Lease, Live, RunRecord, RunStatus, StepSeq};
+use domain::{Approval, EffectClass, Lease, Live, People, RunRecord, RunStatus, StepSeq, Subject};
 
 use crate::hint::quoted;
 use crate::time::{distance, moment};
@@ -161,26 +161,31 @@ impl Seen {
     }
 
     fn for_approval(&self) -> Waiting {
-        let Live::WaitingApproval { message, deadline, on_reject } = &self.view.record.live else {
-            return self.ready();
-        };
+        let Some(asked) = self.asked() else { return self.ready() };
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
-            Some(self.hints.line(&format!("{rest} --reason {}", quoted("…"))))
+            // Whoever asked for the run is most likely who reads this.
+            let by = if asked.requester.is_some() { " --by NAME" } else { "" };
+            Some(self.hints.line(&format!("{rest}{by} --reason {}", quoted("…"))))
         };
-        let no = match on_reject {
+        let no = match asked.on_reject {
             OnReject::Fail => "says no; the run fails",
             OnReject::Pause => "says no; the run pauses",
         };
+        let yes = match asked.missing() {
+            0 | 1 => "says yes; the run goes on",
+            _ => "says yes; a second person must agree",
+        };
+        let expires = asked.expires_at;
         let late = format!(
             "at {} ({}) the run fails: nobody answered",
-            moment(*deadline),
-            distance(*deadline, self.now)
+            moment(expires),
+            distance(expires, self.now)
         );
         Waiting {
-            why: format!("{} asks a person: \u{201c}{message}\u{201d}", self.work()),
+            why: format!("{} {}{}", self.work(), question(asked), whom(asked)),
             ends: vec![
-                Way { what: "says yes; the run goes on".into(), command: answer("approve") },
+                Way { what: yes.into(), command: answer("approve") },
                 Way { what: no.into(), command: answer("reject") },
                 Way { what: late, command: None },
             ],
@@ -228,15 +233,46 @@ impl Seen {
 
     fn paused_ways(&self, retry: &str) -> Vec<Way> {
         let record = &self.view.record;
-        let undo = self.view.plan().undo_before(record.at, StepSeq(0)).filter(|_| !record.is_undoing());
-        let roll_back =
-            undo.map(|_| self.command("rollback", "takes earlier steps back, newest first, and stops"));
+        let undoable = (0..record.at.0).map(StepSeq).any(|seq| {
+            record.acted.has(seq) && self.view.plan().step(seq).is_some_and(|step| step.rollback.is_some())
+        });
+        let roll_back = (undoable && !record.is_undoing())
+            .then(|| self.command("rollback", "takes earlier steps back, newest first, and stops"));
         [self.command("retry", retry)]
             .into_iter()
             .chain(roll_back)
             .chain([self.cancel("stops the run; what happened outside stands")])
             .collect()
     }
+}
+
+fn question(asked: &Approval) -> String {
+    match &asked.subject {
+        Subject::Question { message } => format!("asks a person: \u{201c}{message}\u{201d}"),
+        Subject::Action { action, verdict } => {
+            let why =
+                verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>().join("; ");
+            let what = if asked.undo { "takes back" } else { "would change" };
+            format!("{what} {} with {}, and people must agree first: {why}.", action.target, action.tool)
+        }
+    }
+}
+
+/// Who is asked, where that is not everybody.
+fn whom(asked: &Approval) -> String {
+    let mut parts = Vec::new();
+    if asked.demand.people == People::Two {
+        parts.push(format!("{} of 2 people have said yes.", asked.approvers().count()));
+    }
+    if !asked.demand.groups.is_empty() {
+        let groups = asked.demand.groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        parts.push(format!("Asked are: {groups}."));
+    }
+    let excluded = asked.excluded().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if !excluded.is_empty() {
+        parts.push(format!("Not {excluded}: nobody approves what they asked for or wrote."));
+    }
+    if parts.is_empty() { String::new() } else { format!(" {}", parts.join(" ")) }
 }
 
 /// Why asking the other side again is not safe, by what was promised about it.

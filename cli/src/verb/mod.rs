@@ -1,17 +1,20 @@
 //! One file per verb: its arguments on top, what it does below.
 
 mod approval;
+mod bundle;
+mod policy;
 mod queue;
 mod run;
+mod tenant;
 mod worker;
 mod workflow;
 
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::demo;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::{demo, dev};
 
 pub(crate) use run::start::{Wish, start};
 
@@ -28,20 +31,34 @@ pub(crate) enum Command {
     /// Answer the questions that runs ask
     #[command(subcommand)]
     Approval(approval::Verb),
+    /// Check, test, explain and settle what runs may do
+    #[command(subcommand)]
+    Policy(policy::Verb),
+    /// Settle who the people are, who may approve, how much a run may change
+    #[command(subcommand)]
+    Tenant(tenant::Verb),
+    /// Hand out the evidence of a run, and verify it
+    #[command(subcommand)]
+    Bundle(bundle::Verb),
     /// Look after messages that were given up
     #[command(subcommand)]
     Queue(queue::Verb),
     Demo(demo::Args),
+    Dev(dev::Args),
 }
 
 /// Does what was asked for.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, CliError> {
     match command {
-        Command::Worker(args) => worker::run(args, context).await,
+        Command::Worker(args) => Box::pin(worker::run(args, context)).await,
         Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context),
         Command::Run(verb) => run::run(verb, context).await,
         Command::Approval(verb) => approval::run(verb, context).await,
+        Command::Policy(verb) => policy::run(verb, context).await,
+        Command::Tenant(verb) => tenant::run(&verb, context).await,
+        Command::Bundle(verb) => bundle::run(&verb, context).await,
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
+        Command::Dev(args) => dev::run(args, context).await,
     }
 }

@@ -37,7 +37,7 @@ fn a_bad_workflow_is_told_with_line_column_and_caret() {
     assert_eq!(
         answer.err,
         "error: bad.yaml, line 5, column 5: unknown field `tol` in a step; expected one of `id`, `tool`, `with`, \
-         `retry`, `blast_radius`, `critical`, `rollback`\n  |\n5 |     tol: transform\n  |     ^\n"
+         `retry`, `blast_radius`, `critical`, `phase`, `on_reject`, `confidence`, `rollback`\n  |\n5 |     tol: transform\n  |     ^\n"
     );
     let error = shell.run("workflow check bad.yaml --json").expect(2).error();
     assert_eq!(error["place"], serde_json::json!({ "file": "bad.yaml", "line": 5, "column": 5 }));

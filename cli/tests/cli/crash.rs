@@ -10,7 +10,7 @@ fn a_worker_killed_at_its_first_calls_loses_nothing_and_doubles_nothing() {
         let address = outside.address();
         let post = format!("{{ method: POST, url: 'http://{address}/notes', effect: native_key }}");
         let run = shell.start(&format!(
-            "{{workflow: w, version: 1, steps: [{{id: a, tool: http.request, with: {post}}}, \
+            "{{workflow: w, version: 1, environment: dev, steps: [{{id: a, tool: http.request, with: {post}}}, \
              {{id: b, tool: transform, with: {{value: 1}}}}]}}"
         ));
         let options = format!("--lease 500ms --allow-host {address}");

@@ -11,6 +11,7 @@ fn slow_then_quick(address: &str) -> String {
     format!(
         "workflow: slow
 version: 1
+environment: dev
 steps:
   - {{ id: slow, tool: http.request, with: {{ method: POST, url: 'http://{address}/slow', effect: native_key }} }}
   - {{ id: quick, tool: transform, with: {{ value: 1 }} }}

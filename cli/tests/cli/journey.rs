@@ -6,6 +6,7 @@ use crate::shell::Shell;
 const WAIT_ASK_ACT: &str = "\
 workflow: change
 version: 1
+environment: dev
 steps:
   - { id: approved, tool: wait.event, with: { event: change.approved, timeout: 2h } }
   - { id: ask, tool: approval.gate, with: { message: \"Really?\", on_reject: pause } }
@@ -33,12 +34,17 @@ fn a_run_waits_asks_and_succeeds_by_the_commands_it_names() {
     let asking = shell.show(&run);
     assert_eq!(asking["status"], "waiting_approval");
     assert!(asking["waits"]["why"].as_str().unwrap().contains("Really?"));
-    shell.type_in(&first_way_out(&asking)).expect(0).says("ask approved by ada; the run goes on");
+    let approve = first_way_out(&asking);
+    shell
+        .type_in(&approve.replace("NAME", "ada"))
+        .expect(1)
+        .says("whoever asked for the run does not approve it");
+    shell.type_in(&approve.replace("NAME", "grace")).expect(0).says("ask approved by grace; the run goes on");
     shell.work("");
 
     let ended = shell.show(&run);
     assert_eq!(ended["status"], "succeeded");
-    assert_eq!(ended["steps"][2]["output"], "bob and ada");
+    assert_eq!(ended["steps"][2]["output"], "bob and grace");
     assert_eq!(ended["waits"], serde_json::Value::Null);
     assert_eq!(ended["chain"]["verified"], true);
     shell.run("run list").expect(0).says(&run).says("succeeded");
@@ -50,7 +56,7 @@ fn a_watched_run_is_told_event_by_event_until_it_is_over() {
     let shell = Shell::new();
     shell.write(
         "workflow.yaml",
-        "{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: 1}}]}",
+        "{workflow: w, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
     let worker = shell.worker("");
     let answer = shell.run("run start workflow.yaml --watch").expect(0);
@@ -80,9 +86,12 @@ fn a_rejected_run_pauses_until_an_operator_lets_it_ask_again() {
     shell.run(&format!("run watch {run}")).expect(4).says("ask: rejected by eve: no").says("run show");
     shell.run(&format!("run retry {run} --reason please")).expect(0);
     shell.work("");
-    shell.run(&format!("approval approve {run} ask")).expect(0);
-    shell.run(&format!("approval approve {run} ask")).expect(0).says("nothing changed");
-    shell.run(&format!("approval reject {run} ask")).expect(1).says("already decided: approved by ada");
+    shell.run(&format!("approval approve {run} ask --by grace")).expect(0);
+    shell.run(&format!("approval approve {run} ask --by grace")).expect(0).says("nothing changed");
+    shell
+        .run(&format!("approval reject {run} ask --by eve"))
+        .expect(1)
+        .says("already decided: approved by grace");
     shell.work("");
     assert_eq!(shell.show(&run)["status"], "succeeded");
 }
@@ -121,7 +130,7 @@ fn a_step_that_fails_for_good_says_what_went_wrong() {
     let (shell, outside) = (Shell::new(), Outside::open());
     let address = outside.address();
     let run = shell.start(&format!(
-        "{{workflow: w, version: 1, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/missing'}}}}]}}"
+        "{{workflow: w, version: 1, environment: dev, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/missing'}}}}]}}"
     ));
     shell.work(&format!("--allow-host {address}"));
     shell
@@ -138,7 +147,7 @@ fn a_host_inside_is_out_of_reach_until_the_operator_names_it() {
     let (shell, outside) = (Shell::new(), Outside::open());
     let address = outside.address();
     let run = shell.start(&format!(
-        "{{workflow: w, version: 1, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/'}}}}]}}"
+        "{{workflow: w, version: 1, environment: dev, steps: [{{id: get, tool: http.request, with: {{url: 'http://{address}/'}}}}]}}"
     ));
     shell.work("");
     shell.run(&format!("run show {run}")).expect(0).says("HTTP_REFUSED").says("loopback");
@@ -150,7 +159,7 @@ fn a_step_that_is_tried_again_says_when() {
     let shell = Shell::new();
     // Nobody listens there.
     let run = shell.start(
-        "{workflow: w, version: 1, steps: [{id: get, tool: http.request, with: {url: 'http://127.0.0.1:9/'}}]}",
+        "{workflow: w, version: 1, environment: dev, steps: [{id: get, tool: http.request, with: {url: 'http://127.0.0.1:9/'}}]}",
     );
     let worker = shell.worker("--allow-host 127.0.0.1:9");
     let retrying = shell.until(&run, |seen| seen["status"] == "failed_retryable");

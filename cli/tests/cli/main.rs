@@ -1,11 +1,15 @@
 //! The program as a person and a script meet it: the real binary, real files, real processes.
 
 #[cfg(test)]
+mod bundle;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod dev;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
@@ -13,8 +17,14 @@ mod journey;
 #[cfg(test)]
 mod outside;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod rollback;
 #[cfg(test)]
 mod shell;
+#[cfg(test)]
+mod tenant;
+#[cfg(test)]
+mod undo;

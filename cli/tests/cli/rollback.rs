@@ -8,13 +8,14 @@ fn workflow(address: &str, path: &str) -> String {
     format!(
         "workflow: account
 version: 1
+environment: dev
 steps:
   - id: make
     tool: http.request
     with: {{ method: POST, url: 'http://{address}/{path}', effect: native_key }}
     rollback:
       tool: http.request
-      with: {{ method: DELETE, url: 'http://{address}/accounts/1', effect: native_key }}
+      with: {{ method: POST, url: 'http://{address}/accounts/1/close', effect: native_key }}
   - {{ id: mail, tool: http.request, with: {{ method: POST, url: 'http://{address}/mails', effect: native_key }} }}
   - {{ id: wait, tool: wait.event, with: {{ event: never.comes }} }}
 "
@@ -31,7 +32,7 @@ fn a_rolled_back_run_lists_what_became_of_every_effect() {
     shell.work(&allowed);
 
     let asked: Vec<String> = outside.asked().into_iter().map(|asked| asked.what).collect();
-    assert_eq!(asked, ["POST /accounts", "POST /mails", "DELETE /accounts/1"]);
+    assert_eq!(asked, ["POST /accounts", "POST /mails", "POST /accounts/1/close"]);
     let shown = shell.run(&format!("run show {run}")).expect(0).says("canceled after");
     let log: Vec<&str> = shown.out.lines().skip_while(|line| *line != "effects").skip(2).take(2).collect();
     assert!(log[0].contains("mail  stands; the workflow does not say how"), "{log:?}");
@@ -57,7 +58,7 @@ fn a_run_that_is_canceled_in_the_middle_of_an_effect_finishes_it_and_takes_it_ba
 
     assert_eq!(worker.ended(), Some(0));
     let asked: Vec<String> = outside.asked().into_iter().map(|asked| asked.what).collect();
-    assert_eq!(asked, ["POST /slow", "DELETE /accounts/1"]);
+    assert_eq!(asked, ["POST /slow", "POST /accounts/1/close"]);
     let ended = shell.show(&run);
     assert_eq!(ended["status"], "canceled");
     assert_eq!(

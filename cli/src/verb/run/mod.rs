@@ -8,6 +8,7 @@ mod rollback;
 mod show;
 mod signal;
 pub(crate) mod start;
+mod undo;
 mod watch;
 
 use clap::Subcommand;
@@ -26,6 +27,7 @@ pub(crate) enum Verb {
     Cancel(cancel::Args),
     Retry(retry::Args),
     Rollback(rollback::Args),
+    Undo(undo::Args),
     Pause(pause::Args),
     Signal(signal::Args),
 }
@@ -39,6 +41,7 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliErro
         Verb::Cancel(args) => cancel::run(&args, context).await,
         Verb::Retry(args) => retry::run(&args, context).await,
         Verb::Rollback(args) => rollback::run(&args, context).await,
+        Verb::Undo(args) => undo::run(&args, context).await,
         Verb::Pause(args) => pause::run(&args, context).await,
         Verb::Signal(args) => signal::run(args, context).await,
     }

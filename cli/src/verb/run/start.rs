@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use connectors::Allow;
+use connectors::{Allow, Settings};
 use domain::{IdempotencyKey, Plan, RunKey, WorkspaceId};
 use engine::{Engine, StartRun, Started};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) struct Wish {
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    let plan = read_workflow(&args.file, &connectors::standard(Allow::default()))?;
+    let plan = read_workflow(&args.file, &connectors::standard(Allow::default(), Settings::default()))?;
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;

@@ -13,7 +13,7 @@ use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
 use crate::screen;
-use crate::show::{Cursor, event_json, event_line};
+use crate::show::{event_json, event_line};
 
 /// Soon enough for a person, seldom enough for the store.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -47,7 +47,6 @@ pub(super) async fn follow(
     context: &Context,
 ) -> Result<Ending, CliError> {
     let plan = engine.inspect(run).await?.plan().clone();
-    let mut cursor = Cursor::new(&plan);
     let mut next = 0;
     loop {
         // The record first: what it counts is then there to be read.
@@ -56,7 +55,7 @@ pub(super) async fn follow(
             let page = engine.store().events(run, next, PAGE).await?;
             for entry in &page {
                 let event = read(next, entry)?;
-                tell(&plan, &mut cursor, &event, context)?;
+                tell(&plan, &event, context)?;
                 next += 1;
             }
         }
@@ -77,9 +76,8 @@ fn read(n: u32, entry: &StoredEvent) -> Result<Event, CliError> {
     event.map_err(|error| StoreError::broken("read an event", format!("event {n}: {error}")).into())
 }
 
-fn tell(plan: &Plan, cursor: &mut Cursor<'_>, event: &Event, context: &Context) -> Result<(), CliError> {
-    let step = cursor.step(event);
-    context.answer(&event_line(plan, step, event), &event_json(plan, step, event))
+fn tell(plan: &Plan, event: &Event, context: &Context) -> Result<(), CliError> {
+    context.answer(&event_line(plan, event), &event_json(plan, event))
 }
 
 fn conclude(record: &RunRecord, context: &Context) -> Result<Ending, CliError> {

@@ -4,7 +4,8 @@
 //! So the due index, read to its end, finds all of them, whether or not there is a message for them. A run in it
 //! is at rest if it waits for a person or an event and its deadline is not over; any other can move by itself:
 //! it is ready, held, due for another attempt, or being taken back. Nothing is left to do when every run in the
-//! index is at rest. The queue is not asked: a message for a run at rest is one that came twice, and whoever
+//! index is at rest and no other errand is left: people may still have to be shown something, and the evidence of
+//! a run that is over may not be there yet. A message to walk a run at rest is one that came twice, and whoever
 //! gets it finds nothing to do. What is started or answered after the look is for another worker.
 
 use std::time::Duration;
@@ -42,14 +43,15 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(store.errands().await? == 0)
 }
 
 fn is_at_rest(record: &RunRecord, now: Timestamp) -> bool {
     match &record.live {
         // It may have moved since the index was read.
         _ if record.due_at.is_none() => true,
-        Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } => *deadline > now,
+        Live::WaitingEvent { deadline, .. } => *deadline > now,
+        Live::WaitingApproval { nudge_at, .. } => *nudge_at > now,
         Live::Ready { .. }
         | Live::Running(_)
         | Live::Retrying { .. }

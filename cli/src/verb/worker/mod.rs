@@ -5,18 +5,20 @@ mod idle;
 mod stop;
 
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::worker::{Worker, WorkerSettings, leaving};
-use connectors::{Allow, HostRule};
+use connectors::{Allow, HostRule, Settings};
 use domain::{Millis, WorkerId};
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, Parts, Sealing, Showing, Timing};
 use store::{Intercepted, SqliteStore, Store, SystemClock};
 
+use crate::config::Config;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::{logging, random};
+use crate::{keys, logging, random};
 
 use crash::{CrashAt, CrashPoint};
 use stop::Stop;
@@ -26,6 +28,7 @@ Examples:
   countersign worker
   countersign worker --concurrency 64 --log-json
   countersign worker --allow-host inventory.internal --allow-host 10.0.0.5:8080
+  countersign worker --config countersign.yaml    with ServiceNow, Slack, GitHub and models
   countersign worker --until-idle        for scripts: leave when nothing is left to do
 
 Any number of workers may share a store; each works on the runs of every tenant. SIGTERM or Ctrl-C
@@ -50,6 +53,9 @@ pub(crate) struct Args {
     /// A host inside your network that `http.request` may call; may be given several times
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
+    /// The systems outside: where they are, and which variables hold their credentials
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// How long the steps under way may take to finish after SIGTERM
     #[arg(long, value_name = "LENGTH", default_value = "25s")]
     drain: Millis,
@@ -73,14 +79,37 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     logging::start(context.surroundings.log.as_deref(), args.log_json)?;
     let store = context.open_store()?;
+    let outside = Outside::read(&args, context)?;
     // Looking whether there is anything left must not shift the count of the calls that work makes.
     let beside = store.clone();
     tracing::info!(worker = %me, store = %context.store.display(), concurrency = args.concurrency, "started");
     let finished = match args.crash_at {
-        None => work(&args, store, timing, me, beside).await?,
-        Some(point) => work(&args, Intercepted::new(store, CrashAt::new(point)), timing, me, beside).await?,
+        None => Box::pin(work(&args, store, (timing, me, outside), beside)).await?,
+        Some(point) => {
+            let store = Intercepted::new(store, CrashAt::new(point));
+            Box::pin(work(&args, store, (timing, me, outside), beside)).await?
+        }
     };
     Ok(Ending::done_if(finished))
+}
+
+/// What a worker has beside the store.
+struct Outside {
+    settings: Settings,
+    shows: Showing,
+    sealing: Sealing,
+}
+
+impl Outside {
+    fn read(args: &Args, context: &Context) -> Result<Self, CliError> {
+        let config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+        let variable = context.surroundings.variable;
+        Ok(Self {
+            settings: config.settings(variable)?,
+            shows: config.showing(variable)?,
+            sealing: keys::sealing(&context.store)?,
+        })
+    }
 }
 
 fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> {
@@ -99,8 +128,7 @@ fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> 
 async fn work<S: Store>(
     args: &Args,
     store: S,
-    timing: Timing,
-    me: WorkerId,
+    (timing, me, outside): (Timing, WorkerId, Outside),
     beside: SqliteStore,
 ) -> Result<bool, CliError> {
     let settings = WorkerSettings {
@@ -111,10 +139,12 @@ async fn work<S: Store>(
     };
     let engine = Engine::new(Parts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow { hosts: args.allow_host.clone() }),
+        tools: connectors::standard(Allow { hosts: args.allow_host.clone() }, outside.settings),
         clock: Arc::new(SystemClock),
         me: me.clone(),
         timing,
+        shows: outside.shows,
+        sealing: Some(outside.sealing),
     });
     let (leave, heard) = leaving();
     let worker = Worker::new(Arc::new(engine), settings, me, heard);

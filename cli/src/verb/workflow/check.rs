@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use connectors::{Allow, Toolbox};
+use connectors::{Allow, Settings, Toolbox};
 use domain::EffectClass;
 use domain::plan::{Plan, PlannedStep, Reads, Undo, Work};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 /// Checks every file; a bad one does not keep the others from being checked.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let tools = connectors::standard(Allow::default());
+    let tools = connectors::standard(Allow::default(), Settings::default());
     let mut faults = Vec::new();
     for file in &args.files {
         match read_workflow(file, &tools) {

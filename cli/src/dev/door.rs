@@ -1,0 +1,69 @@
+//! The route on which Slack delivers clicks, over plain HTTP on the loopback.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use engine::Engine;
+use functions::slack::{Request, SlackDoor, interaction};
+use notify::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use store::SqliteStore;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use crate::error::CliError;
+
+/// Where clicks are delivered.
+pub(crate) const PATH: &str = "/slack/interactions";
+
+/// What the route needs.
+type Shared = Arc<(Arc<Engine<SqliteStore>>, SlackDoor)>;
+
+/// The route for clicks.
+pub(crate) fn router(engine: Arc<Engine<SqliteStore>>, door: SlackDoor) -> Router {
+    Router::new().route(PATH, post(click)).with_state(Arc::new((engine, door)))
+}
+
+async fn click(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let request =
+        Request { timestamp: text(TIMESTAMP_HEADER), signature: text(SIGNATURE_HEADER), body: &body };
+    let reply = Box::pin(interaction(&shared.0, &shared.1, request)).await;
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, reply.body).into_response()
+}
+
+/// A server of this process. It ends when this is dropped.
+pub(crate) struct Served {
+    address: SocketAddr,
+    task: AbortHandle,
+}
+
+impl Served {
+    /// Serves `router` on `listener`.
+    pub(crate) fn start(listener: TcpListener, router: Router) -> Result<Self, CliError> {
+        let failed = |source| CliError::Start { what: "the server", source };
+        let address = listener.local_addr().map_err(failed)?;
+        let task = tokio::spawn(async move {
+            // The listener only fails for good when the process is short of files; the next request tells.
+            let _ended = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, task: task.abort_handle() })
+    }
+
+    /// Where it is: `http://127.0.0.1:…`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,238 @@
+//! `countersign dev`: everything in one process, to try things out on a laptop.
+//!
+//! A worker, a page, the route for Slack's clicks, and an outside world that is simulated. What the runtime
+//! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
+//! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
+
+pub(crate) mod door;
+mod page;
+mod records;
+pub(crate) mod stop;
+pub(crate) mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::worker::{Worker, WorkerSettings, leaving};
+use axum::Router;
+use connectors::Allow;
+use domain::{Card, WorkerId};
+use engine::{Engine, Parts, Timing};
+use serde_json::{Value, json};
+use simulated::servicenow::INCIDENT;
+use store::{ApprovalQuery, Governance as _, SqliteStore, SystemClock};
+
+use crate::config::Config;
+use crate::context::Context;
+use crate::demo::TRIAGE;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::hint::quoted;
+use crate::{keys, logging, random};
+
+use door::Served;
+use page::Page;
+use stop::Stop;
+use world::{Ports, World, credential, listen, tenant_of};
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign dev
+  countersign dev --dir /tmp/try --port 0      any free ports
+  RUST_LOG=info countersign dev                and say what the worker does
+
+The page is on the port that --port names; the simulated Slack, ServiceNow and model are on the
+three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
+start on the same directory and ports goes on where it was. On other ports the systems outside
+are other systems, so what was approved for the old ones is asked again.";
+
+/// The first of four ports. Nothing well known is on any of them.
+const PORT_DEFAULT: u16 = 7420;
+
+/// The steps under way may take so long to finish; the systems outside are on this machine.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What is logged if nobody says otherwise: the page says the rest.
+const FILTER: &str = "warn";
+
+/// More open questions than this are not posted anew.
+const REPOSTED_MAX: u32 = 200;
+
+/// Keep everything running on this machine: a worker, Slack, ServiceNow and a model, simulated
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where everything is kept; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "countersign-dev")]
+    dir: PathBuf,
+    /// The port of the page; the three after it are used, too; 0 for any that are free
+    #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
+    port: u16,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+    logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
+    let mut stop = Stop::listen()?;
+    let directory = made(&args.dir)?;
+    let context = Context { store: directory.join("dev.db"), ..context.clone() };
+    // First of all: whoever has the ports has the directory's configuration.
+    let listener = listen(args.port, "the page").await?;
+    let world = World::open(ports(args.port)).await?;
+    let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
+    let engine = engine(&directory, &world, &context, me.clone())?;
+    settle(&engine, &context).await?;
+    let sample = sample(&directory)?;
+    let page = Page {
+        context: context.clone(),
+        slack: world.slack.url(),
+        servicenow: world.servicenow.url(),
+        model: world.model.url(),
+        first: first_command(&context, &sample),
+    };
+    let routes = routes(&engine, &world, page.clone())?;
+    let served = Served::start(listener, routes)?;
+    world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
+    let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
+    repost(&engine, &context).await?;
+    context.answer(&greeting(&page, &served.url()), &addresses(&page, &served.url()))?;
+    let finished = work(engine, me, &mut stop, kept.keep(&world)).await;
+    kept.save(&world)?;
+    if !context.json {
+        crate::screen::text(&format!(
+            "Left. Everything is in {}; start again to go on.",
+            directory.display()
+        ))?;
+    }
+    Ok(Ending::done_if(finished))
+}
+
+fn made(directory: &Path) -> Result<PathBuf, CliError> {
+    let failed = |source| CliError::Write { path: directory.into(), source };
+    std::fs::create_dir_all(directory).and_then(|()| directory.canonicalize()).map_err(failed)
+}
+
+/// The ports after the page's.
+fn ports(page: u16) -> Ports {
+    match page {
+        0 => Ports::default(),
+        page => Ports { slack: page + 1, servicenow: page + 2, model: page + 3 },
+    }
+}
+
+fn engine(
+    directory: &Path,
+    world: &World,
+    context: &Context,
+    me: WorkerId,
+) -> Result<Arc<Engine<SqliteStore>>, CliError> {
+    let file = directory.join("countersign.yaml");
+    std::fs::write(&file, world.config()).map_err(|source| CliError::Write { path: file.clone(), source })?;
+    let config = Config::read(&file)?;
+    Ok(Arc::new(Engine::new(Parts {
+        store: Arc::new(context.open_store()?),
+        tools: connectors::standard(Allow::default(), config.settings(credential)?),
+        clock: Arc::new(SystemClock),
+        me,
+        timing: Timing::default(),
+        shows: config.showing(credential)?,
+        sealing: Some(keys::sealing(&context.store)?),
+    })))
+}
+
+/// Writes down who the people are, unless somebody has settled that.
+async fn settle(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), CliError> {
+    if engine.store().tenant(&context.tenant).await?.is_none() {
+        // Whoever was faster has settled it.
+        engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
+    }
+    Ok(())
+}
+
+/// The workflow to try, as its owner has left it.
+fn sample(directory: &Path) -> Result<PathBuf, CliError> {
+    let file = directory.join("triage.yaml");
+    if !file.try_exists().unwrap_or(false) {
+        std::fs::write(&file, TRIAGE).map_err(|source| CliError::Write { path: file.clone(), source })?;
+    }
+    Ok(file)
+}
+
+fn first_command(context: &Context, sample: &Path) -> String {
+    let input = quoted(&json!({ "incident": INCIDENT }).to_string());
+    let file = quoted(&sample.to_string_lossy());
+    context.hints().line(&format!("run start {file} --input {input}"))
+}
+
+fn routes(engine: &Arc<Engine<SqliteStore>>, world: &World, page: Page) -> Result<Router, CliError> {
+    let clicks = door::router(Arc::clone(engine), world.door(page.context.tenant.clone())?);
+    Ok(clicks.merge(page::router(Arc::clone(engine), page)))
+}
+
+/// Slack has forgotten its messages; what can still be answered is posted anew.
+async fn repost(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), CliError> {
+    let query = ApprovalQuery { tenant: context.tenant.clone(), after: None, limit: REPOSTED_MAX };
+    for approval in engine.store().open_approvals(query).await?.approvals {
+        let tenant = &approval.run.tenant;
+        if let Some(card) = engine.store().card(tenant, &approval.id).await? {
+            // A place that no message has, so that none of today's is taken for it.
+            let gone = Card { place: "C0APPROVALS/1.0".to_owned(), shown: 0, ..card.clone() };
+            engine.store().put_card(tenant, &approval.id, gone, Some(card)).await?;
+            engine.show(&approval.run, &approval.id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Works until a signal comes; says whether every step under way was finished.
+async fn work(
+    engine: Arc<Engine<SqliteStore>>,
+    me: WorkerId,
+    stop: &mut Stop,
+    keeping: impl Future<Output = ()>,
+) -> bool {
+    let (leave, heard) = leaving();
+    let settings = WorkerSettings { drain: DRAIN, ..WorkerSettings::default() };
+    let working = Worker::new(engine, settings, me, heard).run();
+    tokio::pin!(working);
+    tokio::select! {
+        finished = &mut working => return finished,
+        () = keeping => {}
+        () = stop.asked() => {}
+    }
+    leave.ask();
+    tokio::select! {
+        finished = working => finished,
+        () = stop.asked() => false,
+    }
+}
+
+fn greeting(page: &Page, url: &str) -> String {
+    format!(
+        "Countersign is running. Ctrl-C ends it.\n\n  \
+         page        {url}/\n  \
+         Slack       {}/    press the buttons here, as ada, grace or ben\n  \
+         ServiceNow  {}\n  \
+         model       {}\n  \
+         store       {}\n\n\
+         Try this in another terminal, and then look at the page:\n\n  {}\n\n\
+         The systems outside are simulated. Anybody on this machine can press any button here.\n",
+        page.slack,
+        page.servicenow,
+        page.model,
+        page.context.store.display(),
+        page.first,
+    )
+}
+
+fn addresses(page: &Page, url: &str) -> Value {
+    json!({
+        "page": url,
+        "slack": page.slack,
+        "slack_interactions": format!("{url}{}", door::PATH),
+        "servicenow": page.servicenow,
+        "model": page.model,
+        "store": page.context.store,
+        "first_command": page.first,
+    })
+}

@@ -1,0 +1,57 @@
+//! `countersign bundle show`: what the evidence says, for people.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::new_file::write_new;
+
+use super::read::{Read, read, refuse};
+use super::text::text;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign bundle show run-5d41.bundle
+  countersign bundle show run-5d41.bundle --html report.html     one page that loads nothing
+  countersign bundle show run-5d41.bundle --json | jq .bundle.approvals
+
+The bundle is verified first; nothing is shown of one that is refused.";
+
+/// Show what a bundle says: the run, its steps, approvals, effects and costs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The bundle
+    file: PathBuf,
+    /// The signer's public key [default: the bundle's name with `.pub` after it]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Write the whole report to this file, as a page for a browser
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let Read { verdict, key } = read(&args.file, args.key.as_deref())?;
+    let verified = match verdict {
+        Ok(verified) => verified,
+        Err(why) => return refuse(&why, &key, context),
+    };
+    let mut shown = text(&verified, &key);
+    if let Some(out) = &args.html {
+        write_new(out, evidence::html(&verified).as_bytes())?;
+        shown = format!("{shown}\nreport    {}\n", out.display());
+    }
+    let json = json!({
+        "verified": true,
+        "summary": verified.summary(),
+        "key": key.id(),
+        "html": args.html,
+        "bundle": verified.bundle(),
+    });
+    context.answer(&shown, &json)?;
+    Ok(Ending::Done)
+}

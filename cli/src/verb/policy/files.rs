@@ -1,0 +1,92 @@
+//! A policy as a directory: every `.rego` file under it, by its path from there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ::policy::{Bundle, BundleError};
+
+use crate::error::CliError;
+use crate::input::read_file;
+
+/// A policy has at most 64 files; a directory with far more than that is the wrong one.
+const ENTRIES_MAX: usize = 10_000;
+
+/// More than a whole policy may have, so that the policy's own bound is the one that is told.
+const FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The policy in the directory `dir`.
+pub(super) fn read_policy(dir: &Path) -> Result<Bundle, CliError> {
+    let files = read_files(dir)?;
+    Bundle::parse(files.clone()).map_err(|error| not_a_policy(dir, error, &files))
+}
+
+/// The fault, with paths as a person would open them from here.
+fn not_a_policy(dir: &Path, mut error: BundleError, files: &BTreeMap<String, String>) -> CliError {
+    let from_here = |file: &String| dir.join(file).display().to_string();
+    let files = files.iter().map(|(file, text)| (from_here(file), text.clone())).collect();
+    let shown = match &mut error.place {
+        Some(place) => {
+            place.file = from_here(&place.file);
+            error.render(&files)
+        }
+        None => format!("{}: {error}", dir.display()),
+    };
+    CliError::NotAPolicy { place: error.place, shown }
+}
+
+fn read_files(dir: &Path) -> Result<BTreeMap<String, String>, CliError> {
+    let mut files = BTreeMap::new();
+    let mut seen = 0;
+    // Directories still to be looked into, by their paths in the policy, each with its slash.
+    let mut open = vec![String::new()];
+    while let Some(inner) = open.pop() {
+        let path = if inner.is_empty() { dir.to_owned() } else { dir.join(&inner) };
+        let failed = |source| CliError::Read { path: path.clone(), source };
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            seen += 1;
+            if seen > ENTRIES_MAX {
+                return Err(too_many(dir));
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_rego = entry.path().extension().is_some_and(|extension| extension == "rego");
+            // A link to a directory is not followed: it may lead back up.
+            if entry.file_type().map_err(failed)?.is_dir() {
+                open.push(format!("{inner}{name}/"));
+            } else if is_rego {
+                files.insert(format!("{inner}{name}"), read_text(&entry.path())?);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn read_text(path: &Path) -> Result<String, CliError> {
+    let bytes = read_file(path, &path.display().to_string(), FILE_BYTES_MAX)?;
+    String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
+}
+
+fn too_many(dir: &Path) -> CliError {
+    let dir = dir.display();
+    CliError::Usage(format!(
+        "{dir} holds more than {ENTRIES_MAX} files; name the directory of the policy alone"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rego_file_counts_however_deep_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        for file in ["one.rego", "a/two.rego", "a/b/three.rego", "a/README.md", "rego"] {
+            fs::write(dir.path().join(file), file).unwrap();
+        }
+        let files = read_files(dir.path()).unwrap();
+        let paths: Vec<&str> = files.keys().map(String::as_str).collect();
+        assert_eq!(paths, ["a/b/three.rego", "a/two.rego", "one.rego"]);
+    }
+}

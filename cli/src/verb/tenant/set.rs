@@ -1,0 +1,134 @@
+//! `countersign tenant set`: a file becomes what the tenant has settled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use domain::tenant::{Caps, Person};
+use domain::{GroupName, PersonId, Tenant};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::input::read_file;
+use crate::table::indented;
+
+use super::changes::changes;
+use super::settle::settle;
+use super::show::tenant_json;
+
+/// Some thousand people; beyond that a directory service is meant.
+const FILE_BYTES_MAX: usize = 256 * 1024;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign tenant set acme.yaml --tenant acme
+  countersign tenant show --json | jq '{people, groups, caps}' > acme.json
+
+The file says all of it; what it leaves out is settled as empty, or as its default:
+
+  people:
+    ada: { slack: T0ACME:U0ADA }      known to Slack as this user of this workspace
+    bob: {}                           answers by the command line alone
+  groups:
+    db-oncall: [ada, bob]             who may approve what policy hands to this group
+  caps:
+    max_writes_per_run: 20            [default: 64]
+
+The policy is left as it is; `policy apply` settles that.";
+
+/// Settle who the people are, who may approve, and how much a run may change
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// People, groups and caps, in YAML or JSON
+    file: PathBuf,
+}
+
+/// The file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Wanted {
+    people: BTreeMap<PersonId, Option<Person>>,
+    groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    caps: Caps,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let wanted = read(&args.file)?;
+    let store = context.open_store()?;
+    let settled = settle(&store, &context.tenant, |tenant| wanted.clone().put_into(tenant)).await?;
+    let changes = changes(&settled.before, &settled.after);
+    let text = if changes.is_empty() {
+        format!("tenant {}: nothing changed", context.tenant)
+    } else {
+        let lines = indented(&changes.join("\n"), 2);
+        format!("tenant {}, revision {}\n{lines}", context.tenant, settled.after.revision)
+    };
+    let mut json = tenant_json(&settled.after);
+    json["changes"] = json!(changes);
+    context.answer(&text, &json)?;
+    Ok(Ending::Done)
+}
+
+fn read(path: &Path) -> Result<Wanted, CliError> {
+    let wrong = |why: String| CliError::Usage(format!("{} cannot be used: {why}", path.display()));
+    let bytes = read_file(path, &path.display().to_string(), FILE_BYTES_MAX)?;
+    let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
+    let wanted: Wanted = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    wanted.check().map_err(wrong)?;
+    Ok(wanted)
+}
+
+impl Wanted {
+    fn put_into(self, tenant: &mut Tenant) {
+        tenant.people =
+            self.people.into_iter().map(|(id, person)| (id, person.unwrap_or_default())).collect();
+        tenant.groups = self.groups;
+        tenant.caps = self.caps;
+    }
+
+    /// Refuses what would let nobody approve, or the wrong one.
+    fn check(&self) -> Result<(), String> {
+        for (group, members) in &self.groups {
+            if let Some(stranger) = members.iter().find(|member| !self.people.contains_key(*member)) {
+                return Err(format!(
+                    "group `{group}` names `{stranger}`, who is not among `people`; add them there, or mend the name"
+                ));
+            }
+        }
+        let mut known: BTreeMap<&str, &PersonId> = BTreeMap::new();
+        for (id, person) in &self.people {
+            let Some(slack) = person.as_ref().and_then(|person| person.slack.as_deref()) else { continue };
+            if !is_slack_user(slack) {
+                return Err(format!("`slack` of `{id}` is {slack:?}; write TEAM:USER, such as T0ACME:U0ADA"));
+            }
+            if let Some(other) = known.insert(slack, id) {
+                return Err(format!(
+                    "`{other}` and `{id}` are both the Slack user {slack}; one person must not count as two"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `TEAM:USER`, each of letters and digits, as Slack makes its ids.
+fn is_slack_user(text: &str) -> bool {
+    let is_id = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
+    text.split_once(':').is_some_and(|(team, user)| is_id(team) && is_id(user))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slack_user_is_a_team_and_a_user() {
+        assert!(is_slack_user("T0ACME:U0ADA"));
+        for bad in ["", "U0ADA", ":U0ADA", "T0ACME:", "T0:U0:X", "T0ACME: U0ADA", "@ada"] {
+            assert!(!is_slack_user(bad), "{bad:?}");
+        }
+    }
+}
