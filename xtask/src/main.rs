@@ -22,10 +22,11 @@ What is done with this workspace, in one place.
 Usage: cargo xtask <command> [options]
 
   check                       formatting, lints, documentation, licences: before every commit
-  test [--fast] [-- FILTER]   all tests, then the two proofs in their CI size
+  test [--fast] [-- FILTER]   all tests, then the proofs in their CI size
   simulate [options]          the real engine and worker, with every fault at every call
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
-  bench <name> [options]      what a step costs; `linear5` is five steps that do nothing
+  differential [--actions N]  the default policy against a second reading of its rules, action by action
+  bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
 
 To begin with:
 
@@ -59,7 +60,11 @@ fn main() -> ExitCode {
         },
         "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
         "model" => program::hand_over(&cargo, program::MODEL, options),
-        "bench" => program::hand_over(&cargo, program::BENCH, options),
+        "bench" => match options.split_first() {
+            Some((name, rest)) if name == "evidence" => program::hand_over(&cargo, program::EVIDENCE, rest),
+            _ => program::hand_over(&cargo, program::BENCH, options),
+        },
+        "differential" => program::hand_over(&cargo, program::POLICY, options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -8,20 +8,30 @@ use crate::cargo::{Cargo, shown};
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
     package: &'static str,
+    /// Its name among the package's examples, if it is one.
+    example: Option<&'static str>,
 }
 
 /// Every fault at every call.
-pub(crate) const SIMULATION: Program = Program { package: "countersign-simulation" };
+pub(crate) const SIMULATION: Program = Program { package: "countersign-simulation", example: None };
 /// Every state of the protocol.
-pub(crate) const MODEL: Program = Program { package: "countersign-model" };
+pub(crate) const MODEL: Program = Program { package: "countersign-model", example: None };
 /// What a step costs.
-pub(crate) const BENCH: Program = Program { package: "countersign-bench" };
+pub(crate) const BENCH: Program = Program { package: "countersign-bench", example: None };
+
+/// The default policy against a second reading of its rules.
+pub(crate) const POLICY: Program = Program { package: "countersign-policy", example: Some("differential") };
+/// What evidence costs.
+pub(crate) const EVIDENCE: Program = Program { package: "countersign-evidence", example: Some("throughput") };
 
 impl Program {
     /// How it is built and started; what follows are its own options.
     pub(crate) fn command(self, cargo: &Cargo, options: &[impl AsRef<str>]) -> Command {
-        let mut command = cargo.command(&["run", "--release", "--quiet", "--package", self.package, "--"]);
-        command.args(options.iter().map(AsRef::as_ref));
+        let mut command = cargo.command(&["run", "--release", "--quiet", "--package", self.package]);
+        if let Some(example) = self.example {
+            command.args(["--example", example]);
+        }
+        command.arg("--").args(options.iter().map(AsRef::as_ref));
         command
     }
 }

@@ -10,15 +10,15 @@ use std::process::Command;
 use crate::Misuse;
 use crate::cargo::Cargo;
 use crate::parts::{Parts, Stream};
-use crate::program::{MODEL, Program, SIMULATION};
+use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
 
 pub(crate) const HELP: &str = "\
-All tests, then the two proofs in the size that CI runs.
+All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [-- FILTER...]
 
-  --fast        leaves out the simulation and the model, which take minutes
+  --fast        leaves out the simulation, the model and the policy's differential, which take minutes
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
@@ -27,6 +27,7 @@ Usage: cargo xtask test [--fast] [-- FILTER...]
   examples      the examples in the documentation
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
+  policy        cargo xtask differential --actions 1000000
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.
@@ -97,24 +98,27 @@ fn tests(cargo: &Cargo, filter: &[String], parts: &mut Parts) {
 
 fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     if !wanted.filter.is_empty() {
-        parts.leave_out(
-            "the documentation's examples, the simulation and the model were left out: a filter was given",
-        );
+        parts.leave_out("the documentation's examples and the proofs were left out: a filter was given");
         return;
     }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
-        parts.leave_out("the simulation and the model were left out: --fast");
+        parts.leave_out("the simulation, the model and the differential were left out: --fast");
         return;
     }
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
+    let differential = POLICY.command(cargo, &["--actions", "1000000"]);
+    prove_with(parts, "policy", differential, &["actions", "differences"]);
 }
 
 /// Runs a proof in its CI size. The program judges itself by its exit code; the numbers are for the reader.
 fn prove(cargo: &Cargo, parts: &mut Parts, name: &'static str, program: Program, numbers: &[&str]) {
-    let mut command = program.command(cargo, &["--json"]);
+    prove_with(parts, name, program.command(cargo, &["--json"]), numbers);
+}
+
+fn prove_with(parts: &mut Parts, name: &'static str, mut command: Command, numbers: &[&str]) {
     parts.read(name, &mut command, Stream::Report, |lines| {
         let report = lines.join("\n");
         let shown = numbers.iter().map(|name| {

@@ -6,14 +6,35 @@ use crate::workspace::{Package, file, packages};
 
 /// Each crate that is shipped or runs the house, and those of ours it may be built from. Crates under
 /// `tests/` need no row: they may use everything, and nothing shipped may use them.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
+    ("policy", &["domain"]),
+    ("evidence", &["domain"]),
     ("store", &["domain"]),
     ("connectors", &["domain"]),
-    ("engine", &["domain", "workflow", "store", "connectors"]),
+    ("notify", &["domain"]),
+    // The world outside, which knows nothing of us.
+    ("simulated", &[]),
+    ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
     ("worker", &["domain", "store", "engine"]),
-    ("cli", &["domain", "workflow", "store", "connectors", "engine", "worker"]),
+    ("functions", &["domain", "store", "engine", "notify"]),
+    (
+        "cli",
+        &[
+            "domain",
+            "workflow",
+            "policy",
+            "evidence",
+            "store",
+            "connectors",
+            "notify",
+            "simulated",
+            "engine",
+            "worker",
+            "functions",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
