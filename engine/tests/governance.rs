@@ -220,6 +220,8 @@ async fn a_policy_that_is_not_there_is_a_deny() {
     scene.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
     assert_eq!(scene.writes(), 0);
+    let events = scene.engine.inspect(&scene.run).await.unwrap().events.unwrap();
+    assert_eq!(events.last().unwrap().by.cause, Cause::Policy);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use crate::effect::Action;
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::ApprovalId;
+use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
 use crate::plan::{OnReject, Patience};
 use crate::record::Live;
@@ -136,6 +137,9 @@ pub(super) fn withdraw_live(draft: &mut Draft<'_>, reason: &str) -> Result<(), R
 fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<Claimed, Refusal> {
     let says = verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>().join("; ");
     let failure = Failure::new(failure::POLICY_DENIED, says);
+    // A worker asked, but it is policy that ends the step.
+    let worker = std::mem::take(&mut draft.stamp.by.id);
+    draft.stamp.by = Initiator::new(Cause::Policy, verdict.policy.to_string()).with("asked_by", worker);
     let body = EventBody::ActionDenied {
         receipt: ReceiptRef { key: action.key.clone(), action: action.hash() },
         tool: action.tool.clone(),
