@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use connectors::{Base, Credential, Settings, github, model, servicenow, slack};
 use domain::{Approval, Card};
-use engine::{NotShown, Showing, Shows};
-use notify::{Pager, Slack};
+use engine::{Again, NotShown, Showing, Shows};
+use notify::{Fault, Pager, Slack};
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
@@ -222,8 +222,17 @@ impl Shows for InSlack {
         self.0.show(approval, card).await.map_err(|error| NotShown {
             approval: approval.id.clone(),
             why: engine::told(&error),
+            again: again(&error.fault),
             so_far: error.so_far,
         })
+    }
+}
+
+fn again(fault: &Fault) -> Again {
+    match fault {
+        Fault::RateLimited { retry_after } => Again::After(Some(*retry_after)),
+        fault if fault.may_pass() => Again::After(None),
+        _ => Again::No,
     }
 }
 

@@ -225,6 +225,7 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::BadPlan { .. }
         | EngineError::NoPayload { .. }
         | EngineError::NoKey
+        | EngineError::NoSlack
         | EngineError::BadEvidence { .. } => Ending::NoStore,
     }
 }

@@ -101,6 +101,9 @@ pub struct Outgoing {
 pub struct ReceiptChange {
     /// The revision that must stand there; `None` means that nothing may.
     pub replaces: Option<u32>,
+    /// The receipt of another run whose place this one takes. It stays that run's account of what it did,
+    /// so it is kept under its name.
+    pub displaces: Option<Receipt>,
     /// The receipt.
     pub receipt: Receipt,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::command::{Answer, Answered, Command as _};
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, PersonId, Refusal, RunKey, StepId,
+    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, Millis, PersonId, Refusal, RunKey, StepId,
     TenantId,
 };
 use store::{Store, Write};
@@ -32,6 +32,17 @@ pub struct NotShown {
     pub why: String,
     /// What people see all the same, if that has changed.
     pub so_far: Option<Card>,
+    /// Whether trying again is worth anything.
+    pub again: Again,
+}
+
+/// Whether something that failed is worth trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It is, and not before this much time has passed, if the other side said so.
+    After(Option<Millis>),
+    /// It fails until a person mends something.
+    No,
 }
 
 /// Whoever shows people things, if anybody does.
@@ -107,7 +118,7 @@ impl<S: Store> Engine<S> {
 
     /// Brings what people see of a request up to date.
     pub async fn show(&self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
-        let Some(notifier) = &self.shows else { return Ok(()) };
+        let Some(notifier) = &self.shows else { return self.show_nobody(&run.tenant).await };
         let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
             let approval = self.approval(&run.tenant, id).await?;
@@ -133,5 +144,12 @@ impl<S: Store> Engine<S> {
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+
+    /// This process shows nobody anything. Where no one is known to Slack, nobody waits to be shown anything;
+    /// where somebody is, another process has to.
+    async fn show_nobody(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        let reached = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
+        if reached { Err(EngineError::NoSlack) } else { Ok(()) }
     }
 }

@@ -7,7 +7,7 @@ use connectors::{Ask, Survey, Tool};
 use domain::command::{Governed, Postpone};
 use domain::plan::{Reads, Undo, Work};
 use domain::receipt::ReceiptState;
-use domain::{Action, Failure, Live, Receipt, RunRecord, StepSeq, ToolName, failure};
+use domain::{Action, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
 use serde_json::Value;
 use store::Store;
 use workflow::{CompiledWork, Scope, Template};
@@ -58,6 +58,8 @@ pub(crate) struct Proposal {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) action: Action,
     pub(crate) receipt: Option<Receipt>,
+    /// Whether whoever wrote the receipt will never say what came of it.
+    pub(crate) abandoned: bool,
     pub(crate) governed: Option<Governed>,
 }
 
@@ -76,14 +78,15 @@ impl<S: Store> Engine<S> {
             Err(unbound) => return Ok(Err(unbound)),
         };
         if !action.class.has_effect() {
-            return Ok(Ok(Proposal { tool, action, receipt: None, governed: None }));
+            return Ok(Ok(Proposal { tool, action, receipt: None, abandoned: false, governed: None }));
         }
         if let Err(why) = action.check() {
             return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
         }
         let receipt = self.standing(&loaded.record, &action).await?;
+        let abandoned = self.is_abandoned(&loaded.record, receipt.as_ref()).await?;
         let governed = self.judged(loaded, memory, seq, (&action, found)).await?;
-        Ok(Ok(Proposal { tool, action, receipt, governed: Some(governed) }))
+        Ok(Ok(Proposal { tool, action, receipt, abandoned, governed: Some(governed) }))
     }
 
     /// The exact action of the step at `seq`, with what the tool had to look at before it could say.
@@ -141,12 +144,23 @@ impl<S: Store> Engine<S> {
         };
         let Some(open) = open else { return Ok(None) };
         let receipt = self.patiently(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
-        Ok(receipt.map(|receipt| receipt.found))
+        // What another run has found is no longer so.
+        let own = receipt.filter(|receipt| receipt.is_of(&record.key.run, seq, record.is_undoing()));
+        Ok(own.map(|receipt| receipt.found))
     }
 
     async fn standing(&self, record: &RunRecord, action: &Action) -> Result<Option<Receipt>, EngineError> {
         let (tenant, key) = (&record.key.tenant, &action.key);
         Ok(self.patiently(|| self.store.receipt(tenant, key)).await?)
+    }
+
+    /// Whether `receipt` was left open by another run that is over.
+    async fn is_abandoned(&self, record: &RunRecord, receipt: Option<&Receipt>) -> Result<bool, EngineError> {
+        let open = receipt.filter(|receipt| receipt.state == ReceiptState::Intent);
+        let Some(theirs) = open.filter(|receipt| receipt.run != record.key.run) else { return Ok(false) };
+        let owner = RunKey { tenant: theirs.tenant.clone(), run: theirs.run.clone() };
+        let owner = self.patiently(|| self.store.load(&owner)).await?;
+        Ok(owner.is_none_or(|owner| owner.status.is_terminal()))
     }
 
     /// The tool and its bound fields.

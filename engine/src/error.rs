@@ -75,6 +75,9 @@ pub enum EngineError {
     /// This process has no key to sign evidence with.
     #[error("this process has no key to sign evidence with")]
     NoKey,
+    /// This process does not speak to Slack, and somebody is waiting to be shown something there.
+    #[error("this process does not speak to Slack")]
+    NoSlack,
     /// What the ledger holds makes no bundle.
     #[error("put together the evidence of run {run}")]
     BadEvidence {

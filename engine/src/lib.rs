@@ -28,7 +28,7 @@ use store::{Clock, Store};
 use workflow::CompiledPlan;
 
 pub use admit::{StartRun, Started};
-pub use approve::{NotShown, Reply, Showing, Shows};
+pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use error::{EngineError, told};
 pub use inspect::RunView;
 pub use ops::Ops;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use domain::chain::StoredEvent;
-use domain::{Evidence, Receipt, RunKey};
-use evidence::{LogEntry, Material, SigningKey};
+use domain::{Evidence, IdempotencyKey, Receipt, RunKey};
+use evidence::{LogEntry, Material, SigningKey, Whose};
 use store::Store;
 
 use crate::error::EngineError;
@@ -83,11 +83,27 @@ impl<S: Store> Engine<S> {
     ) -> Result<Vec<Receipt>, EngineError> {
         let run = &loaded.record.key;
         let bad = |source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) };
-        let keys = evidence::effects_of(entries).map_err(bad)?;
-        let mut receipts = Vec::with_capacity(keys.len());
-        for key in &keys {
-            receipts.extend(self.patiently(|| self.store.receipt(&run.tenant, key)).await?);
+        let effects = evidence::effects_of(entries).map_err(bad)?;
+        let mut receipts = Vec::with_capacity(effects.len());
+        for (key, whose) in &effects {
+            receipts.extend(self.receipt_of(run, key, *whose).await?);
         }
         Ok(receipts)
+    }
+
+    /// What a run left under a key stands there, until another run's receipt takes its place.
+    async fn receipt_of(
+        &self,
+        run: &RunKey,
+        key: &IdempotencyKey,
+        whose: Whose,
+    ) -> Result<Option<Receipt>, EngineError> {
+        let stands = self.patiently(|| self.store.receipt(&run.tenant, key)).await?;
+        match (whose, stands) {
+            (Whose::Own, Some(stands)) if stands.run != run.run => {
+                Ok(self.patiently(|| self.store.displaced(run, key)).await?)
+            }
+            (Whose::Own | Whose::Anybodys, stands) => Ok(stands),
+        }
     }
 }

@@ -213,6 +213,7 @@ impl<S: Store> Engine<S> {
             lease: self.timing.lease,
             action: proposal.action.clone(),
             receipt: proposal.receipt.clone(),
+            abandoned: proposal.abandoned,
             governed: proposal.governed.clone(),
         }
     }

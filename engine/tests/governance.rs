@@ -1,7 +1,7 @@
 //! What stands between a step and the world: verdicts, approvals, and what makes them worthless.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -24,6 +24,7 @@ use store::{
 struct Outside {
     says: Mutex<String>,
     writes: AtomicU32,
+    refuses: AtomicBool,
 }
 
 /// Sets the record, if it still says what it said when that was proposed.
@@ -40,7 +41,8 @@ impl Tool for SetIt {
     }
 
     fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        let own = || IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        let key = ask.fields["key"].as_str().map_or_else(own, |key| key.parse().unwrap());
         let change = FieldChange {
             field: "says".to_owned(),
             before: ask.found.cloned(),
@@ -65,7 +67,7 @@ impl Tool for SetIt {
         let change = &call.action.changes[0];
         let mut says = self.0.says.lock().unwrap();
         let before = json!(*says);
-        if Some(&before) != change.before.as_ref() {
+        if self.0.refuses.load(Ordering::Relaxed) || Some(&before) != change.before.as_ref() {
             return Outcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
         }
         change.after.as_str().unwrap().clone_into(&mut says);
@@ -93,6 +95,22 @@ struct Scene {
 
 const TWO_SETS: &str = "steps:\n  - { id: a, tool: test.set, with: { to: one }, rollback: auto }\n  - { id: b, tool: test.set, with: { to: two } }\n";
 
+const SHARED: &str = "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n  - { id: a, tool: test.set, with: { to: one, key: 'shared:1' } }\n";
+
+async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey {
+    let names = engine.tools().names().cloned().collect();
+    let wish = StartRun {
+        tenant: "acme".parse().unwrap(),
+        workspace: "main".parse().unwrap(),
+        plan: workflow::parse(source, &names).unwrap(),
+        trigger_kind: "test".to_owned(),
+        key: key.parse().unwrap(),
+        input: json!({}),
+        by: Initiator::new(Cause::User, "ada"),
+    };
+    engine.start(wish).await.unwrap().run
+}
+
 impl Scene {
     async fn start(head: &str, steps: &str) -> Self {
         let outside = Arc::new(Outside::default());
@@ -108,24 +126,17 @@ impl Scene {
                 origin: "test".to_owned(),
             }),
         });
-        let names = engine.tools().names().cloned().collect();
-        let source = format!("workflow: w\nversion: 1\n{head}\n{steps}");
-        let wish = StartRun {
-            tenant: "acme".parse().unwrap(),
-            workspace: "main".parse().unwrap(),
-            plan: workflow::parse(&source, &names).unwrap(),
-            trigger_kind: "test".to_owned(),
-            key: "k".parse().unwrap(),
-            input: json!({}),
-            by: Initiator::new(Cause::User, "ada"),
-        };
-        let run = engine.start(wish).await.unwrap().run;
+        let run = begin(&engine, "k", &format!("workflow: w\nversion: 1\n{head}\n{steps}")).await;
         Self { engine, outside, run }
     }
 
     async fn walk(&self) -> RunStatus {
-        Box::pin(self.engine.walk(&self.run, &Alone, WalkLimits::default())).await.unwrap();
-        self.engine.store().load(&self.run).await.unwrap().unwrap().status
+        self.walk_of(&self.run).await
+    }
+
+    async fn walk_of(&self, run: &RunKey) -> RunStatus {
+        Box::pin(self.engine.walk(run, &Alone, WalkLimits::default())).await.unwrap();
+        self.engine.store().load(run).await.unwrap().unwrap().status
     }
 
     async fn asked(&self) -> Vec<Approval> {
@@ -282,6 +293,27 @@ async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
         let (recorded, bytes) = scene.engine.evidence(run).await.unwrap();
         assert_eq!(recorded.bundle.sha256, Digest::of_bytes(&bytes));
         evidence::verify(&bytes, &key).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_run_that_tried_one_effect_accounts_for_its_own_attempt() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    let [first, second] = ["first", "second"].map(|key| begin(&scene.engine, key, SHARED));
+    let (first, second) = (first.await, second.await);
+    scene.outside.refuses.store(true, Ordering::Relaxed);
+    assert_eq!(scene.walk_of(&first).await, RunStatus::FailedTerminal);
+    scene.outside.refuses.store(false, Ordering::Relaxed);
+    assert_eq!(scene.walk_of(&second).await, RunStatus::Succeeded);
+
+    let key = SigningKey::from_seed([1; 32]).public();
+    for (run, state) in [(&first, "failed"), (&second, "done")] {
+        scene.engine.seal(run).await.unwrap();
+        let (_, bytes) = scene.engine.evidence(run).await.unwrap();
+        let verified = evidence::verify(&bytes, &key).unwrap();
+        let receipt = serde_json::to_value(&verified.bundle().receipts[0]).unwrap();
+        assert_eq!(receipt["run"], json!(run.run.as_str()));
+        assert_eq!(receipt["state"]["state"], json!(state));
     }
 }
 

@@ -3,7 +3,7 @@
 //! What is signed here has passed the same checks as it will when it is verified: nobody is handed a bundle
 //! that will be refused later, when the ledger may be gone.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use domain::chain::StoredEvent;
 use domain::json::{self, InvalidJson};
@@ -14,7 +14,7 @@ use domain::{
 use serde_json::Value;
 
 use crate::bundle::{Bundle, Costs, Entry, FORMAT, Run, Step};
-use crate::check;
+use crate::check::{self, effects::Whose};
 use crate::envelope::{self, BYTES_MAX};
 use crate::fault::Fault;
 use crate::key::SigningKey;
@@ -95,16 +95,15 @@ pub enum BuildError {
     Fault(Fault),
 }
 
-/// The effects that the events of a run speak of: whose receipts belong into its bundle.
-pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeSet<IdempotencyKey>, BuildError> {
-    let mut keys = BTreeSet::new();
-    for (n, entry) in entries.iter().enumerate() {
+/// The effects that the events of a run speak of, and whose receipt of each belongs into its bundle.
+pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeMap<IdempotencyKey, Whose>, BuildError> {
+    let read = |(n, entry): (usize, &StoredEvent)| {
         let unreadable =
             |error: serde_json::Error| BuildError::Entry { n, why: InvalidJson::Value(error.to_string()) };
-        let event: Event = serde_json::from_slice(&entry.canonical).map_err(unreadable)?;
-        keys.extend(check::effects::named(&event.body).cloned());
-    }
-    Ok(keys)
+        serde_json::from_slice(&entry.canonical).map_err(unreadable)
+    };
+    let events: Vec<Event> = entries.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    Ok(check::effects::whose(&events).into_iter().map(|(key, whose)| (key.clone(), whose)).collect())
 }
 
 /// The bundle of a finished run, signed with `key`. The same run gives the same bytes.

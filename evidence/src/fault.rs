@@ -234,6 +234,12 @@ pub enum Fault {
         /// Which effect.
         key: IdempotencyKey,
     },
+    /// Another run's receipt stands where this run must account for itself.
+    #[error("this run was about to do {key} itself, and the receipt there is of another run")]
+    NotOwnReceipt {
+        /// Which effect.
+        key: IdempotencyKey,
+    },
     /// An event refers to a receipt that is not there.
     #[error("event {n} refers to the receipt {key}, which is missing")]
     ReceiptMissing {

@@ -22,6 +22,7 @@ mod verify;
 
 pub use build::{BuildError, Material, build, effects_of};
 pub use bundle::Bundle;
+pub use check::effects::Whose;
 pub use envelope::{BYTES_MAX, PAYLOAD_TYPE};
 pub use fault::Fault;
 pub use html::html;

@@ -212,6 +212,14 @@ fn a_receipt_of_another_run_for_what_this_one_did() {
 }
 
 #[test]
+fn a_receipt_of_another_run_for_what_this_one_tried() {
+    let fault = refused("effect_superseded", |document| {
+        document["receipts"][0]["run"] = "run-other".into();
+    });
+    assert!(matches!(fault, Fault::NotOwnReceipt { .. }), "{fault}");
+}
+
+#[test]
 fn an_intent_that_policy_denied() {
     let fault = forged("one_effect", |document| judge(document, &json!("deny")));
     assert_eq!(fault, Fault::Denied { n: 1 });

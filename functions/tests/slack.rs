@@ -9,7 +9,7 @@ use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, interaction};
 use domain::tenant::Person;
 use domain::{Approval, Card, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
-use engine::{Engine, NotShown, Parts, Pulse, Shows, StartRun, Timing, WalkLimits};
+use engine::{Again, Engine, NotShown, Parts, Pulse, Shows, StartRun, Timing, WalkLimits};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
 use serde_json::json;
@@ -40,6 +40,7 @@ impl Shows for InSlack {
             approval: approval.id.clone(),
             why: error.to_string(),
             so_far: None,
+            again: Again::No,
         })
     }
 }

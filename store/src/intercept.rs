@@ -126,6 +126,10 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.receipt", self.store.receipt(tenant, key)).await
     }
 
+    async fn displaced(&self, run: &RunKey, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.plainly("ledger.displaced", self.store.displaced(run, key)).await
+    }
+
     async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {
         self.plainly("ledger.signal", self.store.signal(run, id)).await
     }

@@ -68,8 +68,8 @@ pub trait Ledger {
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Commits a decision about a run: the record if its version is the one decided from, its events and
-    /// step records, its receipts if each replaces the revision it names, its signals, and its messages.
-    /// All or nothing.
+    /// step records, its receipts if each replaces the revision it names, what they displace, its signals,
+    /// and its messages. All or nothing.
     fn commit(&self, decision: Decision) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// The run's record.
@@ -101,6 +101,13 @@ pub trait Ledger {
     fn receipt(
         &self,
         tenant: &TenantId,
+        key: &IdempotencyKey,
+    ) -> impl Future<Output = Result<Option<Receipt>, StoreError>> + Send;
+
+    /// The receipt that `run` left under `key` before another run's took its place.
+    fn displaced(
+        &self,
+        run: &RunKey,
         key: &IdempotencyKey,
     ) -> impl Future<Output = Result<Option<Receipt>, StoreError>> + Send;
 

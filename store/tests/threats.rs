@@ -104,6 +104,7 @@ impl Run {
             lease: Millis::secs(30),
             action: action(key),
             receipt: None,
+            abandoned: false,
             governed: Some(Governed { verdict, found: Some(large()) }),
         };
         assert_eq!(self.commit(store, claim.clone()).await, Claimed::Asked);

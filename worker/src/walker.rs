@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
 use domain::{Errand, Millis, Timestamp};
-use engine::{Engine, EngineError, Pulse, WalkEnd, WalkLimits};
+use engine::{Again, Engine, EngineError, NotShown, Pulse, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store};
 
 use crate::leaving::Leaving;
 
-/// A message that keeps meeting a step which somebody else holds, or which is not due, is replaced by a
-/// fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
+/// A message that keeps coming too early, for a step which somebody else holds or for a system that is down, is
+/// replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
 const POSTPONED_MAX: u32 = 6;
+
+/// How long people wait for what could not be shown at first; longer each time, up to a few minutes.
+const SHOWN_AFTER: Millis = Millis::secs(5);
+
+fn longer(receives: u32) -> Millis {
+    Millis(SHOWN_AFTER.0 << receives.min(POSTPONED_MAX))
+}
 
 pub(crate) struct Walker<S> {
     pub(crate) engine: Arc<Engine<S>>,
@@ -60,24 +67,29 @@ impl<S: Store> Walker<S> {
     async fn settle(&self, delivery: &Delivery, done: Result<(), EngineError>) {
         match done {
             Ok(()) => self.delete(delivery).await,
-            // Others have the key; this message is for one of them.
-            Err(EngineError::NoKey) => self.postpone(delivery, self.engine.now() + DELAY_MAX).await,
+            // Others can; this message is for one of them.
+            Err(EngineError::NoKey | EngineError::NoSlack) => self.put_off(delivery, DELAY_MAX).await,
             Err(error) => {
                 let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
-                let error = engine::told(&error);
-                tracing::warn!(%run, %errand, error, receives, "errand failed");
+                let why = engine::told(&error);
+                tracing::warn!(%run, %errand, error = why, receives, "errand failed");
+                // Whatever ails the other side may take hours; that is no reason to give people up.
+                if let EngineError::NotShown(NotShown { again: Again::After(least), .. }) = error {
+                    self.put_off(delivery, longer(receives).max(least.unwrap_or_default())).await;
+                }
             }
         }
+    }
+
+    async fn put_off(&self, delivery: &Delivery, delay: Millis) {
+        self.come_back(delivery, self.engine.now() + delay).await;
     }
 
     async fn walk(&self, delivery: Delivery) {
         let pulse = Hidden { walker: self, handle: delivery.handle };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
-            Ok(WalkEnd::NotBefore(at)) if delivery.receives() > POSTPONED_MAX => {
-                self.replace(&delivery, at).await;
-            }
-            Ok(WalkEnd::NotBefore(at)) => self.postpone(&delivery, at).await,
+            Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
             // The message is left alone and comes back; one that never gets anywhere ends up with the
             // dead letters, where a person looks.
             Err(error) => {
@@ -91,6 +103,15 @@ impl<S: Store> Walker<S> {
         if let Err(error) = self.engine.store().delete(delivery.handle).await {
             // It comes again and finds nothing to do.
             tracing::warn!(run = %delivery.run, %error, "message not deleted");
+        }
+    }
+
+    /// The message comes again at `at`, by itself or as a fresh one.
+    async fn come_back(&self, delivery: &Delivery, at: Timestamp) {
+        if delivery.receives() > POSTPONED_MAX {
+            self.replace(delivery, at).await;
+        } else {
+            self.postpone(delivery, at).await;
         }
     }
 

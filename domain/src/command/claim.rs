@@ -32,6 +32,8 @@ pub struct Claim {
     pub action: Action,
     /// The receipt that stands under the action's key.
     pub receipt: Option<Receipt>,
+    /// Whether the run that wrote it is over, so that nobody will ever say what came of it.
+    pub abandoned: bool,
     /// What policy says about it. An effect that nobody has judged is refused, unless it was intended
     /// before: then it goes on under the verdict on its receipt.
     pub governed: Option<Governed>,
@@ -155,6 +157,9 @@ pub(super) enum Stand {
     Done(Box<Receipt>),
     /// Another run, or another action under the same key, is under way.
     Elsewhere(Failure),
+    /// Another run ended without anybody knowing whether it happened, and nothing may be done about it
+    /// without a person.
+    Abandoned(Failure),
     /// The key names something else that was done.
     Conflict(Failure),
 }
@@ -173,6 +178,7 @@ impl Stand {
             Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
                 Self::Unknown(_) if means_the_same(claim) => Self::Interrupted(Mode::Again),
                 Self::Unknown(_) => Self::Unknown(failure),
+                Self::Abandoned(_) if was_spoken_of(claim, before) => Self::Interrupted(Mode::Again),
                 stand => stand,
             },
             stand => stand,
@@ -183,6 +189,15 @@ impl Stand {
 /// Whether the receipt under the claim's key is for the very action that is claimed.
 fn means_the_same(claim: &Claim) -> bool {
     claim.receipt.as_ref().is_some_and(|receipt| receipt.action == claim.action.hash())
+}
+
+/// Whether the very action that is claimed is the one that a person has said may be done.
+fn was_spoken_of(claim: &Claim, before: &Before) -> bool {
+    before.open.as_ref() == Some(&intent_of(&claim.action))
+}
+
+fn intent_of(action: &Action) -> Intent {
+    Intent { key: action.key.clone(), action: action.hash(), class: action.class }
 }
 
 /// Nobody has intended this step's effect yet.
@@ -202,6 +217,10 @@ fn first_intent(draft: &Draft<'_>, claim: &Claim) -> Stand {
         ReceiptState::Intent if receipt.is_of(&record.key.run, record.at, record.is_undoing()) => {
             Stand::Unknown(changed())
         }
+        ReceiptState::Intent if claim.abandoned => Stand::Abandoned(Failure::new(
+            failure::OUTCOME_UNKNOWN,
+            format!("run {} ended without anybody knowing whether it did {}", receipt.run, receipt.key),
+        )),
         ReceiptState::Intent => Stand::Elsewhere(Failure::new(
             failure::KEY_IN_FLIGHT,
             format!("run {} is doing {} at this moment", receipt.run, receipt.key),
@@ -285,6 +304,10 @@ pub(super) fn grant(
         Stand::Elsewhere(failure) => later(draft, before, failure),
         Stand::Conflict(failure) => ending::fail_step(draft, failure).map(Claimed::Settled),
         Stand::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
+        // What the person decides about is what this step would do.
+        Stand::Abandoned(failure) => {
+            ending::pause_step(draft, failure, Some(intent_of(&claim.action))).map(Claimed::Settled)
+        }
     }
 }
 
@@ -301,11 +324,7 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Lease, 
         since: draft.now(),
         until: draft.now() + claim.lease,
         op: draft.stamp.op.clone(),
-        intent: claim.action.class.has_effect().then(|| Intent {
-            key: claim.action.key.clone(),
-            action: claim.action.hash(),
-            class: claim.action.class,
-        }),
+        intent: claim.action.class.has_effect().then(|| intent_of(&claim.action)),
         approved: before.approved.clone(),
     };
     draft.move_step(StepMove::Claim, Live::Running(lease.clone()))?;
@@ -354,7 +373,8 @@ fn intend(
         approval,
         fence: lease.fence,
     });
-    draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
+    let displaces = claim.receipt.clone().filter(|earlier| earlier.run != receipt.run);
+    draft.receipts.push(ReceiptChange { replaces, displaces, receipt: receipt.clone() });
     Ok(granted(&lease, mode, Some(receipt)))
 }
 
@@ -372,7 +392,7 @@ fn again(draft: &mut Draft<'_>, claim: &Claim, before: &Before, mode: Mode) -> R
     let replaces = Some(intended.revision);
     let revision = intended.revision.saturating_add(1);
     let receipt = Receipt { fence: lease.fence, revision, ..intended.clone() };
-    draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
+    draft.receipts.push(ReceiptChange { replaces, displaces: None, receipt: receipt.clone() });
     Ok(granted(&lease, mode, Some(receipt)))
 }
 

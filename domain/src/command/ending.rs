@@ -294,7 +294,11 @@ pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Resul
 }
 
 /// The current step waits for a person, with the effect that nobody can account for, if there is one.
-fn pause_step(draft: &mut Draft<'_>, failure: Failure, open: Option<Intent>) -> Result<Advanced, Refusal> {
+pub(super) fn pause_step(
+    draft: &mut Draft<'_>,
+    failure: Failure,
+    open: Option<Intent>,
+) -> Result<Advanced, Refusal> {
     govern::withdraw_live(draft, "the step cannot go on")?;
     let attempt = draft.record.live.attempt();
     let reason = format!("{}: {}", failure.code, failure.message);

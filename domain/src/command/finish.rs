@@ -69,6 +69,6 @@ impl Finish {
             inverse: self.inverse,
         };
         let revision = receipt.revision.saturating_add(1);
-        Some(ReceiptChange { replaces, receipt: Receipt { revision, state, ..receipt } })
+        Some(ReceiptChange { replaces, displaces: None, receipt: Receipt { revision, state, ..receipt } })
     }
 }

@@ -104,7 +104,8 @@ pub(super) fn close_failed(draft: &mut Draft<'_>, receipt: Option<Receipt>, fail
     let replaces = Some(receipt.revision);
     let revision = receipt.revision.saturating_add(1);
     let state = ReceiptState::Failed { at: draft.now(), failure: failure.clone() };
-    draft.receipts.push(ReceiptChange { replaces, receipt: Receipt { revision, state, ..receipt } });
+    let receipt = Receipt { revision, state, ..receipt };
+    draft.receipts.push(ReceiptChange { replaces, displaces: None, receipt });
 }
 
 /// An attempt that failed, with what decides when the next one is due.

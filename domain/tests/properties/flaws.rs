@@ -39,6 +39,27 @@ fn a_run_that_waited_for_another_run_to_act_uses_what_came_of_it() {
 }
 
 #[test]
+fn an_effect_that_an_ended_run_left_open_is_put_before_a_person_and_done_on_their_word() {
+    let mut world = world([vec![shared("shell")], vec![shared("shell")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, failed(Certainty::MayHaveHappened));
+    world.wish(1, Wish::Cancel);
+    assert_eq!(world.runs[1].record.status, RunStatus::Canceled);
+    let left = world.receipts.values().next().unwrap().clone();
+
+    world.wish(0, Wish::Serve).unwrap();
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+
+    world.wish(0, Wish::Resume).unwrap();
+    let turn = world.wish(0, Wish::Serve).unwrap();
+    assert_eq!(mode(&turn), Some(Mode::Again));
+    assert_eq!(turn.decision.receipts[0].displaces.as_ref(), Some(&left));
+    world.wish(0, FINISH).unwrap();
+    assert_eq!(world.runs[0].record.status, RunStatus::Succeeded);
+    assert_eq!(world.runs[0].record.effects.unknown, 0);
+}
+
+#[test]
 fn a_retry_that_was_paused_goes_on_where_it_stood() {
     let mut world = world([vec![own("native")], vec![own("read")]]);
     world.wish(0, Wish::Serve);

@@ -236,7 +236,12 @@ impl World {
         let policy = u8::from(matches!(binding, Binding::OtherPolicy));
         let verdict = plans::verdict(draft.step().unwrap(), policy);
         let governed = action.class.has_effect().then_some(Governed { verdict, found: None });
-        Claim { owner: WorkerId::new("worker").unwrap(), lease: LEASE, action, receipt, governed }
+        let over = |receipt: &Receipt| {
+            let owner = self.runs.iter().find(|run| run.record.key.run == receipt.run);
+            owner.is_some_and(|owner| owner.record.status.is_terminal())
+        };
+        let abandoned = receipt.as_ref().is_some_and(over);
+        Claim { owner: WorkerId::new("worker").unwrap(), lease: LEASE, action, receipt, abandoned, governed }
     }
 
     /// A holder is done, and may take the next step in the same commit. Whoever hands on has looked the

@@ -1,7 +1,7 @@
 //! The receipts, held against the chain: nothing outside was changed without a verdict, and everything
 //! that was has a receipt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use domain::event::{Attempt, ReceiptRef};
 use domain::payload::Fingerprint;
@@ -18,8 +18,8 @@ struct Told<'a> {
     intents: BTreeMap<&'a IdempotencyKey, &'a Event>,
     /// The ends of steps with an effect.
     endings: Vec<Ending<'a>>,
-    /// Every effect that an event speaks of.
-    named: BTreeSet<&'a IdempotencyKey>,
+    /// Every effect that an event speaks of, and whose receipt of it there must be.
+    named: BTreeMap<&'a IdempotencyKey, Whose>,
 }
 
 /// A step, or its undoing, ended with an effect.
@@ -44,6 +44,33 @@ pub(crate) fn named(body: &EventBody) -> Option<&IdempotencyKey> {
     }
 }
 
+/// Whose receipt of an effect a run's bundle holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The run's own: it was about to act, and must account for that.
+    Own,
+    /// Whoever's stands there: the run found the effect done, or left open by somebody else.
+    Anybodys,
+}
+
+/// Whose receipt belongs into the bundle of a run with these events, for each effect they speak of.
+pub(crate) fn whose(events: &[Event]) -> BTreeMap<&IdempotencyKey, Whose> {
+    let mut whose = BTreeMap::new();
+    for event in events {
+        let Some(key) = named(&event.body) else { continue };
+        match &event.body {
+            EventBody::EffectIntended { .. } => drop(whose.insert(key, Whose::Own)),
+            // Found done after all, by somebody who had acted in the meantime.
+            EventBody::StepSucceeded { attempt: None, .. }
+            | EventBody::StepRolledBack { attempt: None, .. } => {
+                whose.insert(key, Whose::Anybodys);
+            }
+            _ => drop(whose.entry(key).or_insert(Whose::Anybodys)),
+        }
+    }
+    whose
+}
+
 /// Refuses receipts that the chain tells otherwise, or leaves out.
 pub(super) fn check(bundle: &Bundle, events: &[Event]) -> Result<(), Fault> {
     super::ascending("receipts", bundle.receipts.iter().map(|receipt| &receipt.key))?;
@@ -59,7 +86,7 @@ pub(super) fn check(bundle: &Bundle, events: &[Event]) -> Result<(), Fault> {
 
 impl<'a> Told<'a> {
     fn by(events: &'a [Event], bundle: &Bundle) -> Result<Self, Fault> {
-        let mut told = Self::default();
+        let mut told = Self { named: whose(events), ..Self::default() };
         for event in events {
             told.hear(event, bundle)?;
         }
@@ -79,7 +106,6 @@ impl<'a> Told<'a> {
         if bundle.receipt(key).is_none() {
             return Err(Fault::ReceiptMissing { n: event.n, key: key.clone() });
         }
-        self.named.insert(key);
         Ok(())
     }
 
@@ -129,10 +155,14 @@ fn described(
     if receipt.tenant != bundle.run.tenant {
         return Err(Fault::Receipt { what: "tenant", key: key.clone() });
     }
-    // Another run's effect is that run's to account for; this one must have had a reason to look at it.
+    // Another run's effect is that run's to account for; this one must have had a reason to look at it, and
+    // it does not stand for what this one was about to do.
     if receipt.run != bundle.run.run {
-        let named = told.named.contains(key);
-        return if named { Ok(()) } else { Err(Fault::StrayReceipt { key: key.clone() }) };
+        return match told.named.get(key) {
+            Some(Whose::Anybodys) => Ok(()),
+            Some(Whose::Own) => Err(Fault::NotOwnReceipt { key: key.clone() }),
+            None => Err(Fault::StrayReceipt { key: key.clone() }),
+        };
     }
     let intent = told.intents.get(key).ok_or_else(|| Fault::ReceiptWithoutVerdict { key: key.clone() })?;
     intended(receipt, intent, bundle)?;

@@ -330,6 +330,7 @@ fn effect_superseded() -> Teller {
     other.receipts = run.receipts;
     other.work();
     run.receipts = other.receipts;
+    run.displaced = other.displaced;
     run
 }
 

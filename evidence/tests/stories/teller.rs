@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_evidence::effects_of;
+use countersign_evidence::{Whose, effects_of};
 use domain::chain::StoredEvent;
 use domain::command::{
     Admit, Answer, Cancel, Certainty, Claim, Claimed, Command, DeliverSignal, Fail, Finish, Governed, Grant,
@@ -98,6 +98,8 @@ pub(crate) struct Teller {
     pub(crate) entries: Vec<StoredEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: BTreeMap<IdempotencyKey, Receipt>,
+    /// Receipts of other runs whose place one of this run's took.
+    pub(crate) displaced: Vec<Receipt>,
     pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
     /// The version of every tool's contract: another one makes every action another.
     pub(crate) contract: u32,
@@ -130,6 +132,7 @@ impl Teller {
             entries: Vec::new(),
             steps: Vec::new(),
             receipts: BTreeMap::new(),
+            displaced: Vec::new(),
             approvals: BTreeMap::new(),
             contract: 1,
             signals: BTreeMap::new(),
@@ -167,6 +170,7 @@ impl Teller {
         self.entries.extend(decision.events.into_iter().map(stored));
         self.steps.extend(decision.steps);
         for change in decision.receipts {
+            self.displaced.extend(change.displaces);
             self.receipts.insert(change.receipt.key.clone(), change.receipt);
         }
         for approval in decision.approvals {
@@ -187,8 +191,15 @@ impl Teller {
 
     /// The receipts that events of the run speak of.
     pub(crate) fn named_receipts(&self) -> Vec<Receipt> {
-        let keys = effects_of(&self.entries).unwrap();
-        keys.iter().filter_map(|key| self.receipts.get(key)).cloned().collect()
+        let own = |receipt: &&Receipt| receipt.run == self.record.key.run;
+        let receipt = |(key, whose): (&IdempotencyKey, &Whose)| {
+            let left = || self.displaced.iter().filter(own).find(|receipt| receipt.key == *key);
+            match whose {
+                Whose::Own => self.receipts.get(key).filter(own).or_else(left).cloned(),
+                Whose::Anybodys => self.receipts.get(key).cloned(),
+            }
+        };
+        effects_of(&self.entries).unwrap().iter().filter_map(receipt).collect()
     }
 
     /// A worker does what can be done for the run now.
@@ -221,6 +232,7 @@ impl Teller {
             owner: WorkerId::new("worker-1").unwrap(),
             lease: LEASE,
             receipt: self.receipts.get(&action.key).cloned(),
+            abandoned: false,
             governed: Some(Governed { verdict: verdict(&action), found: Some(json!({ "was": SECRET })) }),
             action,
         };

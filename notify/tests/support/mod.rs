@@ -110,6 +110,7 @@ impl Story {
             lease: Millis::secs(30),
             action,
             receipt: None,
+            abandoned: false,
             governed: Some(Governed { verdict, found: None }),
         };
         let (claimed, decision) = self.decided(|draft| claim.decide(draft)).unwrap();

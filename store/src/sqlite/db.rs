@@ -137,7 +137,13 @@ impl Db {
     }
 
     fn write_receipts(&self, changes: &[ReceiptChange]) -> Sql<()> {
-        for ReceiptChange { receipt, .. } in changes {
+        for ReceiptChange { receipt, displaces, .. } in changes {
+            if let Some(theirs) = displaces {
+                self.run(
+                    "INSERT OR REPLACE INTO displaced (tenant, run, key, body) VALUES (?1, ?2, ?3, ?4)",
+                    params![theirs.tenant.as_str(), theirs.run.as_str(), theirs.key.as_str(), text(theirs)?],
+                )?;
+            }
             self.run(
                 "INSERT OR REPLACE INTO receipts (tenant, key, revision, body) VALUES (?1, ?2, ?3, ?4)",
                 params![receipt.tenant.as_str(), receipt.key.as_str(), receipt.revision, text(receipt)?],
@@ -215,6 +221,14 @@ impl Db {
         self.get(
             "SELECT body FROM receipts WHERE tenant = ?1 AND key = ?2",
             (tenant.as_str(), key.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn displaced(&self, run: &RunKey, key: &IdempotencyKey) -> Sql<Option<Receipt>> {
+        self.get(
+            "SELECT body FROM displaced WHERE tenant = ?1 AND run = ?2 AND key = ?3",
+            (run.tenant.as_str(), run.run.as_str(), key.as_str()),
             body,
         )
     }
@@ -359,15 +373,16 @@ impl Db {
     }
 
     pub(super) fn depth(&self) -> Sql<u64> {
-        self.count("SELECT count(*) FROM queue")
+        self.count("SELECT count(*) FROM queue", [])
     }
 
-    pub(super) fn errands(&self) -> Sql<u64> {
-        self.count("SELECT count(*) FROM queue WHERE errand <> 'walk'")
+    pub(super) fn errands(&self, before: Timestamp) -> Sql<u64> {
+        let sql = "SELECT count(*) FROM queue WHERE errand <> 'walk' AND visible_at <= ?1";
+        self.count(sql, [before.0])
     }
 
-    fn count(&self, sql: &str) -> Sql<u64> {
-        let count: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    fn count(&self, sql: &str, params: impl Params) -> Sql<u64> {
+        let count: i64 = self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
 

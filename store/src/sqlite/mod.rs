@@ -85,9 +85,9 @@ impl SqliteStore {
         self.front.usage()
     }
 
-    /// How many messages ask for something else than a walk.
-    pub async fn errands(&self) -> Result<u64, StoreError> {
-        self.front.read("count errands", Db::errands).await
+    /// How many messages ask for something else than a walk, and come before `before` unless they are deleted.
+    pub async fn errands(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.front.read("count errands", |db| db.errands(before)).await
     }
 
     /// Moves what is in the write-ahead log into the database file.
@@ -174,6 +174,10 @@ impl Ledger for SqliteStore {
 
     async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
         self.front.read("read a receipt", |db| db.receipt(tenant, key)).await
+    }
+
+    async fn displaced(&self, run: &RunKey, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.front.read("read a displaced receipt", |db| db.displaced(run, key)).await
     }
 
     async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {

@@ -96,6 +96,7 @@ pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
         lease: Millis::secs(30),
         action: action(key),
         receipt,
+        abandoned: false,
         governed: Some(Governed { verdict: verdict(Ruling::Allow), found: None }),
     }
 }

@@ -17,6 +17,7 @@ cases![
     a_commit_whose_receipt_has_moved_on_leaves_nothing_behind,
     a_finished_effect_is_found_with_its_result,
     an_effect_that_did_not_happen_is_intended_again_over_its_receipt,
+    a_receipt_whose_place_another_runs_has_taken_is_still_its_own_runs,
     an_effect_can_be_finished_and_the_next_one_intended_in_one_commit,
 ];
 
@@ -94,6 +95,24 @@ async fn an_effect_that_did_not_happen_is_intended_again_over_its_receipt<S: Sto
 
     let kept = receipt(&*store, "effect").await.unwrap();
     assert_eq!((kept.revision, kept.state), (failed.revision + 1, ReceiptState::Intent));
+}
+
+async fn a_receipt_whose_place_another_runs_has_taken_is_still_its_own_runs<S: Store>(store: Arc<S>) {
+    let mut first = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    let grant = first.claim(&*store, "effect").await;
+    first.commit(&*store, did_not_happen(grant)).await;
+    let failed = receipt(&*store, "effect").await;
+    assert_eq!(store.displaced(first.key(), &effect("effect")).await.unwrap(), None);
+
+    let mut second = Run::begin(&*store, "acme", "second", &calls(1)).await;
+    let granted = granted(second.commit(&*store, claim("effect", failed.clone())).await);
+
+    assert_eq!(receipt(&*store, "effect").await, granted.receipt);
+    assert_eq!(store.displaced(first.key(), &effect("effect")).await.unwrap(), failed);
+    assert_eq!(store.displaced(first.key(), &effect("another-effect")).await.unwrap(), None);
+    assert_eq!(store.displaced(second.key(), &effect("effect")).await.unwrap(), None);
+    let stranger = Run::begin(&*store, "umbrella", "request", &calls(1)).await;
+    assert_eq!(store.displaced(stranger.key(), &effect("effect")).await.unwrap(), None);
 }
 
 async fn an_effect_can_be_finished_and_the_next_one_intended_in_one_commit<S: Store>(store: Arc<S>) {

@@ -15,7 +15,7 @@ use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
     IdempotencyKey, Millis, Reversibility, ToolName,
 };
-use engine::{NotShown, Shows};
+use engine::{Again, NotShown, Shows};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
@@ -299,7 +299,12 @@ pub(crate) struct SimShows {
 #[async_trait]
 impl Shows for SimShows {
     async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotShown> {
-        let lost = |_| NotShown { approval: approval.id.clone(), why: "no reply".to_owned(), so_far: None };
+        let lost = |_| NotShown {
+            approval: approval.id.clone(),
+            why: "no reply".to_owned(),
+            so_far: None,
+            again: Again::After(None),
+        };
         let pass = self.node.enter("people.show", None).await.map_err(lost)?;
         self.world.lock().cards.insert(approval.id.clone(), approval.status);
         self.node.leave(pass).await.map_err(lost)?;

@@ -4,13 +4,13 @@
 //! So the due index, read to its end, finds all of them, whether or not there is a message for them. A run in it
 //! is at rest if it waits for a person or an event and its deadline is not over; any other can move by itself:
 //! it is ready, held, due for another attempt, or being taken back. Nothing is left to do when every run in the
-//! index is at rest and no other errand is left: people may still have to be shown something, and the evidence of
+//! index is at rest and no other errand is due: people may still have to be shown something, and the evidence of
 //! a run that is over may not be there yet. A message to walk a run at rest is one that came twice, and whoever
 //! gets it finds nothing to do. What is started or answered after the look is for another worker.
 
 use std::time::Duration;
 
-use domain::{Live, RunRecord, Timestamp};
+use domain::{Live, Millis, RunRecord, Timestamp};
 use store::{Clock as _, Ledger as _, SqliteStore, StoreError, SystemClock};
 use tokio::time::sleep;
 
@@ -19,6 +19,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// With more open runs than this nobody can say that nothing is left, and the worker stays.
 const OPEN_MAX: u32 = 10_000;
+
+/// An errand that is put off for longer than this is for another worker, or for another day: what somebody has
+/// in hand is hidden for half a minute.
+const SOON: Millis = Millis::mins(1);
 
 /// Returns when nothing is left to do.
 pub(super) async fn idle(store: &SqliteStore) {
@@ -43,7 +47,7 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(store.errands().await? == 0)
+    Ok(store.errands(SystemClock.now() + SOON).await? == 0)
 }
 
 fn is_at_rest(record: &RunRecord, now: Timestamp) -> bool {

@@ -1,0 +1,139 @@
+//! Errands that cannot be done at once: whoever waits to be shown something is not given up.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use connectors::Toolbox;
+use countersign_worker::{Worker, WorkerSettings, leaving};
+use domain::tenant::Person;
+use domain::{Approval, Card, Cause, Initiator, Millis, RunKey, Tenant, Timestamp, ToolName};
+use engine::{Again, Engine, NotShown, Parts, Showing, Shows, StartRun, Timing};
+use serde_json::json;
+use store::{Clock, Governance as _, Queue as _, SqliteOptions, SqliteStore};
+use tokio::time::Instant;
+
+const ASKS: &str =
+    "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
+
+/// Time that passes as soon as everybody waits.
+struct Virtual(Instant);
+
+impl Clock for Virtual {
+    fn now(&self) -> Timestamp {
+        let passed = i64::try_from(self.0.elapsed().as_millis()).unwrap();
+        Timestamp(1_750_000_000_000 + passed)
+    }
+}
+
+/// Slack, as far as anybody notices.
+#[derive(Default)]
+struct Screen {
+    down: AtomicBool,
+    tries: AtomicU32,
+    shown: AtomicBool,
+}
+
+#[async_trait]
+impl Shows for Screen {
+    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotShown> {
+        self.tries.fetch_add(1, Ordering::Relaxed);
+        if self.down.load(Ordering::Relaxed) {
+            let (approval, why) = (approval.id.clone(), "too many requests".to_owned());
+            let again = Again::After(Some(Millis::mins(2)));
+            return Err(NotShown { approval, why, so_far: None, again });
+        }
+        self.shown.store(true, Ordering::Relaxed);
+        let place = "C0/1".to_owned();
+        Ok(Card { place, shown: approval.revision, reminders: 0, escalated: false })
+    }
+}
+
+struct Scene {
+    engine: Arc<Engine<SqliteStore>>,
+    run: RunKey,
+}
+
+impl Scene {
+    async fn set(people: &[&str], shows: Showing) -> Self {
+        let clock = Arc::new(Virtual(Instant::now()));
+        let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+        let engine = Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(options).unwrap()),
+            tools: Toolbox::default(),
+            clock,
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows,
+            sealing: None,
+        });
+        let mut tenant = Tenant::new("acme".parse().unwrap());
+        let known = |name: &&str| (name.parse().unwrap(), Person { slack: Some(format!("T0:{name}")) });
+        tenant.people.extend(people.iter().map(known));
+        engine.store().put_tenant(tenant).await.unwrap();
+        let wish = StartRun {
+            tenant: "acme".parse().unwrap(),
+            workspace: "main".parse().unwrap(),
+            plan: workflow::parse(ASKS, &BTreeSet::<ToolName>::new()).unwrap(),
+            trigger_kind: "test".to_owned(),
+            key: "k".parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "anna"),
+        };
+        let run = engine.start(wish).await.unwrap().run;
+        Self { engine: Arc::new(engine), run }
+    }
+
+    /// A worker works for this long.
+    async fn work(&self, mins: u64) {
+        let (leave, leaving) = leaving();
+        let settings = WorkerSettings::default();
+        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), leaving);
+        let working = tokio::spawn(worker.run());
+        tokio::time::sleep(Duration::from_mins(mins)).await;
+        leave.ask();
+        assert!(working.await.unwrap());
+    }
+
+    async fn dead(&self) -> usize {
+        self.engine.store().dead_letters(10).await.unwrap().len()
+    }
+
+    async fn waiting(&self) -> u64 {
+        self.engine.store().errands(Timestamp(i64::MAX)).await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_are_shown_what_they_are_asked_however_long_slack_was_down() {
+    let screen = Arc::new(Screen::default());
+    screen.down.store(true, Ordering::Relaxed);
+    let scene = Scene::set(&["ben"], Some(screen.clone())).await;
+    scene.work(25).await;
+    let tries = screen.tries.load(Ordering::Relaxed);
+    // Reminders are errands of their own.
+    assert!((3..=25).contains(&tries), "{tries} tries in twenty-five minutes");
+    assert!(scene.dead().await == 0 && scene.waiting().await > 0);
+
+    screen.down.store(false, Ordering::Relaxed);
+    scene.work(10).await;
+    assert!(screen.shown.load(Ordering::Relaxed));
+    assert_eq!((scene.dead().await, scene.waiting().await), (0, 0), "{}", scene.run);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_without_slack_leaves_it_to_others_to_show_people_something() {
+    let scene = Scene::set(&["ben"], None).await;
+    scene.work(20).await;
+    assert!(scene.dead().await == 0 && scene.waiting().await > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_is_known_to_slack_nobody_waits_to_be_shown_anything() {
+    let scene = Scene::set(&[], None).await;
+    scene.work(1).await;
+    assert_eq!((scene.dead().await, scene.waiting().await), (0, 0));
+}
