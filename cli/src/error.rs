@@ -280,6 +280,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
             Some("`approval list` shows what can be answered")
         }
         Refusal::NotApprover { .. } => Some("`approval show` says who is asked"),
+        Refusal::NotNewer { .. } => Some("`workflow list` shows the versions in use"),
         Refusal::NothingToRollBack => Some("`run cancel` stops the run; its effects stand"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongWork { .. } => {
             Some("`run show` says what can be done with the run now")

@@ -55,6 +55,8 @@ pub enum Errand {
     Show(ApprovalId),
     /// The run is over, and its evidence is to be put together.
     Seal,
+    /// Something came in that may start this run.
+    Begin,
 }
 
 impl fmt::Display for Errand {
@@ -63,6 +65,7 @@ impl fmt::Display for Errand {
             Self::Walk => f.write_str("walk"),
             Self::Show(approval) => write!(f, "show:{approval}"),
             Self::Seal => f.write_str("seal"),
+            Self::Begin => f.write_str("begin"),
         }
     }
 }
@@ -79,6 +82,7 @@ impl std::str::FromStr for Errand {
         match (text, text.strip_prefix("show:")) {
             ("walk", _) => Ok(Self::Walk),
             ("seal", _) => Ok(Self::Seal),
+            ("begin", _) => Ok(Self::Begin),
             (_, Some(approval)) => approval.parse().map(Self::Show).map_err(|_| unknown()),
             (_, None) => Err(unknown()),
         }

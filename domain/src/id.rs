@@ -124,6 +124,14 @@ text_id!(
     /// A part of a tenant.
     WorkspaceId, "workspace id"
 );
+
+impl Default for WorkspaceId {
+    /// The part that a tenant has without naming any.
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
 text_id!(
     /// One execution of a workflow.
     RunId, "run id"

@@ -7,6 +7,7 @@
 //! the same answer, which is what makes the simulation and the model worth believing.
 
 pub mod approval;
+pub mod arrival;
 pub mod chain;
 pub mod command;
 pub mod digest;
@@ -26,6 +27,7 @@ pub mod plan;
 pub mod receipt;
 pub mod record;
 pub mod refusal;
+pub mod registry;
 pub mod schedule;
 pub mod tenant;
 pub mod time;
@@ -34,6 +36,7 @@ pub mod verdict;
 pub mod view;
 
 pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
+pub use arrival::{Arrival, Fate, Source};
 pub use chain::{ChainFault, SealedEvent};
 pub use command::Command;
 pub use digest::Digest;
@@ -53,6 +56,7 @@ pub use plan::{Plan, PlannedStep};
 pub use receipt::Receipt;
 pub use record::{Evidence, Lease, Live, RunRecord, StepRecord, Usage};
 pub use refusal::{Code, Refusal};
+pub use registry::Applied;
 pub use tenant::Tenant;
 pub use time::{Millis, Timestamp};
 pub use verdict::{Demand, People, Reason, Ruling, Tier, Verdict};

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::arrival::Source;
 use crate::digest::Digest;
 use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::json;
@@ -36,8 +37,24 @@ pub struct Plan {
     /// nothing serious can happen. Absent: nobody is sure enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_approve: Option<u16>,
+    /// What starts runs of it by itself; absent, if only people and programs do by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<TriggeredBy>,
     /// The steps in their order; at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
+}
+
+/// What starts runs of a workflow by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggeredBy {
+    /// Where it comes from.
+    pub source: Source,
+    /// What it is about: the table of a record, the name of an event. Anything, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// An expression over what came, as it is written, that must be true. Nothing more is asked, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
 }
 
 /// Where a workflow runs.
@@ -281,6 +298,7 @@ impl Plan {
             validation: Validation::default_in(environment),
             patience: Patience::default_in(environment),
             auto_approve: None,
+            triggered_by: None,
             steps,
         }
     }

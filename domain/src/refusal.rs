@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, StepId, WorkerId};
+use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, StepId, WorkerId, WorkflowName};
 use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
 use crate::time::Timestamp;
 
@@ -193,6 +193,16 @@ pub enum Refusal {
         /// The run that the key names.
         run: RunKey,
     },
+    /// A workflow that is not newer than the one in use.
+    #[error(
+        "version {version} of workflow {workflow}, or a later one, is in use with other content; raise `version`"
+    )]
+    NotNewer {
+        /// Which workflow.
+        workflow: WorkflowName,
+        /// The version that was to be put to use.
+        version: u32,
+    },
     /// The current step is of another kind.
     #[error("the current step is not {expected}")]
     WrongWork {
@@ -223,6 +233,7 @@ impl Refusal {
             | Self::Step(_)
             | Self::Held { .. }
             | Self::NotBefore { .. }
+            | Self::NotNewer { .. }
             | Self::NotAwaited { .. }
             | Self::TooManyEarly { .. }
             | Self::NotAsked { .. }

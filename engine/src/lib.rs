@@ -6,6 +6,7 @@
 
 mod admit;
 mod approve;
+mod arrive;
 mod binding;
 mod commit;
 mod error;
@@ -29,6 +30,7 @@ use workflow::CompiledPlan;
 
 pub use admit::{StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
+pub use arrive::{Knock, Welcome};
 pub use error::{EngineError, told};
 pub use inspect::RunView;
 pub use ops::Ops;

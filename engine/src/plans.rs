@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{Digest, RunRecord, TenantId};
+use domain::{Digest, RunKey, RunRecord, TenantId};
 use store::Store;
 use workflow::CompiledPlan;
 
@@ -59,12 +59,17 @@ impl<S: Store> Engine<S> {
     }
 
     async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
-        let (tenant, hash) = (&record.key.tenant, record.plan);
+        self.plan(&record.key, record.plan).await
+    }
+
+    /// The plan `hash`, which `run` has or may get.
+    pub(crate) async fn plan(&self, run: &RunKey, hash: Digest) -> Result<Arc<CompiledPlan>, EngineError> {
+        let tenant = &run.tenant;
         if let Some(plan) = self.plans.get(tenant, &hash) {
             return Ok(plan);
         }
-        let missing = || EngineError::NoPlan { run: record.key.clone(), plan: hash };
-        let plan = self.store.plan(tenant, &hash).await?.ok_or_else(missing)?;
+        let missing = || EngineError::NoPlan { run: run.clone(), plan: hash };
+        let plan = self.patiently(|| self.store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
         let plan = CompiledPlan::compile(plan)
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
         let plan = Arc::new(plan);

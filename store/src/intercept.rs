@@ -10,13 +10,15 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
-    Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Errand, Evidence, Fate,
+    IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord,
+    StepSeq, Tenant, TenantId, Timestamp,
 };
 
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::inbox::{Accepted, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Store};
@@ -248,5 +250,27 @@ impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
 
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
         self.plainly("archive.evidence", self.store.evidence(run)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
+    async fn accept(&self, arrival: Arrival) -> Result<Accepted, StoreError> {
+        self.plainly("inbox.accept", self.store.accept(arrival)).await
+    }
+
+    async fn arrival(&self, run: &RunKey) -> Result<Option<Arrival>, StoreError> {
+        self.plainly("inbox.arrival", self.store.arrival(run)).await
+    }
+
+    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
+        self.plainly("inbox.settle", self.store.settle(run, fate)).await
+    }
+
+    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
+        self.plainly("inbox.apply", self.store.apply(applied)).await
+    }
+
+    async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
+        self.plainly("inbox.applied", self.store.applied(tenant)).await
     }
 }

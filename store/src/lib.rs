@@ -1,7 +1,7 @@
 //! Where runs are kept.
 //!
-//! Narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`] — and the embedded
-//! store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
+//! Narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
+//! [`Inbox`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
 //! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
 //! promise is written down once, as tests, in the conformance suite.
 
@@ -13,6 +13,7 @@ mod archive;
 mod blobs;
 mod error;
 mod governance;
+mod inbox;
 mod ledger;
 mod queue;
 
@@ -21,12 +22,13 @@ pub use blobs::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use error::StoreError;
 pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+pub use inbox::{Accepted, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.
-pub trait Store: Ledger + Queue + Blobs + Governance + Archive + Send + Sync + 'static {}
+pub trait Store: Ledger + Queue + Blobs + Governance + Archive + Inbox + Send + Sync + 'static {}
 
-impl<S: Ledger + Queue + Blobs + Governance + Archive + Send + Sync + 'static> Store for S {}
+impl<S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Send + Sync + 'static> Store for S {}

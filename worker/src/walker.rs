@@ -60,6 +60,10 @@ impl<S: Store> Walker<S> {
                 let sealed = self.engine.seal(&delivery.run).await.map(drop);
                 self.settle(&delivery, sealed).await;
             }
+            Errand::Begin => {
+                let begun = self.engine.begin(&delivery.run).await;
+                self.settle(&delivery, begun).await;
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use domain::plan::{Undo, Work};
-use domain::{Plan, PlannedStep, StepId, StepSeq};
+use domain::{Plan, PlannedStep, StepSeq};
+use serde_json::Value;
 
 use crate::expression::Meter;
 use crate::scope::Scope;
@@ -14,6 +15,7 @@ use crate::text::Text;
 #[derive(Debug)]
 pub struct CompiledPlan {
     plan: Plan,
+    when: Option<Template>,
     steps: Vec<CompiledStep>,
 }
 
@@ -47,10 +49,10 @@ pub struct Message {
 
 /// Why a plan cannot be compiled. A plan that [`crate::parse()`] made always can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("compile step `{step}`")]
+#[error("compile {part}")]
 pub struct InvalidPlan {
-    /// The step.
-    pub step: StepId,
+    /// Which part of it.
+    pub part: String,
     /// What is wrong with it.
     #[source]
     pub source: InvalidTemplate,
@@ -59,10 +61,22 @@ pub struct InvalidPlan {
 impl CompiledPlan {
     /// Compiles every template of `plan`.
     pub fn compile(plan: Plan) -> Result<Self, InvalidPlan> {
-        let compiled =
-            |step| compile_step(step).map_err(|source| InvalidPlan { step: step.id.clone(), source });
+        let compiled = |step: &PlannedStep| {
+            let part = || format!("step `{}`", step.id);
+            compile_step(step).map_err(|source| InvalidPlan { part: part(), source })
+        };
         let steps = plan.steps.iter().map(compiled).collect::<Result<_, _>>()?;
-        Ok(Self { plan, steps })
+        let when = plan.triggered_by.as_ref().and_then(|by| by.when.clone()).map(Value::String);
+        let when = when.as_ref().map(Template::compile).transpose();
+        let when = when.map_err(|source| InvalidPlan { part: "`trigger`".to_owned(), source })?;
+        Ok(Self { plan, when, steps })
+    }
+
+    /// Whether what came is what the workflow is started by.
+    pub fn wants(&self, came: &Arc<Value>) -> Result<bool, ExpressionError> {
+        let Some(when) = &self.when else { return Ok(true) };
+        let scope = Scope { trigger: Some(Arc::clone(came)), ..Scope::default() };
+        Ok(when.bind(&scope)? == Value::Bool(true))
     }
 
     /// The plan.
@@ -160,6 +174,6 @@ steps:
             on_reject: domain::plan::OnReject::Fail,
             demand: domain::Demand::default(),
         };
-        assert_eq!(CompiledPlan::compile(plan).unwrap_err().step.as_str(), "ask");
+        assert_eq!(CompiledPlan::compile(plan).unwrap_err().part, "step `ask`");
     }
 }

@@ -111,6 +111,18 @@ pub enum Fault {
     /// `final_only` where a step reaches far.
     #[error("`final_only` is for runs of a low blast radius, and a step of this one reaches farther")]
     FinalOnlyTooFar,
+    /// No trigger, or several.
+    #[error("`trigger` names exactly one of `servicenow`, `github` and `webhook`")]
+    NotOneTrigger,
+    /// A condition that is no expression.
+    #[error("`when` is one expression, such as `${{ trigger.record.priority == \"1\" }}`")]
+    NotACondition,
+    /// The name of a table or an event is a word.
+    #[error("{found:?} is no name of a table or an event; letters, digits, `_`, `.` and `-` are allowed")]
+    NotAWord {
+        /// What was found, in short.
+        found: String,
+    },
     /// More groups than anybody can tell apart.
     #[error("`groups` names {groups} groups; at most {most} are allowed")]
     TooManyGroups {

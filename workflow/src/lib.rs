@@ -23,6 +23,7 @@ mod scope;
 mod step;
 mod template;
 mod text;
+mod trigger;
 mod yaml;
 
 pub use compiled::{CompiledPlan, CompiledStep, CompiledWork, InvalidPlan, Message};

@@ -15,8 +15,17 @@ use crate::yaml::{self, Kind, Node};
 /// Four for each step of the longest workflow. Compiling all of them takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
-const WORKFLOW_FIELDS: [&str; 8] =
-    ["workflow", "version", "environment", "author", "validation", "approval", "auto_approve", "steps"];
+const WORKFLOW_FIELDS: [&str; 9] = [
+    "workflow",
+    "version",
+    "environment",
+    "author",
+    "validation",
+    "approval",
+    "auto_approve",
+    "trigger",
+    "steps",
+];
 const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 
 /// What is known of a file while its steps are read.
@@ -36,7 +45,10 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
     let nodes = step_nodes(&fields)?;
     let environment = environment(&fields)?;
     let validation = governance::validation(&fields, environment)?;
-    let steps = steps(source, tools, nodes)?;
+    let mut file = File { source, tools, ids: distinct_ids(nodes)?, expressions: 0 };
+    let triggered_by = file.trigger(&fields)?;
+    let steps: Vec<PlannedStep> =
+        nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect::<Result<_, _>>()?;
     governance::final_only_fits(validation, &fields, steps.iter().map(|step| step.blast))?;
     Ok(Plan {
         workflow: id(fields.need("workflow")?, "`workflow`")?,
@@ -46,6 +58,7 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
         validation,
         patience: governance::patience(&fields, environment)?,
         auto_approve: governance::auto_approve(&fields)?,
+        triggered_by,
         steps,
     })
 }
@@ -67,15 +80,6 @@ fn step_nodes<'n>(fields: &Fields<'n>) -> Result<&'n [Node], WorkflowError> {
         1..=STEPS_MAX => Ok(nodes),
         steps => refused(Fault::TooManySteps { steps }),
     }
-}
-
-fn steps(
-    source: &str,
-    tools: &BTreeSet<ToolName>,
-    nodes: &[Node],
-) -> Result<Vec<PlannedStep>, WorkflowError> {
-    let mut file = File { source, tools, ids: distinct_ids(nodes)?, expressions: 0 };
-    nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect()
 }
 
 /// The ids of all steps, in their order; expressions may not read a step that is not among them.

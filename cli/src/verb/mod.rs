@@ -22,7 +22,7 @@ pub(crate) use run::start::{Wish, start};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Worker(worker::Args),
-    /// Check workflow files
+    /// Check workflow files, and put them to use
     #[command(subcommand)]
     Workflow(workflow::Verb),
     /// Start runs, look at them, decide about them
@@ -52,6 +52,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
     match command {
         Command::Worker(args) => Box::pin(worker::run(args, context)).await,
         Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context),
+        Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
+        Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,
         Command::Run(verb) => run::run(verb, context).await,
         Command::Approval(verb) => approval::run(verb, context).await,
         Command::Policy(verb) => policy::run(verb, context).await,

@@ -40,6 +40,7 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
         validation: Validation::CriticalOnly,
         patience: Patience::default_in(Environment::Prod),
         auto_approve: None,
+        triggered_by: None,
         steps: steps.into_iter().enumerate().map(named).collect(),
     }
 }

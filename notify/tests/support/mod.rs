@@ -198,6 +198,7 @@ fn plan() -> Plan {
         validation: Validation::PerStep,
         patience: Patience { sla: Millis::mins(10), expires_after: Millis::hours(1) },
         auto_approve: None,
+        triggered_by: None,
         steps: vec![step],
     }
 }

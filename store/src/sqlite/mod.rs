@@ -9,6 +9,7 @@ mod archive;
 mod db;
 mod front;
 mod governance;
+mod inbox;
 mod schema;
 mod wake;
 
@@ -20,8 +21,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
-    Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Errand, Evidence, Fate,
+    IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant,
+    TenantId, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -29,6 +31,7 @@ use crate::archive::Archive;
 use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::inbox::{Accepted, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, sqlite::wake::Bell};
@@ -331,5 +334,29 @@ impl Blobs for SqliteStore {
             }
             bytes => Ok(bytes),
         }
+    }
+}
+
+impl Inbox for SqliteStore {
+    async fn accept(&self, arrival: Arrival) -> Result<Accepted, StoreError> {
+        let now = self.now();
+        self.front.write("keep an arrival", move |db| db.accept(&arrival, now)).await
+    }
+
+    async fn arrival(&self, run: &RunKey) -> Result<Option<Arrival>, StoreError> {
+        self.front.read("read an arrival", |db| db.arrival(run)).await
+    }
+
+    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
+        let run = run.clone();
+        self.front.write("settle an arrival", move |db| db.settle(&run, fate.clone())).await
+    }
+
+    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
+        self.front.write("put a workflow to use", move |db| db.apply(&applied)).await
+    }
+
+    async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
+        self.front.read("read the workflows in use", |db| db.applied(tenant)).await
     }
 }

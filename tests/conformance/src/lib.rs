@@ -21,6 +21,7 @@ mod blobs;
 mod fixtures;
 mod governance;
 mod history;
+mod inbox;
 mod index;
 mod ledger;
 mod queue;
@@ -56,6 +57,7 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         blobs::cases(),
         governance::cases(),
         archive::cases(),
+        inbox::cases(),
         sizes::cases(),
         races::cases(),
     ]

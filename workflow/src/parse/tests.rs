@@ -2,7 +2,7 @@
 
 use domain::plan::{Call, OnReject, OnTimeout, Patience, Phase, Reads, Undo, Validation, Work};
 use domain::schedule::{Backoff, RetryPolicy};
-use domain::{Blast, Demand, Millis, People, StepSeq, Tier};
+use domain::{Blast, Demand, Millis, People, Source, StepSeq, Tier};
 use serde_json::json;
 
 use super::*;
@@ -236,8 +236,8 @@ fn a_mistake_in_the_file_has_a_place_and_a_way_out() {
             "line 3, column 8: `steps` must be a list, found a map",
         ),
         (
-            "workflow: w\nversion: 1\ntrigger: {}\nsteps: []".to_owned(),
-            "line 3, column 1: `trigger` is not supported by this version; leave it out",
+            "workflow: w\nversion: 1\nticket: x\nsteps: []".to_owned(),
+            "line 3, column 1: `ticket` is not supported by this version; leave it out",
         ),
     ]);
 }
@@ -418,4 +418,50 @@ fn rules_about_who_decides_are_held_to_their_bounds() {
     }
     let far = GOVERNED.replace("per_phase", "final_only").replace("phase: prechecks", "blast_radius: medium");
     assert!(parse(&far, &tools()).unwrap_err().to_string().contains("low blast radius"));
+}
+
+fn triggered(trigger: &str) -> Result<Plan, WorkflowError> {
+    let tools = ["transform".parse().unwrap()].into();
+    let steps = "steps:\n  - { id: a, tool: transform, with: { value: 1 } }\n";
+    parse(&format!("workflow: w\nversion: 1\ntrigger: {trigger}\n{steps}"), &tools)
+}
+
+#[test]
+fn a_trigger_says_where_it_comes_from_what_it_is_about_and_when_it_counts() {
+    let plan =
+        triggered("{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }");
+    let by = plan.unwrap().triggered_by.unwrap();
+    assert_eq!((by.source, by.about.as_deref()), (Source::ServiceNow, Some("incident")));
+    assert_eq!(by.when.as_deref(), Some("${ trigger.record.priority == \"1\" }"));
+    assert_eq!(triggered("{ webhook: {} }").unwrap().triggered_by.unwrap().when, None);
+}
+
+#[test]
+fn a_trigger_that_cannot_be_used_is_refused_where_it_stands() {
+    for (trigger, says) in [
+        ("{}", "exactly one"),
+        ("{ servicenow: {}, github: {} }", "exactly one"),
+        ("{ jira: {} }", "unknown field `jira`"),
+        ("{ github: { table: incident } }", "unknown field `table`"),
+        ("{ servicenow: { table: 'a b' } }", "is no name of a table"),
+        ("{ servicenow: { when: 'priority is 1' } }", "is one expression"),
+        ("{ servicenow: { when: '${ steps.a.x }' } }", "can read no step"),
+        ("{ servicenow: { when: '${ nope }' } }", "unknown name"),
+    ] {
+        let error = triggered(trigger).unwrap_err().to_string();
+        assert!(error.starts_with("line 3") && error.contains(says), "{trigger}: {error}");
+    }
+}
+
+#[test]
+fn a_condition_is_true_or_it_does_not_hold() {
+    let wants = |when: &str, came: serde_json::Value| {
+        let plan = triggered(&format!("{{ servicenow: {{ when: '{when}' }} }}")).unwrap();
+        crate::CompiledPlan::compile(plan).unwrap().wants(&std::sync::Arc::new(came))
+    };
+    let when = "${ trigger.record.priority == \"1\" }";
+    assert_eq!(wants(when, json!({ "record": { "priority": "1" } })), Ok(true));
+    assert_eq!(wants(when, json!({ "record": { "priority": "2" } })), Ok(false));
+    assert!(wants(when, json!({ "record": {} })).is_err(), "what is missing is no answer");
+    assert_eq!(wants("${ trigger.record }", json!({ "record": "true" })), Ok(false));
 }

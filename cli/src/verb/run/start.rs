@@ -72,7 +72,7 @@ pub(crate) async fn start(
 ) -> Result<Started, CliError> {
     let started = engine.start(StartRun {
         tenant: context.tenant.clone(),
-        workspace: WorkspaceId::new("default").map_err(CliError::Id)?,
+        workspace: WorkspaceId::default(),
         plan: wish.plan,
         trigger_kind: "cli".to_owned(),
         key: wish.key,

@@ -1,6 +1,8 @@
 //! `countersign workflow …`.
 
+pub(super) mod apply;
 pub(super) mod check;
+pub(super) mod list;
 
 use clap::Subcommand;
 
@@ -8,4 +10,6 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Check(check::Args),
+    Apply(apply::Args),
+    List(list::Args),
 }

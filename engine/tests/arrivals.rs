@@ -1,0 +1,135 @@
+//! What comes in from outside starts the run it names, once.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use connectors::{Allow, Settings};
+use countersign_engine::{Engine, EngineError, Knock, Parts, Timing, Welcome};
+use domain::{Cause, Digest, Errand, Fate, Initiator, Millis, Refusal, Source, TenantId};
+use serde_json::{Value, json};
+use store::{Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+
+fn engine() -> Engine<SqliteStore> {
+    Engine::new(Parts {
+        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+        tools: connectors::standard(Allow::default(), Settings::default()),
+        clock: Arc::new(SystemClock),
+        me: "w".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    })
+}
+
+fn acme() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+async fn apply(
+    engine: &Engine<SqliteStore>,
+    name: &str,
+    version: u32,
+    trigger: &str,
+) -> Result<(), EngineError> {
+    let source = format!(
+        "workflow: {name}\nversion: {version}\ntrigger: {trigger}\n\
+         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.record.sys_id }}' }} }}\n"
+    );
+    let names = engine.tools().names().cloned().collect();
+    let plan = workflow::parse(&source, &names).unwrap();
+    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
+}
+
+fn knock(key: &str, body: Value) -> Knock {
+    Knock {
+        tenant: acme(),
+        key: key.parse().unwrap(),
+        source: Source::ServiceNow,
+        about: Some("incident".to_owned()),
+        proof: Digest::of_bytes(key.as_bytes()),
+        body,
+    }
+}
+
+fn urgent() -> Value {
+    json!({ "record": { "sys_id": "abc", "priority": "1" } })
+}
+
+const URGENT: &str = "{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }";
+
+async fn fate(engine: &Engine<SqliteStore>, welcome: &Welcome) -> Fate {
+    engine.begin(&welcome.run).await.unwrap();
+    engine.store().arrival(&welcome.run).await.unwrap().unwrap().fate
+}
+
+#[tokio::test]
+async fn what_comes_in_is_durable_and_announced_before_it_is_accepted() {
+    let engine = engine();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert!(welcome.new && engine.store().arrival(&welcome.run).await.unwrap().is_some());
+    let messages = engine.store().receive(10, Millis::secs(30), Duration::ZERO).await.unwrap();
+    assert_eq!(messages.len(), 1);
+    assert_eq!((&messages[0].run, &messages[0].errand), (&welcome.run, &Errand::Begin));
+}
+
+#[tokio::test]
+async fn the_workflow_that_wants_it_is_started_once_however_often_it_is_delivered() {
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
+    let first = engine.store().load(&welcome.run).await.unwrap().unwrap();
+    assert_eq!((first.workflow.as_str(), first.trigger.kind.as_str()), ("triage", "servicenow"));
+
+    let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Begun });
+    engine.begin(&welcome.run).await.unwrap();
+    assert_eq!(engine.store().load(&welcome.run).await.unwrap(), Some(first));
+}
+
+#[tokio::test]
+async fn the_same_key_with_something_else_in_it_is_a_conflict() {
+    let engine = engine();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    let refused = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap_err();
+    assert!(matches!(&refused, EngineError::Refused(Refusal::KeyConflict { run }) if *run == welcome.run));
+}
+
+#[tokio::test]
+async fn what_nobody_wants_starts_nothing() {
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    apply(&engine, "changes", 1, "{ servicenow: { table: change_request } }").await.unwrap();
+    apply(&engine, "pushes", 1, "{ github: { event: push } }").await.unwrap();
+    let welcome = engine.accept(knock("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
+    assert_eq!(fate(&engine, &welcome).await, Fate::Unwanted);
+    assert_eq!(engine.store().load(&welcome.run).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_two_workflows_want_or_none_can_judge_is_refused_with_the_reason() {
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let welcome = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap();
+    let Fate::Refused { why } = fate(&engine, &welcome).await else { panic!("not refused") };
+    assert!(why.contains("triage") && why.contains("priority"), "{why}");
+
+    apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
+    let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
+    let Fate::Refused { why } = fate(&engine, &welcome).await else { panic!("not refused") };
+    assert!(why.contains("triage") && why.contains("assign"), "{why}");
+}
+
+#[tokio::test]
+async fn a_workflow_in_use_is_replaced_by_a_later_version_alone() {
+    let engine = engine();
+    apply(&engine, "triage", 2, URGENT).await.unwrap();
+    apply(&engine, "triage", 2, URGENT).await.unwrap();
+    for version in [1, 2] {
+        let refused = apply(&engine, "triage", version, "{ servicenow: {} }").await.unwrap_err();
+        assert!(refused.to_string().contains("raise `version`"), "{refused}");
+    }
+    apply(&engine, "triage", 3, "{ servicenow: {} }").await.unwrap();
+    assert_eq!(engine.applied(&acme()).await.unwrap()[0].version, 3);
+}
