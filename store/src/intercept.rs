@@ -153,11 +153,11 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
         self.plainly("queue.receive", self.store.receive(max, visibility, wait)).await
     }
 
-    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
+    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
         self.plainly("queue.extend", self.store.extend(handle, visibility)).await
     }
 
-    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
+    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
         self.plainly("queue.delete", self.store.delete(handle)).await
     }
 

@@ -11,6 +11,7 @@ pub mod sqlite;
 
 mod archive;
 mod blobs;
+mod cursor;
 mod error;
 mod governance;
 mod ledger;
@@ -19,6 +20,7 @@ mod queue;
 pub use archive::Archive;
 pub use blobs::Blobs;
 pub use clock::{Clock, SystemClock};
+pub use cursor::{Cursor, UnknownCursor};
 pub use error::StoreError;
 pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 pub use intercept::{Change, Intercept, Intercepted, Site};

@@ -1,6 +1,7 @@
 //! The queue: messages that say *this run has something to do now*, or what else is to be done about it.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Errand, Millis, RunKey, Timestamp};
@@ -9,12 +10,27 @@ use crate::error::StoreError;
 
 /// Names one delivery of a message. A message that is delivered again gets a new handle, and the old one
 /// no longer counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
-    /// Which message.
-    pub message: i64,
-    /// Which delivery of it.
-    pub receive: u32,
+    text: Arc<str>,
+    receive: u32,
+}
+
+impl Handle {
+    /// The handle of a queue that calls the delivery `text` and counts it as the `receive`th.
+    pub fn new(text: impl Into<Arc<str>>, receive: u32) -> Self {
+        Self { text: text.into(), receive }
+    }
+
+    /// What the queue calls the delivery.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How often the message has been delivered, this time included.
+    pub fn receive(&self) -> u32 {
+        self.receive
+    }
 }
 
 /// A message in somebody's hands.
@@ -70,12 +86,12 @@ pub trait Queue {
     /// Hides a message for `visibility` from now on. `false` if the delivery no longer counts.
     fn extend(
         &self,
-        handle: Handle,
+        handle: &Handle,
         visibility: Millis,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Deletes a message. `false` if the delivery no longer counts; the message then comes again.
-    fn delete(&self, handle: Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn delete(&self, handle: &Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Messages that were given up, oldest first.
     fn dead_letters(&self, limit: u32) -> impl Future<Output = Result<Vec<DeadLetter>, StoreError>> + Send;

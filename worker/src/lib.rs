@@ -151,7 +151,7 @@ impl<S: Store> Worker<S> {
 
     async fn give_back(&self, delivery: &Delivery) {
         // If this fails the message comes back by itself, only later.
-        let _ = self.engine.store().extend(delivery.handle, Millis(0)).await;
+        let _ = self.engine.store().extend(&delivery.handle, Millis(0)).await;
     }
 
     async fn sweep_for_ever(&self) {

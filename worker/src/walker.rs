@@ -28,7 +28,7 @@ struct Hidden<'w, S> {
 
 impl<S: Store> Pulse for Hidden<'_, S> {
     async fn beat(&self) {
-        let extended = self.walker.engine.store().extend(self.handle, self.walker.visibility).await;
+        let extended = self.walker.engine.store().extend(&self.handle, self.walker.visibility).await;
         if let Err(error) = extended {
             // Somebody else may get the message too; the lease keeps them out.
             tracing::warn!(%error, "message not extended");
@@ -70,7 +70,7 @@ impl<S: Store> Walker<S> {
     }
 
     async fn walk(&self, delivery: Delivery) {
-        let pulse = Hidden { walker: self, handle: delivery.handle };
+        let pulse = Hidden { walker: self, handle: delivery.handle.clone() };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
             Ok(WalkEnd::NotBefore(at)) if delivery.receives() > POSTPONED_MAX => {
@@ -86,7 +86,7 @@ impl<S: Store> Walker<S> {
     }
 
     async fn delete(&self, delivery: &Delivery) {
-        if let Err(error) = self.engine.store().delete(delivery.handle).await {
+        if let Err(error) = self.engine.store().delete(&delivery.handle).await {
             // It comes again and finds nothing to do.
             tracing::warn!(run = %delivery.run, %error, "message not deleted");
         }
@@ -94,7 +94,7 @@ impl<S: Store> Walker<S> {
 
     async fn postpone(&self, delivery: &Delivery, at: Timestamp) {
         let delay = self.until(at);
-        if let Err(error) = self.engine.store().extend(delivery.handle, delay).await {
+        if let Err(error) = self.engine.store().extend(&delivery.handle, delay).await {
             tracing::warn!(run = %delivery.run, %error, "message not postponed");
         }
     }

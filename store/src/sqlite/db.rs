@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::cursor::Cursor;
 use crate::ledger::{RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
@@ -230,8 +231,8 @@ impl Db {
         self.get("SELECT body FROM signals WHERE run = ?1 AND id = ?2", params![run, id.as_str()], body)
     }
 
-    pub(super) fn runs(&self, query: &RunQuery) -> Sql<RunPage> {
-        let before = query.before.unwrap_or(i64::MAX);
+    pub(super) fn runs(&self, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
+        let before = before.unwrap_or(i64::MAX);
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let tenant = query.tenant.as_str();
         // One more than asked for tells whether there is a next page.
@@ -252,7 +253,7 @@ impl Db {
         if more {
             found.pop();
         }
-        let next = found.last().filter(|_| more).map(|(id, _)| *id);
+        let next = found.last().filter(|_| more).map(|(id, _)| Cursor::new(id.to_string()));
         Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
     }
 
@@ -297,10 +298,10 @@ impl Db {
                 self.give_up(message, now)?;
                 continue;
             }
-            let handle = Handle { message, receive: receives.saturating_add(1) };
+            let handle = Handle::new(message.to_string(), receives.saturating_add(1));
             self.run(
                 "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
-                params![message, handle.receive, (now + visibility).0],
+                params![message, handle.receive(), (now + visibility).0],
             )?;
             deliveries.push(Delivery { run, errand, handle });
         }
@@ -316,17 +317,17 @@ impl Db {
         self.run("DELETE FROM queue WHERE id = ?1", [message])
     }
 
-    pub(super) fn extend(&self, handle: Handle, visible_at: Timestamp) -> Sql<bool> {
+    pub(super) fn extend(&self, handle: &Handle, visible_at: Timestamp) -> Sql<bool> {
         self.changed(
             "UPDATE queue SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
-            params![handle.message, handle.receive, visible_at.0],
+            params![message(handle), handle.receive(), visible_at.0],
         )
     }
 
-    pub(super) fn delete(&self, handle: Handle) -> Sql<bool> {
+    pub(super) fn delete(&self, handle: &Handle) -> Sql<bool> {
         self.changed(
             "DELETE FROM queue WHERE id = ?1 AND receives = ?2",
-            params![handle.message, handle.receive],
+            params![message(handle), handle.receive()],
         )
     }
 
@@ -422,6 +423,11 @@ pub(super) fn text(value: &impl Serialize) -> Sql<String> {
 pub(super) fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
     let text = row.get_ref(0)?.as_str()?;
     serde_json::from_str(text).map_err(|error| unreadable(0, error))
+}
+
+/// Which message a handle is of; no message at all, if it is not one of ours.
+fn message(handle: &Handle) -> Option<i64> {
+    handle.text().parse().ok()
 }
 
 fn digest(bytes: Vec<u8>) -> Sql<Digest> {

@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::clock::{Clock, SystemClock};
+use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
@@ -78,6 +79,12 @@ impl SqliteStore {
     /// A store that is gone when it is dropped.
     pub fn memory(options: SqliteOptions) -> Result<Self, StoreError> {
         Ok(Self { front: Arc::new(Front::memory()?), bell: Arc::new(Bell::silent()), options })
+    }
+
+    /// A cursor that somebody typed.
+    pub fn cursor(text: &str) -> Result<Cursor, UnknownCursor> {
+        let cursor = Cursor::new(text);
+        row(&cursor).map(|_| cursor)
     }
 
     /// What the store has done so far, counted.
@@ -133,6 +140,15 @@ impl SqliteStore {
     }
 }
 
+/// The row that a page ended with.
+fn place(cursor: Option<&Cursor>, doing: &'static str) -> Result<Option<i64>, StoreError> {
+    cursor.map(row).transpose().map_err(|error| StoreError::broken(doing, error))
+}
+
+fn row(cursor: &Cursor) -> Result<i64, UnknownCursor> {
+    cursor.as_str().parse().map_err(|_| UnknownCursor(cursor.to_string()))
+}
+
 impl Ledger for SqliteStore {
     async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
         let (tenant, plan) = (tenant.clone(), plan.clone());
@@ -181,7 +197,8 @@ impl Ledger for SqliteStore {
     }
 
     async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
-        self.front.read("list runs", |db| db.runs(&query)).await
+        let before = place(query.before.as_ref(), "list runs")?;
+        self.front.read("list runs", |db| db.runs(&query, before)).await
     }
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
@@ -215,16 +232,17 @@ impl Queue for SqliteStore {
         }
     }
 
-    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
-        let at = self.now() + visibility;
-        let extended = self.front.write("extend a message", move |db| db.extend(handle, at)).await?;
+    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
+        let (handle, at) = (handle.clone(), self.now() + visibility);
+        let extended = self.front.write("extend a message", move |db| db.extend(&handle, at)).await?;
         // It may be visible sooner than before, and whoever waits goes by what they saw.
         self.bell.ring();
         Ok(extended)
     }
 
-    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
-        self.front.write("delete a message", move |db| db.delete(handle)).await
+    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
+        let handle = handle.clone();
+        self.front.write("delete a message", move |db| db.delete(&handle)).await
     }
 
     async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
@@ -275,7 +293,8 @@ impl Governance for SqliteStore {
     }
 
     async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
-        self.front.read("list open approvals", |db| db.open_approvals(&query)).await
+        let after = place(query.after.as_ref(), "list open approvals")?;
+        self.front.read("list open approvals", |db| db.open_approvals(&query, after)).await
     }
 
     async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {

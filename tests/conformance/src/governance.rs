@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::command::{Answered, Cancel, Claimed};
 use domain::{ApprovalStatus, Card, Digest, Errand, Tenant};
-use store::{ApprovalQuery, Store, Write};
+use store::{ApprovalQuery, Cursor, Store, Write};
 
 use crate::fixtures::{Run, asking, calls, claim, granted, tenant, yes};
 
@@ -90,9 +90,9 @@ async fn open_requests_are_listed_page_by_page<S: Store>(store: Arc<S>) {
 async fn open<S: Store>(
     store: &S,
     owner: &str,
-    after: Option<i64>,
+    after: Option<Cursor>,
     limit: u32,
-) -> (Vec<String>, Option<i64>) {
+) -> (Vec<String>, Option<Cursor>) {
     let page = store.open_approvals(ApprovalQuery { tenant: tenant(owner), after, limit }).await.unwrap();
     (page.approvals.iter().map(|approval| approval.id.to_string()).collect(), page.next)
 }

@@ -80,7 +80,7 @@ async fn a_superseded_decisions_message_is_not_delivered<S: Store>(store: Arc<S>
     let slow = run.clone();
     let grant = run.claim(&*store, "effect").await;
     let admitted = one(&*store, FOR_THE_CASE).await;
-    store.delete(admitted.handle).await.unwrap();
+    store.delete(&admitted.handle).await.unwrap();
     let (ready, _) = run.decide(finish(grant, json!(1)));
     run.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
     assert!(!ready.outgoing.is_empty());
@@ -96,7 +96,7 @@ async fn a_superseded_decisions_message_is_not_delivered<S: Store>(store: Arc<S>
 async fn a_commits_message_is_held_back_as_long_as_it_says<S: Store>(store: Arc<S>) {
     let mut run = Run::begin(&*store, "acme", "request", &calls(1)).await;
     let admitted = one(&*store, FOR_THE_CASE).await;
-    store.delete(admitted.handle).await.unwrap();
+    store.delete(&admitted.handle).await.unwrap();
     let grant = run.claim(&*store, "effect").await;
     let failed = Retry {
         fence: grant.fence,
@@ -132,10 +132,10 @@ async fn a_message_that_is_not_deleted_comes_back_and_is_counted<S: Store>(store
 async fn a_deleted_message_does_not_come_back<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, BRIEFLY).await;
-    assert!(store.delete(delivery.handle).await.unwrap());
+    assert!(store.delete(&delivery.handle).await.unwrap());
     sleep(BRIEFLY.std() * 2).await;
     assert!(nothing(&*store).await);
-    assert!(!store.delete(delivery.handle).await.unwrap());
+    assert!(!store.delete(&delivery.handle).await.unwrap());
 }
 
 async fn a_delay_is_honoured<S: Store>(store: Arc<S>) {
@@ -155,16 +155,16 @@ async fn a_message_that_is_held_back_holds_up_no_other<S: Store>(store: Arc<S>) 
 async fn extending_hides_a_message_for_longer<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, Millis::secs(1)).await;
-    assert!(store.extend(delivery.handle, FOR_THE_CASE).await.unwrap());
+    assert!(store.extend(&delivery.handle, FOR_THE_CASE).await.unwrap());
     sleep(Duration::from_millis(1_200)).await;
     assert!(nothing(&*store).await);
-    assert!(store.delete(delivery.handle).await.unwrap());
+    assert!(store.delete(&delivery.handle).await.unwrap());
 }
 
 async fn extending_to_nothing_gives_a_message_back<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
-    assert!(store.extend(delivery.handle, Millis(0)).await.unwrap());
+    assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("run"));
 }
 
@@ -174,11 +174,11 @@ async fn an_old_handle_neither_extends_nor_deletes<S: Store>(store: Arc<S>) {
     let new = one(&*store, FOR_THE_CASE).await;
     assert_ne!(old.handle, new.handle);
 
-    assert!(!store.extend(old.handle, Millis(0)).await.unwrap());
-    assert!(!store.delete(old.handle).await.unwrap());
+    assert!(!store.extend(&old.handle, Millis(0)).await.unwrap());
+    assert!(!store.delete(&old.handle).await.unwrap());
 
     assert!(nothing(&*store).await);
-    assert!(store.delete(new.handle).await.unwrap());
+    assert!(store.delete(&new.handle).await.unwrap());
 }
 
 async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
@@ -265,7 +265,7 @@ async fn a_receiver_that_waits_is_woken_when_a_message_is_given_back<S: Store>(s
     send(&*store, "run").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
     let took = noticed(&store, async {
-        assert!(store.extend(delivery.handle, Millis(0)).await.unwrap());
+        assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     })
     .await;
     assert!(took < PATIENTLY, "{took:?}");
@@ -294,6 +294,6 @@ async fn every_message_is_counted_visible_or_not<S: Store>(store: Arc<S>) {
     send(&*store, "visible").await;
     store.send(&run("later"), &domain::Errand::Walk, FOR_THE_CASE).await.unwrap();
     assert_eq!(store.depth().await.unwrap(), 3);
-    store.delete(delivery.handle).await.unwrap();
+    store.delete(&delivery.handle).await.unwrap();
     assert_eq!(store.depth().await.unwrap(), 2);
 }
