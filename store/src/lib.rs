@@ -5,6 +5,8 @@
 //! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
 //! promise is written down once, as tests, in the conformance suite.
 
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod clock;
 pub mod intercept;
 pub mod sqlite;

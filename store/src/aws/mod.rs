@@ -1,0 +1,267 @@
+//! The store on AWS.
+//!
+//! The ledger is one DynamoDB table; a commit is one transaction whose conditions are the versions it was
+//! decided from. The queue and the blob store are given to it, so that each can be what suits: a commit's
+//! messages go to the one, bodies too large for an item to the other. Reads that decide are strongly
+//! consistent; an index only finds candidates; nothing is ever scanned.
+
+mod archive;
+mod commit;
+mod connect;
+mod error;
+mod governance;
+mod index;
+mod item;
+mod key;
+mod ledger;
+mod order;
+mod outbox;
+mod table;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use domain::{BlobRef, Errand, Millis, RunKey};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::blobs::Blobs;
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::ledger::Write;
+use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+
+use error::{Class, Fault};
+use item::Item;
+use key::Key;
+use order::Orders;
+
+pub use connect::{configure, dynamodb};
+pub use table::{TIME_TO_LIVE, create as create_table};
+
+/// How many items DynamoDB gives for one request.
+const BATCH_MAX: usize = 100;
+
+/// How often the rest of a batch is asked for before the table counts as busy.
+const BATCH_TRIES_MAX: u32 = 8;
+
+/// How long the first of these waits are; each further one is longer by as much.
+const BATCH_AFTER: Duration = Duration::from_millis(20);
+
+/// What only a new item may be written under.
+const IS_NEW: &str = "attribute_not_exists(pk)";
+/// What an item that stands there is written under.
+const STANDS: &str = "attribute_exists(pk)";
+
+/// The store on AWS: a DynamoDB table, a queue and a blob store.
+#[derive(Clone)]
+pub struct AwsStore<Q, B> {
+    client: Client,
+    table: Arc<str>,
+    queue: Q,
+    blobs: B,
+    clock: Arc<dyn Clock>,
+    orders: Arc<Orders>,
+}
+
+/// What a store on AWS is made of.
+pub struct AwsParts<Q, B> {
+    /// Speaks to DynamoDB.
+    pub client: Client,
+    /// The table's name.
+    pub table: String,
+    /// Where messages go.
+    pub queue: Q,
+    /// Where large bodies go.
+    pub blobs: B,
+    /// By which lists are ordered and errands become due.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl<Q, B> AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    /// A store of these parts. The table must be there.
+    pub fn new(parts: AwsParts<Q, B>) -> Self {
+        let AwsParts { client, table, queue, blobs, clock } = parts;
+        Self { client, table: table.into(), queue, blobs, clock, orders: Arc::default() }
+    }
+
+    /// The item under `key`, as of every write that was answered before.
+    async fn get(&self, key: &Key, doing: &'static str) -> Result<Option<Item>, StoreError> {
+        let get = self.client.get_item().table_name(&*self.table).set_key(Some(key.item()));
+        let found = get.consistent_read(true).send().await;
+        Ok(found.map_err(|error| Fault::of(error).read(doing))?.item)
+    }
+
+    /// What the item under `key` is about.
+    async fn get_body<T: DeserializeOwned>(
+        &self,
+        key: &Key,
+        doing: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        match self.get(key, doing).await? {
+            Some(item) => Ok(Some(self.read(&item, doing).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// What `item` is about.
+    async fn read<T: DeserializeOwned>(&self, item: &Item, doing: &'static str) -> Result<T, StoreError> {
+        item::read(&self.blobs, item, doing).await
+    }
+
+    /// `value` as a body.
+    async fn body(
+        &self,
+        value: &(impl Serialize + Sync),
+        doing: &'static str,
+    ) -> Result<AttributeValue, StoreError> {
+        item::body(&self.blobs, value, doing).await
+    }
+
+    /// The items under `keys` that are there, as of every write that was answered before, in no order.
+    async fn get_all(&self, keys: &[Key], doing: &'static str) -> Result<Vec<Item>, StoreError> {
+        let mut found = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(BATCH_MAX) {
+            self.get_batch(keys, &mut found, doing).await?;
+        }
+        Ok(found)
+    }
+
+    async fn get_batch(
+        &self,
+        keys: &[Key],
+        found: &mut Vec<Item>,
+        doing: &'static str,
+    ) -> Result<(), StoreError> {
+        let mut wanted: Vec<Item> = keys.iter().map(Key::item).collect();
+        for wait in 1..=BATCH_TRIES_MAX {
+            let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let keys = keys.map_err(|error| StoreError::broken(doing, error))?;
+            let batch = self.client.batch_get_item().request_items(&*self.table, keys).send().await;
+            let batch = batch.map_err(|error| Fault::of(error).read(doing))?;
+            found
+                .extend(batch.responses.into_iter().filter_map(|mut got| got.remove(&*self.table)).flatten());
+            let rest = batch.unprocessed_keys.and_then(|mut rest| rest.remove(&*self.table));
+            wanted = rest.map(|rest| rest.keys).unwrap_or_default();
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            // A batch stops at 16 MB, or where the table is short of breath.
+            tokio::time::sleep(BATCH_AFTER * wait).await;
+        }
+        Err(StoreError::Busy { doing })
+    }
+
+    /// Writes `item`, if `condition` holds of what stands in its place.
+    async fn put(&self, item: Item, condition: Condition, doing: &'static str) -> Result<Write, StoreError> {
+        item::weigh(&item, doing)?;
+        let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
+        let put =
+            put.condition_expression(condition.expression).set_expression_attribute_values(condition.values);
+        // A write without a name of its own is sent once: sent again after a lost reply, it would take itself
+        // for a stranger.
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        match put.customize().config_override(once).send().await.map_err(Fault::of) {
+            Ok(_) => Ok(Write::Committed),
+            Err(fault) if fault.class == Class::Superseded => Ok(Write::Superseded),
+            Err(fault) => Err(fault.write(doing)),
+        }
+    }
+}
+
+/// What must hold of the item in whose place another is put.
+struct Condition {
+    expression: &'static str,
+    values: Option<Item>,
+}
+
+impl Condition {
+    /// Nothing stands there.
+    fn is_new() -> Self {
+        Self { expression: IS_NEW, values: None }
+    }
+
+    /// The one that stands there has this revision.
+    fn revision(revision: impl Display + Copy) -> Self {
+        Self { expression: "rev = :was", values: Some(Item::from([was(item::number(revision))])) }
+    }
+
+    /// The one that stands there is about this.
+    fn body(body: AttributeValue) -> Self {
+        Self { expression: "body = :was", values: Some(Item::from([was(body)])) }
+    }
+}
+
+/// What stood there.
+fn was(value: AttributeValue) -> (String, AttributeValue) {
+    (":was".to_owned(), value)
+}
+
+/// The item under `key` with these attributes.
+fn with<const N: usize>(key: &Key, attributes: [(&str, AttributeValue); N]) -> Item {
+    let mut item = key.item();
+    item.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
+    item
+}
+
+impl<Q, B> Queue for AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
+        self.queue.send(run, errand, delay).await
+    }
+
+    async fn receive(
+        &self,
+        max: usize,
+        visibility: Millis,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.queue.receive(max, visibility, wait).await
+    }
+
+    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
+        self.queue.extend(handle, visibility).await
+    }
+
+    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
+        self.queue.delete(handle).await
+    }
+
+    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+        self.queue.dead_letters(limit).await
+    }
+
+    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
+        self.queue.redrive(limit).await
+    }
+
+    async fn depth(&self) -> Result<u64, StoreError> {
+        self.queue.depth().await
+    }
+}
+
+impl<Q, B> Blobs for AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.blobs.put_blob(bytes).await
+    }
+
+    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
+        self.blobs.blob(blob).await
+    }
+}
