@@ -19,11 +19,12 @@ All tests, then the proofs in the size that CI runs.
 Usage: cargo xtask test [--fast] [-- FILTER...]
 
   --fast        leaves out the simulation, the model and the policy's differential, which take minutes
-  -- FILTER...  only tests with these words in their names; no documentation tests, no proofs.
+  -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
   build         every test, and the `countersign` program, which some tests start and kill
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
+  aws           the store on AWS, with a DynamoDB in the test's own process
   examples      the examples in the documentation
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
@@ -58,6 +59,9 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
 /// Both in one go: built alone, the program would get other features of the libraries, and the tests would then
 /// compile those libraries once more.
 const BUILD: [&str; 5] = ["build", "--workspace", "--tests", "--bin", "countersign"];
+
+/// The store on AWS, against a DynamoDB that lives in the test's process.
+const AWS: [&str; 7] = ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--tests"];
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
@@ -98,9 +102,13 @@ fn tests(cargo: &Cargo, filter: &[String], parts: &mut Parts) {
 
 fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     if !wanted.filter.is_empty() {
-        parts.leave_out("the documentation's examples and the proofs were left out: a filter was given");
+        parts.leave_out(
+            "the store on AWS, the documentation's examples and the proofs were left out: a filter was given",
+        );
         return;
     }
+    // A part of its own: in one build with the rest, the program would be built with the AWS SDK.
+    parts.run("aws", &mut cargo.command(&AWS));
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
         parts.leave_out("the simulation, the model and the differential were left out: --fast");
