@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
-use domain::TenantId;
+use domain::{PersonId, TenantId};
 
 use crate::verb::Command;
 
@@ -60,6 +60,9 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) tenant: TenantId,
+    /// Who is asking: whoever starts a run cannot approve it [default: the user of this shell]
+    #[arg(long = "as", global = true, value_name = "NAME", help_heading = "Common options")]
+    pub(crate) user: Option<PersonId>,
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,

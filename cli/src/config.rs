@@ -221,7 +221,7 @@ impl Shows for InSlack {
     async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotShown> {
         self.0.show(approval, card).await.map_err(|error| NotShown {
             approval: approval.id.clone(),
-            why: error.to_string(),
+            why: engine::told(&error),
             so_far: error.so_far,
         })
     }

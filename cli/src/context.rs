@@ -47,7 +47,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(common: Common, surroundings: Surroundings) -> Self {
+    pub(crate) fn new(common: Common, mut surroundings: Surroundings) -> Self {
+        surroundings.user = common.user.map(|user| user.to_string()).or(surroundings.user);
         let named = common.store.or_else(|| surroundings.store.clone());
         let store = named.unwrap_or_else(|| STORE_DEFAULT.into());
         Self { store, tenant: common.tenant, json: common.json, surroundings }

@@ -217,7 +217,9 @@ fn engine_ending(error: &EngineError) -> Ending {
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
             Ending::NotDone
         }
-        EngineError::NoRun { .. } | EngineError::BadInput { .. } => Ending::BadInput,
+        EngineError::NoRun { .. } | EngineError::BadInput { .. } | EngineError::NotAPerson { .. } => {
+            Ending::BadInput
+        }
         EngineError::Store(_)
         | EngineError::NoPlan { .. }
         | EngineError::BadPlan { .. }

@@ -44,9 +44,13 @@ pub(crate) fn sealing(store: &Path) -> Result<Sealing, CliError> {
     let text = read(&path)?;
     let key = SigningKey::from_text(&text)
         .map_err(|error| CliError::Key { path: path.clone(), why: error.to_string() })?;
-    let public = public_path(store);
-    if !public.try_exists().unwrap_or(false) {
-        put(&public, key.public().to_text().as_bytes(), 0o644)?;
+    let beside = public_path(store);
+    if !beside.try_exists().unwrap_or(false) {
+        put(&beside, key.public().to_text().as_bytes(), 0o644)?;
+    }
+    if public(&beside)?.id() != key.public().id() {
+        let why = format!("it does not belong to {}; evidence would not verify", beside.display());
+        return Err(CliError::Key { path, why });
     }
     Ok(Sealing { key: Arc::new(key), origin: "countersign/embedded".to_owned() })
 }

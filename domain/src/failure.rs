@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::json;
+
 /// Error texts come from the outside as often as not; this much is kept.
 pub const MESSAGE_CHARS_MAX: usize = 512;
 
@@ -28,7 +30,7 @@ pub fn bounded(text: &str, chars_max: usize) -> String {
 }
 
 fn visible(c: char) -> char {
-    if c.is_control() { '\u{fffd}' } else { c }
+    if c.is_control() || json::is_forbidden(c) { '\u{fffd}' } else { c }
 }
 
 /// The lease ran out before its holder was heard of again.

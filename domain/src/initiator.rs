@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::failure::bounded;
+
+/// A name, not a story; it stands in every event that somebody causes.
+const ID_CHARS_MAX: usize = 256;
+
 /// What kind of thing caused a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,13 +42,14 @@ pub struct Initiator {
 impl Initiator {
     /// An initiator without further context.
     pub fn new(cause: Cause, id: impl Into<String>) -> Self {
-        Self { cause, id: id.into(), context: BTreeMap::new() }
+        let id = bounded(&id.into(), ID_CHARS_MAX);
+        Self { cause, id, context: BTreeMap::new() }
     }
 
     /// The same with one more fact.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.context.insert(name.to_owned(), value.into());
+        self.context.insert(name.to_owned(), bounded(&value.into(), ID_CHARS_MAX));
         self
     }
 }

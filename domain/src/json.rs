@@ -128,7 +128,7 @@ fn check_text(text: &str) -> Result<(), String> {
 
 /// Control characters that no queue message may hold, and that nobody types: all of C0 but tab, line feed
 /// and carriage return, and the two noncharacters at the end of the basic plane.
-fn is_forbidden(c: char) -> bool {
+pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 

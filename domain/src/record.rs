@@ -254,6 +254,9 @@ pub enum Live {
         /// How many attempts failed.
         #[serde(default)]
         attempt: u32,
+        /// The effect of an earlier attempt whose outcome is unknown, and which is to be done again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        open: Option<Intent>,
         /// When they are reminded, or others are told; never later than `deadline`.
         nudge_at: Timestamp,
         /// Until when.
@@ -394,11 +397,9 @@ impl Live {
         match self {
             Self::Ready { authorised: open, .. }
             | Self::Retrying { open, .. }
+            | Self::WaitingApproval { open, .. }
             | Self::Unresolved { open, .. } => open.as_ref(),
-            Self::Running(_)
-            | Self::WaitingEvent { .. }
-            | Self::WaitingApproval { .. }
-            | Self::Over { .. } => None,
+            Self::Running(_) | Self::WaitingEvent { .. } | Self::Over { .. } => None,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    IdempotencyKey, Initiator, Payload, Plan, Refusal, RunId, RunKey, TenantId, WorkspaceId, json,
-    payload::Fingerprint,
+    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey, TenantId, WorkspaceId,
+    json, payload::Fingerprint,
 };
 use serde_json::Value;
 use store::{Admission, Store, Write};
@@ -48,6 +48,9 @@ impl<S: Store> Engine<S> {
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
         json::check(&wish.input)
             .map_err(|source| EngineError::BadInput { what: "the run's input", source })?;
+        if wish.by.cause == Cause::User && PersonId::new(&wish.by.id).is_err() {
+            return Err(EngineError::NotAPerson { id: wish.by.id });
+        }
         let (input, fingerprint) = self.keep(&wish.input).await?;
         self.keep_plan(&wish.tenant, &wish.plan).await?;
         let run = RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) };

@@ -74,11 +74,14 @@ impl<S: Store> Engine<S> {
         let by = Initiator::new(Cause::Approval, reply.person.as_str());
         let directory = self.tenant(tenant).await?;
         for _ in 0..ROUNDS_MAX {
+            // The first look only finds the run. What is decided on is read after the run: a request changes
+            // only together with it, so one that is newer than the record makes the commit fail.
+            let run = self.approval(tenant, &reply.approval).await?.run;
+            let loaded = self.load(&run).await?;
             let approval = self.approval(tenant, &reply.approval).await?;
             if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
                 return Err(Refusal::OtherSubject { approval: approval.id }.into());
             }
-            let loaded = self.load(&approval.run).await?;
             let mut draft = self.draft(&loaded, &by);
             let command = Answer {
                 approval,
@@ -105,10 +108,14 @@ impl<S: Store> Engine<S> {
     /// Brings what people see of a request up to date.
     pub async fn show(&self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
         let Some(notifier) = &self.shows else { return Ok(()) };
+        let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
             let approval = self.approval(&run.tenant, id).await?;
             let card = self.patiently(|| self.store.card(&run.tenant, id)).await?;
-            let (shown, failed) = match notifier.show(&approval, card.as_ref()).await {
+            // Somebody else was showing it at the same time, and what people see now may be the older of
+            // the two: it is shown once more, whatever is recorded.
+            let seen = card.clone().map(|card| if overtaken { Card { shown: 0, ..card } } else { card });
+            let (shown, failed) = match notifier.show(&approval, seen.as_ref()).await {
                 Ok(shown) => (Some(shown), None),
                 Err(failed) => (failed.so_far.clone(), Some(failed)),
             };
@@ -122,8 +129,7 @@ impl<S: Store> Engine<S> {
             match failed {
                 Some(failed) => return Err(failed.into()),
                 None if kept => return Ok(()),
-                // Somebody else has shown it meanwhile; look again.
-                None => {}
+                None => overtaken = true,
             }
         }
         Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })

@@ -108,6 +108,10 @@ impl<S: Store> Engine<S> {
             Some(found) => found,
             None => match tool.survey(&ask).await {
                 Survey::NotNeeded => None,
+                Survey::Found(found) if domain::json::check(&found).is_err() => {
+                    let why = format!("what {name} found cannot be written down");
+                    return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
+                }
                 Survey::Found(found) => Some(found),
                 Survey::Later { failure, retry_after } => {
                     return Ok(Err(Unbound::Later(Postpone { failure, retry_after })));

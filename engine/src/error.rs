@@ -6,6 +6,12 @@ use store::StoreError;
 
 use crate::approve::NotShown;
 
+/// An error with what caused it, in one line.
+pub fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// Why a verb was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -81,6 +87,12 @@ pub enum EngineError {
     /// People could not be shown something.
     #[error(transparent)]
     NotShown(#[from] NotShown),
+    /// Whoever wants the run cannot be told from others.
+    #[error("{id:?} is no person's name, so nobody could be kept from approving their own run")]
+    NotAPerson {
+        /// What they are called.
+        id: String,
+    },
     /// Others kept changing the run.
     #[error("run {run} changed {rounds} times while this was being decided; try again")]
     Contended {

@@ -57,7 +57,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Governed, EngineError> {
         let confidence = self.confidence(loaded, memory, seq).await?;
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
-        let attempt = if seq == loaded.record.at { loaded.record.live.attempt() } else { 0 };
+        let attempt = if seq == loaded.record.at { attempts(&loaded.record.live) } else { 0 };
         let plan = loaded.plan.plan();
         let around = Circumstances {
             plan,
@@ -116,6 +116,12 @@ impl<S: Store> Engine<S> {
         let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
         Ok(number.as_ref().and_then(thousandths))
     }
+}
+
+/// How many attempts there were. An effect that may have happened was attempted, whatever is counted.
+fn attempts(live: &Live) -> u32 {
+    let open = u32::from(live.open().is_some());
+    live.attempt().max(open)
 }
 
 /// How many effects the run will have had when the step at `seq` begins. A step that is prepared while the

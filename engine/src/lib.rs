@@ -29,7 +29,7 @@ use workflow::CompiledPlan;
 
 pub use admit::{StartRun, Started};
 pub use approve::{NotShown, Reply, Showing, Shows};
-pub use error::EngineError;
+pub use error::{EngineError, told};
 pub use inspect::RunView;
 pub use ops::Ops;
 pub use seal::Sealing;

@@ -7,8 +7,8 @@
 use domain::plan::{Call, PlannedStep, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::{
-    IdempotencyKey, Initiator, Plan, Receipt, Refusal, RunKey, StepId, StepRecord, StepSeq, ToolName,
-    WorkflowName,
+    IdempotencyKey, Initiator, Plan, Receipt, Refusal, RunId, RunKey, RunRecord, RunStatus, StepId,
+    StepRecord, StepSeq, ToolName, WorkflowName,
 };
 use serde_json::{Map, Value, json};
 use store::Store;
@@ -17,6 +17,9 @@ use crate::admit::{StartRun, Started};
 use crate::binding::Memory;
 use crate::error::EngineError;
 use crate::{Engine, Loaded};
+
+/// Whoever has failed so often to take something back needs to look at why.
+const UNDOS_MAX: u32 = 100;
 
 /// What taking back a finished run would do, newest effect first.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +60,10 @@ pub enum NotUndone {
     Already,
     /// Another run did it.
     #[error("run {0} did it, and this one only found it done")]
-    AnotherRuns(domain::RunId),
+    AnotherRuns(RunId),
+    /// An earlier step of the same run did it.
+    #[error("an earlier step of the run did it, and is taken back itself")]
+    Earlier,
     /// Nobody knows how.
     #[error("neither its receipt nor the workflow says how")]
     NobodyKnows,
@@ -92,8 +98,7 @@ impl<S: Store> Engine<S> {
         }
         let plan = undo_workflow(loaded.plan.plan(), &calls)?;
         let undo: Vec<_> = calls.iter().map(|(_, call)| Value::Object(call.with.clone())).collect();
-        let key = IdempotencyKey::new(&format!("undo:{}", run.run))
-            .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
+        let key = self.undo_key(run, &plan).await?;
         let wish = StartRun {
             tenant: run.tenant.clone(),
             workspace: loaded.record.workspace.clone(),
@@ -104,6 +109,22 @@ impl<S: Store> Engine<S> {
             by: by.clone(),
         };
         self.start(wish).await
+    }
+
+    /// The key of the undo that is under way or has succeeded, or of the next one if those before it failed.
+    async fn undo_key(&self, run: &RunKey, plan: &Plan) -> Result<IdempotencyKey, EngineError> {
+        for number in 0..UNDOS_MAX {
+            let key = IdempotencyKey::new(&format!("undo:{}:{number}", run.run))
+                .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
+            let undo = RunKey { tenant: run.tenant.clone(), run: RunId::derive(&run.tenant, &key) };
+            let record = self.patiently(|| self.store.load(&undo)).await?;
+            let failed =
+                |record: &RunRecord| matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled);
+            if !record.as_ref().is_some_and(failed) {
+                return Ok(key);
+            }
+        }
+        Err(Refusal::NothingToRollBack.into())
     }
 
     async fn undo_effect(
@@ -124,6 +145,8 @@ impl<S: Store> Engine<S> {
             Err(NotUndone::Already)
         } else if receipt.run != loaded.record.key.run {
             Err(NotUndone::AnotherRuns(receipt.run))
+        } else if !loaded.record.acted.has(step.seq) {
+            Err(NotUndone::Earlier)
         } else {
             self.undo_call(loaded, step.seq, planned, &receipt).await?
         };

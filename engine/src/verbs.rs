@@ -11,7 +11,7 @@ use store::Store;
 
 use crate::Engine;
 use crate::commit::{Committed, ROUNDS_MAX};
-use crate::error::EngineError;
+use crate::error::{EngineError, told};
 
 /// The sweep takes this many runs in one go; what is left is still due the next time.
 const SWEEP_MAX: u32 = 500;
@@ -99,7 +99,8 @@ impl<S: Store> Engine<S> {
                 }
                 // It ended, or somebody took it up, since the index was read.
                 Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
-                Err(error) => return Err(error),
+                // One run that cannot be read must not keep the others from being looked after.
+                Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
             }
         }
         Ok(woken)

@@ -311,7 +311,7 @@ impl<S: Store> Engine<S> {
     pub(crate) async fn conclude(
         &self,
         mut loaded: Loaded,
-        follow: Follow,
+        mut follow: Follow,
         end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<Standing, EngineError> {
         for _ in 0..ROUNDS_MAX {
@@ -330,7 +330,12 @@ impl<S: Store> Engine<S> {
                         None => Standing::Free(now),
                     });
                 }
-                Committed::Overtaken(now) => loaded = now,
+                // It may be the next step's receipt that somebody else has written. Ending this one must
+                // not wait for that: what follows is prepared anew from what stands there.
+                Committed::Overtaken(now) => {
+                    loaded = now;
+                    follow = Follow::Leave;
+                }
             }
         }
         Err(EngineError::Contended { run: loaded.record.key.clone(), rounds: ROUNDS_MAX })

@@ -81,8 +81,8 @@ impl<S: Store> Engine<S> {
             fence: held.grant.fence,
             output: payload,
             fingerprint,
-            response: done.response,
-            inverse: done.inverse,
+            response: kept_or_dropped(done.response),
+            inverse: done.inverse.filter(|inverse| json::check(inverse).is_ok()),
             cost_microusd: done.cost_microusd,
             usage: done.usage,
             receipt: held.grant.receipt,
@@ -230,6 +230,14 @@ fn acceptable(output: &Value) -> Result<(), Failure> {
         return Err(Failure::new(failure::OUTPUT_INVALID, message));
     }
     Ok(())
+}
+
+/// What the other side said is kept for people to read; what could not be hashed is not worth a bundle.
+fn kept_or_dropped(response: Value) -> Value {
+    match acceptable(&response) {
+        Ok(()) => response,
+        Err(failure) => failure_as_output(&failure),
+    }
 }
 
 fn failure_as_output(failure: &Failure) -> Value {

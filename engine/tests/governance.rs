@@ -14,7 +14,10 @@ use domain::{
 };
 use evidence::SigningKey;
 use serde_json::{Value, json};
-use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{
+    Governance as _, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, StoreError,
+    SystemClock,
+};
 
 /// A record outside: what it says, and how often it was written.
 #[derive(Default)]
@@ -220,6 +223,8 @@ async fn a_policy_that_is_not_there_is_a_deny() {
     scene.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
     assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
     assert_eq!(scene.writes(), 0);
+    let events = scene.engine.inspect(&scene.run).await.unwrap().events.unwrap();
+    assert_eq!(events.last().unwrap().by.cause, Cause::Policy);
 }
 
 #[tokio::test]
@@ -299,4 +304,93 @@ async fn a_run_that_waits_for_people_says_so_on_its_record() {
     assert_eq!(record.due_at, Some(scene.asked().await[0].nudge_at()));
     let value: Value = serde_json::to_value(&record).unwrap();
     assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
+}
+
+/// Lets somebody else be faster: their answer lands while another one is being decided.
+struct Faster {
+    other: Mutex<Option<(Engine<SqliteStore>, Reply)>>,
+}
+
+impl Intercept for Faster {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        let other = if site.name == "ledger.load" { self.other.lock().unwrap().take() } else { None };
+        if let Some((engine, reply)) = other {
+            Box::pin(engine.answer(&"acme".parse().unwrap(), reply)).await.unwrap();
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn two_people_who_answer_at_once_are_both_heard() {
+    let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
+    let scene = Scene::start("environment: dev", high).await;
+    scene.walk().await;
+    let asked = scene.asked().await.pop().unwrap();
+    let reply = |person: &str| Reply {
+        approval: asked.id.clone(),
+        subject: None,
+        person: person.parse().unwrap(),
+        approve: true,
+        reason: String::new(),
+        through: Channel::CommandLine,
+    };
+    let store = scene.engine.store().as_ref().clone();
+    let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
+    let slower = over(Intercepted::new(store, faster));
+
+    Box::pin(slower.answer(&scene.run.tenant, reply("ben"))).await.unwrap();
+
+    let voted: Vec<_> = scene.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
+    assert_eq!(voted, ["grace", "ben"]);
+    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    scene.engine.seal(&scene.run).await.unwrap();
+}
+
+fn over<S: store::Store>(store: S) -> Engine<S> {
+    Engine::new(Parts {
+        store: Arc::new(store),
+        tools: Toolbox::default(),
+        clock: Arc::new(SystemClock),
+        me: "other".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    })
+}
+
+#[tokio::test]
+async fn an_undo_that_failed_can_be_tried_again() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    scene.walk().await;
+    let by = Initiator::new(Cause::User, "ada");
+    let first = scene.engine.undo(&scene.run, &by).await.unwrap().run;
+    scene.engine.cancel(&first, &by, "not now").await.unwrap();
+
+    let second = scene.engine.undo(&scene.run, &by).await.unwrap();
+
+    assert!(second.new && second.run != first);
+}
+
+#[tokio::test]
+async fn somebody_without_a_name_starts_nothing() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    let names = scene.engine.tools().names().cloned().collect();
+    let wish = StartRun {
+        tenant: "acme".parse().unwrap(),
+        workspace: "main".parse().unwrap(),
+        plan: workflow::parse(&format!("workflow: w\nversion: 1\n{TWO_SETS}"), &names).unwrap(),
+        trigger_kind: "test".to_owned(),
+        key: "another".parse().unwrap(),
+        input: json!({}),
+        by: Initiator::new(Cause::User, "ada@corp"),
+    };
+    let refused = scene.engine.start(wish).await;
+    assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
 }

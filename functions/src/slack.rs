@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use domain::{Digest, TenantId, Timestamp};
 use engine::{Engine, EngineError, Reply};
-use notify::{Click, Interaction, Secrets, Slack, interaction, person_of, signature};
+use notify::{Click, Interaction, Secrets, Slack, card, interaction, person_of, signature};
 use store::Store;
 
 /// What is left of Slack's three seconds after the engine has answered.
@@ -102,10 +102,15 @@ pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request
             Response::accepted()
         }
         Ok(Interaction::Answered(click)) => {
-            if let Some(words) = answer(engine, door, &click).await {
-                within(door.slack.tell(&click, &words)).await;
+            match (answer(engine, door, &click).await, &click.response_url) {
+                (None, _) => Response::accepted(),
+                (Some(words), Some(_)) => {
+                    within(door.slack.tell(&click, &words)).await;
+                    Response::accepted()
+                }
+                // A window has nowhere else to be told: it stays open and shows why.
+                (Some(words), None) => Response::new(200, &card::refused(&words)),
             }
-            Response::accepted()
         }
     }
 }

@@ -64,7 +64,8 @@ impl<S: Store> Walker<S> {
             Err(EngineError::NoKey) => self.postpone(delivery, self.engine.now() + DELAY_MAX).await,
             Err(error) => {
                 let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
-                tracing::warn!(%run, %errand, %error, receives, "errand failed");
+                let error = engine::told(&error);
+                tracing::warn!(%run, %errand, error, receives, "errand failed");
             }
         }
     }
@@ -80,7 +81,8 @@ impl<S: Store> Walker<S> {
             // The message is left alone and comes back; one that never gets anywhere ends up with the
             // dead letters, where a person looks.
             Err(error) => {
-                tracing::warn!(run = %delivery.run, %error, receives = delivery.receives(), "walk failed");
+                let error = engine::told(&error);
+                tracing::warn!(run = %delivery.run, error, receives = delivery.receives(), "walk failed");
             }
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! # What each class promises
 //! Every request with an effect carries `Idempotency-Key`.
-//! * `read_only` (default for GET and HEAD): the author states that nothing changes.
+//! * `read_only` (GET and HEAD alone): nothing changes, so nobody is asked. No other method can claim it.
 //! * `native_key`: the author states that the endpoint does nothing twice for one `Idempotency-Key`.
 //! * `compare_and_set`: the request has a precondition that its own effect makes false. `If-Unmodified-Since`
 //!   counts whole seconds and so cannot tell two changes within one apart; an entity tag is better.

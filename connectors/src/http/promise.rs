@@ -56,16 +56,19 @@ pub(super) fn declared(with: &Value) -> Option<EffectClass> {
         Some(value) => value.as_str().filter(|text| !text.contains("${")).map(Some),
     };
     match written("effect")? {
-        Some(effect) => class(Some(effect), false).ok(),
-        None => class(None, matches!(written("method")?, None | Some("GET" | "HEAD"))).ok(),
+        Some(effect) if effect != "read_only" => class(Some(effect), false).ok(),
+        effect => class(effect, matches!(written("method")?, None | Some("GET" | "HEAD"))).ok(),
     }
 }
 
 fn class(given: Option<&str>, reads: bool) -> Result<EffectClass, Failure> {
     match given {
-        None if reads => Ok(EffectClass::ReadOnly),
+        None | Some("read_only") if reads => Ok(EffectClass::ReadOnly),
         None | Some("opaque") => Ok(EffectClass::Opaque),
-        Some("read_only") => Ok(EffectClass::ReadOnly),
+        // What policy never sees must not be the author's to declare, nor a ticket's.
+        Some("read_only") => {
+            Err(invalid("`effect: read_only` is for GET and HEAD; any other method may change something"))
+        }
         Some("native_key") => Ok(EffectClass::NativeKey),
         Some("compare_and_set") => Ok(EffectClass::CompareAndSet),
         Some(_) => Err(invalid("`effect` is none of read_only, native_key, compare_and_set, opaque")),
@@ -127,8 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn the_author_may_know_better_either_way() {
-        assert_eq!(class_of(json!({"method": "POST", "effect": "read_only"})), EffectClass::ReadOnly);
+    fn the_author_may_promise_less_and_never_hide_a_change() {
+        assert!(promise(json!({"method": "POST", "effect": "read_only"})).is_err());
+        assert!(promise(json!({"method": "DELETE", "effect": "read_only"})).is_err());
         assert_eq!(class_of(json!({"method": "GET", "effect": "opaque"})), EffectClass::Opaque);
         assert!(promise(json!({"effect": "look_up"})).is_err());
     }

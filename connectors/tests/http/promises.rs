@@ -108,7 +108,7 @@ const UNKNOWN_ONCE: Ending = Ending { done: false, unknown: true, effects: 1 };
 
 fn with(server: &Server, path: &str, effect: &str) -> Value {
     let headers = json!({"if-match": "\"v0\""});
-    json!({"method": "POST", "url": server.url(path), "effect": effect, "headers": headers})
+    json!({"method": method(effect), "url": server.url(path), "effect": effect, "headers": headers})
 }
 
 async fn ending(path: &str, effect: &str, fault: Fault) -> Ending {
@@ -170,4 +170,9 @@ async fn a_transform_gives_the_same_however_often_it_is_made() {
     assert_eq!(first, second);
     let [Outcome::Done(done)] = first.as_slice() else { panic!("{first:?}") };
     assert_eq!(done.output, json!({"a": [1, 2]}));
+}
+
+/// Only what reads can be called reading.
+fn method(effect: &str) -> &'static str {
+    if effect == "read_only" { "GET" } else { "POST" }
 }

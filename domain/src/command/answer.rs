@@ -137,8 +137,8 @@ fn granted(
         }
         Subject::Action { .. } => {
             let approved = Some(approval.id.clone());
-            let attempt = draft.record.live.attempt();
-            let live = Live::Ready { attempt, authorised: None, approved };
+            let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
+            let live = Live::Ready { attempt, authorised, approved };
             draft.move_step(StepMove::Reopen, live)?;
             go_on(draft)?;
             draft.record_event(body);
@@ -184,8 +184,8 @@ fn refused(
 
 /// The question is open again, but the run waits for an operator before it is asked again.
 fn pause(draft: &mut Draft<'_>, failure: &Failure, body: EventBody) -> Result<Advanced, Refusal> {
-    let attempt = draft.record.live.attempt();
-    draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: None, approved: None })?;
+    let (attempt, authorised) = (draft.record.live.attempt(), draft.record.live.open().cloned());
+    draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved: None })?;
     draft.record_event(body);
     let request = Request {
         by: draft.stamp.by.id.clone(),

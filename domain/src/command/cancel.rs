@@ -42,8 +42,8 @@ impl Command for Cancel {
         }
         draft.open()?;
         match (&draft.record.live, draft.record.status) {
-            // Whatever is being taken back ends in canceled anyway.
-            (_, RunStatus::RollingBack) => Ok(Canceling::Before),
+            // What is being taken back is not left half done, even while people are asked about it.
+            (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => Ok(Canceling::Before),
             // Whoever cancels a paused run has seen what is open, and gives up on it.
             (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(Canceling::Now),
             // An interrupted effect that may be acted on again must be settled before the run can stop.

@@ -155,6 +155,8 @@ pub(super) enum Stand {
     Done(Box<Receipt>),
     /// Another run, or another action under the same key, is under way.
     Elsewhere(Failure),
+    /// The key names something else that was done.
+    Conflict(Failure),
 }
 
 impl Stand {
@@ -166,13 +168,21 @@ impl Stand {
         match stand {
             // A person has seen the evidence and said to act again. What others have done or are doing
             // under the key is theirs all the same.
-            Self::Unknown(_) if before.authorised => match first_intent(draft, claim) {
-                Self::Unknown(_) => Self::Interrupted(Mode::Again),
+            // What they saw is what they spoke of: if the step means something else by now, they are asked
+            // once more.
+            Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
+                Self::Unknown(_) if means_the_same(claim) => Self::Interrupted(Mode::Again),
+                Self::Unknown(_) => Self::Unknown(failure),
                 stand => stand,
             },
             stand => stand,
         }
     }
+}
+
+/// Whether the receipt under the claim's key is for the very action that is claimed.
+fn means_the_same(claim: &Claim) -> bool {
+    claim.receipt.as_ref().is_some_and(|receipt| receipt.action == claim.action.hash())
 }
 
 /// Nobody has intended this step's effect yet.
@@ -182,6 +192,10 @@ fn first_intent(draft: &Draft<'_>, claim: &Claim) -> Stand {
     };
     let record = &draft.record;
     match &receipt.state {
+        ReceiptState::Done { .. } if !means_the_same(claim) => Stand::Conflict(Failure::new(
+            Code::IdempotencyConflict.as_str(),
+            format!("{} names another action that run {} has done", receipt.key, receipt.run),
+        )),
         ReceiptState::Done { .. } => Stand::Done(Box::new(receipt.clone())),
         ReceiptState::Failed { .. } => Stand::Clear { replaces: Some(receipt.revision) },
         // The record says that nothing is open, so this is not ours, whatever it says.
@@ -252,7 +266,15 @@ pub(super) fn grant(
             Ok(granted(&lease, Mode::Fresh, None))
         }
         Stand::Clear { replaces } => match govern::authorise(draft, claim, before)? {
-            Authority::Given(given) => first(draft, claim, before, given, replaces),
+            Authority::Given(given) => intend(draft, claim, before, given, (Mode::Fresh, replaces)),
+            Authority::Withheld(claimed) => Ok(claimed),
+        },
+        // A person said to do it again: that is a new attempt, judged and approved like any other.
+        Stand::Interrupted(mode) if before.authorised => match govern::authorise(draft, claim, before)? {
+            Authority::Given(given) => {
+                let replaces = claim.receipt.as_ref().map(|receipt| receipt.revision);
+                intend(draft, claim, before, given, (mode, replaces))
+            }
             Authority::Withheld(claimed) => Ok(claimed),
         },
         Stand::Interrupted(mode) => again(draft, claim, before, mode),
@@ -261,6 +283,7 @@ pub(super) fn grant(
             reuse(draft, *receipt).map(Claimed::Settled)
         }
         Stand::Elsewhere(failure) => later(draft, before, failure),
+        Stand::Conflict(failure) => ending::fail_step(draft, failure).map(Claimed::Settled),
         Stand::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
     }
 }
@@ -290,13 +313,13 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Lease, 
     Ok(lease)
 }
 
-/// Nobody has acted, and what allows the effect goes into the chain before it.
-fn first(
+/// What allows the effect goes into the chain before it.
+fn intend(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &Before,
     given: Given,
-    replaces: Option<u32>,
+    (mode, replaces): (Mode, Option<u32>),
 ) -> Result<Claimed, Refusal> {
     let Given { governed, approved } = given;
     let approval = approved.clone();
@@ -332,15 +355,19 @@ fn first(
         fence: lease.fence,
     });
     draft.receipts.push(ReceiptChange { replaces, receipt: receipt.clone() });
-    Ok(granted(&lease, Mode::Fresh, Some(receipt)))
+    Ok(granted(&lease, mode, Some(receipt)))
 }
 
-/// Somebody may have acted on this very intent. It goes on under what allowed it then: what is open must be
-/// settled, whatever policy says by now.
+/// Somebody may have acted on this very intent. It goes on under what allowed it then, unless that would not
+/// be allowed any more: to act where nothing has happened yet would be a first effect, so a person decides.
 fn again(draft: &mut Draft<'_>, claim: &Claim, before: &Before, mode: Mode) -> Result<Claimed, Refusal> {
     let Some(intended) = &claim.receipt else {
         return Err(Refusal::Unjudged { action: claim.action.hash() });
     };
+    if let Some(why) = govern::no_longer_allowed(draft, claim, before)? {
+        let failure = Failure::new(failure::OUTCOME_UNKNOWN, why);
+        return ending::pause_unresolved(draft, failure).map(Claimed::Settled);
+    }
     let lease = hold(draft, claim, before)?;
     let replaces = Some(intended.revision);
     let revision = intended.revision.saturating_add(1);

@@ -179,7 +179,10 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<Advanced, Re
             draft.move_run(RunMove::Continue)?;
             draft.record.at = before;
             draft.record.live = Live::FRESH;
-            Ok(Advanced::Ready)
+            match draft.record.pause.clone() {
+                Some(request) => pause_run(draft, request),
+                None => Ok(Advanced::Ready),
+            }
         }
         None if rollback.ends == RollbackEnds::Failed => end_failed(draft, rollback.reason),
         None => cancel_run(draft, rollback.reason),
@@ -214,7 +217,8 @@ pub(super) fn fail_with(
 ) -> Result<Advanced, Refusal> {
     if draft.record.is_undoing() {
         draft.record_event(body);
-        return pause_step(draft, failure, None);
+        let open = draft.record.live.open().cloned();
+        return pause_step(draft, failure, open);
     }
     fail_run(draft, &failure, body)
 }
@@ -226,6 +230,8 @@ pub(super) fn fail_run(
     body: EventBody,
 ) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
+    govern::withdraw_live(draft, "the step has failed")?;
+    draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
     draft.move_step(StepMove::Fail, Live::Over { status: StepStatus::FailedTerminal })?;
     let back = undo_before(draft, seq, StepSeq(0));
     if back.is_none() {
@@ -268,9 +274,9 @@ pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanc
 /// Puts the run before an operator.
 pub(super) fn pause_run(draft: &mut Draft<'_>, request: Request) -> Result<Advanced, Refusal> {
     // Nobody answers for a run that stands still; it asks again when it goes on.
-    if let Live::WaitingApproval { approval, attempt, .. } = draft.record.live.clone() {
+    if let Live::WaitingApproval { approval, attempt, open, .. } = draft.record.live.clone() {
         govern::withdraw(draft, &approval, "the run was paused")?;
-        draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: None, approved: None })?;
+        draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: open, approved: None })?;
     }
     draft.move_run(RunMove::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });
@@ -289,6 +295,7 @@ pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Resul
 
 /// The current step waits for a person, with the effect that nobody can account for, if there is one.
 fn pause_step(draft: &mut Draft<'_>, failure: Failure, open: Option<Intent>) -> Result<Advanced, Refusal> {
+    govern::withdraw_live(draft, "the step cannot go on")?;
     let attempt = draft.record.live.attempt();
     let reason = format!("{}: {}", failure.code, failure.message);
     let live = Live::Unresolved { attempt, failure: failure.clone(), open: open.clone() };

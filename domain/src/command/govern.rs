@@ -9,9 +9,10 @@ use crate::effect::Action;
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::ApprovalId;
+use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
 use crate::plan::{OnReject, Patience};
-use crate::record::Live;
+use crate::record::{Intent, Live};
 use crate::refusal::Refusal;
 use crate::verdict::{Demand, Ruling, Verdict};
 
@@ -46,8 +47,14 @@ pub(super) fn authorise(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -
     let Some(governed) = claim.governed.clone() else {
         return Err(Refusal::Unjudged { action: claim.action.hash() });
     };
+    // What a step that means something else by now has let go of is no longer its concern.
+    let open = before.open.clone().filter(|open| open.key == claim.action.key);
     let given = |approved| Ok(Authority::Given(Given { governed: governed.clone(), approved }));
     match &governed.verdict.ruling {
+        Ruling::Deny if open.is_some() => {
+            let failure = Failure::new(failure::POLICY_DENIED, said(&governed.verdict));
+            ending::pause_unresolved(draft, failure).map(Claimed::Settled).map(Authority::Withheld)
+        }
         Ruling::Deny => deny(draft, &claim.action, governed.verdict).map(Authority::Withheld),
         Ruling::Allow => {
             withdraw_carried(draft, before, "policy no longer asks for it")?;
@@ -58,9 +65,13 @@ pub(super) fn authorise(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -
                 consume(draft, &approved)?;
                 return given(Some(approved));
             }
-            withdraw_carried(draft, before, "the action or the policy has changed since")?;
+            withdraw_carried(
+                draft,
+                before,
+                "it no longer fits: the action, the policy or the time has changed",
+            )?;
             let wish = about(draft, &claim.action, &governed.verdict, demand)?;
-            ask(draft, wish, before.attempt)?;
+            ask(draft, wish, (before.attempt, open))?;
             Ok(Authority::Withheld(Claimed::Asked))
         }
     }
@@ -103,6 +114,22 @@ fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Why an effect that was intended may not be attempted again, if it may not: policy says no by now, or what
+/// people said has lapsed.
+pub(super) fn no_longer_allowed(
+    draft: &Draft<'_>,
+    claim: &Claim,
+    before: &Before,
+) -> Result<Option<&'static str>, Refusal> {
+    let denied = claim.governed.as_ref().is_some_and(|governed| governed.verdict.ruling == Ruling::Deny);
+    if denied {
+        return Ok(Some("it was interrupted, and policy would not allow it any more"));
+    }
+    let Some(id) = &before.approved else { return Ok(None) };
+    let lapsed = draft.asked(id)?.expires_at <= draft.now();
+    Ok(lapsed.then_some("it was interrupted, and its approval has lapsed since"))
+}
+
 /// An approval that the step carries and does not use any more is worth nothing.
 fn withdraw_carried(draft: &mut Draft<'_>, before: &Before, reason: &str) -> Result<(), Refusal> {
     match &before.approved {
@@ -114,7 +141,8 @@ fn withdraw_carried(draft: &mut Draft<'_>, before: &Before, reason: &str) -> Res
 /// Takes a question back.
 pub(super) fn withdraw(draft: &mut Draft<'_>, id: &ApprovalId, reason: &str) -> Result<(), Refusal> {
     let mut approval = draft.asked(id)?;
-    if approval.consumed.is_none() {
+    let counts = matches!(approval.status, ApprovalStatus::Requested | ApprovalStatus::Approved);
+    if counts && approval.consumed.is_none() {
         approval.status = ApprovalStatus::Canceled;
         draft.show_approval(approval);
         let reason = reason.to_owned();
@@ -133,9 +161,15 @@ pub(super) fn withdraw_live(draft: &mut Draft<'_>, reason: &str) -> Result<(), R
     withdraw(draft, &id, reason)
 }
 
+fn said(verdict: &Verdict) -> String {
+    verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>().join("; ")
+}
+
 fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<Claimed, Refusal> {
-    let says = verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>().join("; ");
-    let failure = Failure::new(failure::POLICY_DENIED, says);
+    let failure = Failure::new(failure::POLICY_DENIED, said(&verdict));
+    // A worker asked, but it is policy that ends the step.
+    let worker = std::mem::take(&mut draft.stamp.by.id);
+    draft.stamp.by = Initiator::new(Cause::Policy, verdict.policy.to_string()).with("asked_by", worker);
     let body = EventBody::ActionDenied {
         receipt: ReceiptRef { key: action.key.clone(), action: action.hash() },
         tool: action.tool.clone(),
@@ -155,12 +189,17 @@ pub(super) struct Wish {
 }
 
 /// The current step asks people.
-pub(super) fn ask(draft: &mut Draft<'_>, wish: Wish, attempt: u32) -> Result<(), Refusal> {
+pub(super) fn ask(
+    draft: &mut Draft<'_>,
+    wish: Wish,
+    (attempt, open): (u32, Option<Intent>),
+) -> Result<(), Refusal> {
     let approval = request(draft, wish)?;
     draft.record.approvals = draft.record.approvals.saturating_add(1);
     let live = Live::WaitingApproval {
         approval: approval.id.clone(),
         attempt,
+        open,
         nudge_at: approval.nudge_at(),
         deadline: approval.expires_at,
     };

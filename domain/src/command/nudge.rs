@@ -18,7 +18,8 @@ impl Command for Nudge {
     fn decide(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
         draft.open()?;
         let now = draft.now();
-        let Live::WaitingApproval { approval: id, attempt, nudge_at, deadline } = draft.record.live.clone()
+        let Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline } =
+            draft.record.live.clone()
         else {
             return Err(Refusal::WrongWork { expected: "a step that asks people" });
         };
@@ -35,7 +36,7 @@ impl Command for Nudge {
         };
         draft.record_event(body);
         let nudge_at = approval.nudge_at();
-        draft.record.live = Live::WaitingApproval { approval: id, attempt, nudge_at, deadline };
+        draft.record.live = Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline };
         draft.show_approval(approval);
         Ok(())
     }

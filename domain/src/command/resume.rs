@@ -25,17 +25,34 @@ impl Command for Resume {
         if status != RunStatus::Paused {
             return Err(Refusal::NotPaused { run: draft.record.key.clone(), status });
         }
-        let authorised = draft.record.live.open().cloned();
-        let approved = draft.record.live.approved().cloned();
-        // A person said so: the step gets its attempts anew. What people have approved they have approved.
-        draft.move_step(StepMove::Reopen, Live::Ready { attempt: 0, authorised, approved })?;
-        draft.move_run(RunMove::Resume)?;
-        if draft.record.is_undoing() {
-            draft.move_run(RunMove::RollBack)?;
-        }
+        reopen(draft)?;
         draft.record.pause = None;
         draft.record.resumes = draft.record.resumes.saturating_add(1);
         draft.record_event(EventBody::RunResumed { reason: self.reason });
         Ok(())
     }
+}
+
+/// The step can be taken again. One that was waiting for its next attempt goes on where it stood: that it was
+/// paused says nothing about what it may have done.
+fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let retrying = match draft.record.live.clone() {
+        Live::Retrying { attempt, failure, open, approved, .. } => {
+            let not_before = draft.now();
+            draft.record.live = Live::Retrying { attempt, not_before, failure, open, approved };
+            true
+        }
+        live => {
+            let (authorised, approved) = (live.open().cloned(), live.approved().cloned());
+            // A person has seen the evidence and says to try again: the step gets its attempts anew.
+            let attempt = if matches!(live, Live::Unresolved { .. }) { 0 } else { live.attempt() };
+            draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved })?;
+            false
+        }
+    };
+    draft.move_run(match (draft.record.is_undoing(), retrying) {
+        (true, _) => RunMove::RollBack,
+        (false, true) => RunMove::Retry,
+        (false, false) => RunMove::Resume,
+    })
 }

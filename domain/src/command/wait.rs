@@ -83,7 +83,7 @@ impl Command for OpenGate {
             on_reject: *on_reject,
             patience: Some(Patience { expires_after: *expires_after, ..draft.plan.patience }),
         };
-        govern::ask(draft, wish, 0)?;
+        govern::ask(draft, wish, (0, None))?;
         Ok(Opened::Waiting)
     }
 }

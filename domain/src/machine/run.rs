@@ -120,7 +120,8 @@ impl RunStatus {
             (Running | WaitingApproval | WaitingEvent, M::Continue) => Ok(Running),
             (Running | WaitingApproval | WaitingEvent, M::Complete) => Ok(Succeeded),
 
-            (Queued | Running | FailedRetryable, M::Retry) => Ok(FailedRetryable),
+            // From paused: it was waiting for its next attempt, and goes on waiting.
+            (Queued | Running | FailedRetryable | Paused, M::Retry) => Ok(FailedRetryable),
             (Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable | RollingBack, M::Fail) => {
                 Ok(FailedTerminal)
             }

@@ -4,12 +4,13 @@ use domain::command::{Certainty, Mode};
 use domain::plan::{OnReject, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::schedule::RetryPolicy;
-use domain::{Demand, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
+use domain::{Blast, Demand, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
 
 use crate::plans::{call, plan, step};
 use crate::story::{Binding, Holder, Story, Wish};
 use crate::world::{Said, Turn, World};
 
+const YES: Wish = Wish::Answer { back: 0, approve: true, person: 1 };
 const FINISH: Wish = Wish::Finish { who: Holder::Newest, hand_on: false };
 
 #[test]
@@ -175,6 +176,81 @@ fn a_question_to_a_person_cannot_be_claimed() {
     };
     let mut world = world([vec![step(gate)], vec![own("read")]]);
     assert!(world.wish(0, Wish::Claim(Binding::Same)).is_none());
+}
+
+#[test]
+fn a_persons_word_covers_only_what_they_saw() {
+    let mut world = world([vec![own("shell")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Resume);
+
+    let turn = world.wish(0, Wish::Claim(Binding::OtherAction)).unwrap();
+
+    assert_eq!(mode(&turn), None);
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+}
+
+#[test]
+fn doing_again_what_nobody_can_ask_about_is_asked_about_again() {
+    let mut world = world([vec![PlannedStep { blast: Blast::Medium, ..own("shell") }], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, YES);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Resume);
+
+    world.wish(0, Wish::Serve).unwrap();
+
+    let record = &world.runs[0].record;
+    assert!(matches!(&record.live, Live::WaitingApproval { open: Some(_), .. }), "{:?}", record.live);
+    world.wish(0, YES).unwrap();
+    let turn = world.wish(0, Wish::Serve).unwrap();
+    assert_eq!(mode(&turn), Some(Mode::Again));
+}
+
+#[test]
+fn a_key_that_names_another_action_is_a_conflict_and_not_a_result() {
+    let mut world = world([vec![shared("native")], vec![shared("native")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, FINISH);
+
+    world.wish(0, Wish::Claim(Binding::OtherAction)).unwrap();
+
+    let run = &world.runs[0];
+    assert_eq!((run.record.status, run.record.effects.done), (RunStatus::FailedTerminal, 0));
+}
+
+#[test]
+fn a_pause_is_nobodys_word_that_something_may_be_done_again() {
+    let mut world = world([vec![own("native.forgetful")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, failed(Certainty::MayHaveHappened));
+    world.wish(0, Wish::Pause);
+    world.wish(0, Wish::Pass { ms: 3_600_000 });
+    world.wish(0, Wish::Resume);
+
+    let turn = world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!(mode(&turn), None, "the other side has forgotten the key by now");
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+}
+
+#[test]
+fn a_run_that_asks_about_taking_back_is_not_stopped_half_way() {
+    let undo = PlannedStep { blast: Blast::Medium, ..undoable("set") };
+    let mut world = world([vec![undo, own("read")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    world.wish(0, YES);
+    world.wish(0, Wish::Serve);
+    world.wish(0, FINISH);
+    world.wish(0, Wish::RollBack);
+    world.wish(0, Wish::Serve);
+    assert_eq!(world.runs[0].record.status, RunStatus::WaitingApproval);
+
+    world.wish(0, Wish::Cancel);
+
+    assert_eq!(world.runs[0].record.status, RunStatus::WaitingApproval);
 }
 
 fn world(steps: [Vec<PlannedStep>; 2]) -> World {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::escape::{self, Bound};
 
-pub use modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, modal};
+pub use modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, modal, refused};
 pub use thread::{escalation, reminder};
 pub use token::{InvalidToken, Token};
 

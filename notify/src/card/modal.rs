@@ -4,7 +4,11 @@ use domain::failure::MESSAGE_CHARS_MAX;
 use serde_json::{Value, json};
 
 use super::{Token, block};
+use crate::escape::{self, Bound};
 use crate::interaction::Place;
+
+/// What fits under a field.
+const REFUSED_UNITS_MAX: usize = 300;
 
 /// Names the window.
 pub const CALLBACK_ID: &str = "countersign.reject";
@@ -45,4 +49,10 @@ fn input() -> Value {
             "max_length": MESSAGE_CHARS_MAX,
         },
     })
+}
+
+/// What a window is answered with when a no does not count: it stays open and shows why, under the reason.
+pub fn refused(words: &str) -> String {
+    let words = escape::line(words, Bound::plain(REFUSED_UNITS_MAX));
+    json!({ "response_action": "errors", "errors": { REASON_BLOCK: words } }).to_string()
 }

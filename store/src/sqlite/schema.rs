@@ -14,6 +14,10 @@ const KNOWN: u32 = 2;
 pub(super) enum SchemaError {
     #[error("the database has schema version {found}; this program knows up to {known}: use a newer one")]
     Newer { found: u32, known: u32 },
+    #[error(
+        "the database has schema version {found}, from before runs were governed; its runs cannot be read: begin a new file"
+    )]
+    Older { found: u32 },
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 }
@@ -28,6 +32,10 @@ pub(super) fn migrate(conn: &mut Connection) -> Result<(), SchemaError> {
     let found = version(&transaction)?;
     if found > KNOWN {
         return Err(SchemaError::Newer { found, known: KNOWN });
+    }
+    // The records of version 1 name neither who wanted a run nor who may approve it; nobody may guess that.
+    if found == 1 {
+        return Err(SchemaError::Older { found });
     }
     for (_, migration) in (0..KNOWN).zip(MIGRATIONS).filter(|(from, _)| *from >= found) {
         transaction.execute_batch(migration)?;
@@ -52,6 +60,14 @@ mod tests {
         migrate(&mut conn).unwrap();
         assert_eq!(version(&conn).unwrap(), KNOWN);
         assert_eq!(usize::try_from(KNOWN).unwrap(), MIGRATIONS.len());
+    }
+
+    #[test]
+    fn a_database_from_before_runs_were_governed_is_refused() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(MIGRATIONS[0]).unwrap();
+        conn.pragma_update(None, "user_version", 1).unwrap();
+        assert!(matches!(migrate(&mut conn), Err(SchemaError::Older { found: 1 })));
     }
 
     #[test]

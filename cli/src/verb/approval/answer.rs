@@ -19,6 +19,9 @@ Examples:
 Whoever asked for the run, or wrote its workflow, cannot answer. Where two people must agree, each
 answers once. A decision stands; whoever comes later is shown it.";
 
+/// As much of a hash as a card shows.
+const HASH_CHARS_MIN: usize = 12;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,7 +32,10 @@ pub(crate) struct Args {
     /// Why, in your words; kept with the run for ever
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Who answers [default: the user of this shell]
+    /// The hash of what you saw, or its beginning: an answer to anything else does not count
+    #[arg(long, value_name = "HASH")]
+    hash: Option<String>,
+    /// Who answers [default: whoever is asking, see --as]
     #[arg(long, value_name = "NAME")]
     by: Option<PersonId>,
 }
@@ -42,6 +48,12 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
     };
     let engine = context.existing_engine()?;
     let approval = engine.approval_of(&run, &args.step).await?;
+    let hash = approval.subject.hash().to_string();
+    if args.hash.as_ref().is_some_and(|seen| seen.len() < HASH_CHARS_MIN || !hash.starts_with(seen.as_str()))
+    {
+        let why = format!("step {} asks about {hash} by now, not about what you saw", args.step);
+        return Err(CliError::Refused(why));
+    }
     let reply = Reply {
         approval: approval.id.clone(),
         subject: Some(approval.subject.hash()),
