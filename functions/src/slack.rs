@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use domain::{Digest, TenantId, Timestamp};
 use engine::{Engine, EngineError, Reply};
-use notify::{Click, Interaction, Secrets, Slack, card, interaction, person_of, signature};
+use notify::{Click, Interaction, Secrets, Slack, Unanswerable, answerer, card, interaction, signature};
 use store::Store;
 
 /// What is left of Slack's three seconds after the engine has answered.
@@ -117,23 +117,19 @@ pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request
 
 /// Hands the answer to the engine; gives back what the person must be told, if it does not count.
 async fn answer<S: Store>(engine: &Engine<S>, door: &SlackDoor, click: &Click) -> Option<String> {
-    // The same words for what is not there and for what is somebody else's.
-    let unknown = || Some("There is no such request for approval.".to_owned());
-    if click.run.tenant != door.tenant {
-        return unknown();
-    }
     let approval = match engine.approval(&door.tenant, &click.approval).await {
-        Ok(approval) if approval.run == click.run => approval,
-        Ok(_) => return unknown(),
+        Ok(approval) => approval,
+        // The same words for what is not there and for what is somebody else's.
+        Err(EngineError::Refused(_)) => return Some(Unanswerable::OtherApproval.to_string()),
         Err(error) => return Some(told(&error)),
     };
     let tenant = match engine.tenant(&door.tenant).await {
         Ok(tenant) => tenant,
         Err(error) => return Some(told(&error)),
     };
-    let person = match person_of(click, &tenant) {
+    let person = match answerer(click, &approval, &tenant) {
         Ok(person) => person,
-        Err(stranger) => return Some(stranger.to_string()),
+        Err(unanswerable) => return Some(unanswerable.to_string()),
     };
     let reply = Reply {
         approval: approval.id,

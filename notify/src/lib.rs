@@ -23,5 +23,5 @@ pub use client::Slack;
 pub use fault::{Fault, NotifyError};
 pub use interaction::{Click, Hooks, Interaction, InvalidInteraction, Place};
 pub use pager::Pager;
-pub use person::{Stranger, Unanswerable, answer, person_of};
+pub use person::{Stranger, Unanswerable, answer, answerer, person_of};
 pub use signature::{Secrets, SignatureFault};

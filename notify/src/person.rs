@@ -53,16 +53,22 @@ fn knows_workspace(tenant: &Tenant, team: &str) -> bool {
     teams.into_iter().any(|(known, _)| known == team)
 }
 
-/// What `click` asks of the run, if it is about `approval` as it stands. The domain decides whether it
-/// counts.
-pub fn answer(click: Click, approval: Approval, tenant: Tenant) -> Result<Answer, Unanswerable> {
-    let person = person_of(&click, &tenant)?;
+/// Who answers, if `click` is about `approval` as it stands.
+pub fn answerer(click: &Click, approval: &Approval, tenant: &Tenant) -> Result<PersonId, Unanswerable> {
+    let person = person_of(click, tenant)?;
     if click.approval != approval.id || click.run != approval.run {
         return Err(Unanswerable::OtherApproval);
     }
     if click.subject != approval.subject.hash() {
         return Err(Unanswerable::OtherSubject);
     }
+    Ok(person)
+}
+
+/// What `click` asks of the run, if it is about `approval` as it stands. The domain decides whether it
+/// counts.
+pub fn answer(click: Click, approval: Approval, tenant: Tenant) -> Result<Answer, Unanswerable> {
+    let person = answerer(&click, &approval, &tenant)?;
     let through = click.through();
     let Click { approve, reason, .. } = click;
     Ok(Answer { approval, person, approve, reason, through, tenant })

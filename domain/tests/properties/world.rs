@@ -385,9 +385,10 @@ pub(crate) fn open_intent(live: &Live) -> Option<&Intent> {
     match live {
         Live::Ready { authorised: open, .. }
         | Live::Retrying { open, .. }
+        | Live::WaitingApproval { open, .. }
         | Live::Unresolved { open, .. } => open.as_ref(),
         Live::Running(lease) => lease.intent.as_ref(),
-        Live::WaitingEvent { .. } | Live::WaitingApproval { .. } | Live::Over { .. } => None,
+        Live::WaitingEvent { .. } | Live::Over { .. } => None,
     }
 }
 

@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::run_name::RunName;
+
+use super::directive::Directive;
 
 /// Stop a run
 ///
@@ -16,17 +17,14 @@ use crate::run_name::RunName;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign run cancel RUN --reason 'wrong host'")]
 pub(crate) struct Args {
-    /// The run
-    run: RunName,
-    /// Why, in your words; kept with the run for ever
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    wish: Directive,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
+    let run = context.run(&args.wish.run);
     let engine = context.existing_engine()?;
-    let canceling = engine.cancel(&run, &context.by_user(), &args.reason).await?;
+    let canceling = engine.cancel(&run, &context.by_user(), &args.wish.reason).await?;
     let (result, words) = match canceling {
         Canceling::Now(Advanced::Over(status)) => ("done", format!("the run is {status}")),
         Canceling::Now(Advanced::Ready | Advanced::Paused) => ("done", "the run stops".to_owned()),

@@ -1,6 +1,7 @@
 //! `countersign run …`.
 
 mod cancel;
+mod directive;
 mod list;
 mod pause;
 mod retry;

@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::run_name::RunName;
+
+use super::directive::Directive;
 
 /// Hold a run, so that somebody can look before it goes on
 ///
@@ -13,17 +14,14 @@ use crate::run_name::RunName;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign run pause RUN --reason 'is this host right?'")]
 pub(crate) struct Args {
-    /// The run
-    run: RunName,
-    /// Why, in your words; kept with the run for ever
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    wish: Directive,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
+    let run = context.run(&args.wish.run);
     let engine = context.existing_engine()?;
-    let paused = engine.pause(&run, &context.by_user(), &args.reason).await?;
+    let paused = engine.pause(&run, &context.by_user(), &args.wish.reason).await?;
     let (result, words) = match paused {
         Some(_) => ("done", "the run is paused"),
         None => ("requested", "its step is being worked on; the run pauses when that has finished"),

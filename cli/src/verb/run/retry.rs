@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::run_name::RunName;
+
+use super::directive::Directive;
 
 /// Let a paused run go on with its current step
 ///
@@ -17,17 +18,14 @@ use crate::run_name::RunName;
     after_help = "Example:\n  countersign run retry RUN --reason 'checked with the provider: it did not happen'"
 )]
 pub(crate) struct Args {
-    /// The run
-    run: RunName,
-    /// Why, in your words; kept with the run for ever
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    wish: Directive,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
+    let run = context.run(&args.wish.run);
     let engine = context.existing_engine()?;
-    engine.resume(&run, &context.by_user(), &args.reason).await?;
+    engine.resume(&run, &context.by_user(), &args.wish.reason).await?;
     let watch = context.hints_for(&run).run("watch", &run);
     context.answer(
         &format!("the run goes on with its current step\n  follow it with: {watch}"),

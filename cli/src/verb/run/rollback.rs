@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::run_name::RunName;
+
+use super::directive::Directive;
 
 /// Take a run's effects back, newest first, and stop it
 ///
@@ -15,17 +16,14 @@ use crate::run_name::RunName;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign run rollback RUN --reason 'wrong customer'")]
 pub(crate) struct Args {
-    /// The run
-    run: RunName,
-    /// Why, in your words; kept with the run for ever
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    wish: Directive,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
+    let run = context.run(&args.wish.run);
     let engine = context.existing_engine()?;
-    let first: StepSeq = engine.roll_back(&run, &context.by_user(), &args.reason).await?;
+    let first: StepSeq = engine.roll_back(&run, &context.by_user(), &args.wish.reason).await?;
     let view = engine.inspect(&run).await?;
     let step = view.plan().step(first).map(|step| step.id.clone());
     let name = step.as_ref().map_or_else(|| first.to_string(), ToString::to_string);
