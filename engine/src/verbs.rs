@@ -37,7 +37,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Delivered, EngineError> {
         json::check(&wish.payload)
             .map_err(|source| EngineError::BadInput { what: "the event's payload", source })?;
-        let (payload, fingerprint) = self.keep(&wish.payload).await?;
+        let (payload, fingerprint) = self.keep(&run.tenant, &wish.payload).await?;
         let signal =
             Signal { id: wish.id, event: wish.event, payload, fingerprint, at: self.now(), kept: false };
         let mut loaded = self.load(run).await?;

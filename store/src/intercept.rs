@@ -10,8 +10,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
-    Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Evidence, IdempotencyKey, Lane, Millis, Outgoing,
+    Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId,
+    Timestamp,
 };
 
 use crate::archive::Archive;
@@ -19,7 +20,7 @@ use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::{Blobs, Store};
+use crate::{Blobs, Shelf, Store};
 
 /// A call to a store, as an interceptor sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,17 +141,18 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
-        self.plainly("queue.send", self.store.send(run, errand, delay)).await
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
+        self.plainly("queue.send", self.store.send(message)).await
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.plainly("queue.receive", self.store.receive(max, visibility, wait)).await
+        self.plainly("queue.receive", self.store.receive(lane, max, visibility, wait)).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -169,18 +171,23 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
         self.plainly("queue.redrive", self.store.redrive(limit)).await
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.plainly("queue.depth", self.store.depth()).await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.plainly("queue.depth", self.store.depth(lane)).await
     }
 }
 
 impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
-    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.plainly("blobs.put", self.store.put_blob(bytes)).await
+    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.plainly("blobs.put", self.store.put_blob(shelf, tenant, bytes)).await
     }
 
-    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
-        self.plainly("blobs.get", self.store.blob(blob)).await
+    async fn blob(
+        &self,
+        shelf: Shelf,
+        tenant: &TenantId,
+        blob: &BlobRef,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.plainly("blobs.get", self.store.blob(shelf, tenant, blob)).await
     }
 }
 

@@ -20,14 +20,14 @@ mod ledger;
 mod queue;
 
 pub use archive::Archive;
-pub use blobs::Blobs;
+pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};
 pub use cursor::{Cursor, UnknownCursor};
 pub use error::StoreError;
 pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Ledger, RunPage, RunQuery, Write};
-pub use queue::{DeadLetter, Delivery, Handle, Queue};
+pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
-use domain::{Errand, Millis, Timestamp};
+use domain::{Errand, Millis, Outgoing, Timestamp};
 use engine::{Engine, EngineError, Pulse, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store};
 
@@ -104,7 +104,9 @@ impl<S: Store> Walker<S> {
     /// Sends the message anew, then deletes it. In this order it may be doubled, and is never lost: it may
     /// be the only one there is, if whoever holds the step is dead.
     async fn replace(&self, delivery: &Delivery, at: Timestamp) {
-        match self.engine.store().send(&delivery.run, &delivery.errand, self.until(at)).await {
+        let Delivery { run, lane, errand, .. } = delivery.clone();
+        let message = Outgoing { run, lane, errand, delay: self.until(at) };
+        match self.engine.store().send(&message).await {
             Ok(()) => self.delete(delivery).await,
             Err(error) => tracing::warn!(run = %delivery.run, %error, "message not replaced"),
         }

@@ -54,7 +54,7 @@ where
 
     async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {
         let doing = "record evidence";
-        let item = with(&Key::evidence(run), [(BODY, self.body(&evidence, doing).await?)]);
+        let item = with(&Key::evidence(run), [(BODY, self.body(&run.tenant, &evidence, doing).await?)]);
         self.put(item, Condition::is_new(), doing).await
     }
 
@@ -112,9 +112,9 @@ where
         position: &Position,
     ) -> Result<Transaction, StoreError> {
         let mut transaction = Transaction::default();
-        let entry = with(&Key::log_entry(run), [(BODY, self.body(position, APPENDING).await?)]);
+        let entry = with(&Key::log_entry(run), [(BODY, self.body(&run.tenant, position, APPENDING).await?)]);
         self.put_in(&mut transaction, Guard::Version, entry, Condition::is_new())?;
-        let size = [(REVISION, number(edge.size())), (BODY, self.body(edge, APPENDING).await?)];
+        let size = [(REVISION, number(edge.size())), (BODY, self.body(&run.tenant, edge, APPENDING).await?)];
         let replaces = match position.index {
             0 => Condition::is_new(),
             index => Condition::revision(index),

@@ -105,7 +105,7 @@ where
         moment: &Moment,
     ) -> Result<(), StoreError> {
         let record = &decision.record;
-        let body = self.body(record, COMMITTING).await?;
+        let body = self.body(&record.key.tenant, record, COMMITTING).await?;
         let Some(version) = decision.replaces else {
             let mut item = with(
                 &Key::run(&record.key),
@@ -152,8 +152,8 @@ where
             let digest = bytes(sealed.hash.as_bytes().as_slice());
             let mut item = with(&key, [(NUMBER, number(n)), (ENTRY, entry), (DIGEST, digest)]);
             let beside = match (step, input) {
-                (Some(step), _) => Some(self.body(step, COMMITTING).await?),
-                (None, Some(input)) if n == 0 => Some(self.body(input, COMMITTING).await?),
+                (Some(step), _) => Some(self.body(&run.tenant, step, COMMITTING).await?),
+                (None, Some(input)) if n == 0 => Some(self.body(&run.tenant, input, COMMITTING).await?),
                 (None, _) => None,
             };
             item.extend(beside.map(|body| (BODY.to_owned(), body)));
@@ -169,7 +169,7 @@ where
     ) -> Result<(), StoreError> {
         for (receipt, replaces) in settled(changes) {
             let key = Key::receipt(&receipt.tenant, &receipt.key);
-            let body = self.body(receipt, COMMITTING).await?;
+            let body = self.body(&receipt.tenant, receipt, COMMITTING).await?;
             let item = with(&key, [(REVISION, number(receipt.revision)), (BODY, body)]);
             let condition = replaces.map_or_else(Condition::is_new, Condition::revision);
             self.put_in(transaction, Guard::Version, item, condition)?;
@@ -186,7 +186,7 @@ where
         for change in changes {
             match change {
                 SignalChange::Record(signal) => {
-                    let body = self.body(signal, COMMITTING).await?;
+                    let body = self.body(&run.tenant, signal, COMMITTING).await?;
                     let kept = AttributeValue::Bool(signal.kept);
                     let item = with(&Key::signal(run, &signal.id), [(BODY, body), (KEPT, kept)]);
                     self.put_in(transaction, Guard::Version, item, Condition::is_new())?;
@@ -208,7 +208,7 @@ where
         moment: &Moment,
     ) -> Result<(), StoreError> {
         let mut values = Item::from([
-            (":body".to_owned(), self.body(approval, COMMITTING).await?),
+            (":body".to_owned(), self.body(&approval.run.tenant, approval, COMMITTING).await?),
             (":asked".to_owned(), text(moment.order.of(approval.id.as_str()))),
         ]);
         let expression = if approval.is_open() {

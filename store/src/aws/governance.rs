@@ -25,7 +25,7 @@ where
 
     async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
         let doing = "write a tenant";
-        let body = self.body(&tenant, doing).await?;
+        let body = self.body(&tenant.tenant, &tenant, doing).await?;
         let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
         let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
         self.put(item, condition, doing).await
@@ -38,7 +38,7 @@ where
         files: PolicyFiles,
     ) -> Result<(), StoreError> {
         let doing = "keep a policy";
-        let item = with(&Key::policy(tenant, hash), [(BODY, self.body(&files, doing).await?)]);
+        let item = with(&Key::policy(tenant, hash), [(BODY, self.body(tenant, &files, doing).await?)]);
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }
 
@@ -84,7 +84,7 @@ where
     ) -> Result<Write, StoreError> {
         let doing = "write a card";
         let key = Key::card(tenant, id);
-        let item = with(&key, [(BODY, self.body(&card, doing).await?)]);
+        let item = with(&key, [(BODY, self.body(tenant, &card, doing).await?)]);
         let Some(replaces) = replaces else {
             return self.put(item, Condition::is_new(), doing).await;
         };

@@ -5,12 +5,14 @@ use std::fmt::Display;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{BlobRef, Digest};
+use domain::{BlobRef, Digest, TenantId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::Blobs;
+use crate::blobs::{Blobs, Shelf};
 use crate::error::StoreError;
+
+use super::key::{Key, PK};
 
 /// An item, or a part of one.
 pub(super) type Item = HashMap<String, AttributeValue>;
@@ -36,6 +38,8 @@ pub(super) const DIGEST: &str = "digest";
 pub(super) const KEPT: &str = "kept";
 /// What a message asks for.
 pub(super) const ERRAND: &str = "errand";
+/// Which way a message goes.
+pub(super) const LANE: &str = "lane";
 
 /// The names of a pointer's two parts.
 const SHA256: &str = "sha256";
@@ -66,9 +70,10 @@ pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// `value` as a body, in place or by pointer.
+/// `value` as a body of one of `tenant`'s items, in place or by pointer.
 pub(super) async fn body<B: Blobs>(
     blobs: &B,
+    tenant: &TenantId,
     value: &(impl Serialize + Sync),
     doing: &'static str,
 ) -> Result<AttributeValue, StoreError> {
@@ -76,7 +81,7 @@ pub(super) async fn body<B: Blobs>(
     if json.len() <= BODY_BYTES_MAX {
         return Ok(text(json));
     }
-    let blob = blobs.put_blob(json.into_bytes()).await?;
+    let blob = blobs.put_blob(Shelf::Payloads, tenant, json.into_bytes()).await?;
     let pointer = [(SHA256, text(blob.sha256.to_string())), (BYTES, number(blob.bytes))];
     Ok(AttributeValue::M(pointer.map(|(name, value)| (name.to_owned(), value)).into()))
 }
@@ -89,19 +94,28 @@ pub(super) async fn read<T: DeserializeOwned, B: Blobs>(
 ) -> Result<T, StoreError> {
     match item.get(BODY) {
         Some(AttributeValue::S(json)) => parse(json.as_bytes(), doing),
-        Some(AttributeValue::M(pointer)) => parse(&fetch(blobs, pointer, doing).await?, doing),
+        Some(AttributeValue::M(pointer)) => {
+            let tenant = Key::of(item).and_then(|key| key.tenant_id());
+            let tenant = tenant.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(PK)))?;
+            parse(&fetch(blobs, &tenant, pointer, doing).await?, doing)
+        }
         _ => Err(StoreError::broken(doing, Unfit::Missing(BODY))),
     }
 }
 
-async fn fetch<B: Blobs>(blobs: &B, pointer: &Item, doing: &'static str) -> Result<Vec<u8>, StoreError> {
+async fn fetch<B: Blobs>(
+    blobs: &B,
+    tenant: &TenantId,
+    pointer: &Item,
+    doing: &'static str,
+) -> Result<Vec<u8>, StoreError> {
     let unreadable = || StoreError::broken(doing, Unfit::Missing(BODY));
     let sha256 = pointer.get(SHA256).and_then(|sha256| sha256.as_s().ok()?.parse().ok());
     let blob = BlobRef {
         sha256: sha256.ok_or_else(unreadable)?,
         bytes: read_number(pointer, BYTES).ok_or_else(unreadable)?,
     };
-    let found = blobs.blob(&blob).await?;
+    let found = blobs.blob(Shelf::Payloads, tenant, &blob).await?;
     found.ok_or_else(|| StoreError::broken(doing, Unfit::NoBlob(blob.sha256)))
 }
 

@@ -109,6 +109,12 @@ impl Key {
         Some(Self { pk: text(PK)?, sk: text(SK)? })
     }
 
+    /// Whose item it is.
+    pub(super) fn tenant_id(&self) -> Option<TenantId> {
+        let (tenant, _) = self.pk.split_once('#')?;
+        tenant.parse().ok()
+    }
+
     /// The run that the item belongs to, if it belongs to one.
     pub(super) fn run_key(&self) -> Option<RunKey> {
         let (tenant, rest) = self.pk.split_once('#')?;

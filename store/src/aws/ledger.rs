@@ -28,7 +28,7 @@ where
 {
     async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
         let doing = "keep a plan";
-        let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(plan, doing).await?)]);
+        let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(tenant, plan, doing).await?)]);
         // Kept before is kept: the hash is in the key.
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }

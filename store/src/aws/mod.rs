@@ -26,11 +26,11 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use domain::{BlobRef, Errand, Millis, RunKey};
+use domain::{BlobRef, Lane, Millis, Outgoing, TenantId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::Blobs;
+use crate::blobs::{Blobs, Shelf};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -118,13 +118,14 @@ where
         item::read(&self.blobs, item, doing).await
     }
 
-    /// `value` as a body.
+    /// `value` as a body of one of `tenant`'s items.
     async fn body(
         &self,
+        tenant: &TenantId,
         value: &(impl Serialize + Sync),
         doing: &'static str,
     ) -> Result<AttributeValue, StoreError> {
-        item::body(&self.blobs, value, doing).await
+        item::body(&self.blobs, tenant, value, doing).await
     }
 
     /// The items under `keys` that are there, as of every write that was answered before, in no order.
@@ -218,17 +219,22 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
-        self.queue.send(run, errand, delay).await
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
+        self.queue.send(message).await
+    }
+
+    async fn send_all(&self, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
+        self.queue.send_all(messages).await
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(max, visibility, wait).await
+        self.queue.receive(lane, max, visibility, wait).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -247,8 +253,8 @@ where
         self.queue.redrive(limit).await
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.queue.depth().await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.queue.depth(lane).await
     }
 }
 
@@ -257,11 +263,16 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.blobs.put_blob(bytes).await
+    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.blobs.put_blob(shelf, tenant, bytes).await
     }
 
-    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
-        self.blobs.blob(blob).await
+    async fn blob(
+        &self,
+        shelf: Shelf,
+        tenant: &TenantId,
+        blob: &BlobRef,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.blobs.blob(shelf, tenant, blob).await
     }
 }

@@ -4,7 +4,7 @@
 //! move. Any other errand is written in the same transaction as the commit, sent after it, and then
 //! forgotten; what a process that died in between left behind is sent by the sweep.
 
-use domain::{Decision, Errand, Millis, Timestamp};
+use domain::{Decision, Errand, Lane, Millis, Outgoing, Timestamp};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ use crate::queue::Queue;
 
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
-use super::item::{ERRAND, Unfit, number, read_text, text};
+use super::item::{ERRAND, Item, LANE, Unfit, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, with};
@@ -39,6 +39,7 @@ where
                 let item = with(
                     &key,
                     [
+                        (LANE, text(message.lane.as_str())),
                         (ERRAND, text(message.errand.to_string())),
                         (DUE.hash, text(shard("outbox", &message.run))),
                         (DUE.range, number((moment.now + message.delay + GRACE).0)),
@@ -52,8 +53,8 @@ where
 
     /// Sends the messages of a decision that stands.
     pub(super) async fn deliver(&self, decision: &Decision) {
-        for (number_of, message) in decision.outgoing.iter().enumerate() {
-            let sent = self.queue.send(&message.run, &message.errand, message.delay).await;
+        let sent = self.queue.send_all(&decision.outgoing).await;
+        for ((number_of, message), sent) in decision.outgoing.iter().enumerate().zip(sent) {
             if sent.is_ok() && message.errand != Errand::Walk {
                 let key = Key::outbox(&message.run, decision.record.version, number_of);
                 // What is not sent, or sent and not forgotten, the sweep finds.
@@ -69,11 +70,9 @@ where
         for key in self.due_items("outbox", now, limit, FLUSHING).await? {
             // The index may be late: what was forgotten since is not there.
             let Some(item) = self.get(&key, FLUSHING).await? else { continue };
-            let errand = read_text(&item, ERRAND).and_then(|errand| errand.parse::<Errand>().ok());
-            let (Some(run), Some(errand)) = (key.run_key(), errand) else {
-                return Err(StoreError::broken(FLUSHING, Unfit::Missing(ERRAND)));
-            };
-            self.queue.send(&run, &errand, Millis(0)).await?;
+            let message = left_behind(&key, &item);
+            let message = message.ok_or_else(|| StoreError::broken(FLUSHING, Unfit::Missing(ERRAND)))?;
+            self.queue.send(&message).await?;
             self.forget(&key).await?;
             sent += 1;
         }
@@ -85,4 +84,11 @@ where
         delete.send().await.map_err(|error| Fault::of(error).write("forget an errand"))?;
         Ok(())
     }
+}
+
+/// The message that an item of the outbox stands for.
+fn left_behind(key: &Key, item: &Item) -> Option<Outgoing> {
+    let errand: Errand = read_text(item, ERRAND)?.parse().ok()?;
+    let lane: Lane = read_text(item, LANE)?.parse().ok()?;
+    Some(Outgoing { run: key.run_key()?, lane, errand, delay: Millis(0) })
 }

@@ -20,26 +20,24 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Errand, Evidence, IdempotencyKey, Millis, Payload,
-    Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    Approval, ApprovalId, BlobRef, Card, Decision, Digest, Evidence, IdempotencyKey, Lane, Millis, Outgoing,
+    Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
 };
 use tokio::time::Instant;
 
 use crate::archive::Archive;
+use crate::blobs::{self, Blobs, Shelf};
 use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
-use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::{Blobs, sqlite::wake::Bell};
+use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
+use crate::sqlite::wake::Bell;
 
 use db::Db;
 use front::Front;
 pub use front::Usage;
-
-/// A message that was delivered this often without being deleted is put aside for a person.
-pub const RECEIVES_MAX: u32 = 20;
 
 /// If no bell rings (another process on a system without file notices), look this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -119,14 +117,20 @@ impl SqliteStore {
         Ok(write)
     }
 
-    async fn try_receive(&self, max: usize, visibility: Millis) -> Result<db::Received, StoreError> {
+    async fn try_receive(
+        &self,
+        lane: Lane,
+        max: usize,
+        visibility: Millis,
+    ) -> Result<db::Received, StoreError> {
         // Looking first costs a read; only what is there costs a write.
         let now = self.now();
-        let next = self.front.read("look into the queue", Db::next_visible).await?;
+        let next = self.front.read("look into the queue", |db| db.next_visible(lane)).await?;
         match next {
             Some(at) if at <= now => {
                 let limit = self.options.receives_max;
-                self.front.write("receive messages", move |db| db.receive(max, now, visibility, limit)).await
+                let receive = move |db: &Db| db.receive(lane, max, now, visibility, limit);
+                self.front.write("receive messages", receive).await
             }
             next => Ok(db::Received { deliveries: Vec::new(), next }),
         }
@@ -207,15 +211,16 @@ impl Ledger for SqliteStore {
 }
 
 impl Queue for SqliteStore {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
-        let (run, errand, at) = (run.clone(), errand.clone(), self.now() + delay);
-        self.front.write("send a message", move |db| db.send(&run, &errand, at)).await?;
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
+        let (message, now) = (message.clone(), self.now());
+        self.front.write("send a message", move |db| db.send(&message, now)).await?;
         self.bell.ring();
         Ok(())
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
@@ -223,7 +228,7 @@ impl Queue for SqliteStore {
         let deadline = Instant::now() + wait;
         loop {
             let heard = self.bell.listen();
-            let received = self.try_receive(max, visibility).await?;
+            let received = self.try_receive(lane, max, visibility).await?;
             if !received.deliveries.is_empty() || Instant::now() >= deadline {
                 return Ok(received.deliveries);
             }
@@ -256,8 +261,8 @@ impl Queue for SqliteStore {
         Ok(moved)
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.front.read("count messages", Db::depth).await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.front.read("count messages", |db| db.depth(lane)).await
     }
 }
 
@@ -332,19 +337,21 @@ impl Archive for SqliteStore {
 }
 
 impl Blobs for SqliteStore {
-    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        let blob = BlobRef { sha256: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 };
-        self.front.write("keep a blob", move |db| db.put_blob(&blob, &bytes)).await?;
+    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        let (blob, tenant) = (blobs::pointer(&bytes), tenant.clone());
+        let write = move |db: &Db| db.put_blob((shelf, &tenant), &blob, &bytes);
+        self.front.write("keep a blob", write).await?;
         Ok(blob)
     }
 
-    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
-        let bytes = self.front.read("read a blob", |db| db.blob(blob)).await?;
-        match bytes {
-            Some(bytes) if Digest::of_bytes(&bytes) != blob.sha256 => {
-                Err(StoreError::broken("read a blob", format!("blob {} was altered", blob.sha256)))
-            }
-            bytes => Ok(bytes),
-        }
+    async fn blob(
+        &self,
+        shelf: Shelf,
+        tenant: &TenantId,
+        blob: &BlobRef,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let doing = "read a blob";
+        let bytes = self.front.read(doing, |db| db.blob((shelf, tenant), blob)).await?;
+        bytes.map(|bytes| blobs::unaltered(bytes, blob, doing)).transpose()
     }
 }

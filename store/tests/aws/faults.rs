@@ -1,15 +1,5 @@
 //! What the store makes of a line that fails. The faults lie below the SDK, where the real ones do.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-
-use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
-use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
-};
-use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::http::StatusCode;
 use countersign_store::aws::create_table;
 use countersign_store::{Governance as _, Ledger as _, StoreError, Write};
 use domain::Tenant;
@@ -17,6 +7,7 @@ use domain::command::{Cancel, Pause};
 
 use crate::Own;
 use crate::account::Account;
+use crate::line::{Fault, Line};
 use crate::run::{begin, decide, tenant};
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {
@@ -84,20 +75,20 @@ async fn every_fault_of_a_commit_has_its_meaning_and_leaves_nothing_behind(accou
     let record = begin(&account.store(), "request").await;
     let decision = decide(record.clone(), Cancel { reason: "enough".to_owned() });
     for (fault, meaning) in [
-        (Fault::canceled("TransactionConflict"), "busy"),
-        (Fault::canceled("ThrottlingError"), "busy"),
-        (Fault::canceled("ProvisionedThroughputExceeded"), "busy"),
-        (Fault::canceled("ConditionalCheckFailed"), "superseded"),
-        (Fault::canceled("ValidationError"), "broken"),
-        (Fault::answer(400, "ThrottlingException"), "busy"),
-        (Fault::answer(400, "ProvisionedThroughputExceededException"), "busy"),
-        (Fault::answer(400, "RequestLimitExceeded"), "busy"),
-        (Fault::answer(400, "TransactionInProgressException"), "busy"),
-        (Fault::answer(400, "IdempotentParameterMismatchException"), "superseded"),
-        (Fault::answer(400, "AccessDeniedException"), "broken"),
-        (Fault::answer(400, "ValidationException"), "broken"),
-        (Fault::answer(500, "InternalServerError"), "unknown"),
-        (Fault::answer(503, "ServiceUnavailable"), "unknown"),
+        (canceled("TransactionConflict"), "busy"),
+        (canceled("ThrottlingError"), "busy"),
+        (canceled("ProvisionedThroughputExceeded"), "busy"),
+        (canceled("ConditionalCheckFailed"), "superseded"),
+        (canceled("ValidationError"), "broken"),
+        (answer(400, "ThrottlingException"), "busy"),
+        (answer(400, "ProvisionedThroughputExceededException"), "busy"),
+        (answer(400, "RequestLimitExceeded"), "busy"),
+        (answer(400, "TransactionInProgressException"), "busy"),
+        (answer(400, "IdempotentParameterMismatchException"), "superseded"),
+        (answer(400, "AccessDeniedException"), "broken"),
+        (answer(400, "ValidationException"), "broken"),
+        (answer(500, "InternalServerError"), "unknown"),
+        (answer(503, "ServiceUnavailable"), "unknown"),
         (Fault::LoseRequest, "unknown"),
     ] {
         let store = account.store_over(Line::with([fault.clone()]), 1);
@@ -115,7 +106,7 @@ async fn every_fault_of_a_commit_has_its_meaning_and_leaves_nothing_behind(accou
 
 async fn a_read_that_fails_can_be_asked_again(account: Account) {
     let record = begin(&account.store(), "request").await;
-    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::answer(500, "InternalServerError")] {
+    for fault in [Fault::LoseReply, Fault::LoseRequest, answer(500, "InternalServerError")] {
         let store = account.store_over(Line::with([fault]), 1);
         let error = store.load(&record.key).await.unwrap_err();
         assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
@@ -123,79 +114,17 @@ async fn a_read_that_fails_can_be_asked_again(account: Account) {
     }
 }
 
-/// What happens to one request.
-#[derive(Debug, Clone)]
-enum Fault {
-    /// It arrives, and its answer does not.
-    LoseReply,
-    /// It does not arrive.
-    LoseRequest,
-    /// It is answered with this, and nothing is done.
-    Answer { status: u16, body: String },
+/// Answered by DynamoDB with `code`.
+fn answer(status: u16, code: &str) -> Fault {
+    Fault::Answer { status, body: format!(r#"{{"__type":"com.amazonaws.dynamodb#{code}"}}"#) }
 }
 
-impl Fault {
-    fn answer(status: u16, code: &str) -> Self {
-        Self::Answer { status, body: format!(r#"{{"__type":"com.amazonaws.dynamodb#{code}"}}"#) }
-    }
-
-    fn canceled(reason: &str) -> Self {
-        let kind = "com.amazonaws.dynamodb#TransactionCanceledException";
-        let reasons = format!(r#"[{{"Code":"None"}},{{"Code":"{reason}"}},{{"Code":"None"}}]"#);
-        let body = format!(r#"{{"__type":"{kind}","CancellationReasons":{reasons}}}"#);
-        // The run's own condition is the first; a failed one stands there.
-        let body = if reason == "ConditionalCheckFailed" { body.replacen("None", reason, 1) } else { body };
-        Self::Answer { status: 400, body }
-    }
-}
-
-/// A line whose first requests fail in these ways.
-#[derive(Debug, Clone)]
-struct Line {
-    inner: SharedHttpClient,
-    faults: Arc<Mutex<VecDeque<Fault>>>,
-}
-
-impl Line {
-    fn with(faults: impl IntoIterator<Item = Fault>) -> Self {
-        let inner = aws_smithy_http_client::Builder::new().build_http();
-        Self { inner, faults: Arc::new(Mutex::new(faults.into_iter().collect())) }
-    }
-}
-
-impl HttpClient for Line {
-    fn http_connector(
-        &self,
-        settings: &HttpConnectorSettings,
-        components: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        let inner = self.inner.http_connector(settings, components);
-        SharedHttpConnector::new(Faulty { inner, faults: Arc::clone(&self.faults) })
-    }
-}
-
-#[derive(Debug)]
-struct Faulty {
-    inner: SharedHttpConnector,
-    faults: Arc<Mutex<VecDeque<Fault>>>,
-}
-
-impl HttpConnector for Faulty {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let fault = self.faults.lock().unwrap().pop_front();
-        let inner = self.inner.clone();
-        HttpConnectorFuture::new(async move {
-            match fault {
-                None => inner.call(request).await,
-                Some(Fault::LoseReply) => {
-                    inner.call(request).await?;
-                    Err(ConnectorError::io("the line broke".into()))
-                }
-                Some(Fault::LoseRequest) => Err(ConnectorError::timeout("nobody answers".into())),
-                Some(Fault::Answer { status, body }) => {
-                    Ok(HttpResponse::new(StatusCode::try_from(status).unwrap(), body.into()))
-                }
-            }
-        })
-    }
+/// A transaction of which one part could not be done.
+fn canceled(reason: &str) -> Fault {
+    let kind = "com.amazonaws.dynamodb#TransactionCanceledException";
+    let reasons = format!(r#"[{{"Code":"None"}},{{"Code":"{reason}"}},{{"Code":"None"}}]"#);
+    let body = format!(r#"{{"__type":"{kind}","CancellationReasons":{reasons}}}"#);
+    // The run's own condition is the first; a failed one stands there.
+    let body = if reason == "ConditionalCheckFailed" { body.replacen("None", reason, 1) } else { body };
+    Fault::Answer { status: 400, body }
 }

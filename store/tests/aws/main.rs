@@ -5,6 +5,7 @@
 mod account;
 mod faults;
 mod large;
+mod line;
 mod outbox;
 mod run;
 

@@ -9,7 +9,7 @@ use countersign_store::{
     DeadLetter, Delivery, Handle, Ledger as _, Queue, SqliteStore, StoreError, SystemClock, Write,
 };
 use domain::command::Cancel;
-use domain::{Errand, Millis, RunKey, Timestamp};
+use domain::{Errand, Lane, Millis, Outgoing, Timestamp};
 
 use crate::Own;
 use crate::account::Account;
@@ -69,7 +69,7 @@ async fn a_walk_that_was_not_sent_is_found_by_the_due_index(account: Account) {
 }
 
 async fn received(store: &AwsStore<Unsteady, SqliteStore>) -> Vec<Delivery> {
-    store.receive(10, Millis::secs(60), Duration::ZERO).await.unwrap()
+    store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap()
 }
 
 /// A store whose queue can be taken away.
@@ -93,20 +93,21 @@ struct Unsteady {
 }
 
 impl Queue for Unsteady {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
         if self.down.load(Ordering::Relaxed) {
             return Err(StoreError::Busy { doing: "send a message" });
         }
-        self.queue.send(run, errand, delay).await
+        self.queue.send(message).await
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(max, visibility, wait).await
+        self.queue.receive(lane, max, visibility, wait).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -125,7 +126,7 @@ impl Queue for Unsteady {
         self.queue.redrive(limit).await
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.queue.depth().await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.queue.depth(lane).await
     }
 }

@@ -1,9 +1,10 @@
 //! Tenants, policies, requests for approval and cards.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::command::{Answered, Cancel, Claimed};
-use domain::{ApprovalStatus, Card, Digest, Errand, Tenant};
+use domain::{ApprovalStatus, Card, Digest, Errand, Lane, Millis, Tenant};
 use store::{ApprovalQuery, Cursor, Store, Write};
 
 use crate::fixtures::{Run, asking, calls, claim, granted, tenant, yes};
@@ -99,7 +100,8 @@ async fn open<S: Store>(
 
 async fn a_request_that_changes_has_people_shown<S: Store>(store: Arc<S>) {
     let run = asks(&*store, "request").await;
-    let received = store.receive(10, domain::Millis::secs(30), std::time::Duration::ZERO).await.unwrap();
+    let (hidden, wait) = (Millis::secs(30), Duration::from_secs(1));
+    let received = store.receive(Lane::Decisions, 10, hidden, wait).await.unwrap();
     let errands: Vec<_> = received.into_iter().map(|delivery| delivery.errand).collect();
     assert!(errands.contains(&Errand::Show(run.asked.unwrap().id)), "{errands:?}");
 }
