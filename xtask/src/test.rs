@@ -25,6 +25,7 @@ Usage: cargo xtask test [--fast] [-- FILTER...]
   build         every test, and the `countersign` program, which some tests start and kill
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   aws           the store on AWS, with a DynamoDB in the test's own process
+  stack         the same with SQS and S3 too, at the endpoint that COUNTERSIGN_AWS names, if it names one
   examples      the examples in the documentation
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
@@ -61,7 +62,12 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
 const BUILD: [&str; 5] = ["build", "--workspace", "--tests", "--bin", "countersign"];
 
 /// The store on AWS, against a DynamoDB that lives in the test's process.
-const AWS: [&str; 7] = ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--tests"];
+const AWS: [&str; 9] =
+    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--lib", "--test", "aws"];
+
+/// The same on a local AWS, which whoever runs this has started.
+const STACK: [&str; 8] =
+    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--test", "stack"];
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
@@ -109,6 +115,11 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     }
     // A part of its own: in one build with the rest, the program would be built with the AWS SDK.
     parts.run("aws", &mut cargo.command(&AWS));
+    if std::env::var_os("COUNTERSIGN_AWS").is_some() {
+        parts.run("stack", &mut cargo.command(&STACK));
+    } else {
+        parts.leave_out("SQS and S3 were left out: COUNTERSIGN_AWS names no local AWS");
+    }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
         parts.leave_out("the simulation, the model and the differential were left out: --fast");

@@ -1,4 +1,4 @@
-//! What DynamoDB's errors mean: one table.
+//! What the errors of DynamoDB, SQS and S3 mean: one table.
 
 use std::error::Error;
 
@@ -24,6 +24,7 @@ pub(super) enum Class {
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) class: Class,
+    pub(super) code: Option<String>,
     pub(super) source: Box<dyn Error + Send + Sync>,
 }
 
@@ -46,12 +47,18 @@ impl Fault {
             }
             _ => Class::Unknown,
         };
-        Self { class, source: error.into() }
+        let code = error.as_service_error().and_then(|answer| answer.code()).map(str::to_owned);
+        Self { class, code, source: error.into() }
+    }
+
+    /// Whether the service called it `code`.
+    pub(super) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
     }
 
     /// A request that must not be sent.
     pub(super) fn broken(source: impl Error + Send + Sync + 'static) -> Self {
-        Self { class: Class::Broken, source: source.into() }
+        Self { class: Class::Broken, code: None, source: source.into() }
     }
 
     /// The error of a transaction, whose `reasons` say more than its code.
@@ -84,6 +91,12 @@ fn answered(code: Option<&str>, server_error: bool) -> Class {
         // A mismatch, too: the name of a write stands for one decision, so what landed under it before is that
         // decision.
         Some("ConditionalCheckFailedException" | "IdempotentParameterMismatchException") => Class::Superseded,
+        // SQS: the delivery was followed by another, or the message is gone.
+        Some(
+            "ReceiptHandleIsInvalid" | "MessageNotInflight" | "AWS.SimpleQueueService.MessageNotInflight",
+        ) => Class::Superseded,
+        // S3: what is to be written is there.
+        Some("PreconditionFailed") => Class::Superseded,
         Some(
             "ProvisionedThroughputExceededException"
             | "RequestLimitExceeded"
@@ -94,7 +107,27 @@ fn answered(code: Option<&str>, server_error: bool) -> Class {
             | "TransactionConflictException"
             | "TransactionInProgressException",
         ) => Class::Busy,
-        Some("InternalServerError" | "InternalFailure" | "ServiceUnavailable") => Class::Unknown,
+        // SQS: too much at once, of requests, of messages in flight, or of the key that they are encrypted with.
+        Some(
+            "RequestThrottled"
+            | "OverLimit"
+            | "KMS.ThrottlingException"
+            | "KmsThrottled"
+            | "ThrottledException",
+        ) => Class::Busy,
+        // S3: too much at once, two at once, or bytes that were lost or changed on the way and not taken.
+        Some(
+            "SlowDown"
+            | "ConditionalRequestConflict"
+            | "OperationAborted"
+            | "RequestTimeout"
+            | "BadDigest"
+            | "XAmzContentChecksumMismatch"
+            | "IncompleteBody",
+        ) => Class::Busy,
+        Some("InternalServerError" | "InternalFailure" | "InternalError" | "ServiceUnavailable") => {
+            Class::Unknown
+        }
         _ if server_error => Class::Unknown,
         _ => Class::Broken,
     }
@@ -120,6 +153,14 @@ fn canceled<'r>(reasons: impl IntoIterator<Item = Option<&'r str>>) -> Class {
 }
 
 #[cfg(test)]
+impl Fault {
+    /// A request that was answered with `code`.
+    pub(super) fn of_code(code: &str) -> Self {
+        Self { class: answered(Some(code), false), code: Some(code.to_owned()), source: code.into() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -133,6 +174,22 @@ mod tests {
             (Some("RequestLimitExceeded"), false, Class::Busy),
             (Some("TransactionInProgressException"), false, Class::Busy),
             (Some("TransactionConflictException"), false, Class::Busy),
+            (Some("ReceiptHandleIsInvalid"), false, Class::Superseded),
+            (Some("AWS.SimpleQueueService.MessageNotInflight"), false, Class::Superseded),
+            (Some("RequestThrottled"), false, Class::Busy),
+            (Some("OverLimit"), false, Class::Busy),
+            (Some("KMS.ThrottlingException"), false, Class::Busy),
+            (Some("AWS.SimpleQueueService.NonExistentQueue"), false, Class::Broken),
+            (Some("InvalidMessageContents"), false, Class::Broken),
+            (Some("InvalidParameterValue"), false, Class::Broken),
+            (Some("PreconditionFailed"), false, Class::Superseded),
+            (Some("ConditionalRequestConflict"), false, Class::Busy),
+            (Some("SlowDown"), true, Class::Busy),
+            (Some("BadDigest"), false, Class::Busy),
+            (Some("RequestTimeout"), false, Class::Busy),
+            (Some("NoSuchBucket"), false, Class::Broken),
+            (Some("AccessDenied"), false, Class::Broken),
+            (Some("InternalError"), true, Class::Unknown),
             (Some("InternalServerError"), true, Class::Unknown),
             (Some("SomethingNew"), true, Class::Unknown),
             (None, true, Class::Unknown),

@@ -1,21 +1,26 @@
 //! The store on AWS.
 //!
 //! The ledger is one DynamoDB table; a commit is one transaction whose conditions are the versions it was
-//! decided from. The queue and the blob store are given to it, so that each can be what suits: a commit's
-//! messages go to the one, bodies too large for an item to the other. Reads that decide are strongly
+//! decided from. Messages go by SQS, a queue for each lane; bodies too large for an item and evidence go to S3.
+//! Both are given to the ledger, so that a test can put others in their place. Reads that decide are strongly
 //! consistent; an index only finds candidates; nothing is ever scanned.
 
 mod archive;
 mod commit;
 mod connect;
+mod dead;
 mod error;
 mod governance;
 mod index;
 mod item;
 mod key;
 mod ledger;
+mod local;
+mod message;
 mod order;
 mod outbox;
+mod s3;
+mod sqs;
 mod table;
 
 use std::fmt::Display;
@@ -41,7 +46,10 @@ use item::Item;
 use key::Key;
 use order::Orders;
 
-pub use connect::{configure, dynamodb};
+pub use connect::{AwsSettings, configure, dynamodb, open, s3, sqs};
+pub use local::{create_buckets, create_queues};
+pub use s3::{Buckets, Retention, RetentionMode, S3Blobs};
+pub use sqs::{QueueUrls, SqsQueue};
 pub use table::{TIME_TO_LIVE, create as create_table};
 
 /// How many items DynamoDB gives for one request.
