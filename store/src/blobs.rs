@@ -34,7 +34,7 @@ pub trait Blobs {
     /// Keeps `bytes` for `tenant`.
     fn put_blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         bytes: Vec<u8>,
     ) -> impl Future<Output = Result<BlobRef, StoreError>> + Send;
@@ -42,7 +42,7 @@ pub trait Blobs {
     /// What `blob` points at; an error if it is not what was kept, `None` if it is not there.
     fn blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
@@ -55,8 +55,8 @@ pub(crate) fn pointer(bytes: &[u8]) -> BlobRef {
 
 /// `bytes`, if they are what `blob` points at.
 pub(crate) fn unaltered(bytes: Vec<u8>, blob: &BlobRef, doing: &'static str) -> Result<Vec<u8>, StoreError> {
-    match pointer(&bytes).sha256 == blob.sha256 {
-        true => Ok(bytes),
-        false => Err(StoreError::broken(doing, format!("blob {} was altered", blob.sha256))),
+    if pointer(&bytes).sha256 != blob.sha256 {
+        return Err(StoreError::broken(doing, format!("blob {} was altered", blob.sha256)));
     }
+    Ok(bytes)
 }

@@ -177,17 +177,17 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
-    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.plainly("blobs.put", self.store.put_blob(shelf, tenant, bytes)).await
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.plainly("blobs.put", self.store.put_blob(on, tenant, bytes)).await
     }
 
     async fn blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.plainly("blobs.get", self.store.blob(shelf, tenant, blob)).await
+        self.plainly("blobs.get", self.store.blob(on, tenant, blob)).await
     }
 }
 

@@ -188,10 +188,8 @@ fn assert_lanes(decision: &Decision) {
         EventBody::RollbackStarted { .. } => event.by.cause == Cause::User,
         _ => false,
     };
-    let walk = match decision.events.iter().any(|sealed| said(&sealed.event)) {
-        true => Lane::Decisions,
-        false => Lane::Steps,
-    };
+    let said = decision.events.iter().any(|sealed| said(&sealed.event));
+    let walk = if said { Lane::Decisions } else { Lane::Steps };
     for message in &decision.outgoing {
         let lane = match message.errand {
             Errand::Walk => walk,

@@ -85,52 +85,58 @@ impl Fault {
     }
 }
 
+/// Nothing was done: somebody was faster, or it is done already.
+const SUPERSEDED: [&str; 6] = [
+    // DynamoDB. A mismatch, too: the name of a write stands for one decision, so what landed under it before is
+    // that decision.
+    "ConditionalCheckFailedException",
+    "IdempotentParameterMismatchException",
+    // SQS: the delivery was followed by another, or the message is gone.
+    "ReceiptHandleIsInvalid",
+    "MessageNotInflight",
+    "AWS.SimpleQueueService.MessageNotInflight",
+    // S3: what is to be written is there.
+    "PreconditionFailed",
+];
+
+/// Nothing was done; asking again later will help.
+const BUSY: [&str; 19] = [
+    // DynamoDB: too much at once, or two at once.
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "LimitExceededException",
+    "ReplicatedWriteConflictException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+    // SQS: too much at once, of requests, of messages in flight, or of the key that they are encrypted with.
+    "RequestThrottled",
+    "OverLimit",
+    "KMS.ThrottlingException",
+    "KmsThrottled",
+    // S3: too much at once, two at once, or bytes that were lost or changed on the way and not taken.
+    "SlowDown",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+    "RequestTimeout",
+    "BadDigest",
+    "XAmzContentChecksumMismatch",
+    "IncompleteBody",
+];
+
+/// It may have been done before it went wrong.
+const UNKNOWN: [&str; 4] = ["InternalServerError", "InternalFailure", "InternalError", "ServiceUnavailable"];
+
 /// What an answer with this code means.
 fn answered(code: Option<&str>, server_error: bool) -> Class {
-    match code {
-        // A mismatch, too: the name of a write stands for one decision, so what landed under it before is that
-        // decision.
-        Some("ConditionalCheckFailedException" | "IdempotentParameterMismatchException") => Class::Superseded,
-        // SQS: the delivery was followed by another, or the message is gone.
-        Some(
-            "ReceiptHandleIsInvalid" | "MessageNotInflight" | "AWS.SimpleQueueService.MessageNotInflight",
-        ) => Class::Superseded,
-        // S3: what is to be written is there.
-        Some("PreconditionFailed") => Class::Superseded,
-        Some(
-            "ProvisionedThroughputExceededException"
-            | "RequestLimitExceeded"
-            | "ThrottlingException"
-            | "Throttling"
-            | "LimitExceededException"
-            | "ReplicatedWriteConflictException"
-            | "TransactionConflictException"
-            | "TransactionInProgressException",
-        ) => Class::Busy,
-        // SQS: too much at once, of requests, of messages in flight, or of the key that they are encrypted with.
-        Some(
-            "RequestThrottled"
-            | "OverLimit"
-            | "KMS.ThrottlingException"
-            | "KmsThrottled"
-            | "ThrottledException",
-        ) => Class::Busy,
-        // S3: too much at once, two at once, or bytes that were lost or changed on the way and not taken.
-        Some(
-            "SlowDown"
-            | "ConditionalRequestConflict"
-            | "OperationAborted"
-            | "RequestTimeout"
-            | "BadDigest"
-            | "XAmzContentChecksumMismatch"
-            | "IncompleteBody",
-        ) => Class::Busy,
-        Some("InternalServerError" | "InternalFailure" | "InternalError" | "ServiceUnavailable") => {
-            Class::Unknown
-        }
-        _ if server_error => Class::Unknown,
-        _ => Class::Broken,
-    }
+    let among = |codes: &[&str]| code.is_some_and(|code| codes.contains(&code));
+    let meanings = [
+        (among(&SUPERSEDED), Class::Superseded),
+        (among(&BUSY), Class::Busy),
+        (among(&UNKNOWN) || server_error, Class::Unknown),
+    ];
+    meanings.into_iter().find(|(applies, _)| *applies).map_or(Class::Broken, |(_, class)| class)
 }
 
 /// What a canceled transaction with these reasons means. A condition that failed is final, whatever else was

@@ -271,16 +271,16 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.blobs.put_blob(shelf, tenant, bytes).await
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.blobs.put_blob(on, tenant, bytes).await
     }
 
     async fn blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.blobs.blob(shelf, tenant, blob).await
+        self.blobs.blob(on, tenant, blob).await
     }
 }

@@ -20,6 +20,9 @@ use crate::error::StoreError;
 
 use super::error::{Class, Fault};
 
+/// A payload is canonical JSON, and so is the envelope that evidence comes in.
+const CONTENT_TYPE: &str = "application/json";
+
 const KEEPING: &str = "keep a blob";
 const READING: &str = "read a blob";
 
@@ -53,8 +56,8 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    fn of(&self, shelf: Shelf) -> &str {
-        match shelf {
+    fn of(&self, on: Shelf) -> &str {
+        match on {
             Shelf::Payloads => &self.payloads,
             Shelf::Evidence => &self.evidence,
         }
@@ -75,9 +78,9 @@ impl S3Blobs {
         Self { client, buckets: Arc::new(buckets), clock }
     }
 
-    /// Against whom, and until when, something on `shelf` is locked.
-    fn lock(&self, shelf: Shelf) -> Option<(ObjectLockMode, DateTime)> {
-        let Retention { mode, days } = self.buckets.retain.filter(|_| shelf == Shelf::Evidence)?;
+    /// Against whom, and until when, something that is kept on this shelf is locked.
+    fn lock(&self, on: Shelf) -> Option<(ObjectLockMode, DateTime)> {
+        let Retention { mode, days } = self.buckets.retain.filter(|_| on == Shelf::Evidence)?;
         let mode = match mode {
             RetentionMode::Governance => ObjectLockMode::Governance,
             RetentionMode::Compliance => ObjectLockMode::Compliance,
@@ -88,17 +91,17 @@ impl S3Blobs {
 }
 
 impl Blobs for S3Blobs {
-    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let blob = blobs::pointer(&bytes);
-        let (mode, until) = self.lock(shelf).unzip();
+        let (mode, until) = self.lock(on).unzip();
         let put = self
             .client
             .put_object()
-            .bucket(self.buckets.of(shelf))
+            .bucket(self.buckets.of(on))
             .key(key(tenant, &blob))
             .if_none_match("*")
             .checksum_sha256(STANDARD.encode(blob.sha256.as_bytes()))
-            .content_type(kind(shelf))
+            .content_type(CONTENT_TYPE)
             .set_object_lock_mode(mode)
             .set_object_lock_retain_until_date(until)
             .body(ByteStream::from(bytes));
@@ -112,11 +115,11 @@ impl Blobs for S3Blobs {
 
     async fn blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let get = self.client.get_object().bucket(self.buckets.of(shelf)).key(key(tenant, blob));
+        let get = self.client.get_object().bucket(self.buckets.of(on)).key(key(tenant, blob));
         let found = match get.send().await.map_err(Fault::of) {
             Ok(found) => found,
             Err(fault) if fault.is("NoSuchKey") => return Ok(None),
@@ -130,11 +133,4 @@ impl Blobs for S3Blobs {
 
 fn key(tenant: &TenantId, blob: &BlobRef) -> String {
     format!("{tenant}/{}", blob.sha256)
-}
-
-/// A payload is canonical JSON, and so is the envelope that evidence comes in.
-fn kind(shelf: Shelf) -> &'static str {
-    match shelf {
-        Shelf::Payloads | Shelf::Evidence => "application/json",
-    }
 }

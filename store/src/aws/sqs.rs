@@ -111,7 +111,7 @@ impl SqsQueue {
     }
 
     /// Sends a batch, and again what SQS did not take of it.
-    async fn send_batch<'m>(&self, lane: Lane, left: Vec<Numbered<'m>>) -> Vec<(usize, Sent)> {
+    async fn send_batch(&self, lane: Lane, left: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
         let mut batch = Batch { left, settled: Vec::new() };
         for round in 1..=SENDS_MAX {
             if let Err(error) = self.try_batch(lane, &mut batch).await {
@@ -282,9 +282,11 @@ impl Queue for SqsQueue {
 /// Whether a delivery still counted when something was done with it. Lengths of time are cut to what SQS takes,
 /// so a parameter that it does not like can only be the handle.
 fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bool, StoreError> {
+    let bad_handle =
+        |fault: &Fault| fault.is("InvalidParameterValue") || fault.is("InvalidParameterValueException");
     match done {
         Ok(()) => Ok(true),
-        Err(fault) if fault.class == Class::Superseded || fault.is("InvalidParameterValue") => Ok(false),
+        Err(fault) if fault.class == Class::Superseded || bad_handle(&fault) => Ok(false),
         Err(fault) => Err(fault.write(doing)),
     }
 }
@@ -292,8 +294,8 @@ fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bool, StoreEr
 fn delivery(lane: Lane, received: &Message) -> Option<Delivery> {
     let read = readable(lane, received)?;
     let receipt = received.receipt_handle()?;
-    let receives = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
-    let handle = Handle::new(format!("{lane}:{receipt}"), receives);
+    let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
+    let handle = Handle::new(format!("{lane}:{receipt}"), count);
     Some(Delivery { run: read.run, lane, errand: read.errand, handle })
 }
 
@@ -363,6 +365,7 @@ mod tests {
         for code in [
             "ReceiptHandleIsInvalid",
             "InvalidParameterValue",
+            "InvalidParameterValueException",
             "AWS.SimpleQueueService.MessageNotInflight",
             "MessageNotInflight",
         ] {

@@ -378,21 +378,21 @@ impl Db {
     }
 
     pub(super) fn put_blob(&self, place: (Shelf, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
-        let (shelf, tenant) = place;
+        let (on, tenant) = place;
         self.run(
             "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?1, ?2)",
             params![blob.sha256.as_bytes(), bytes],
         )?;
         self.run(
             "INSERT OR IGNORE INTO shelves (shelf, tenant, sha256) VALUES (?1, ?2, ?3)",
-            params![shelf.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
+            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
         )
     }
 
-    pub(super) fn blob(&self, (shelf, tenant): (Shelf, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
+    pub(super) fn blob(&self, (on, tenant): (Shelf, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
         self.get(
             "SELECT body FROM shelves JOIN blobs USING (sha256) WHERE shelf = ?1 AND tenant = ?2 AND sha256 = ?3",
-            params![shelf.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
+            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
             |row| row.get(0),
         )
     }

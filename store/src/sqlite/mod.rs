@@ -337,21 +337,21 @@ impl Archive for SqliteStore {
 }
 
 impl Blobs for SqliteStore {
-    async fn put_blob(&self, shelf: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let (blob, tenant) = (blobs::pointer(&bytes), tenant.clone());
-        let write = move |db: &Db| db.put_blob((shelf, &tenant), &blob, &bytes);
+        let write = move |db: &Db| db.put_blob((on, &tenant), &blob, &bytes);
         self.front.write("keep a blob", write).await?;
         Ok(blob)
     }
 
     async fn blob(
         &self,
-        shelf: Shelf,
+        on: Shelf,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let doing = "read a blob";
-        let bytes = self.front.read(doing, |db| db.blob((shelf, tenant), blob)).await?;
+        let bytes = self.front.read(doing, |db| db.blob((on, tenant), blob)).await?;
         bytes.map(|bytes| blobs::unaltered(bytes, blob, doing)).transpose()
     }
 }

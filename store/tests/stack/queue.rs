@@ -109,9 +109,10 @@ async fn every_fault_of_a_send_has_its_meaning(account: Account) {
     ] {
         for together in [false, true] {
             let queue = account.queue_over(Line::with([fault.clone()]));
-            let sent = match together {
-                false => queue.send(&message("run")).await,
-                true => queue.send_all(&[message("run"), message("run")]).await.remove(1),
+            let sent = if together {
+                queue.send_all(&[message("run"), message("run")]).await.remove(1)
+            } else {
+                queue.send(&message("run")).await
             };
             let means = match sent {
                 Ok(()) => "sent",

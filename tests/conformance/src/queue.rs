@@ -313,7 +313,7 @@ async fn every_message_is_counted_visible_or_not<S: Store>(store: Arc<S>) {
 async fn messages_that_are_sent_together_are_all_delivered<S: Store>(store: Arc<S>) {
     // More than a queue takes in one request, and by several lanes.
     let names: Vec<String> = (0..25).map(|n| format!("run-{n}")).collect();
-    let lane = |n: usize| if n % 5 == 0 { Lane::Decisions } else { Lane::Steps };
+    let lane = |n: usize| if n.is_multiple_of(5) { Lane::Decisions } else { Lane::Steps };
     let messages: Vec<_> = names.iter().enumerate().map(|(n, name)| message(name, lane(n))).collect();
     let sent = store.send_all(&messages).await;
     assert_eq!(sent.into_iter().collect::<Result<Vec<_>, _>>().unwrap().len(), 25);
