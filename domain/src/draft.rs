@@ -18,6 +18,7 @@ use crate::digest::Digest;
 use crate::event::{Event, EventBody, RunTransition, StepTransition};
 use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
 use crate::initiator::Initiator;
+use crate::lane::Lane;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::plan::{Plan, PlannedStep};
 use crate::receipt::Receipt;
@@ -94,6 +95,8 @@ impl std::str::FromStr for Errand {
 pub struct Outgoing {
     /// Which run.
     pub run: RunKey,
+    /// Which way it goes.
+    pub lane: Lane,
     /// What for.
     pub errand: Errand,
     /// How long the message is held back.
@@ -269,11 +272,18 @@ impl<'p> Draft<'p> {
 
     /// What must be sent so that nothing waits for a message that nobody sends.
     fn messages(&self) -> Vec<Outgoing> {
-        let send = |errand, delay| Outgoing { run: self.record.key.clone(), errand, delay };
-        let shows = self.shows.iter().map(|approval| send(Errand::Show(approval.clone()), Millis(0)));
+        let send = |lane, errand, delay| Outgoing { run: self.record.key.clone(), lane, errand, delay };
+        let walk = self.walk_in().map(|delay| send(self.walk_lane(), Errand::Walk, delay));
+        let show = |approval: &ApprovalId| send(Lane::Decisions, Errand::Show(approval.clone()), Millis(0));
         let ended = self.record.status.is_terminal() && !self.was_over;
-        let seal = ended.then(|| send(Errand::Seal, Millis(0)));
-        self.walk_in().map(|delay| send(Errand::Walk, delay)).into_iter().chain(shows).chain(seal).collect()
+        let seal = ended.then(|| send(Lane::Steps, Errand::Seal, Millis(0)));
+        walk.into_iter().chain(self.shows.iter().map(show)).chain(seal).collect()
+    }
+
+    /// Which way a message goes that has the run walked: whatever a person said is heard at once.
+    fn walk_lane(&self) -> Lane {
+        let said = self.events.iter().any(|sealed| sealed.event.is_a_persons_word());
+        if said { Lane::Decisions } else { Lane::Steps }
     }
 
     /// In how long somebody should walk the run, if a message is to tell them.

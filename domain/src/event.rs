@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::id::{
     ApprovalId, EventName, Fence, PersonId, SignalId, StepId, StepSeq, ToolName, WorkerId, WorkflowName,
 };
-use crate::initiator::Initiator;
+use crate::initiator::{Cause, Initiator};
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
 use crate::payload::Fingerprint;
@@ -43,6 +43,18 @@ pub struct Event {
     /// What happened.
     #[serde(flatten)]
     pub body: EventBody,
+}
+
+impl Event {
+    /// Whether a person said how the run goes on.
+    pub fn is_a_persons_word(&self) -> bool {
+        match self.body {
+            EventBody::ApprovalVoted { .. } | EventBody::RunResumed { .. } => true,
+            // A run that fails takes its effects back by itself.
+            EventBody::RollbackStarted { .. } => self.by.cause == Cause::User,
+            _ => false,
+        }
+    }
 }
 
 /// A run's transition.

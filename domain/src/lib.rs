@@ -19,6 +19,7 @@ pub mod id;
 pub mod initiator;
 pub mod json;
 pub mod key;
+pub mod lane;
 pub mod machine;
 pub mod merkle;
 pub mod next;
@@ -50,6 +51,7 @@ pub use id::{
 };
 pub use initiator::{Cause, Initiator};
 pub use key::IdempotencyKey;
+pub use lane::Lane;
 pub use machine::{RunStatus, StepStatus};
 pub use payload::{BlobRef, Payload};
 pub use plan::{Plan, PlannedStep};

@@ -9,7 +9,7 @@ use domain::{
     json, payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Store, Write};
+use store::{Admission, Shelf, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
@@ -51,7 +51,7 @@ impl<S: Store> Engine<S> {
         if wish.by.cause == Cause::User && PersonId::new(&wish.by.id).is_err() {
             return Err(EngineError::NotAPerson { id: wish.by.id });
         }
-        let (input, fingerprint) = self.keep(&wish.input).await?;
+        let (input, fingerprint) = self.keep(&wish.tenant, &wish.input).await?;
         self.keep_plan(&wish.tenant, &wish.plan).await?;
         let run = RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) };
         let request = Admit {
@@ -100,25 +100,32 @@ impl<S: Store> Engine<S> {
     }
 
     /// A payload as the ledger keeps it: in place if it is small, by pointer if not.
-    pub(crate) async fn keep(&self, value: &Value) -> Result<(Payload, Fingerprint), EngineError> {
+    pub(crate) async fn keep(
+        &self,
+        tenant: &TenantId,
+        value: &Value,
+    ) -> Result<(Payload, Fingerprint), EngineError> {
         let canonical = json::canonical(value);
         let fingerprint = Fingerprint::of_canonical(&canonical);
         if canonical.len() <= INLINE_BYTES_MAX {
             return Ok((Payload::Inline(value.clone()), fingerprint));
         }
-        let blob = self.patiently(|| self.store.put_blob(canonical.clone())).await?;
+        let blob = self.patiently(|| self.store.put_blob(Shelf::Payloads, tenant, canonical.clone())).await?;
         Ok((Payload::Blob(blob), fingerprint))
     }
 
     /// A payload's value, wherever it is kept.
-    pub(crate) async fn fetch(&self, payload: &Payload) -> Result<Value, EngineError> {
+    pub(crate) async fn fetch(&self, tenant: &TenantId, payload: &Payload) -> Result<Value, EngineError> {
         match payload {
             Payload::Inline(value) => Ok(value.clone()),
             Payload::Blob(blob) => {
                 let missing = || EngineError::NoPayload {
                     payload: Fingerprint { sha256: blob.sha256, bytes: blob.bytes },
                 };
-                let bytes = self.patiently(|| self.store.blob(blob)).await?.ok_or_else(missing)?;
+                let bytes = self
+                    .patiently(|| self.store.blob(Shelf::Payloads, tenant, blob))
+                    .await?
+                    .ok_or_else(missing)?;
                 json::parse(&bytes)
                     .map_err(|source| EngineError::BadInput { what: "a stored payload", source })
             }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Applied, Arrival, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Millis, Plan, Refusal, RunKey,
-    Source, TenantId, WorkspaceId, json,
+    Applied, Arrival, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing, Plan,
+    Refusal, RunKey, Source, TenantId, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::{Accepted, Store, Write};
@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
     /// Keeps what came and sees to it that it is taken up. It is durable when this returns.
     pub async fn accept(&self, knock: Knock) -> Result<Welcome, EngineError> {
         json::check(&knock.body).map_err(|source| EngineError::BadInput { what: "what came", source })?;
-        let (body, fingerprint) = self.keep(&knock.body).await?;
+        let (body, fingerprint) = self.keep(&knock.tenant, &knock.body).await?;
         let arrival = Arrival {
             run: Arrival::run_of(&knock.tenant, &knock.key),
             key: knock.key,
@@ -71,7 +71,9 @@ impl<S: Store> Engine<S> {
         };
         // Whoever kept it the first time may have died before saying so.
         if welcome.fate == Fate::Waiting {
-            self.patiently(|| self.store.send(&welcome.run, &Errand::Begin, Millis(0))).await?;
+            let run = welcome.run.clone();
+            let message = Outgoing { run, lane: Lane::Ingest, errand: Errand::Begin, delay: Millis(0) };
+            self.patiently(|| self.store.send(&message)).await?;
         }
         Ok(welcome)
     }
@@ -80,7 +82,7 @@ impl<S: Store> Engine<S> {
     pub async fn begin(&self, run: &RunKey) -> Result<(), EngineError> {
         let arrival = self.patiently(|| self.store.arrival(run)).await?;
         let Some(arrival) = arrival.filter(|arrival| arrival.fate == Fate::Waiting) else { return Ok(()) };
-        let came = Arc::new(self.fetch(&arrival.body).await?);
+        let came = Arc::new(self.fetch(&run.tenant, &arrival.body).await?);
         let fate = match self.who_wants(&arrival, &came).await? {
             Wanted::By(plan) => self.start_from(&arrival, &plan, &came).await?,
             Wanted::ByNobody => Fate::Unwanted,

@@ -231,7 +231,7 @@ impl<S: Store> Engine<S> {
         let run = &loaded.record.key;
         let payload = self.patiently(|| self.store.input(run)).await?;
         let value = match payload {
-            Some(payload) => self.fetch(&payload).await?,
+            Some(payload) => self.fetch(&run.tenant, &payload).await?,
             None => return Err(EngineError::NoRun { run: run.clone() }),
         };
         Ok(Arc::clone(memory.trigger.insert(Arc::new(value))))
@@ -249,7 +249,7 @@ impl<S: Store> Engine<S> {
         let run = &loaded.record.key;
         let step = self.patiently(|| self.store.step(run, seq, false)).await?;
         let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
-        let output = Arc::new(self.fetch(&payload).await?);
+        let output = Arc::new(self.fetch(&run.tenant, &payload).await?);
         memory.outputs.insert(seq, Arc::clone(&output));
         Ok(Some(output))
     }

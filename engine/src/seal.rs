@@ -8,7 +8,7 @@ use std::sync::Arc;
 use domain::chain::StoredEvent;
 use domain::{Evidence, IdempotencyKey, Receipt, RunKey};
 use evidence::{LogEntry, Material, SigningKey, Whose};
-use store::Store;
+use store::{Shelf, Store};
 
 use crate::error::EngineError;
 use crate::inspect::EVENTS_MAX;
@@ -34,7 +34,8 @@ impl<S: Store> Engine<S> {
             return Err(EngineError::NotOver { run: run.clone(), status: loaded.record.status });
         }
         let (bytes, index) = self.bundle_of(&loaded).await?;
-        let bundle = self.patiently(|| self.store.put_blob(bytes.clone())).await?;
+        let bundle =
+            self.patiently(|| self.store.put_blob(Shelf::Evidence, &run.tenant, bytes.clone())).await?;
         let sealed = Evidence { bundle, index, sealed_at: self.now() };
         self.patiently(|| self.store.put_evidence(run, sealed.clone())).await?;
         // Whoever was first has recorded the same digest.
@@ -47,7 +48,10 @@ impl<S: Store> Engine<S> {
         self.load(run).await?;
         let missing = || EngineError::NoEvidence { run: run.clone() };
         let evidence = self.patiently(|| self.store.evidence(run)).await?.ok_or_else(missing)?;
-        let bytes = self.patiently(|| self.store.blob(&evidence.bundle)).await?.ok_or_else(missing)?;
+        let bytes = self
+            .patiently(|| self.store.blob(Shelf::Evidence, &run.tenant, &evidence.bundle))
+            .await?
+            .ok_or_else(missing)?;
         Ok((evidence, bytes))
     }
 

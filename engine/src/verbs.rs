@@ -37,7 +37,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Delivered, EngineError> {
         json::check(&wish.payload)
             .map_err(|source| EngineError::BadInput { what: "the event's payload", source })?;
-        let (payload, fingerprint) = self.keep(&wish.payload).await?;
+        let (payload, fingerprint) = self.keep(&run.tenant, &wish.payload).await?;
         let signal =
             Signal { id: wish.id, event: wish.event, payload, fingerprint, at: self.now(), kept: false };
         let mut loaded = self.load(run).await?;
@@ -89,6 +89,8 @@ impl<S: Store> Engine<S> {
 
     /// Wakes runs whose due time has passed; says how many.
     pub async fn sweep(&self, by: &Initiator) -> Result<u32, EngineError> {
+        // What died between a commit and its messages left them behind.
+        self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
         let due = self.patiently(|| self.store.due(self.now(), SWEEP_MAX)).await?;
         let mut woken = 0;
         for run in &due {

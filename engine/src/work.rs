@@ -75,7 +75,7 @@ impl<S: Store> Engine<S> {
             Err(failure) => return self.terminal(loaded, held, failure).await,
         };
         walk.memory.remember(&loaded, held.seq, &output);
-        let (payload, fingerprint) = self.keep(&output).await?;
+        let (payload, fingerprint) = self.keep(&loaded.record.key.tenant, &output).await?;
         let follow = self.follow(walk, &loaded, held.seq.next()).await?;
         let command = Finish {
             fence: held.grant.fence,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use connectors::{Allow, Settings};
 use countersign_engine::{Engine, EngineError, Knock, Parts, Timing, Welcome};
-use domain::{Cause, Digest, Errand, Fate, Initiator, Millis, Refusal, Source, TenantId};
+use domain::{Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Refusal, Source, TenantId};
 use serde_json::{Value, json};
 use store::{Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
 
@@ -68,7 +68,7 @@ async fn what_comes_in_is_durable_and_announced_before_it_is_accepted() {
     let engine = engine();
     let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
     assert!(welcome.new && engine.store().arrival(&welcome.run).await.unwrap().is_some());
-    let messages = engine.store().receive(10, Millis::secs(30), Duration::ZERO).await.unwrap();
+    let messages = engine.store().receive(Lane::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap();
     assert_eq!(messages.len(), 1);
     assert_eq!((&messages[0].run, &messages[0].errand), (&welcome.run, &Errand::Begin));
 }

@@ -8,7 +8,8 @@ use domain::{Digest, Evidence, RunKey};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// The log of runs and their evidence. Nothing here is ever changed or taken away.
+/// The log of runs and their evidence. Nothing here is ever changed or taken away. A store keeps one log, or one
+/// for each tenant.
 pub trait Archive {
     /// Appends the entry of `run` to the log, or finds where it was appended before.
     fn append_log(

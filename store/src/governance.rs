@@ -6,6 +6,7 @@ use std::future::Future;
 
 use domain::{Approval, ApprovalId, Card, Digest, RunKey, Tenant, TenantId};
 
+use crate::cursor::Cursor;
 use crate::error::StoreError;
 use crate::ledger::Write;
 
@@ -18,7 +19,7 @@ pub struct ApprovalPage {
     /// The requests.
     pub approvals: Vec<Approval>,
     /// Where the next page starts, if there is one.
-    pub next: Option<i64>,
+    pub next: Option<Cursor>,
 }
 
 /// Which open requests are wanted, oldest first.
@@ -27,7 +28,7 @@ pub struct ApprovalQuery {
     /// Whose.
     pub tenant: TenantId,
     /// Where the last page ended.
-    pub after: Option<i64>,
+    pub after: Option<Cursor>,
     /// At most how many.
     pub limit: u32,
 }

@@ -10,8 +10,8 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Errand, Evidence, Fate,
-    IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord,
+    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
+    Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord,
     StepSeq, Tenant, TenantId, Timestamp,
 };
 
@@ -21,7 +21,7 @@ use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::{Blobs, Store};
+use crate::{Blobs, Shelf, Store};
 
 /// A call to a store, as an interceptor sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,27 +143,32 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
         self.plainly("ledger.due", self.store.due(now, limit)).await
     }
+
+    async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        self.plainly("ledger.flush", self.store.flush(now, limit)).await
+    }
 }
 
 impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
-        self.plainly("queue.send", self.store.send(run, errand, delay)).await
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
+        self.plainly("queue.send", self.store.send(message)).await
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.plainly("queue.receive", self.store.receive(max, visibility, wait)).await
+        self.plainly("queue.receive", self.store.receive(lane, max, visibility, wait)).await
     }
 
-    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
+    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
         self.plainly("queue.extend", self.store.extend(handle, visibility)).await
     }
 
-    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
+    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
         self.plainly("queue.delete", self.store.delete(handle)).await
     }
 
@@ -175,18 +180,27 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
         self.plainly("queue.redrive", self.store.redrive(limit)).await
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.plainly("queue.depth", self.store.depth()).await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.plainly("queue.depth", self.store.depth(lane)).await
+    }
+
+    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.plainly("queue.waiting", self.store.waiting(lane)).await
     }
 }
 
 impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
-    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.plainly("blobs.put", self.store.put_blob(bytes)).await
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        self.plainly("blobs.put", self.store.put_blob(on, tenant, bytes)).await
     }
 
-    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
-        self.plainly("blobs.get", self.store.blob(blob)).await
+    async fn blob(
+        &self,
+        on: Shelf,
+        tenant: &TenantId,
+        blob: &BlobRef,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.plainly("blobs.get", self.store.blob(on, tenant, blob)).await
     }
 }
 

@@ -9,6 +9,7 @@ use domain::{
     StepRecord, StepSeq, TenantId, Timestamp,
 };
 
+use crate::cursor::Cursor;
 use crate::error::StoreError;
 
 /// What became of a conditional write.
@@ -37,7 +38,7 @@ pub struct RunQuery {
     /// In which status; any, if absent.
     pub status: Option<RunStatus>,
     /// Where the last page ended.
-    pub before: Option<i64>,
+    pub before: Option<Cursor>,
     /// At most how many.
     pub limit: u32,
 }
@@ -48,7 +49,7 @@ pub struct RunPage {
     /// The runs.
     pub runs: Vec<RunRecord>,
     /// Where the next page starts, if there is one.
-    pub next: Option<i64>,
+    pub next: Option<Cursor>,
 }
 
 /// Runs, plans, receipts and the chain. Reads that decide see every write that was committed before.
@@ -125,4 +126,8 @@ pub trait Ledger {
     /// record decides.
     fn due(&self, now: Timestamp, limit: u32)
     -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
+
+    /// Sends messages of commits that were left behind by whoever committed, at most `limit` of them; says how
+    /// many. A store whose commits send their messages themselves has none.
+    fn flush(&self, now: Timestamp, limit: u32) -> impl Future<Output = Result<u32, StoreError>> + Send;
 }

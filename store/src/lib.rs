@@ -5,12 +5,15 @@
 //! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
 //! promise is written down once, as tests, in the conformance suite.
 
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod clock;
 pub mod intercept;
 pub mod sqlite;
 
 mod archive;
 mod blobs;
+mod cursor;
 mod error;
 mod governance;
 mod inbox;
@@ -18,14 +21,15 @@ mod ledger;
 mod queue;
 
 pub use archive::Archive;
-pub use blobs::Blobs;
+pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};
+pub use cursor::{Cursor, UnknownCursor};
 pub use error::StoreError;
 pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 pub use inbox::{Accepted, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Ledger, RunPage, RunQuery, Write};
-pub use queue::{DeadLetter, Delivery, Handle, Queue};
+pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.

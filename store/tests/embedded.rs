@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use countersign_store::{Admission, Blobs, Ledger, Queue, SqliteOptions, SqliteStore, StoreError, Write};
+use countersign_store::{
+    Admission, Blobs, Ledger, Queue, Shelf, SqliteOptions, SqliteStore, StoreError, Write,
+};
 use domain::command::{Cancel, Command};
-use domain::{BlobRef, Decision, Digest, Draft, Millis, RunId, RunKey, RunRecord};
+use domain::{BlobRef, Decision, Digest, Draft, Errand, Lane, Millis, Outgoing, RunId, RunKey, RunRecord};
 use rusqlite::Connection;
 use serde_json::json;
 use support::{admission_with, error_chain, plan, stamp, tenant};
@@ -29,7 +31,7 @@ async fn everything_survives_a_restart() {
     let record = admission.decision.record.clone();
     store.admit(admission.clone()).await.unwrap();
     store.put_plan(&record.key.tenant, &plan()).await.unwrap();
-    let blob = store.put_blob(b"large".to_vec()).await.unwrap();
+    let blob = store.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     drop(store);
 
     let store = ledgers.open();
@@ -37,8 +39,8 @@ async fn everything_survives_a_restart() {
     assert_eq!(store.load(&record.key).await.unwrap(), Some(record.clone()));
     assert_eq!(store.input(&record.key).await.unwrap(), Some(admission.input));
     assert_eq!(store.plan(&record.key.tenant, &record.plan).await.unwrap(), Some(plan()));
-    assert_eq!(store.blob(&blob).await.unwrap(), Some(b"large".to_vec()));
-    let received = store.receive(10, HIDDEN, Duration::ZERO).await.unwrap();
+    assert_eq!(store.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
+    let received = store.receive(Lane::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
     assert_eq!(received.into_iter().map(|delivery| delivery.run).collect::<Vec<_>>(), [record.key]);
 }
 
@@ -69,11 +71,11 @@ async fn a_message_from_one_process_wakes_a_receiver_in_another_at_once() {
     for n in 0..10 {
         let waiting = tokio::spawn({
             let receiver = Arc::clone(&receiver);
-            async move { receiver.receive(1, HIDDEN, PATIENTLY).await.unwrap() }
+            async move { receiver.receive(Lane::Steps, 1, HIDDEN, PATIENTLY).await.unwrap() }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         let begun = Instant::now();
-        sender.send(&run_key(&format!("run-{n}")), &domain::Errand::Walk, Millis(0)).await.unwrap();
+        sender.send(&walk(&format!("run-{n}"))).await.unwrap();
         assert_eq!(waiting.await.unwrap().len(), 1);
         took += begun.elapsed();
     }
@@ -91,7 +93,7 @@ async fn writes_that_wait_together_are_synced_together() {
 
     assert_eq!(usage.writes, 100);
     assert!(usage.commits < 10, "{usage:?}");
-    assert_eq!(store.depth().await.unwrap(), 100);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 100);
 }
 
 /// So many messages are sent while another process holds the file: the writer waits with the first, and
@@ -103,9 +105,7 @@ async fn send_while_the_file_is_held(
 ) -> Vec<Result<(), StoreError>> {
     let send = |n| {
         let store = Arc::clone(store);
-        tokio::spawn(async move {
-            store.send(&run_key(&format!("run-{n}")), &domain::Errand::Walk, Millis(0)).await
-        })
+        tokio::spawn(async move { store.send(&walk(&format!("run-{n}"))).await })
     };
     let holder = ledgers.hold();
     let mut sends = vec![send(0)];
@@ -140,7 +140,7 @@ async fn a_write_that_fails_does_not_fail_its_neighbours() {
 
     assert!(writes.into_iter().all(|written| written.is_ok()));
     assert!(matches!(failing.await.unwrap(), Err(StoreError::Broken { .. })));
-    assert_eq!(store.depth().await.unwrap(), 20);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 20);
     assert_eq!(store.load(&run).await.unwrap(), None);
     assert_eq!(store.admit(admission("request")).await.unwrap(), Write::Committed);
 }
@@ -155,7 +155,7 @@ async fn a_write_that_fails_in_memory_leaves_nothing_behind() {
     assert!(matches!(store.admit(broken).await, Err(StoreError::Broken { .. })));
 
     assert_eq!(store.load(&run).await.unwrap(), None);
-    assert_eq!(store.depth().await.unwrap(), 0);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
     assert_eq!(store.admit(admission("request")).await.unwrap(), Write::Committed);
 }
 
@@ -196,13 +196,13 @@ fn a_place_where_no_file_can_be_is_refused() {
 async fn a_blob_that_was_altered_is_not_given_out() {
     let ledgers = Ledgers::new();
     let store = ledgers.open();
-    let blob = store.put_blob(b"the truth".to_vec()).await.unwrap();
+    let blob = store.put_blob(Shelf::Payloads, &tenant(), b"the truth".to_vec()).await.unwrap();
     let conn = Connection::open(ledgers.path()).unwrap();
     conn.execute("UPDATE blobs SET body = ?1", [b"a lie".as_slice()]).unwrap();
 
-    assert!(matches!(store.blob(&blob).await, Err(StoreError::Broken { .. })));
+    assert!(matches!(store.blob(Shelf::Payloads, &tenant(), &blob).await, Err(StoreError::Broken { .. })));
     let other = BlobRef { sha256: Digest::of_bytes(b"another"), bytes: 7 };
-    assert_eq!(store.blob(&other).await.unwrap(), None);
+    assert_eq!(store.blob(Shelf::Payloads, &tenant(), &other).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -254,6 +254,10 @@ impl Ledgers {
     fn log_bytes(&self) -> u64 {
         std::fs::metadata(self.dir.path().join("ledger.db-wal")).map_or(0, |log| log.len())
     }
+}
+
+fn walk(name: &str) -> Outgoing {
+    Outgoing { run: run_key(name), lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
 }
 
 fn run_key(name: &str) -> RunKey {

@@ -1,6 +1,7 @@
 //! The worker: takes messages, walks runs, and leaves in good order.
 //!
-//! Three loops: one receives and starts walks, as many at once as it has room for; one wakes runs that are
+//! Each lane has a loop that receives its messages and starts walks, as many at once as the lane has room for,
+//! so that what people decided never waits behind a backlog of steps. One more loop wakes runs that are
 //! overdue; the walks themselves keep their leases and messages alive. A message is deleted only after the
 //! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
 
@@ -10,7 +11,7 @@ mod walker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Cause, Initiator, Millis, WorkerId};
+use domain::{Cause, Initiator, Lane, Millis, WorkerId};
 use engine::{Engine, WalkLimits};
 use store::{Delivery, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,8 +33,8 @@ const AFTER_FAULT: Duration = Duration::from_secs(1);
 /// How a worker works.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// How many runs it walks at once.
-    pub concurrency: usize,
+    /// How much it does at once.
+    pub rooms: Rooms,
     /// For how long a message is hidden without a sign of life.
     pub visibility: Millis,
     /// How long one wait for messages lasts.
@@ -49,12 +50,40 @@ pub struct WorkerSettings {
 impl Default for WorkerSettings {
     fn default() -> Self {
         Self {
-            concurrency: 16,
+            rooms: Rooms::beside(16),
             visibility: Millis::secs(30),
             poll: Duration::from_secs(20),
             sweep_every: Duration::from_secs(5),
             drain: Duration::from_secs(25),
             limits: WalkLimits::default(),
+        }
+    }
+}
+
+/// How many messages of each lane a worker has room for at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rooms {
+    /// What comes in.
+    pub ingest: usize,
+    /// What people decided, and what they are shown.
+    pub decisions: usize,
+    /// The work of runs.
+    pub steps: usize,
+}
+
+impl Rooms {
+    /// Room for so many steps; beside them, for a quarter as many of each of the others.
+    pub const fn beside(steps: usize) -> Self {
+        let others = steps.div_ceil(4);
+        Self { ingest: others, decisions: others, steps }
+    }
+
+    /// How much room `lane` has.
+    const fn of(self, lane: Lane) -> usize {
+        match lane {
+            Lane::Ingest => self.ingest,
+            Lane::Decisions => self.decisions,
+            Lane::Steps => self.steps,
         }
     }
 }
@@ -76,29 +105,37 @@ impl<S: Store> Worker<S> {
     /// Works until it is asked to leave, then finishes the steps under way. Says whether all of them ended
     /// in time; one that did not is taken over when its lease runs out.
     pub async fn run(self) -> bool {
-        let room = Arc::new(Semaphore::new(self.settings.concurrency));
-        let mut walks = JoinSet::new();
+        let (mut decisions, mut ingest, mut steps) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         // Biased, here and below: which loop is looked at first must not be left to chance, or a simulation
         // could not be repeated.
+        let receive = async {
+            tokio::join!(
+                biased;
+                self.receive_for_ever(Lane::Decisions, &mut decisions),
+                self.receive_for_ever(Lane::Ingest, &mut ingest),
+                self.receive_for_ever(Lane::Steps, &mut steps),
+            )
+        };
         tokio::select! {
             biased;
-            () = self.receive_for_ever(&room, &mut walks) => {}
+            ((), (), ()) = receive => {}
             () = self.sweep_for_ever() => {}
         }
-        self.drain(walks).await
+        self.drain([decisions, ingest, steps]).await
     }
 
-    /// Receives and starts walks, until it is asked to leave.
-    async fn receive_for_ever(&self, room: &Arc<Semaphore>, walks: &mut JoinSet<()>) {
-        while let Some(permit) = self.room(room).await {
+    /// Receives the messages of `lane` and starts walks, until it is asked to leave.
+    async fn receive_for_ever(&self, lane: Lane, walks: &mut JoinSet<()>) {
+        let room = Arc::new(Semaphore::new(self.settings.rooms.of(lane)));
+        while let Some(permit) = self.room(&room).await {
             while let Some(ended) = walks.try_join_next() {
                 report(ended);
             }
             let wanted = (1 + room.available_permits()).min(BATCH_MAX);
-            let deliveries = self.receive(wanted).await;
+            let deliveries = self.receive(lane, wanted).await;
             let mut permits = Some(permit)
                 .into_iter()
-                .chain(std::iter::from_fn(|| Arc::clone(room).try_acquire_owned().ok()));
+                .chain(std::iter::from_fn(|| Arc::clone(&room).try_acquire_owned().ok()));
             for delivery in deliveries {
                 if self.leaving.is_asked() {
                     self.give_back(&delivery).await;
@@ -118,8 +155,9 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    async fn receive(&self, wanted: usize) -> Vec<Delivery> {
-        let receive = self.engine.store().receive(wanted, self.settings.visibility, self.settings.poll);
+    async fn receive(&self, lane: Lane, wanted: usize) -> Vec<Delivery> {
+        let WorkerSettings { visibility, poll, .. } = self.settings;
+        let receive = self.engine.store().receive(lane, wanted, visibility, poll);
         tokio::pin!(receive);
         let received = tokio::select! {
             biased;
@@ -129,7 +167,7 @@ impl<S: Store> Worker<S> {
         match received {
             Ok(deliveries) => deliveries,
             Err(error) => {
-                tracing::warn!(%error, "no messages received");
+                tracing::warn!(%lane, %error, "no messages received");
                 sleep(AFTER_FAULT).await;
                 Vec::new()
             }
@@ -151,7 +189,7 @@ impl<S: Store> Worker<S> {
 
     async fn give_back(&self, delivery: &Delivery) {
         // If this fails the message comes back by itself, only later.
-        let _ = self.engine.store().extend(delivery.handle, Millis(0)).await;
+        let _ = self.engine.store().extend(&delivery.handle, Millis(0)).await;
     }
 
     async fn sweep_for_ever(&self) {
@@ -164,10 +202,12 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    async fn drain(&self, mut walks: JoinSet<()>) -> bool {
+    async fn drain(&self, lanes: [JoinSet<()>; 3]) -> bool {
         let finish = async {
-            while let Some(ended) = walks.join_next().await {
-                report(ended);
+            for mut walks in lanes {
+                while let Some(ended) = walks.join_next().await {
+                    report(ended);
+                }
             }
         };
         timeout(self.settings.drain, finish).await.is_ok()

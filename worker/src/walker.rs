@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
-use domain::{Errand, Millis, Timestamp};
+use domain::{Errand, Millis, Outgoing, Timestamp};
 use engine::{Again, Engine, EngineError, NotShown, Pulse, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store};
 
@@ -35,7 +35,7 @@ struct Hidden<'w, S> {
 
 impl<S: Store> Pulse for Hidden<'_, S> {
     async fn beat(&self) {
-        let extended = self.walker.engine.store().extend(self.handle, self.walker.visibility).await;
+        let extended = self.walker.engine.store().extend(&self.handle, self.walker.visibility).await;
         if let Err(error) = extended {
             // Somebody else may get the message too; the lease keeps them out.
             tracing::warn!(%error, "message not extended");
@@ -90,7 +90,7 @@ impl<S: Store> Walker<S> {
     }
 
     async fn walk(&self, delivery: Delivery) {
-        let pulse = Hidden { walker: self, handle: delivery.handle };
+        let pulse = Hidden { walker: self, handle: delivery.handle.clone() };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
             Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
@@ -104,7 +104,7 @@ impl<S: Store> Walker<S> {
     }
 
     async fn delete(&self, delivery: &Delivery) {
-        if let Err(error) = self.engine.store().delete(delivery.handle).await {
+        if let Err(error) = self.engine.store().delete(&delivery.handle).await {
             // It comes again and finds nothing to do.
             tracing::warn!(run = %delivery.run, %error, "message not deleted");
         }
@@ -121,7 +121,7 @@ impl<S: Store> Walker<S> {
 
     async fn postpone(&self, delivery: &Delivery, at: Timestamp) {
         let delay = self.until(at);
-        if let Err(error) = self.engine.store().extend(delivery.handle, delay).await {
+        if let Err(error) = self.engine.store().extend(&delivery.handle, delay).await {
             tracing::warn!(run = %delivery.run, %error, "message not postponed");
         }
     }
@@ -129,7 +129,9 @@ impl<S: Store> Walker<S> {
     /// Sends the message anew, then deletes it. In this order it may be doubled, and is never lost: it may
     /// be the only one there is, if whoever holds the step is dead.
     async fn replace(&self, delivery: &Delivery, at: Timestamp) {
-        match self.engine.store().send(&delivery.run, &delivery.errand, self.until(at)).await {
+        let Delivery { run, lane, errand, .. } = delivery.clone();
+        let message = Outgoing { run, lane, errand, delay: self.until(at) };
+        match self.engine.store().send(&message).await {
             Ok(()) => self.delete(delivery).await,
             Err(error) => tracing::warn!(run = %delivery.run, %error, "message not replaced"),
         }

@@ -19,11 +19,13 @@ All tests, then the proofs in the size that CI runs.
 Usage: cargo xtask test [--fast] [-- FILTER...]
 
   --fast        leaves out the simulation, the model and the policy's differential, which take minutes
-  -- FILTER...  only tests with these words in their names; no documentation tests, no proofs.
+  -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
   build         every test, and the `countersign` program, which some tests start and kill
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
+  aws           the store on AWS, with a DynamoDB in the test's own process
+  stack         the same with SQS and S3 too, at the endpoint that COUNTERSIGN_AWS names, if it names one
   examples      the examples in the documentation
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
@@ -58,6 +60,14 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
 /// Both in one go: built alone, the program would get other features of the libraries, and the tests would then
 /// compile those libraries once more.
 const BUILD: [&str; 5] = ["build", "--workspace", "--tests", "--bin", "countersign"];
+
+/// The store on AWS, against a DynamoDB that lives in the test's process.
+const AWS: [&str; 9] =
+    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--lib", "--test", "aws"];
+
+/// The same on a local AWS, which whoever runs this has started.
+const STACK: [&str; 8] =
+    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--test", "stack"];
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
@@ -98,8 +108,17 @@ fn tests(cargo: &Cargo, filter: &[String], parts: &mut Parts) {
 
 fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     if !wanted.filter.is_empty() {
-        parts.leave_out("the documentation's examples and the proofs were left out: a filter was given");
+        parts.leave_out(
+            "the store on AWS, the documentation's examples and the proofs were left out: a filter was given",
+        );
         return;
+    }
+    // A part of its own: in one build with the rest, the program would be built with the AWS SDK.
+    parts.run("aws", &mut cargo.command(&AWS));
+    if std::env::var_os("COUNTERSIGN_AWS").is_some() {
+        parts.run("stack", &mut cargo.command(&STACK));
+    } else {
+        parts.leave_out("SQS and S3 were left out: COUNTERSIGN_AWS names no local AWS");
     }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {

@@ -2,7 +2,9 @@
 
 use domain::chain::verify;
 use domain::view::step_status;
-use domain::{Errand, Lease, Live, RunRecord, RunStatus, StepSeq, StepStatus};
+use domain::{
+    Cause, Decision, Errand, Event, EventBody, Lane, Lease, Live, RunRecord, RunStatus, StepSeq, StepStatus,
+};
 use proptest::prelude::*;
 
 use crate::cases;
@@ -86,6 +88,11 @@ proptest! {
     #[test]
     fn whatever_is_left_to_be_done_has_a_message_and_what_rests_has_none(story in any_story()) {
         World::tell(&story, assert_message);
+    }
+
+    #[test]
+    fn what_people_said_waits_behind_no_step(story in any_story()) {
+        World::tell(&story, |_, turn| assert_lanes(&turn.decision));
     }
 
     #[test]
@@ -173,6 +180,25 @@ fn assert_message(world: &World, turn: &Turn) {
         _ => {}
     }
     assert!(turn.decision.outgoing.iter().all(|message| message.run == record.key));
+}
+
+fn assert_lanes(decision: &Decision) {
+    let said = |event: &Event| match event.body {
+        EventBody::ApprovalVoted { .. } | EventBody::RunResumed { .. } => true,
+        EventBody::RollbackStarted { .. } => event.by.cause == Cause::User,
+        _ => false,
+    };
+    let said = decision.events.iter().any(|sealed| said(&sealed.event));
+    let walk = if said { Lane::Decisions } else { Lane::Steps };
+    for message in &decision.outgoing {
+        let lane = match message.errand {
+            Errand::Walk => walk,
+            Errand::Show(_) => Lane::Decisions,
+            Errand::Seal => Lane::Steps,
+            Errand::Begin => Lane::Ingest,
+        };
+        assert_eq!(message.lane, lane, "{message:?}");
+    }
 }
 
 fn assert_fits(record: &RunRecord) {

@@ -6,14 +6,16 @@
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, Errand, IdempotencyKey, Millis, Payload, Plan, Receipt, ReceiptChange, RunKey,
-    RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+    BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
+    ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::blobs::Shelf;
+use crate::cursor::Cursor;
 use crate::ledger::{RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
@@ -56,7 +58,7 @@ impl Db {
         self.write_signals(id, &decision.signals)?;
         self.write_approvals(id, &decision.approvals)?;
         for message in &decision.outgoing {
-            self.send(&message.run, &message.errand, now + message.delay)?;
+            self.send(message, now)?;
         }
         Ok(Write::Committed)
     }
@@ -244,8 +246,8 @@ impl Db {
         self.get("SELECT body FROM signals WHERE run = ?1 AND id = ?2", params![run, id.as_str()], body)
     }
 
-    pub(super) fn runs(&self, query: &RunQuery) -> Sql<RunPage> {
-        let before = query.before.unwrap_or(i64::MAX);
+    pub(super) fn runs(&self, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
+        let before = before.unwrap_or(i64::MAX);
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let tenant = query.tenant.as_str();
         // One more than asked for tells whether there is a next page.
@@ -266,7 +268,7 @@ impl Db {
         if more {
             found.pop();
         }
-        let next = found.last().filter(|_| more).map(|(id, _)| *id);
+        let next = found.last().filter(|_| more).map(|(id, _)| Cursor::new(id.to_string()));
         Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
     }
 
@@ -278,21 +280,24 @@ impl Db {
         )
     }
 
-    pub(super) fn send(&self, run: &RunKey, errand: &Errand, visible_at: Timestamp) -> Sql<()> {
+    pub(super) fn send(&self, message: &Outgoing, now: Timestamp) -> Sql<()> {
+        let Outgoing { run, lane, errand, delay } = message;
+        let (tenant, run) = (run.tenant.as_str(), run.run.as_str());
         self.run(
-            "INSERT INTO queue (visible_at, tenant, run, errand) VALUES (?1, ?2, ?3, ?4)",
-            params![visible_at.0, run.tenant.as_str(), run.run.as_str(), errand.to_string()],
+            "INSERT INTO queue (visible_at, lane, tenant, run, errand) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![(now + *delay).0, lane.as_str(), tenant, run, errand.to_string()],
         )
     }
 
-    pub(super) fn next_visible(&self) -> Sql<Option<Timestamp>> {
-        let next: Option<i64> =
-            self.conn.prepare_cached("SELECT min(visible_at) FROM queue")?.query_row([], |row| row.get(0))?;
+    pub(super) fn next_visible(&self, lane: Lane) -> Sql<Option<Timestamp>> {
+        let mut earliest = self.conn.prepare_cached("SELECT min(visible_at) FROM queue WHERE lane = ?1")?;
+        let next: Option<i64> = earliest.query_row([lane.as_str()], |row| row.get(0))?;
         Ok(next.map(Timestamp))
     }
 
     pub(super) fn receive(
         &self,
+        lane: Lane,
         max: usize,
         now: Timestamp,
         visibility: Millis,
@@ -300,9 +305,9 @@ impl Db {
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         let found: Vec<(i64, u32, RunKey, Errand)> = self.all(
-            "SELECT id, receives, tenant, run, errand FROM queue WHERE visible_at <= ?1 \
-             ORDER BY visible_at, id LIMIT ?2",
-            params![now.0, max],
+            "SELECT id, receives, tenant, run, errand FROM queue WHERE lane = ?1 AND visible_at <= ?2 \
+             ORDER BY visible_at, id LIMIT ?3",
+            params![lane.as_str(), now.0, max],
             |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, errand(row, 4)?)),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
@@ -311,42 +316,42 @@ impl Db {
                 self.give_up(message, now)?;
                 continue;
             }
-            let handle = Handle { message, receive: receives.saturating_add(1) };
+            let handle = Handle::new(message.to_string(), receives.saturating_add(1));
             self.run(
                 "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
-                params![message, handle.receive, (now + visibility).0],
+                params![message, handle.receive(), (now + visibility).0],
             )?;
-            deliveries.push(Delivery { run, errand, handle });
+            deliveries.push(Delivery { run, lane, errand, handle });
         }
-        Ok(Received { deliveries, next: self.next_visible()? })
+        Ok(Received { deliveries, next: self.next_visible(lane)? })
     }
 
     fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO dead_letters (at, receives, tenant, run, errand) \
-             SELECT ?2, receives, tenant, run, errand FROM queue WHERE id = ?1",
+            "INSERT INTO dead_letters (at, receives, lane, tenant, run, errand) \
+             SELECT ?2, receives, lane, tenant, run, errand FROM queue WHERE id = ?1",
             params![message, now.0],
         )?;
         self.run("DELETE FROM queue WHERE id = ?1", [message])
     }
 
-    pub(super) fn extend(&self, handle: Handle, visible_at: Timestamp) -> Sql<bool> {
+    pub(super) fn extend(&self, handle: &Handle, visible_at: Timestamp) -> Sql<bool> {
         self.changed(
             "UPDATE queue SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
-            params![handle.message, handle.receive, visible_at.0],
+            params![message(handle), handle.receive(), visible_at.0],
         )
     }
 
-    pub(super) fn delete(&self, handle: Handle) -> Sql<bool> {
+    pub(super) fn delete(&self, handle: &Handle) -> Sql<bool> {
         self.changed(
             "DELETE FROM queue WHERE id = ?1 AND receives = ?2",
-            params![handle.message, handle.receive],
+            params![message(handle), handle.receive()],
         )
     }
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
         self.all(
-            "SELECT tenant, run, receives, at, errand FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT tenant, run, receives, at, errand, lane FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| {
                 Ok(DeadLetter {
@@ -354,26 +359,32 @@ impl Db {
                     receives: row.get(2)?,
                     at: Timestamp(row.get(3)?),
                     errand: errand(row, 4)?,
+                    lane: lane(row, 5)?,
                 })
             },
         )
     }
 
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
-        let dead: Vec<(i64, RunKey, Errand)> = self.all(
-            "SELECT id, tenant, run, errand FROM dead_letters ORDER BY id LIMIT ?1",
+        let dead: Vec<(i64, Outgoing)> = self.all(
+            "SELECT id, tenant, run, errand, lane FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
-            |row| Ok((row.get(0)?, run_key(row, 1)?, errand(row, 3)?)),
+            |row| Ok((row.get(0)?, again(row)?)),
         )?;
-        for (id, run, errand) in &dead {
-            self.send(run, errand, now)?;
+        for (id, message) in &dead {
+            self.send(message, now)?;
             self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
         }
         Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn depth(&self) -> Sql<u64> {
-        self.count("SELECT count(*) FROM queue", [])
+    pub(super) fn depth(&self, lane: Lane) -> Sql<u64> {
+        self.count("SELECT count(*) FROM queue WHERE lane = ?1", [lane.as_str()])
+    }
+
+    pub(super) fn waiting(&self, lane: Lane, now: Timestamp) -> Sql<u64> {
+        let sql = "SELECT count(*) FROM queue WHERE lane = ?1 AND visible_at <= ?2";
+        self.count(sql, params![lane.as_str(), now.0])
     }
 
     pub(super) fn errands(&self, before: Timestamp) -> Sql<u64> {
@@ -386,15 +397,24 @@ impl Db {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    pub(super) fn put_blob(&self, blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
+    pub(super) fn put_blob(&self, place: (Shelf, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
+        let (on, tenant) = place;
         self.run(
             "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?1, ?2)",
             params![blob.sha256.as_bytes(), bytes],
+        )?;
+        self.run(
+            "INSERT OR IGNORE INTO shelves (shelf, tenant, sha256) VALUES (?1, ?2, ?3)",
+            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
         )
     }
 
-    pub(super) fn blob(&self, blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
-        self.get("SELECT body FROM blobs WHERE sha256 = ?1", [blob.sha256.as_bytes()], |row| row.get(0))
+    pub(super) fn blob(&self, (on, tenant): (Shelf, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
+        self.get(
+            "SELECT body FROM shelves JOIN blobs USING (sha256) WHERE shelf = ?1 AND tenant = ?2 AND sha256 = ?3",
+            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
+            |row| row.get(0),
+        )
     }
 
     pub(super) fn run(&self, sql: &str, params: impl Params) -> Sql<()> {
@@ -439,6 +459,11 @@ pub(super) fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
     serde_json::from_str(text).map_err(|error| unreadable(0, error))
 }
 
+/// Which message a handle is of; no message at all, if it is not one of ours.
+fn message(handle: &Handle) -> Option<i64> {
+    handle.text().parse().ok()
+}
+
 fn digest(bytes: Vec<u8>) -> Sql<Digest> {
     let bytes: [u8; 32] = bytes.try_into().map_err(|_| unreadable(1, "a hash has 32 bytes"))?;
     Ok(Digest::from(bytes))
@@ -452,6 +477,15 @@ fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
 
 fn errand(row: &Row<'_>, column: usize) -> Sql<Errand> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
+}
+
+fn lane(row: &Row<'_>, column: usize) -> Sql<Lane> {
+    row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
+}
+
+/// A message that was given up, to be sent again.
+fn again(row: &Row<'_>) -> Sql<Outgoing> {
+    Ok(Outgoing { run: run_key(row, 1)?, errand: errand(row, 3)?, lane: lane(row, 4)?, delay: Millis(0) })
 }
 
 fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

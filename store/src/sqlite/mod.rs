@@ -21,27 +21,26 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Errand, Evidence, Fate,
-    IdempotencyKey, Millis, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant,
+    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
+    Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant,
     TenantId, Timestamp,
 };
 use tokio::time::Instant;
 
 use crate::archive::Archive;
+use crate::blobs::{self, Blobs, Shelf};
 use crate::clock::{Clock, SystemClock};
+use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
-use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::{Blobs, sqlite::wake::Bell};
+use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
+use crate::sqlite::wake::Bell;
 
 use db::Db;
 use front::Front;
 pub use front::Usage;
-
-/// A message that was delivered this often without being deleted is put aside for a person.
-pub const RECEIVES_MAX: u32 = 20;
 
 /// If no bell rings (another process on a system without file notices), look this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -83,6 +82,12 @@ impl SqliteStore {
         Ok(Self { front: Arc::new(Front::memory()?), bell: Arc::new(Bell::silent()), options })
     }
 
+    /// A cursor that somebody typed.
+    pub fn cursor(text: &str) -> Result<Cursor, UnknownCursor> {
+        let cursor = Cursor::new(text);
+        row(&cursor).map(|_| cursor)
+    }
+
     /// What the store has done so far, counted.
     pub fn usage(&self) -> Usage {
         self.front.usage()
@@ -115,14 +120,20 @@ impl SqliteStore {
         Ok(write)
     }
 
-    async fn try_receive(&self, max: usize, visibility: Millis) -> Result<db::Received, StoreError> {
+    async fn try_receive(
+        &self,
+        lane: Lane,
+        max: usize,
+        visibility: Millis,
+    ) -> Result<db::Received, StoreError> {
         // Looking first costs a read; only what is there costs a write.
         let now = self.now();
-        let next = self.front.read("look into the queue", Db::next_visible).await?;
+        let next = self.front.read("look into the queue", |db| db.next_visible(lane)).await?;
         match next {
             Some(at) if at <= now => {
                 let limit = self.options.receives_max;
-                self.front.write("receive messages", move |db| db.receive(max, now, visibility, limit)).await
+                let receive = move |db: &Db| db.receive(lane, max, now, visibility, limit);
+                self.front.write("receive messages", receive).await
             }
             next => Ok(db::Received { deliveries: Vec::new(), next }),
         }
@@ -134,6 +145,15 @@ impl SqliteStore {
         let visible = next.map(|at| Instant::now() + (at - self.now()).std().max(Duration::from_millis(1)));
         visible.into_iter().chain([look, deadline]).min().unwrap_or(deadline)
     }
+}
+
+/// The row that a page ended with.
+fn place(cursor: Option<&Cursor>, doing: &'static str) -> Result<Option<i64>, StoreError> {
+    cursor.map(row).transpose().map_err(|error| StoreError::broken(doing, error))
+}
+
+fn row(cursor: &Cursor) -> Result<i64, UnknownCursor> {
+    cursor.as_str().parse().map_err(|_| UnknownCursor(cursor.to_string()))
 }
 
 impl Ledger for SqliteStore {
@@ -188,24 +208,31 @@ impl Ledger for SqliteStore {
     }
 
     async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
-        self.front.read("list runs", |db| db.runs(&query)).await
+        let before = place(query.before.as_ref(), "list runs")?;
+        self.front.read("list runs", |db| db.runs(&query, before)).await
     }
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
         self.front.read("find due runs", |db| db.due(now, limit)).await
     }
+
+    async fn flush(&self, _now: Timestamp, _limit: u32) -> Result<u32, StoreError> {
+        // A commit and its messages are one transaction.
+        Ok(0)
+    }
 }
 
 impl Queue for SqliteStore {
-    async fn send(&self, run: &RunKey, errand: &Errand, delay: Millis) -> Result<(), StoreError> {
-        let (run, errand, at) = (run.clone(), errand.clone(), self.now() + delay);
-        self.front.write("send a message", move |db| db.send(&run, &errand, at)).await?;
+    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
+        let (message, now) = (message.clone(), self.now());
+        self.front.write("send a message", move |db| db.send(&message, now)).await?;
         self.bell.ring();
         Ok(())
     }
 
     async fn receive(
         &self,
+        lane: Lane,
         max: usize,
         visibility: Millis,
         wait: Duration,
@@ -213,7 +240,7 @@ impl Queue for SqliteStore {
         let deadline = Instant::now() + wait;
         loop {
             let heard = self.bell.listen();
-            let received = self.try_receive(max, visibility).await?;
+            let received = self.try_receive(lane, max, visibility).await?;
             if !received.deliveries.is_empty() || Instant::now() >= deadline {
                 return Ok(received.deliveries);
             }
@@ -222,16 +249,17 @@ impl Queue for SqliteStore {
         }
     }
 
-    async fn extend(&self, handle: Handle, visibility: Millis) -> Result<bool, StoreError> {
-        let at = self.now() + visibility;
-        let extended = self.front.write("extend a message", move |db| db.extend(handle, at)).await?;
+    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
+        let (handle, at) = (handle.clone(), self.now() + visibility);
+        let extended = self.front.write("extend a message", move |db| db.extend(&handle, at)).await?;
         // It may be visible sooner than before, and whoever waits goes by what they saw.
         self.bell.ring();
         Ok(extended)
     }
 
-    async fn delete(&self, handle: Handle) -> Result<bool, StoreError> {
-        self.front.write("delete a message", move |db| db.delete(handle)).await
+    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
+        let handle = handle.clone();
+        self.front.write("delete a message", move |db| db.delete(&handle)).await
     }
 
     async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
@@ -245,8 +273,13 @@ impl Queue for SqliteStore {
         Ok(moved)
     }
 
-    async fn depth(&self) -> Result<u64, StoreError> {
-        self.front.read("count messages", Db::depth).await
+    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+        self.front.read("count messages", |db| db.depth(lane)).await
+    }
+
+    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
+        let now = self.now();
+        self.front.read("count messages that wait", |db| db.waiting(lane, now)).await
     }
 }
 
@@ -282,7 +315,8 @@ impl Governance for SqliteStore {
     }
 
     async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
-        self.front.read("list open approvals", |db| db.open_approvals(&query)).await
+        let after = place(query.after.as_ref(), "list open approvals")?;
+        self.front.read("list open approvals", |db| db.open_approvals(&query, after)).await
     }
 
     async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
@@ -320,20 +354,22 @@ impl Archive for SqliteStore {
 }
 
 impl Blobs for SqliteStore {
-    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        let blob = BlobRef { sha256: Digest::of_bytes(&bytes), bytes: bytes.len() as u64 };
-        self.front.write("keep a blob", move |db| db.put_blob(&blob, &bytes)).await?;
+    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+        let (blob, tenant) = (blobs::pointer(&bytes), tenant.clone());
+        let write = move |db: &Db| db.put_blob((on, &tenant), &blob, &bytes);
+        self.front.write("keep a blob", write).await?;
         Ok(blob)
     }
 
-    async fn blob(&self, blob: &BlobRef) -> Result<Option<Vec<u8>>, StoreError> {
-        let bytes = self.front.read("read a blob", |db| db.blob(blob)).await?;
-        match bytes {
-            Some(bytes) if Digest::of_bytes(&bytes) != blob.sha256 => {
-                Err(StoreError::broken("read a blob", format!("blob {} was altered", blob.sha256)))
-            }
-            bytes => Ok(bytes),
-        }
+    async fn blob(
+        &self,
+        on: Shelf,
+        tenant: &TenantId,
+        blob: &BlobRef,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let doing = "read a blob";
+        let bytes = self.front.read(doing, |db| db.blob((on, tenant), blob)).await?;
+        bytes.map(|bytes| blobs::unaltered(bytes, blob, doing)).transpose()
     }
 }
 

@@ -4,10 +4,11 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
-const MIGRATIONS: [&str; 3] = [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
 
 /// The version this program writes.
-const KNOWN: u32 = 3;
+const KNOWN: u32 = 4;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,24 @@ mod tests {
         conn.execute_batch(MIGRATIONS[0]).unwrap();
         conn.pragma_update(None, "user_version", 1).unwrap();
         assert!(matches!(migrate(&mut conn), Err(SchemaError::Older { found: 1 })));
+    }
+
+    #[test]
+    fn messages_and_blobs_from_before_there_were_lanes_and_owners_are_found() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(MIGRATIONS[0]).unwrap();
+        conn.execute_batch(MIGRATIONS[1]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO runs (tenant, run, status, version, body) VALUES ('acme', 'r', 'queued', 1, '{}');
+             INSERT INTO queue (visible_at, tenant, run) VALUES (1, 'acme', 'r');
+             INSERT INTO blobs (sha256, body) VALUES (x'00', x'01');",
+        )
+        .unwrap();
+        conn.pragma_update(None, "user_version", 2).unwrap();
+        migrate(&mut conn).unwrap();
+        let one = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(one("SELECT count(*) FROM queue WHERE lane = 'steps'"), 1);
+        assert_eq!(one("SELECT count(*) FROM shelves WHERE tenant = 'acme'"), 2);
     }
 
     #[test]

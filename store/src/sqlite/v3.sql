@@ -1,30 +1,19 @@
--- Version 3: what comes in from outside, and what else a run is answerable for.
+-- Version 3: messages go by lanes, and blobs are their tenant's.
 
--- A receipt whose place another run's has taken. It stays that run's account of what it did.
-CREATE TABLE displaced (
+ALTER TABLE queue ADD COLUMN lane TEXT NOT NULL DEFAULT 'steps';
+ALTER TABLE dead_letters ADD COLUMN lane TEXT NOT NULL DEFAULT 'steps';
+DROP INDEX queue_by_visible;
+CREATE INDEX queue_by_lane ON queue (lane, visible_at, id);
+
+-- The bytes are kept once; this says whose they are, and what for.
+CREATE TABLE shelves (
+    shelf  TEXT NOT NULL,
     tenant TEXT NOT NULL,
-    run    TEXT NOT NULL,
-    key    TEXT NOT NULL,
-    body   TEXT NOT NULL,
-    PRIMARY KEY (tenant, run, key)
+    sha256 BLOB NOT NULL,
+    PRIMARY KEY (shelf, tenant, sha256)
 ) WITHOUT ROWID;
 
--- What came in. Whatever proved where it came from is as unique as its key.
-CREATE TABLE arrivals (
-    tenant       TEXT NOT NULL,
-    run          TEXT NOT NULL,
-    proof        BLOB NOT NULL,
-    forgotten_at INTEGER NOT NULL,
-    body         TEXT NOT NULL,
-    PRIMARY KEY (tenant, run)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX arrivals_by_proof ON arrivals (tenant, proof);
-CREATE INDEX arrivals_by_end ON arrivals (forgotten_at);
-
--- The workflows in use, the newest version of each.
-CREATE TABLE workflows (
-    tenant   TEXT NOT NULL,
-    workflow TEXT NOT NULL,
-    body     TEXT NOT NULL,
-    PRIMARY KEY (tenant, workflow)
-) WITHOUT ROWID;
+-- Nothing says whose the blobs of before are: whoever has runs here may find them as before.
+INSERT INTO shelves (shelf, tenant, sha256)
+    SELECT shelf.column1, tenants.tenant, blobs.sha256
+    FROM (VALUES ('payloads'), ('evidence')) AS shelf, (SELECT DISTINCT tenant FROM runs) AS tenants, blobs;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use connectors::Toolbox;
 use domain::plan::{Call, Environment, Plan, PlannedStep, Work};
 use domain::{
-    Cause, IdempotencyKey, Initiator, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId, ToolName,
+    Cause, IdempotencyKey, Initiator, Lane, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId, ToolName,
     WorkerId, WorkflowName, WorkspaceId,
 };
 use engine::{Engine, Parts, Sealing, StartRun, Timing};
@@ -20,7 +20,7 @@ use store::{
 };
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use worker::{Worker, WorkerSettings};
+use worker::{Rooms, Worker, WorkerSettings};
 
 use crate::{machine, noop};
 
@@ -157,7 +157,7 @@ impl Bench {
 
     fn employ(&self) -> Result<(worker::Leave, tokio::task::JoinHandle<bool>), String> {
         let (leave, leaving) = worker::leaving();
-        let settings = WorkerSettings { concurrency: 64, ..WorkerSettings::default() };
+        let settings = WorkerSettings { rooms: Rooms::beside(64), ..WorkerSettings::default() };
         let worker = Worker::new(Arc::clone(&self.engine), settings, me()?, leaving);
         Ok((leave, tokio::spawn(worker.run())))
     }
@@ -231,7 +231,7 @@ impl Bench {
         let all = room.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
         drop(all);
         // Evidence is put together after the run; what it costs belongs to it all the same.
-        while self.sealed && self.store.depth().await.map_err(|error| error.to_string())? > 0 {
+        while self.sealed && self.store.depth(Lane::Steps).await.map_err(|error| error.to_string())? > 0 {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(())

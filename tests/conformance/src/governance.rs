@@ -1,10 +1,11 @@
 //! Tenants, policies, requests for approval and cards.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::command::{Answered, Cancel, Claimed};
-use domain::{ApprovalStatus, Card, Digest, Errand, Tenant};
-use store::{ApprovalQuery, Store, Write};
+use domain::{ApprovalStatus, Card, Digest, Errand, Lane, Millis, Tenant};
+use store::{ApprovalQuery, Cursor, Store, Write};
 
 use crate::fixtures::{Run, asking, calls, claim, granted, tenant, yes};
 
@@ -90,16 +91,17 @@ async fn open_requests_are_listed_page_by_page<S: Store>(store: Arc<S>) {
 async fn open<S: Store>(
     store: &S,
     owner: &str,
-    after: Option<i64>,
+    after: Option<Cursor>,
     limit: u32,
-) -> (Vec<String>, Option<i64>) {
+) -> (Vec<String>, Option<Cursor>) {
     let page = store.open_approvals(ApprovalQuery { tenant: tenant(owner), after, limit }).await.unwrap();
     (page.approvals.iter().map(|approval| approval.id.to_string()).collect(), page.next)
 }
 
 async fn a_request_that_changes_has_people_shown<S: Store>(store: Arc<S>) {
     let run = asks(&*store, "request").await;
-    let received = store.receive(10, domain::Millis::secs(30), std::time::Duration::ZERO).await.unwrap();
+    let (hidden, wait) = (Millis::secs(30), Duration::from_secs(1));
+    let received = store.receive(Lane::Decisions, 10, hidden, wait).await.unwrap();
     let errands: Vec<_> = received.into_iter().map(|delivery| delivery.errand).collect();
     assert!(errands.contains(&Errand::Show(run.asked.unwrap().id)), "{errands:?}");
 }

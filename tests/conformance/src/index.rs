@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::command::{Cancel, Pause};
 use domain::record::ORPHANED_AFTER;
 use domain::{Millis, RunId, RunKey, RunStatus, Timestamp};
-use store::{RunPage, RunQuery, Store, Write};
+use store::{Cursor, RunPage, RunQuery, Store, Write};
 
 use crate::fixtures::{NOON, Run, calls, claim, tenant};
 
@@ -76,7 +76,7 @@ async fn a_run_whose_due_time_moved_is_found_at_the_new_one<S: Store>(store: Arc
     assert_eq!(store.due(afternoon() + Millis::hours(1), 10).await.unwrap(), [run.key().clone()]);
 }
 
-fn query(status: Option<RunStatus>, before: Option<i64>, limit: u32) -> RunQuery {
+fn query(status: Option<RunStatus>, before: Option<Cursor>, limit: u32) -> RunQuery {
     RunQuery { tenant: tenant("acme"), status, before, limit }
 }
 
@@ -148,7 +148,7 @@ async fn a_page_is_not_disturbed_by_runs_that_come_later<S: Store>(store: Arc<S>
     let runs = many(&*store, 6).await;
     let first = store.runs(query(None, None, 3)).await.unwrap();
     Run::begin(&*store, "acme", "latecomer", &calls(1)).await;
-    let second = store.runs(query(None, first.next, 3)).await.unwrap();
+    let second = store.runs(query(None, first.next.clone(), 3)).await.unwrap();
     let expected: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
     assert_eq!([ids(&first), ids(&second)].concat(), expected);
 }

@@ -1,15 +1,15 @@
 //! Runs and plans: what is committed is there, all of it, and what is not leaves nothing behind.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::command::Cancel;
-use domain::{Millis, RunKey, StepSeq};
+use domain::{RunKey, StepSeq};
 use serde_json::json;
 use store::{Store, Write};
 
 use crate::fixtures::{
-    Run, admission, admission_with, call_then_wait, calls, claim, effect, finish, signal, signal_id, tenant,
+    Run, admission, admission_with, call_then_wait, calls, claim, effect, finish, messages, signal,
+    signal_id, tenant,
 };
 
 cases![
@@ -56,7 +56,7 @@ async fn a_runs_input_comes_back_exactly<S: Store>(store: Arc<S>) {
 async fn admitting_twice_is_superseded_and_changes_nothing<S: Store>(store: Arc<S>) {
     let mut run = Run::begin(&*store, "acme", "request", &calls(2)).await;
     run.work(&*store, "effect", json!(1)).await;
-    let depth = store.depth().await.unwrap();
+    let depth = messages(&*store).await;
 
     let again = admission_with("acme", "request", &calls(2), json!("another input"));
     assert_eq!(store.admit(again).await.unwrap(), Write::Superseded);
@@ -64,7 +64,7 @@ async fn admitting_twice_is_superseded_and_changes_nothing<S: Store>(store: Arc<
     assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
     assert_eq!(store.input(run.key()).await.unwrap(), Some(admission("acme", "request", &calls(2)).input));
     assert_eq!(store.steps(run.key()).await.unwrap().len(), 1);
-    assert_eq!(store.depth().await.unwrap(), depth);
+    assert_eq!(messages(&*store).await, depth);
 }
 
 async fn the_same_request_of_two_tenants_is_two_runs<S: Store>(store: Arc<S>) {
@@ -92,7 +92,7 @@ async fn a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind<S
     let mut run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
     let slow = run.clone();
     run.claim(&*store, "effect").await;
-    let (events, depth) = (run.record.events, store.depth().await.unwrap());
+    let (events, depth) = (run.record.events, messages(&*store).await);
 
     let (with_a_receipt, _) = slow.decide(claim("another-effect", None));
     let (with_a_signal_and_a_message, _) = slow.decide(signal("early"));
@@ -106,7 +106,7 @@ async fn a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind<S
     assert_eq!(store.events(run.key(), 0, 10).await.unwrap().len(), events as usize);
     assert_eq!(store.receipt(&tenant("acme"), &effect("another-effect")).await.unwrap(), None);
     assert_eq!(store.signal(run.key(), &signal_id("early")).await.unwrap(), None);
-    assert_eq!(store.depth().await.unwrap(), depth);
+    assert_eq!(messages(&*store).await, depth);
 }
 
 async fn a_commit_to_a_run_that_was_never_admitted_is_superseded<S: Store>(store: Arc<S>) {
@@ -176,5 +176,5 @@ async fn keeping_a_plan_twice_is_keeping_it_once<S: Store>(store: Arc<S>) {
     store.put_plan(&tenant("acme"), &plan).await.unwrap();
     store.put_plan(&tenant("acme"), &plan).await.unwrap();
     assert_eq!(store.plan(&tenant("acme"), &plan.hash()).await.unwrap(), Some(plan));
-    assert!(store.receive(1, Millis::secs(1), Duration::ZERO).await.unwrap().is_empty());
+    assert!(messages(&*store).await == 0);
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Cancel, Certainty, Retry};
-use domain::{Failure, Millis, RunId, RunKey};
+use domain::{Errand, Failure, Lane, Millis, Outgoing, RunId, RunKey};
 use serde_json::json;
 use store::{Delivery, Store, Write};
 use tokio::time::{Instant, sleep};
 
-use crate::fixtures::{BACKOFF, Run, calls, claim, finish, tenant};
+use crate::fixtures::{BACKOFF, Run, asking, calls, claim, finish, tenant, walk, yes};
 
 cases![
     a_committed_decisions_message_is_delivered,
@@ -33,6 +33,11 @@ cases![
     a_receiver_that_waits_gets_a_message_when_its_delay_is_over,
     waiting_for_nothing_ends,
     every_message_is_counted_visible_or_not,
+    messages_that_are_sent_together_are_all_delivered,
+    a_message_of_one_lane_is_never_received_from_another,
+    lanes_are_counted_apart,
+    what_was_put_aside_is_put_back_into_its_lane,
+    a_commits_messages_go_by_their_lanes,
 ];
 
 /// Longer than any case takes: what is hidden for this long stays hidden.
@@ -54,19 +59,27 @@ fn run(name: &str) -> RunKey {
     RunKey { tenant: tenant("acme"), run: RunId::new(name).unwrap() }
 }
 
+fn message(name: &str, lane: Lane) -> Outgoing {
+    Outgoing { lane, ..walk(&run(name)) }
+}
+
+fn later(delay: Millis) -> Outgoing {
+    Outgoing { delay, ..message("later", Lane::Steps) }
+}
+
 async fn send<S: Store>(store: &S, name: &str) {
-    store.send(&run(name), &domain::Errand::Walk, Millis(0)).await.unwrap();
+    store.send(&message(name, Lane::Steps)).await.unwrap();
 }
 
 /// The one message that is there.
 async fn one<S: Store>(store: &S, visibility: Millis) -> Delivery {
-    let mut received = store.receive(10, visibility, PATIENTLY).await.unwrap();
+    let mut received = store.receive(Lane::Steps, 10, visibility, PATIENTLY).await.unwrap();
     assert_eq!(received.len(), 1);
     received.remove(0)
 }
 
 async fn nothing<S: Store>(store: &S) -> bool {
-    store.receive(10, FOR_THE_CASE, Duration::ZERO).await.unwrap().is_empty()
+    store.receive(Lane::Steps, 10, FOR_THE_CASE, Duration::ZERO).await.unwrap().is_empty()
 }
 
 async fn a_committed_decisions_message_is_delivered<S: Store>(store: Arc<S>) {
@@ -80,7 +93,7 @@ async fn a_superseded_decisions_message_is_not_delivered<S: Store>(store: Arc<S>
     let slow = run.clone();
     let grant = run.claim(&*store, "effect").await;
     let admitted = one(&*store, FOR_THE_CASE).await;
-    store.delete(admitted.handle).await.unwrap();
+    store.delete(&admitted.handle).await.unwrap();
     let (ready, _) = run.decide(finish(grant, json!(1)));
     run.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
     assert!(!ready.outgoing.is_empty());
@@ -90,13 +103,13 @@ async fn a_superseded_decisions_message_is_not_delivered<S: Store>(store: Arc<S>
     assert_eq!(store.commit(late).await.unwrap(), Write::Superseded);
 
     assert!(nothing(&*store).await);
-    assert_eq!(store.depth().await.unwrap(), 0);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
 }
 
 async fn a_commits_message_is_held_back_as_long_as_it_says<S: Store>(store: Arc<S>) {
     let mut run = Run::begin(&*store, "acme", "request", &calls(1)).await;
     let admitted = one(&*store, FOR_THE_CASE).await;
-    store.delete(admitted.handle).await.unwrap();
+    store.delete(&admitted.handle).await.unwrap();
     let grant = run.claim(&*store, "effect").await;
     let failed = Retry {
         fence: grant.fence,
@@ -132,21 +145,21 @@ async fn a_message_that_is_not_deleted_comes_back_and_is_counted<S: Store>(store
 async fn a_deleted_message_does_not_come_back<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, BRIEFLY).await;
-    assert!(store.delete(delivery.handle).await.unwrap());
+    assert!(store.delete(&delivery.handle).await.unwrap());
     sleep(BRIEFLY.std() * 2).await;
     assert!(nothing(&*store).await);
-    assert!(!store.delete(delivery.handle).await.unwrap());
+    assert!(!store.delete(&delivery.handle).await.unwrap());
 }
 
 async fn a_delay_is_honoured<S: Store>(store: Arc<S>) {
     let begun = Instant::now();
-    store.send(&run("later"), &domain::Errand::Walk, BRIEFLY).await.unwrap();
+    store.send(&later(BRIEFLY)).await.unwrap();
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("later"));
     assert!(begun.elapsed() + CLOCKS_APART >= BRIEFLY.std());
 }
 
 async fn a_message_that_is_held_back_holds_up_no_other<S: Store>(store: Arc<S>) {
-    store.send(&run("later"), &domain::Errand::Walk, FOR_THE_CASE).await.unwrap();
+    store.send(&later(FOR_THE_CASE)).await.unwrap();
     send(&*store, "now").await;
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("now"));
     assert!(nothing(&*store).await);
@@ -155,16 +168,16 @@ async fn a_message_that_is_held_back_holds_up_no_other<S: Store>(store: Arc<S>) 
 async fn extending_hides_a_message_for_longer<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, Millis::secs(1)).await;
-    assert!(store.extend(delivery.handle, FOR_THE_CASE).await.unwrap());
+    assert!(store.extend(&delivery.handle, FOR_THE_CASE).await.unwrap());
     sleep(Duration::from_millis(1_200)).await;
     assert!(nothing(&*store).await);
-    assert!(store.delete(delivery.handle).await.unwrap());
+    assert!(store.delete(&delivery.handle).await.unwrap());
 }
 
 async fn extending_to_nothing_gives_a_message_back<S: Store>(store: Arc<S>) {
     send(&*store, "run").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
-    assert!(store.extend(delivery.handle, Millis(0)).await.unwrap());
+    assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     assert_eq!(one(&*store, FOR_THE_CASE).await.run, run("run"));
 }
 
@@ -174,11 +187,11 @@ async fn an_old_handle_neither_extends_nor_deletes<S: Store>(store: Arc<S>) {
     let new = one(&*store, FOR_THE_CASE).await;
     assert_ne!(old.handle, new.handle);
 
-    assert!(!store.extend(old.handle, Millis(0)).await.unwrap());
-    assert!(!store.delete(old.handle).await.unwrap());
+    assert!(!store.extend(&old.handle, Millis(0)).await.unwrap());
+    assert!(!store.delete(&old.handle).await.unwrap());
 
     assert!(nothing(&*store).await);
-    assert!(store.delete(new.handle).await.unwrap());
+    assert!(store.delete(&new.handle).await.unwrap());
 }
 
 async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
@@ -187,7 +200,7 @@ async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
     }
     let mut seen = BTreeSet::new();
     while seen.len() < 5 {
-        let received = store.receive(2, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        let received = store.receive(Lane::Steps, 2, FOR_THE_CASE, PATIENTLY).await.unwrap();
         assert!((1..=2).contains(&received.len()));
         for delivery in received {
             assert!(seen.insert(delivery.run));
@@ -197,30 +210,29 @@ async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
 }
 
 /// Receives the message of `name` again and again until the store gives it up; says how often that was.
-async fn wear_out<S: Store>(store: &S, name: &str) -> u32 {
-    send(store, name).await;
+async fn wear_out<S: Store>(store: &S, name: &str, lane: Lane) -> u32 {
+    store.send(&message(name, lane)).await.unwrap();
     for receives in 0..=DELIVERIES_MAX {
-        let received = store.receive(1, Millis(1), Duration::from_millis(200)).await.unwrap();
-        if received.is_empty() {
-            return receives;
-        }
+        let received = store.receive(lane, 1, FOR_THE_CASE, Duration::from_secs(1)).await.unwrap();
+        let Some(delivery) = received.first() else { return receives };
+        assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     }
     DELIVERIES_MAX + 1
 }
 
 async fn a_message_that_is_delivered_too_often_is_put_aside<S: Store>(store: Arc<S>) {
-    let receives = wear_out(&*store, "run").await;
+    let receives = wear_out(&*store, "run", Lane::Steps).await;
 
     assert!((1..=DELIVERIES_MAX).contains(&receives));
     let dead = store.dead_letters(10).await.unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!((&dead[0].run, dead[0].receives), (&run("run"), receives));
-    assert_eq!(store.depth().await.unwrap(), 0);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
 }
 
 async fn what_was_put_aside_can_be_put_back<S: Store>(store: Arc<S>) {
-    wear_out(&*store, "first").await;
-    wear_out(&*store, "second").await;
+    wear_out(&*store, "first", Lane::Steps).await;
+    wear_out(&*store, "second", Lane::Steps).await;
 
     assert_eq!(store.redrive(1).await.unwrap(), 1);
     let delivery = one(&*store, FOR_THE_CASE).await;
@@ -237,7 +249,7 @@ async fn what_was_put_aside_can_be_put_back<S: Store>(store: Arc<S>) {
 async fn noticed<S: Store>(store: &Arc<S>, happen: impl Future<Output = ()>) -> Duration {
     let waits = Arc::clone(store);
     let waiting = tokio::spawn(async move {
-        let received = waits.receive(10, FOR_THE_CASE, Duration::from_secs(20)).await.unwrap();
+        let received = waits.receive(Lane::Steps, 10, FOR_THE_CASE, Duration::from_secs(20)).await.unwrap();
         (received.len(), Instant::now())
     });
     sleep(Duration::from_millis(100)).await;
@@ -265,7 +277,7 @@ async fn a_receiver_that_waits_is_woken_when_a_message_is_given_back<S: Store>(s
     send(&*store, "run").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
     let took = noticed(&store, async {
-        assert!(store.extend(delivery.handle, Millis(0)).await.unwrap());
+        assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     })
     .await;
     assert!(took < PATIENTLY, "{took:?}");
@@ -273,7 +285,7 @@ async fn a_receiver_that_waits_is_woken_when_a_message_is_given_back<S: Store>(s
 
 async fn a_receiver_that_waits_gets_a_message_when_its_delay_is_over<S: Store>(store: Arc<S>) {
     let took = noticed(&store, async {
-        store.send(&run("later"), &domain::Errand::Walk, BRIEFLY).await.unwrap();
+        store.send(&later(BRIEFLY)).await.unwrap();
     })
     .await;
     assert!(took < PATIENTLY, "{took:?}");
@@ -282,18 +294,93 @@ async fn a_receiver_that_waits_gets_a_message_when_its_delay_is_over<S: Store>(s
 
 async fn waiting_for_nothing_ends<S: Store>(store: Arc<S>) {
     let begun = Instant::now();
-    assert!(store.receive(10, FOR_THE_CASE, BRIEFLY.std()).await.unwrap().is_empty());
+    assert!(store.receive(Lane::Steps, 10, FOR_THE_CASE, BRIEFLY.std()).await.unwrap().is_empty());
     assert!(begun.elapsed() >= BRIEFLY.std());
     assert!(begun.elapsed() < PATIENTLY);
 }
 
 async fn every_message_is_counted_visible_or_not<S: Store>(store: Arc<S>) {
-    assert_eq!(store.depth().await.unwrap(), 0);
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
     send(&*store, "hidden").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
     send(&*store, "visible").await;
-    store.send(&run("later"), &domain::Errand::Walk, FOR_THE_CASE).await.unwrap();
-    assert_eq!(store.depth().await.unwrap(), 3);
-    store.delete(delivery.handle).await.unwrap();
-    assert_eq!(store.depth().await.unwrap(), 2);
+    store.send(&later(FOR_THE_CASE)).await.unwrap();
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 3);
+    assert_eq!(store.waiting(Lane::Steps).await.unwrap(), 1);
+    store.delete(&delivery.handle).await.unwrap();
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+}
+
+async fn messages_that_are_sent_together_are_all_delivered<S: Store>(store: Arc<S>) {
+    // More than a queue takes in one request, and by several lanes.
+    let names: Vec<String> = (0..25).map(|n| format!("run-{n}")).collect();
+    let lane = |n: usize| if n.is_multiple_of(5) { Lane::Decisions } else { Lane::Steps };
+    let messages: Vec<_> = names.iter().enumerate().map(|(n, name)| message(name, lane(n))).collect();
+    let sent = store.send_all(&messages).await;
+    assert_eq!(sent.into_iter().collect::<Result<Vec<_>, _>>().unwrap().len(), 25);
+    let mut seen = BTreeSet::new();
+    for (lane, count) in [(Lane::Decisions, 5), (Lane::Steps, 25)] {
+        while seen.len() < count {
+            let received = store.receive(lane, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+            assert!(!received.is_empty());
+            seen.extend(received.into_iter().map(|delivery| delivery.run));
+        }
+    }
+    assert!(messages.iter().all(|message| seen.contains(&message.run)));
+}
+
+async fn a_message_of_one_lane_is_never_received_from_another<S: Store>(store: Arc<S>) {
+    for lane in Lane::ALL {
+        store.send(&message(lane.as_str(), lane)).await.unwrap();
+        for other in Lane::ALL.into_iter().filter(|other| *other != lane) {
+            let received = store.receive(other, 10, FOR_THE_CASE, Duration::ZERO).await.unwrap();
+            assert_eq!(received, [], "{lane} {other}");
+        }
+        let received = store.receive(lane, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        assert_eq!(received.len(), 1);
+        assert_eq!((&received[0].run, received[0].lane), (&run(lane.as_str()), lane));
+        assert!(store.extend(&received[0].handle, FOR_THE_CASE).await.unwrap());
+        assert!(store.delete(&received[0].handle).await.unwrap());
+    }
+}
+
+async fn lanes_are_counted_apart<S: Store>(store: Arc<S>) {
+    for (count, lane) in (1..).zip(Lane::ALL) {
+        for n in 0..count {
+            store.send(&message(&format!("run-{n}"), lane)).await.unwrap();
+        }
+    }
+    for (count, lane) in (1..).zip(Lane::ALL) {
+        assert_eq!(store.depth(lane).await.unwrap(), count, "{lane}");
+    }
+}
+
+async fn what_was_put_aside_is_put_back_into_its_lane<S: Store>(store: Arc<S>) {
+    wear_out(&*store, "run", Lane::Decisions).await;
+    let dead = store.dead_letters(10).await.unwrap();
+    assert_eq!(dead.iter().map(|dead| dead.lane).collect::<Vec<_>>(), [Lane::Decisions]);
+    assert_eq!(store.redrive(10).await.unwrap(), 1);
+    assert!(nothing(&*store).await);
+    let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+    assert_eq!(received.iter().map(|delivery| &delivery.run).collect::<Vec<_>>(), [&run("run")]);
+}
+
+/// People are shown the question, and what they answer is walked on, past a backlog of steps.
+async fn a_commits_messages_go_by_their_lanes<S: Store>(store: Arc<S>) {
+    let mut run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    assert_eq!(one(&*store, FOR_THE_CASE).await.errand, Errand::Walk);
+    run.commit(&*store, asking("effect")).await;
+    let asked = run.asked.clone().unwrap();
+    run.commit(&*store, yes(asked.clone())).await;
+
+    let mut errands = Vec::new();
+    while errands.len() < 3 {
+        let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        assert!(!received.is_empty(), "{errands:?}");
+        errands.extend(received.into_iter().map(|delivery| delivery.errand));
+    }
+    errands.sort();
+    let show = Errand::Show(asked.id);
+    assert_eq!(errands, [Errand::Walk, show.clone(), show]);
+    assert!(nothing(&*store).await);
 }

@@ -10,7 +10,7 @@ use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{STEPS_MAX, Work};
 use domain::record::Signal;
 use domain::{
-    Cause, EventName, Initiator, Millis, OpId, Payload, Plan, RunId, RunKey, SignalId, Stamp, StepSeq,
+    Cause, EventName, Initiator, Lane, Millis, OpId, Payload, Plan, RunId, RunKey, SignalId, Stamp, StepSeq,
     TenantId, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use store::{Admission, Store, Write};
 
 use crate::fixtures::{
     NOON, Run, admission_with, call_then_wait, calls, claim, effect, finish, granted, signal, step, tenant,
+    walk,
 };
 
 cases![
@@ -114,8 +115,8 @@ async fn assert_a_message_gets_through<S: Store>(store: &S) {
     let run =
         RunKey { tenant: TenantId::new(&long("tenant")).unwrap(), run: RunId::new(&long("run")).unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
-    store.send(&run, &domain::Errand::Walk, Millis(0)).await.unwrap();
-    let received = store.receive(10, Millis::secs(30), Duration::from_secs(1)).await.unwrap();
+    store.send(&walk(&run)).await.unwrap();
+    let received = store.receive(Lane::Steps, 10, Millis::secs(30), Duration::from_secs(1)).await.unwrap();
     assert!(received.iter().any(|delivery| delivery.run == run));
 }
 

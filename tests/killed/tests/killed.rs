@@ -20,7 +20,7 @@ use store::{SqliteOptions, SqliteStore, SystemClock};
 const KILLS: u32 = 200;
 
 /// A worker makes about this many calls for one run of the workflow below.
-const CALLS: u32 = 36;
+const CALLS: u32 = 38;
 
 /// A worker that is never killed must end by itself; this many in a row that do not means it is stuck.
 const TRIES_MAX: u32 = 4_000;

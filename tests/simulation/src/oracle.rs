@@ -9,7 +9,9 @@ use domain::{
     StepRecord, StepSeq, StepStatus, chain, view,
 };
 use evidence::PublicKey;
-use store::{Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore};
+use store::{
+    Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, Shelf, SqliteStore,
+};
 
 use crate::flow::{Flow, Script};
 use crate::world::TOOLS;
@@ -114,7 +116,7 @@ async fn no_proof(ending: &Ending<'_>, run: &RunKey) -> Option<String> {
     let Ok(Some(found)) = ending.store.evidence(run).await else {
         return Some(format!("run {run} is over and has no evidence"));
     };
-    let Ok(Some(bytes)) = ending.store.blob(&found.bundle).await else {
+    let Ok(Some(bytes)) = ending.store.blob(Shelf::Evidence, &run.tenant, &found.bundle).await else {
         return Some(format!("the evidence of run {run} is not where the ledger says"));
     };
     if !ending.verifies {

@@ -7,8 +7,8 @@ use connectors::Toolbox;
 use domain::plan::Plan;
 use domain::tenant::Caps;
 use domain::{
-    Cause, Channel, Errand, EventName, IdempotencyKey, Initiator, Live, Millis, PersonId, RunId, RunKey,
-    RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
+    Cause, Channel, Errand, EventName, IdempotencyKey, Initiator, Lane, Live, Millis, Outgoing, PersonId,
+    RunId, RunKey, RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
 use engine::{Engine, EngineError, Parts, Reply, Sealing, SignalRun, StartRun, Timing};
 use evidence::SigningKey;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::{Clock, Governance as _, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
 use tokio::time::{Instant, sleep, timeout};
-use worker::{Worker, WorkerSettings};
+use worker::{Rooms, Worker, WorkerSettings};
 
 use crate::clock::VirtualClock;
 use crate::fault::{Faults, Node, NodeParts, Point};
@@ -195,7 +195,7 @@ impl Stage {
             let (engine, me) = self.engine(&node, clock, &name);
             let (_leave, leaving) = worker::leaving();
             let settings = WorkerSettings {
-                concurrency: 2,
+                rooms: Rooms { ingest: 1, decisions: 2, steps: 2 },
                 // Rare, so that a flow's calls are mostly its own; bell and index must still be enough.
                 poll: Duration::from_mins(10),
                 sweep_every: Duration::from_mins(2),
@@ -346,7 +346,8 @@ impl Stage {
     /// Not through the fault layer: this is the queue misbehaving, not somebody asking for it.
     async fn double_messages(&self) {
         for delay in [0, 1, 150, 300, 700, 31_000] {
-            let _ = self.store.send(&self.run, &Errand::Walk, Millis(delay)).await;
+            let (run, delay) = (self.run.clone(), Millis(delay));
+            let _ = self.store.send(&Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay }).await;
         }
     }
 
@@ -402,12 +403,21 @@ impl Stage {
         loop {
             if let Some(record) = self.record().await {
                 let rests = record.status.is_terminal() || record.status == RunStatus::Paused;
-                if rests && self.store.depth().await.is_ok_and(|depth| depth == 0) {
+                if rests && self.is_empty().await {
                     return record;
                 }
             }
             looks.wait().await;
         }
+    }
+
+    async fn is_empty(&self) -> bool {
+        for lane in Lane::ALL {
+            if !self.store.depth(lane).await.is_ok_and(|depth| depth == 0) {
+                return false;
+            }
+        }
+        true
     }
 
     async fn judge(&self, record: RunRecord) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! An incident, a model's proposal, and a question in Slack.
 
-use domain::{Approval, Ruling, RunKey, StepRecord, StepSeq, Subject};
+use domain::{Approval, Ruling, RunKey, StepRecord, StepSeq, Subject, TenantId};
 use serde_json::{Value, json};
 use simulated::servicenow::INCIDENT;
 use simulated::slack::Message;
-use store::Blobs as _;
+use store::{Blobs as _, Shelf};
 
 use crate::demo::card;
 use crate::demo::narrator::Narrator;
@@ -58,7 +58,7 @@ pub(super) async fn propose(
     ))?;
     let triage = seen.view.steps.iter().find(|step| step.seq == TRIAGE);
     let triage = triage.ok_or_else(|| worker.stuck("did not ask the model"))?;
-    narrator.show(&said(stage, triage).await?)?;
+    narrator.show(&said(stage, &seen.view.record.key.tenant, triage).await?)?;
     narrator.scene("Policy asks for a person").await?;
     let approval = seen.asked().ok_or_else(|| worker.stuck("asked nobody"))?;
     narrator.say("The next step would change production, so policy is asked before anything happens:")?;
@@ -75,11 +75,11 @@ pub(super) async fn propose(
 }
 
 /// What the model said, and what that cost.
-async fn said(stage: &Stage, step: &StepRecord) -> Result<String, CliError> {
+async fn said(stage: &Stage, tenant: &TenantId, step: &StepRecord) -> Result<String, CliError> {
     let output = match &step.output {
         Some(domain::Payload::Inline(value)) => value.clone(),
         Some(domain::Payload::Blob(blob)) => {
-            let bytes = stage.engine.store().blob(blob).await?.unwrap_or_default();
+            let bytes = stage.engine.store().blob(Shelf::Payloads, tenant, blob).await?.unwrap_or_default();
             serde_json::from_slice(&bytes).unwrap_or_default()
         }
         None => Value::Null,

@@ -31,6 +31,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
             json!({
                 "run": letter.run.run,
                 "tenant": letter.run.tenant,
+                "lane": letter.lane.as_str(),
                 "receives": letter.receives,
                 "at": moment(letter.at),
             })

@@ -2,7 +2,7 @@
 
 use domain::{RunRecord, RunStatus, Timestamp};
 use serde_json::{Value, json};
-use store::{Ledger as _, RunPage, RunQuery};
+use store::{Cursor, Ledger as _, RunPage, RunQuery, SqliteStore};
 
 use crate::context::Context;
 use crate::ending::Ending;
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     /// Only runs older than where the last page ended
-    #[arg(long, value_name = "CURSOR")]
-    before: Option<i64>,
+    #[arg(long, value_name = "CURSOR", value_parser = SqliteStore::cursor)]
+    before: Option<Cursor>,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
@@ -41,7 +41,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     let query = RunQuery {
         tenant: context.tenant.clone(),
         status: args.status,
-        before: args.before,
+        before: args.before.clone(),
         limit: args.limit,
     };
     let page = engine.store().runs(query).await?;
@@ -58,13 +58,13 @@ fn text(page: &RunPage, args: &Args, now: Timestamp, context: &Context) -> Strin
     }
     let rows: Vec<_> = page.runs.iter().map(|run| row(run, now)).collect();
     let listed = table(["RUN", "WORKFLOW", "STATUS", "STEP", "STARTED"], &rows);
-    match page.next {
+    match &page.next {
         Some(next) => format!("{listed}\nolder ones: {}\n", context.hints().line(&next_page(args, next))),
         None => listed,
     }
 }
 
-fn next_page(args: &Args, before: i64) -> String {
+fn next_page(args: &Args, before: &Cursor) -> String {
     let status = args.status.map(|status| format!(" --status {status}")).unwrap_or_default();
     format!("run list{status} --limit {} --before {before}", args.limit)
 }

@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::worker::{Worker, WorkerSettings, leaving};
+use ::worker::{Rooms, Worker, WorkerSettings, leaving};
 use connectors::{Allow, HostRule, Settings};
 use domain::{Millis, WorkerId};
 use engine::{Engine, Parts, Sealing, Showing, Timing};
@@ -41,7 +41,8 @@ Exit codes: 0 if every step under way was finished, 1 if some were left to other
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How many runs are worked on at once
+    /// How many runs are worked on at once; beside them there is room for a quarter as many that people just
+    /// decided about, so that these never wait
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroU16,
     /// For how long a step is held without a sign of life before another worker may take it over
@@ -132,7 +133,7 @@ async fn work<S: Store>(
     beside: SqliteStore,
 ) -> Result<bool, CliError> {
     let settings = WorkerSettings {
-        concurrency: args.concurrency.get().into(),
+        rooms: Rooms::beside(args.concurrency.get().into()),
         visibility: timing.lease,
         drain: args.drain.std(),
         ..WorkerSettings::default()

@@ -51,10 +51,10 @@ pub(crate) fn packages() -> Vec<Package> {
     packages
 }
 
-/// Everything that the workspace is built from on this machine, its tests included. Other systems would
+/// Everything that the workspace is built from on this machine, its tests and features included. Other systems would
 /// need crates that are not here to be read.
 pub(crate) fn parts() -> Vec<Part> {
-    let metadata = metadata(&["--filter-platform", &host()]);
+    let metadata = metadata(&["--all-features", "--filter-platform", &host()]);
     let part = |package: &Value| Part {
         name: text(&package["name"]),
         version: text(&package["version"]),

@@ -1,0 +1,102 @@
+//! How we speak to AWS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+
+use crate::clock::{Clock, SystemClock};
+
+use super::s3::{Buckets, Retention, S3Blobs};
+use super::sqs::{QueueUrls, SqsQueue};
+use super::{AwsParts, AwsStore};
+
+/// How long one try may take. DynamoDB answers in milliseconds; what takes this long was lost.
+pub(super) const TRY_FOR: Duration = Duration::from_secs(2);
+
+/// How long all tries of one request may take together: well inside a lease, so that a holder who waits for
+/// an answer is still a holder when it comes.
+const ASK_FOR: Duration = Duration::from_secs(6);
+
+/// The same for S3, which takes and gives megabytes; nobody holds up a heartbeat for them.
+const LARGE_TRY_FOR: Duration = Duration::from_secs(10);
+const LARGE_ASK_FOR: Duration = Duration::from_secs(20);
+
+/// How often a request is sent before its caller is told. The engine has patience of its own.
+const TRIES_MAX: u32 = 3;
+
+/// Where a store on AWS keeps things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwsSettings {
+    /// The table's name.
+    pub table: String,
+    /// The queues.
+    pub queues: QueueUrls,
+    /// The bucket of what is too large for a record.
+    pub payloads: String,
+    /// The bucket of evidence.
+    pub evidence: String,
+    /// For how long evidence is locked.
+    pub retain: Option<Retention>,
+}
+
+/// The store on AWS, as the environment says how to reach it. Table, queues and buckets must be there.
+pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
+    let config = configure(None).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let AwsSettings { table, queues, payloads, evidence, retain } = settings;
+    let buckets = Buckets { payloads, evidence, retain };
+    AwsStore::new(AwsParts {
+        client: dynamodb(&config),
+        table,
+        queue: SqsQueue::new(sqs(&config), queues),
+        blobs: S3Blobs::new(s3(&config), buckets, Arc::clone(&clock)),
+        clock,
+    })
+}
+
+/// What the environment says about region, credentials and endpoint, with our own ideas of patience.
+/// `endpoint` is where a local stand-in listens, if the environment does not say.
+pub async fn configure(endpoint: Option<&str>) -> SdkConfig {
+    // The SDK's own client would bring a second crypto library.
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(TRY_FOR).operation_timeout(ASK_FOR);
+    let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(https)
+        .timeout_config(timeouts.build())
+        .retry_config(RetryConfig::standard().with_max_attempts(TRIES_MAX));
+    match endpoint {
+        Some(endpoint) => loader.endpoint_url(endpoint).load().await,
+        None => loader.load().await,
+    }
+}
+
+/// Speaks to DynamoDB.
+pub fn dynamodb(config: &SdkConfig) -> aws_sdk_dynamodb::Client {
+    aws_sdk_dynamodb::Client::new(config)
+}
+
+/// Speaks to SQS.
+pub fn sqs(config: &SdkConfig) -> aws_sdk_sqs::Client {
+    aws_sdk_sqs::Client::new(config)
+}
+
+/// Speaks to S3.
+pub fn s3(config: &SdkConfig) -> aws_sdk_s3::Client {
+    let timeouts =
+        TimeoutConfig::builder().operation_attempt_timeout(LARGE_TRY_FOR).operation_timeout(LARGE_ASK_FOR);
+    let config = aws_sdk_s3::config::Builder::from(config)
+        .timeout_config(timeouts.build())
+        // A stand-in has no name for each bucket.
+        .force_path_style(config.endpoint_url().is_some())
+        // We send a digest of our own, and look at what comes back ourselves.
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+    aws_sdk_s3::Client::from_conf(config.build())
+}

@@ -1,0 +1,169 @@
+//! Messages that were given up, as SQS keeps them: in a queue of their own beside each lane's.
+//!
+//! SQS shows what is in a queue only by handing it out, so whoever looks hides what they see from others who
+//! look at the same time, and gives it back when they are done. A message is put back by sending it anew, then
+//! deleting it: it may be doubled on the way, and is never lost.
+
+use std::time::Duration;
+
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
+};
+use domain::{Lane, Millis, Outgoing, Timestamp};
+use serde_json::Value;
+
+use crate::error::StoreError;
+use crate::queue::{DeadLetter, Queue as _};
+
+use super::error::Fault;
+use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, readable};
+
+/// How many given-up messages of one lane are looked at: to find the oldest, all must be seen.
+const LOOK_MAX: usize = 1_000;
+
+/// For how long they are hidden from others while somebody looks; if that one dies, this is how long the others
+/// do not see them.
+const LOOK_FOR: Millis = Millis::secs(30);
+
+/// How long a look waits for more. A wait, however short, has SQS ask all of its servers.
+const LOOK_WAIT: Duration = Duration::from_secs(1);
+
+const READING: &str = "read dead letters";
+const MOVING: &str = "redrive dead letters";
+
+/// A message that was given up, in our hands.
+struct Dead {
+    lane: Lane,
+    at: Timestamp,
+    receipt: String,
+    /// `None` if it cannot be read.
+    message: Option<Outgoing>,
+    seen: u32,
+}
+
+impl SqsQueue {
+    pub(super) async fn list_dead(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+        let mut letters = Vec::new();
+        let dead = self.all_dead().await?;
+        for lane in Lane::ALL {
+            if dead.iter().any(|dead| dead.lane == lane) {
+                let receives = self.receives_max(lane).await?;
+                letters.extend(
+                    dead.iter().filter(|dead| dead.lane == lane).filter_map(|dead| dead.letter(receives)),
+                );
+            }
+        }
+        self.give_back(&dead).await;
+        letters.sort_by_key(|letter| letter.at);
+        letters.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(letters)
+    }
+
+    pub(super) async fn put_back(&self, limit: u32) -> Result<u32, StoreError> {
+        let mut dead = self.all_dead().await?;
+        dead.sort_by_key(|dead| (dead.message.is_none(), dead.at));
+        let readable = dead.iter().filter(|dead| dead.message.is_some()).count();
+        let rest = dead.split_off(readable.min(usize::try_from(limit).unwrap_or(usize::MAX)));
+        let moved = self.move_all(&dead).await;
+        self.give_back(&rest).await;
+        moved
+    }
+
+    async fn move_all(&self, dead: &[Dead]) -> Result<u32, StoreError> {
+        let mut moved = 0;
+        for Dead { lane, receipt, message, .. } in dead {
+            let Some(message) = message else { continue };
+            self.send(message).await?;
+            let delete = self.client.delete_message().queue_url(self.dead_url(*lane)).receipt_handle(receipt);
+            delete.send().await.map_err(|error| Fault::of(error).write(MOVING))?;
+            moved += 1;
+        }
+        Ok(moved)
+    }
+
+    /// All that was given up, as far as anybody looks.
+    async fn all_dead(&self) -> Result<Vec<Dead>, StoreError> {
+        let (ingest, decisions, steps) = tokio::join!(
+            self.dead_of(Lane::Ingest),
+            self.dead_of(Lane::Decisions),
+            self.dead_of(Lane::Steps),
+        );
+        Ok([ingest?, decisions?, steps?].into_iter().flatten().collect())
+    }
+
+    async fn dead_of(&self, lane: Lane) -> Result<Vec<Dead>, StoreError> {
+        let url = self.dead_url(lane);
+        let mut dead = Vec::new();
+        while dead.len() < LOOK_MAX {
+            let taking = Taking { max: BATCH_MAX, visibility: LOOK_FOR, wait: LOOK_WAIT };
+            let seen = self.take(&url, taking).await?;
+            if seen.is_empty() {
+                break;
+            }
+            dead.extend(seen.iter().filter_map(|message| Dead::of(lane, message)));
+        }
+        Ok(dead)
+    }
+
+    /// Whoever looks next sees them again. If this fails they are hidden for a while longer.
+    async fn give_back(&self, dead: &[Dead]) {
+        for lane in Lane::ALL {
+            let of_lane: Vec<&Dead> = dead.iter().filter(|dead| dead.lane == lane).collect();
+            for batch in of_lane.chunks(BATCH_MAX) {
+                let entries =
+                    batch.iter().enumerate().filter_map(|(number, dead)| dead.visible(number)).collect();
+                let give_back = self.client.change_message_visibility_batch().queue_url(self.dead_url(lane));
+                let _ = give_back.set_entries(Some(entries)).send().await;
+            }
+        }
+    }
+
+    /// After how many deliveries a message of `lane` is given up; SQS starts counting anew where it then goes.
+    async fn receives_max(&self, lane: Lane) -> Result<Option<u32>, StoreError> {
+        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(lane));
+        let answer = ask.attribute_names(QueueAttributeName::RedrivePolicy).send().await;
+        let answer = answer.map_err(|error| Fault::of(error).read(READING))?;
+        let policy = answer.attributes.unwrap_or_default().remove(&QueueAttributeName::RedrivePolicy);
+        let policy: Option<Value> = policy.and_then(|policy| serde_json::from_str(&policy).ok());
+        Ok(policy.and_then(|policy| count(&policy["maxReceiveCount"])))
+    }
+
+    fn dead_url(&self, lane: Lane) -> String {
+        format!("{}-dead", self.urls.of(lane))
+    }
+}
+
+/// SQS takes it as a number and as a text, and gives back what it was given.
+fn count(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        number => number.as_u64()?.try_into().ok(),
+    }
+}
+
+impl Dead {
+    fn of(lane: Lane, message: &Message) -> Option<Self> {
+        Some(Self {
+            lane,
+            at: Timestamp(attribute(message, &MessageSystemAttributeName::SentTimestamp).unwrap_or_default()),
+            receipt: message.receipt_handle()?.to_owned(),
+            message: readable(lane, message),
+            seen: attribute(message, &MessageSystemAttributeName::ApproximateReceiveCount)
+                .unwrap_or_default(),
+        })
+    }
+
+    fn letter(&self, receives: Option<u32>) -> Option<DeadLetter> {
+        let Outgoing { run, lane, errand, .. } = self.message.clone()?;
+        Some(DeadLetter { run, lane, errand, receives: receives.unwrap_or(self.seen), at: self.at })
+    }
+
+    fn visible(&self, number: usize) -> Option<ChangeMessageVisibilityBatchRequestEntry> {
+        ChangeMessageVisibilityBatchRequestEntry::builder()
+            .id(number.to_string())
+            .receipt_handle(&self.receipt)
+            .visibility_timeout(0)
+            .build()
+            .ok()
+    }
+}

@@ -1,0 +1,102 @@
+//! Tenants, policies, requests for approval and cards.
+
+use std::collections::HashMap;
+
+use domain::{Approval, ApprovalId, Card, Digest, RunKey, RunRecord, Tenant, TenantId};
+
+use crate::blobs::Blobs;
+use crate::error::StoreError;
+use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::ledger::Write;
+use crate::queue::Queue;
+
+use super::item::{BODY, REVISION, number};
+use super::key::Key;
+use super::{AwsStore, Condition, with};
+
+impl<Q, B> Governance for AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    async fn tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.get_body(&Key::tenant(tenant), "read a tenant").await
+    }
+
+    async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
+        let doing = "write a tenant";
+        let body = self.body(&tenant.tenant, &tenant, doing).await?;
+        let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
+        let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        self.put(item, condition, doing).await
+    }
+
+    async fn put_policy(
+        &self,
+        tenant: &TenantId,
+        hash: &Digest,
+        files: PolicyFiles,
+    ) -> Result<(), StoreError> {
+        let doing = "keep a policy";
+        let item = with(&Key::policy(tenant, hash), [(BODY, self.body(tenant, &files, doing).await?)]);
+        self.put(item, Condition::is_new(), doing).await.map(drop)
+    }
+
+    async fn policy(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<PolicyFiles>, StoreError> {
+        self.get_body(&Key::policy(tenant, hash), "read a policy").await
+    }
+
+    async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.get_body(&Key::approval(tenant, id), "read an approval").await
+    }
+
+    async fn approvals(&self, run: &RunKey) -> Result<Vec<Approval>, StoreError> {
+        let doing = "read a run's approvals";
+        let record: Option<RunRecord> = self.get_body(&Key::run(run), doing).await?;
+        // The requests of a run are numbered, and named by run and number: no index is needed.
+        let asked = record.map_or(0, |record| record.approvals);
+        let id = |number| ApprovalId::derive(run, number);
+        let keys: Vec<Key> = (0..asked).map(|number| Key::approval(&run.tenant, &id(number))).collect();
+        let items = self.get_all(&keys, doing).await?;
+        let mut items: HashMap<_, _> =
+            items.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
+        let mut approvals = Vec::with_capacity(keys.len());
+        for item in keys.iter().filter_map(|key| items.remove(key)) {
+            approvals.push(self.read(&item, doing).await?);
+        }
+        Ok(approvals)
+    }
+
+    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+        self.list_open(query).await
+    }
+
+    async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
+        self.get_body(&Key::card(tenant, id), "read a card").await
+    }
+
+    async fn put_card(
+        &self,
+        tenant: &TenantId,
+        id: &ApprovalId,
+        card: Card,
+        replaces: Option<Card>,
+    ) -> Result<Write, StoreError> {
+        let doing = "write a card";
+        let key = Key::card(tenant, id);
+        let item = with(&key, [(BODY, self.body(tenant, &card, doing).await?)]);
+        let Some(replaces) = replaces else {
+            return self.put(item, Condition::is_new(), doing).await;
+        };
+        // Compared as a card first, since an older program may have written the same one in other words;
+        // then by its words, which are what must still stand there.
+        let stands = self.get(&key, doing).await?;
+        match stands {
+            Some(stands) if self.read::<Card>(&stands, doing).await? == replaces => {
+                let words = stands.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
+                self.put(item, words, doing).await
+            }
+            Some(_) | None => Ok(Write::Superseded),
+        }
+    }
+}

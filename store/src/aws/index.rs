@@ -1,0 +1,178 @@
+//! Lists, through the indexes. An index finds candidates; each item decides whether it belongs.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use domain::{Approval, RunKey, RunRecord, Timestamp};
+use serde::de::DeserializeOwned;
+
+use crate::blobs::Blobs;
+use crate::cursor::Cursor;
+use crate::error::StoreError;
+use crate::governance::{ApprovalPage, ApprovalQuery};
+use crate::ledger::{RunPage, RunQuery};
+use crate::queue::Queue;
+
+use super::AwsStore;
+use super::commit::in_status;
+use super::error::Fault;
+use super::item::{Item, Unfit, number, read_number, read_text, text};
+use super::key::{Key, SK};
+use super::table::{BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
+
+/// A page of an index.
+struct Listing<'l> {
+    index: Index,
+    of: String,
+    newest_first: bool,
+    beyond: Option<&'l Cursor>,
+    limit: u32,
+    doing: &'static str,
+}
+
+impl<Q, B> AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    pub(super) async fn list_runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+        let (index, of) = match query.status {
+            Some(status) => (BY_STATUS, in_status(&query.tenant, status)),
+            None => (BY_TENANT, query.tenant.to_string()),
+        };
+        let before = query.before.as_ref();
+        let doing = "list runs";
+        let listing = Listing { index, of, newest_first: true, beyond: before, limit: query.limit, doing };
+        let (found, next) = self.page::<RunRecord>(listing).await?;
+        let stands = |run: &RunRecord| query.status.is_none_or(|status| run.status == status);
+        Ok(RunPage { runs: found.into_iter().filter(stands).collect(), next })
+    }
+
+    pub(super) async fn list_open(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+        let listing = Listing {
+            index: OPEN,
+            of: query.tenant.to_string(),
+            newest_first: false,
+            beyond: query.after.as_ref(),
+            limit: query.limit,
+            doing: "list open approvals",
+        };
+        let (found, next) = self.page::<Approval>(listing).await?;
+        Ok(ApprovalPage { approvals: found.into_iter().filter(Approval::is_open).collect(), next })
+    }
+
+    pub(super) async fn due_runs(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
+        let keys = self.due_items("run", now, limit, "find due runs").await?;
+        Ok(keys.iter().filter_map(Key::run_key).collect())
+    }
+
+    /// What of this `kind` is due, longest overdue first.
+    pub(super) async fn due_items(
+        &self,
+        kind: &str,
+        now: Timestamp,
+        limit: u32,
+        doing: &'static str,
+    ) -> Result<Vec<Key>, StoreError> {
+        let mut found = Vec::new();
+        for part in 0..SHARDS {
+            let query = self.query(DUE).key_condition_expression("due_in = :part AND due_at <= :now");
+            let query = query
+                .expression_attribute_values(":part", text(format!("{kind}#{part}")))
+                .expression_attribute_values(":now", number(now.0));
+            found.extend(self.gather(query, limit, doing).await?);
+        }
+        found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
+        Ok(found.iter().filter_map(Key::of).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+    }
+
+    /// A page of what stands in an index, as it is now, and where the next one starts.
+    async fn page<T: DeserializeOwned>(
+        &self,
+        listing: Listing<'_>,
+    ) -> Result<(Vec<T>, Option<Cursor>), StoreError> {
+        let Listing { index, doing, .. } = listing;
+        let limit = usize::try_from(listing.limit).unwrap_or(usize::MAX);
+        let mut candidates = self.candidates(&listing).await?;
+        let more = candidates.len() > limit;
+        candidates.truncate(limit);
+        let last = candidates.last().filter(|_| more).and_then(|last| read_text(last, index.range));
+        let next = last.map(Cursor::new);
+        let keys: Vec<Key> = candidates.iter().filter_map(Key::of).collect();
+        let found = self.get_all(&keys, doing).await?;
+        let mut found: HashMap<Key, Item> =
+            found.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
+        let mut page = Vec::with_capacity(keys.len());
+        for item in keys.iter().filter_map(|key| found.remove(key)) {
+            page.push(self.read(&item, doing).await?);
+        }
+        Ok((page, next))
+    }
+
+    /// One more than asked for tells whether there is a next page.
+    async fn candidates(&self, listing: &Listing<'_>) -> Result<Vec<Item>, StoreError> {
+        let Listing { index, of, newest_first, beyond, limit, doing } = listing;
+        let side = if *newest_first { "<" } else { ">" };
+        let condition = match beyond {
+            Some(_) => format!("{} = :of AND {} {side} :beyond", index.hash, index.range),
+            None => format!("{} = :of", index.hash),
+        };
+        let mut query = self.query(*index).key_condition_expression(condition);
+        query = query.scan_index_forward(!newest_first).expression_attribute_values(":of", text(of));
+        if let Some(cursor) = beyond {
+            query = query.expression_attribute_values(":beyond", text(cursor.as_str()));
+        }
+        self.gather(query, limit.saturating_add(1), doing).await
+    }
+
+    fn query(&self, index: Index) -> QueryFluentBuilder {
+        self.client.query().table_name(&*self.table).index_name(index.name)
+    }
+
+    /// The items of a partition of the table whose sort keys lie in a range, both ends included, as of every
+    /// write that was answered before.
+    pub(super) async fn range(
+        &self,
+        (first, last): (&Key, &Key),
+        doing: &'static str,
+    ) -> Result<Vec<Item>, StoreError> {
+        let query = self.client.query().table_name(&*self.table).consistent_read(true);
+        let query = query
+            .key_condition_expression(format!("pk = :pk AND {SK} BETWEEN :first AND :last"))
+            .expression_attribute_values(":pk", text(&first.pk))
+            .expression_attribute_values(":first", text(&first.sk))
+            .expression_attribute_values(":last", text(&last.sk));
+        self.gather(query, u32::MAX, doing).await
+    }
+
+    /// Up to `limit` items that a query finds, over as many pages as it takes: a page ends at 1 MB.
+    async fn gather(
+        &self,
+        query: QueryFluentBuilder,
+        limit: u32,
+        doing: &'static str,
+    ) -> Result<Vec<Item>, StoreError> {
+        let mut found: Vec<Item> = Vec::new();
+        let mut start = None;
+        loop {
+            let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            let page = query
+                .clone()
+                .limit(i32::try_from(left).unwrap_or(i32::MAX).max(1))
+                .set_exclusive_start_key(start.take())
+                .send()
+                .await
+                .map_err(|error| Fault::of(error).read(doing))?;
+            found.extend(page.items.into_iter().flatten());
+            start = page.last_evaluated_key;
+            if start.is_none() || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// What an item lacks.
+pub(super) fn missing(name: &'static str, doing: &'static str) -> StoreError {
+    StoreError::broken(doing, Unfit::Missing(name))
+}

@@ -1,0 +1,135 @@
+//! Runs, plans, receipts and the chain.
+//!
+//! The item of an event that ends a step also is the step's record, so that a step is found by its place
+//! and a commit writes one item less. The chain is therefore read from two ranges of the run's partition.
+
+use domain::chain::StoredEvent;
+use domain::plan::STEPS_MAX;
+use domain::record::Signal;
+use domain::{
+    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord,
+    StepSeq, TenantId, Timestamp,
+};
+
+use crate::blobs::Blobs;
+use crate::error::StoreError;
+use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::queue::Queue;
+
+use super::index::missing;
+use super::item::{BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, read_number};
+use super::key::Key;
+use super::{AwsStore, Condition, with};
+
+impl<Q, B> Ledger for AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
+        let doing = "keep a plan";
+        let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(tenant, plan, doing).await?)]);
+        // Kept before is kept: the hash is in the key.
+        self.put(item, Condition::is_new(), doing).await.map(drop)
+    }
+
+    async fn plan(&self, tenant: &TenantId, hash: &Digest) -> Result<Option<Plan>, StoreError> {
+        self.get_body(&Key::plan(tenant, hash), "read a plan").await
+    }
+
+    async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
+        self.write_decision(admission.decision, Some(admission.input)).await
+    }
+
+    async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
+        self.write_decision(decision, None).await
+    }
+
+    async fn load(&self, run: &RunKey) -> Result<Option<RunRecord>, StoreError> {
+        self.get_body(&Key::run(run), "load a run").await
+    }
+
+    async fn input(&self, run: &RunKey) -> Result<Option<Payload>, StoreError> {
+        self.get_body(&Key::event(run, 0), "read a run's input").await
+    }
+
+    async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
+        self.get_body(&Key::step(run, seq, undo), "read a step").await
+    }
+
+    async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
+        let doing = "read a run's steps";
+        let mut steps: Vec<StepRecord> = Vec::new();
+        for item in self.step_items(run, doing).await? {
+            steps.push(self.read(&item, doing).await?);
+        }
+        steps.sort_by_key(|step| step.event);
+        Ok(steps)
+    }
+
+    async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        let doing = "read a run's events";
+        let Some(last) = limit.checked_sub(1).map(|more| from.saturating_add(more)) else {
+            return Ok(Vec::new());
+        };
+        let mut items = self.range((&Key::event(run, from), &Key::event(run, last)), doing).await?;
+        items.extend(self.step_items(run, doing).await?);
+        let mut events = items.iter().map(numbered).collect::<Option<Vec<_>>>();
+        let events = events.as_mut().ok_or_else(|| missing(ENTRY, doing))?;
+        events.sort_by_key(|(n, _)| *n);
+        let wanted = events.iter().filter(|(n, _)| (from..=last).contains(n));
+        // The two ranges are not read at once. What was committed between the two readings may be there in
+        // part; it is left for the next reading.
+        let whole = wanted.zip(from..).take_while(|((n, _), expected)| n == expected);
+        Ok(whole.map(|((_, event), _)| event.clone()).collect())
+    }
+
+    async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.get_body(&Key::receipt(tenant, key), "read a receipt").await
+    }
+
+    async fn displaced(&self, run: &RunKey, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
+        self.get_body(&Key::displaced(run, key), "read a displaced receipt").await
+    }
+
+    async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {
+        let doing = "read a signal";
+        let Some(item) = self.get(&Key::signal(run, id), doing).await? else { return Ok(None) };
+        let kept = item.get(KEPT).and_then(|kept| kept.as_bool().ok().copied());
+        let kept = kept.ok_or_else(|| missing(KEPT, doing))?;
+        let signal: Signal = self.read(&item, doing).await?;
+        Ok(Some(Signal { kept, ..signal }))
+    }
+
+    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+        self.list_runs(query).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
+        self.due_runs(now, limit).await
+    }
+
+    async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        self.flush_outbox(now, limit).await
+    }
+}
+
+impl<Q, B> AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    /// All steps of a run that ended, and their undoings.
+    async fn step_items(&self, run: &RunKey, doing: &'static str) -> Result<Vec<Item>, StoreError> {
+        let last = StepSeq(u16::try_from(STEPS_MAX).unwrap_or(u16::MAX));
+        self.range((&Key::step(run, StepSeq(0), false), &Key::step(run, last, true)), doing).await
+    }
+}
+
+/// The event in an item, and its number.
+fn numbered(item: &Item) -> Option<(u32, StoredEvent)> {
+    let bytes = |name| item.get(name)?.as_b().ok();
+    let hash: [u8; 32] = bytes(DIGEST)?.as_ref().try_into().ok()?;
+    let canonical = bytes(ENTRY)?.as_ref().to_vec();
+    Some((read_number(item, NUMBER)?, StoredEvent { canonical, hash: Digest::from(hash) }))
+}

@@ -1,0 +1,85 @@
+//! An account of one table, in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{self, BehaviorVersion, Config, Credentials, HttpClient, Region};
+use countersign_store::aws::{AwsParts, AwsStore, create_table};
+use countersign_store::{Clock as _, SqliteOptions, SqliteStore, SystemClock};
+use dynoxide::{Database, server};
+use tokio::net::TcpListener;
+
+/// The store under test.
+pub(crate) type Store = AwsStore<SqliteStore, SqliteStore>;
+
+/// Names the endpoint of another DynamoDB to hold the store to its promises on.
+const ENDPOINT: &str = "COUNTERSIGN_DYNAMODB";
+
+/// A DynamoDB with an empty table, and a queue and blobs beside it.
+pub(crate) struct Account {
+    pub(crate) client: Client,
+    pub(crate) table: String,
+    endpoint: String,
+    pub(crate) beside: SqliteStore,
+}
+
+impl Account {
+    pub(crate) async fn open() -> Self {
+        let endpoint = match std::env::var(ENDPOINT) {
+            Ok(endpoint) => endpoint,
+            Err(_) => serve().await,
+        };
+        let client = Client::from_conf(config(&endpoint).build());
+        let table = format!("countersign-{}-{}", std::process::id(), SystemClock.now().0);
+        create_table(&client, &table).await.unwrap();
+        create_table(&client, &table).await.unwrap();
+        Self { client, endpoint, table, beside: SqliteStore::memory(SqliteOptions::default()).unwrap() }
+    }
+
+    /// The store on this account.
+    pub(crate) fn store(&self) -> Store {
+        self.store_on(&self.table)
+    }
+
+    /// The store on this account, over a line of its own, whose every request is sent `tries` times at most.
+    pub(crate) fn store_over(&self, line: impl HttpClient + 'static, tries: u32) -> Store {
+        let retries =
+            RetryConfig::standard().with_max_attempts(tries).with_initial_backoff(Duration::from_millis(1));
+        let config = config(&self.endpoint).http_client(line).retry_config(retries).build();
+        self.store_with(Client::from_conf(config), &self.table)
+    }
+
+    /// A store on another table.
+    pub(crate) fn store_on(&self, table: &str) -> Store {
+        self.store_with(self.client.clone(), table)
+    }
+
+    fn store_with(&self, client: Client, table: &str) -> Store {
+        AwsStore::new(AwsParts {
+            client,
+            table: table.to_owned(),
+            queue: self.beside.clone(),
+            blobs: self.beside.clone(),
+            clock: Arc::new(SystemClock),
+        })
+    }
+}
+
+/// A DynamoDB in this process; says where it listens.
+async fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(server::serve_on(listener, Database::memory().unwrap()));
+    endpoint
+}
+
+fn config(endpoint: &str) -> config::Builder {
+    Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+        .endpoint_url(endpoint)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+}

@@ -1,0 +1,27 @@
+//! A run to try the store with; what the embedded store's own tests use.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use countersign_store::{Ledger, Write};
+use domain::{Command, Decision, Draft, OpId, RunRecord, Stamp};
+use serde_json::json;
+
+pub(crate) use support::{admission_with, error_chain, plan, tenant};
+
+/// Begins a run that `request` names.
+pub(crate) async fn begin<L: Ledger>(store: &L, request: &str) -> RunRecord {
+    let admission = admission_with(request, json!({ "request": request }));
+    let record = admission.decision.record.clone();
+    assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
+    record
+}
+
+/// What the rules say to `command`.
+pub(crate) fn decide(record: RunRecord, command: impl Command) -> Decision {
+    let op = OpId::new(&format!("op-{}", record.version)).unwrap();
+    let plan = plan();
+    let mut draft = Draft::new(record, &plan, Stamp { op, ..support::stamp() });
+    command.decide(&mut draft).unwrap();
+    draft.close()
+}

@@ -1,0 +1,3 @@
+//! A newer rusqlite under an older name.
+
+pub use newer::*;

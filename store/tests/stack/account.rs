@@ -1,0 +1,101 @@
+//! An account with a table, queues and buckets of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, HttpClient, Region, SharedCredentialsProvider};
+use countersign_store::aws::{
+    AwsParts, AwsStore, Buckets, QueueUrls, Retention, S3Blobs, SqsQueue, create_buckets, create_queues,
+    create_table, dynamodb, s3, sqs,
+};
+use countersign_store::{Clock as _, SystemClock};
+
+/// The store under test.
+pub(crate) type Store = AwsStore<SqsQueue, S3Blobs>;
+
+/// Names the endpoint of a local AWS.
+pub(crate) const ENDPOINT: &str = "COUNTERSIGN_AWS";
+
+/// What a case has to itself.
+pub(crate) struct Account {
+    endpoint: String,
+    table: String,
+    pub(crate) queues: QueueUrls,
+    pub(crate) buckets: Buckets,
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    pub(crate) s3: aws_sdk_s3::Client,
+    config: SdkConfig,
+}
+
+impl Account {
+    pub(crate) async fn open(endpoint: &str) -> Self {
+        static ACCOUNTS: AtomicU64 = AtomicU64::new(0);
+        let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
+        let config = config(endpoint, aws_smithy_http_client::Builder::new().build_http(), 3);
+        let (sqs, s3) = (sqs(&config), s3(&config));
+        let buckets = Buckets {
+            payloads: format!("{name}-payloads"),
+            evidence: format!("{name}-evidence"),
+            retain: None,
+        };
+        create_table(&dynamodb(&config), &name).await.unwrap();
+        let queues = create_queues(&sqs, &name).await.unwrap();
+        create_buckets(&s3, &buckets).await.unwrap();
+        Self { endpoint: endpoint.to_owned(), table: name, queues, buckets, sqs, s3, config }
+    }
+
+    /// The store on this account.
+    pub(crate) fn store(&self) -> Store {
+        AwsStore::new(AwsParts {
+            client: dynamodb(&self.config),
+            table: self.table.clone(),
+            queue: self.queue(),
+            blobs: self.blobs(None),
+            clock: Arc::new(SystemClock),
+        })
+    }
+
+    /// Its queue.
+    pub(crate) fn queue(&self) -> SqsQueue {
+        SqsQueue::new(self.sqs.clone(), self.queues.clone())
+    }
+
+    /// Its queue, over a line of its own, whose every request is sent once.
+    pub(crate) fn queue_over(&self, line: impl HttpClient + 'static) -> SqsQueue {
+        SqsQueue::new(sqs(&config(&self.endpoint, line, 1)), self.queues.clone())
+    }
+
+    /// Its blobs, with evidence locked as `retain` says.
+    pub(crate) fn blobs(&self, retain: Option<Retention>) -> S3Blobs {
+        S3Blobs::new(self.s3.clone(), Buckets { retain, ..self.buckets.clone() }, Arc::new(SystemClock))
+    }
+
+    /// Its blobs, over a line of its own, whose every request is sent once.
+    pub(crate) fn blobs_over(&self, line: impl HttpClient + 'static) -> S3Blobs {
+        let client = s3(&config(&self.endpoint, line, 1));
+        S3Blobs::new(client, self.buckets.clone(), Arc::new(SystemClock))
+    }
+
+    /// The table's name, which nothing else in the account begins with.
+    pub(crate) fn name(&self) -> &str {
+        &self.table
+    }
+}
+
+fn config(endpoint: &str, line: impl HttpClient + 'static, tries: u32) -> SdkConfig {
+    let credentials = Credentials::new("local", "local", None, None, "local");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(endpoint)
+        .http_client(line)
+        .retry_config(RetryConfig::standard().with_max_attempts(tries))
+        // A stand-in on a busy machine is slower than AWS.
+        .timeout_config(TimeoutConfig::builder().build())
+        .build()
+}
