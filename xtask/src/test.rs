@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::Misuse;
 use crate::cargo::Cargo;
+use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
@@ -16,15 +17,18 @@ use crate::report::number;
 pub(crate) const HELP: &str = "\
 All tests, then the proofs in the size that CI runs.
 
-Usage: cargo xtask test [--fast] [-- FILTER...]
+Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the simulation, the model and the policy's differential, which take minutes
+  --fast        leaves out the local AWS, the simulation, the model and the policy's differential, which take
+                minutes
+  --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
   build         every test, and the `countersign` program, which some tests start and kill
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   examples      the examples in the documentation
+  local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
@@ -37,6 +41,7 @@ named at the end.
 #[derive(Default)]
 pub(crate) struct Wanted {
     fast: bool,
+    aws: Aws,
     filter: Vec<String>,
 }
 
@@ -47,6 +52,7 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--fast" => wanted.fast = true,
+            "--localstack" => wanted.aws = Aws::LocalStack,
             "--" => wanted.filter = args.by_ref().cloned().collect(),
             "--help" | "-h" => return Err(Misuse::Help),
             other => return Err(Misuse::Unknown(other.to_owned())),
@@ -103,14 +109,22 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
-        parts.leave_out("the simulation, the model and the differential were left out: --fast");
+        parts
+            .leave_out("the local AWS, the simulation, the model and the differential were left out: --fast");
         return;
     }
+    on_a_local_aws(cargo, wanted.aws, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
     let differential = POLICY.command(cargo, &["--actions", "1000000"]);
     prove_with(parts, "policy", differential, &["actions", "differences"]);
+}
+
+/// What needs an AWS is run here, with the servers' `environment`; they end when this does. Until the store on
+/// AWS has a part of its own, what is tested is that they can be had.
+fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
+    drop(local::servers(cargo, aws, parts));
 }
 
 /// Runs a proof in its CI size. The program judges itself by its exit code; the numbers are for the reader.
@@ -193,6 +207,12 @@ mod tests {
         let Ok(wanted) = given(&["--fast", "--", "killed", "--fast"]) else { panic!("not understood") };
         assert!(wanted.fast);
         assert_eq!(wanted.filter, ["killed", "--fast"]);
+    }
+
+    #[test]
+    fn ministack_plays_aws_unless_localstack_is_asked_for() {
+        assert!(given(&[]).is_ok_and(|wanted| wanted.aws == Aws::Usual));
+        assert!(given(&["--localstack"]).is_ok_and(|wanted| wanted.aws == Aws::LocalStack));
     }
 
     #[test]
