@@ -35,6 +35,11 @@ impl Cargo {
         command
     }
 
+    /// The workspace's own directory.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Whether `cargo NAME` is installed.
     pub(crate) fn has(&self, name: &str) -> bool {
         let asked = self.command(&[name, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -6,6 +6,7 @@
 
 mod cargo;
 mod check;
+mod local;
 mod parts;
 mod program;
 mod report;
@@ -23,6 +24,7 @@ Usage: cargo xtask <command> [options]
 
   check                       formatting, lints, documentation, licences: before every commit
   test [--fast] [-- FILTER]   all tests, then the proofs in their CI size
+  local up|down|status        a local AWS without Docker, in the background
   simulate [options]          the real engine and worker, with every fault at every call
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
   differential [--actions N]  the default policy against a second reading of its rules, action by action
@@ -57,6 +59,10 @@ fn main() -> ExitCode {
         "test" => match test::options(options) {
             Ok(wanted) => finish(&test::test(&cargo, &wanted)),
             Err(wrong) => explain(&wrong, test::HELP),
+        },
+        "local" => match local::options(options) {
+            Ok(wanted) => local::local(&cargo, &wanted),
+            Err(wrong) => explain(&wrong, local::HELP),
         },
         "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
         "model" => program::hand_over(&cargo, program::MODEL, options),

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::Misuse;
 use crate::cargo::Cargo;
+use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
@@ -16,17 +17,21 @@ use crate::report::number;
 pub(crate) const HELP: &str = "\
 All tests, then the proofs in the size that CI runs.
 
-Usage: cargo xtask test [--fast] [-- FILTER...]
+Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the simulation, the model and the policy's differential, which take minutes
+  --fast        leaves out the local AWS, the simulation, the model and the policy's differential, which take
+                minutes
+  --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
   build         every test, and the `countersign` program, which some tests start and kill
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   aws           the store on AWS, with a DynamoDB in the test's own process
-  stack         the same with SQS and S3 too, at the endpoint that COUNTERSIGN_AWS names, if it names one
   examples      the examples in the documentation
+  local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local
+  stack         the store with DynamoDB, SQS and S3 of MiniStack
+  referee       its ledger on DynamoDB Local
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
@@ -39,6 +44,7 @@ named at the end.
 #[derive(Default)]
 pub(crate) struct Wanted {
     fast: bool,
+    aws: Aws,
     filter: Vec<String>,
 }
 
@@ -49,6 +55,7 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--fast" => wanted.fast = true,
+            "--localstack" => wanted.aws = Aws::LocalStack,
             "--" => wanted.filter = args.by_ref().cloned().collect(),
             "--help" | "-h" => return Err(Misuse::Help),
             other => return Err(Misuse::Unknown(other.to_owned())),
@@ -65,7 +72,7 @@ const BUILD: [&str; 5] = ["build", "--workspace", "--tests", "--bin", "countersi
 const AWS: [&str; 9] =
     ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--lib", "--test", "aws"];
 
-/// The same on a local AWS, which whoever runs this has started.
+/// The same on a local AWS.
 const STACK: [&str; 8] =
     ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--test", "stack"];
 
@@ -115,21 +122,33 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     }
     // A part of its own: in one build with the rest, the program would be built with the AWS SDK.
     parts.run("aws", &mut cargo.command(&AWS));
-    if std::env::var_os("COUNTERSIGN_AWS").is_some() {
-        parts.run("stack", &mut cargo.command(&STACK));
-    } else {
-        parts.leave_out("SQS and S3 were left out: COUNTERSIGN_AWS names no local AWS");
-    }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
-        parts.leave_out("the simulation, the model and the differential were left out: --fast");
+        parts
+            .leave_out("the local AWS, the simulation, the model and the differential were left out: --fast");
         return;
     }
+    on_a_local_aws(cargo, wanted.aws, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
     let differential = POLICY.command(cargo, &["--actions", "1000000"]);
     prove_with(parts, "policy", differential, &["actions", "differences"]);
+}
+
+/// What needs an AWS is run here; the servers end when this does.
+fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
+    let servers = local::servers(cargo, aws, parts);
+    let has = |name: &str| servers.environment().iter().any(|(variable, _)| variable == name);
+    let run = |name, args: &[&str], parts: &mut Parts| {
+        parts.run(name, cargo.command(args).envs(servers.environment().iter().cloned()));
+    };
+    if has("COUNTERSIGN_AWS") {
+        run("stack", &STACK, parts);
+    }
+    if has("COUNTERSIGN_DYNAMODB") {
+        run("referee", &AWS, parts);
+    }
 }
 
 /// Runs a proof in its CI size. The program judges itself by its exit code; the numbers are for the reader.
@@ -212,6 +231,12 @@ mod tests {
         let Ok(wanted) = given(&["--fast", "--", "killed", "--fast"]) else { panic!("not understood") };
         assert!(wanted.fast);
         assert_eq!(wanted.filter, ["killed", "--fast"]);
+    }
+
+    #[test]
+    fn ministack_plays_aws_unless_localstack_is_asked_for() {
+        assert!(given(&[]).is_ok_and(|wanted| wanted.aws == Aws::Usual));
+        assert!(given(&["--localstack"]).is_ok_and(|wanted| wanted.aws == Aws::LocalStack));
     }
 
     #[test]
