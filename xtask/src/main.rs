@@ -6,10 +6,12 @@
 
 mod cargo;
 mod check;
+mod infra;
 mod parts;
 mod program;
 mod report;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ Usage: cargo xtask <command> [options]
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
+  infra                       infra/: format, terraform validate where the provider can be had, checkov
 
 To begin with:
 
@@ -57,6 +60,14 @@ fn main() -> ExitCode {
         "test" => match test::options(options) {
             Ok(wanted) => finish(&test::test(&cargo, &wanted)),
             Err(wrong) => explain(&wrong, test::HELP),
+        },
+        "infra" => match infra::options(options) {
+            Ok(()) => {
+                let mut parts = Parts::default();
+                infra::infra(&cargo, &mut parts);
+                finish(&parts)
+            }
+            Err(wrong) => explain(&wrong, infra::HELP),
         },
         "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
         "model" => program::hand_over(&cargo, program::MODEL, options),

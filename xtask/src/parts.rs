@@ -57,6 +57,12 @@ impl Parts {
         })
     }
 
+    /// Does one part that is more than a single command, and sums it up in a line.
+    pub(crate) fn work(&mut self, name: &'static str, work: impl FnOnce() -> Result<String, String>) -> bool {
+        eprintln!("\n--- {name}");
+        self.add(name, work)
+    }
+
     /// Something that was not done, and why: said at once, and again at the end.
     pub(crate) fn leave_out(&mut self, what: impl Into<String>) {
         let what = what.into();

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::Misuse;
 use crate::cargo::Cargo;
+use crate::infra::infra;
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
@@ -18,7 +19,7 @@ All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [-- FILTER...]
 
-  --fast        leaves out the simulation, the model and the policy's differential, which take minutes
+  --fast        leaves out infra/, the simulation, the model and the policy's differential, which take minutes
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
@@ -28,6 +29,7 @@ Usage: cargo xtask test [--fast] [-- FILTER...]
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
+  infra         cargo xtask infra: terraform and checkov
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.
@@ -103,9 +105,10 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     }
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
-        parts.leave_out("the simulation, the model and the differential were left out: --fast");
+        parts.leave_out("infra/, the simulation, the model and the differential were left out: --fast");
         return;
     }
+    infra(cargo, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
