@@ -7,6 +7,7 @@
 mod cargo;
 mod check;
 mod infra;
+mod package;
 mod parts;
 mod program;
 mod report;
@@ -30,6 +31,7 @@ Usage: cargo xtask <command> [options]
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
   infra                       infra/: format, terraform validate where the provider can be had, checkov
+  package [options]           the Lambda zips and the worker's image context, for x86-64 and arm64
 
 To begin with:
 
@@ -68,6 +70,10 @@ fn main() -> ExitCode {
                 finish(&parts)
             }
             Err(wrong) => explain(&wrong, infra::HELP),
+        },
+        "package" => match package::options(options) {
+            Ok(wanted) => finish(&package::package(&cargo, &wanted)),
+            Err(wrong) => explain(&wrong, package::HELP),
         },
         "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
         "model" => program::hand_over(&cargo, program::MODEL, options),
