@@ -70,5 +70,6 @@ pub(crate) fn shown(command: &Command) -> String {
         let arg = arg.to_string_lossy();
         if arg.contains([' ', '(', '*', '|']) { format!("'{arg}'") } else { arg.into_owned() }
     });
-    std::iter::once("cargo".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    std::iter::once(program.into_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }

@@ -6,11 +6,14 @@
 
 mod cargo;
 mod check;
+mod infra;
 mod local;
+mod package;
 mod parts;
 mod program;
 mod report;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,8 @@ Usage: cargo xtask <command> [options]
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
+  infra                       infra/: format, terraform validate where the provider can be had, checkov
+  package [options]           the Lambda zips and the worker's image context, for x86-64 and arm64
 
 To begin with:
 
@@ -63,6 +68,18 @@ fn main() -> ExitCode {
         "local" => match local::options(options) {
             Ok(wanted) => local::local(&cargo, &wanted),
             Err(wrong) => explain(&wrong, local::HELP),
+        },
+        "infra" => match infra::options(options) {
+            Ok(()) => {
+                let mut parts = Parts::default();
+                infra::infra(&cargo, &mut parts);
+                finish(&parts)
+            }
+            Err(wrong) => explain(&wrong, infra::HELP),
+        },
+        "package" => match package::options(options) {
+            Ok(wanted) => finish(&package::package(&cargo, &wanted)),
+            Err(wrong) => explain(&wrong, package::HELP),
         },
         "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
         "model" => program::hand_over(&cargo, program::MODEL, options),

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::Misuse;
 use crate::cargo::Cargo;
+use crate::infra::infra;
 use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
@@ -19,8 +20,8 @@ All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, the simulation, the model and the policy's differential, which take
-                minutes
+  --fast        leaves out the local AWS, infra/, the simulation, the model and the policy's differential, which
+                take minutes
   --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
@@ -35,6 +36,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
+  infra         cargo xtask infra: terraform and checkov
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.
@@ -124,11 +126,13 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     parts.run("aws", &mut cargo.command(&AWS));
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
-        parts
-            .leave_out("the local AWS, the simulation, the model and the differential were left out: --fast");
+        parts.leave_out(
+            "the local AWS, infra/, the simulation, the model and the differential were left out: --fast",
+        );
         return;
     }
     on_a_local_aws(cargo, wanted.aws, parts);
+    infra(cargo, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);

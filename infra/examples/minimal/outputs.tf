@@ -1,0 +1,19 @@
+output "url" {
+  description = "Where the doors are: <url>/webhook/<source>/<tenant>, <url>/slack/interactions/<tenant>, <url>/slack/commands/<tenant>."
+  value       = module.api.url
+}
+
+output "secret_arns" {
+  description = "Where each program's secrets have to be put."
+  value       = module.secrets.arns
+}
+
+output "table" {
+  description = "The ledger's table."
+  value       = module.ledger.name
+}
+
+output "evidence_bucket" {
+  description = "Where bundles are."
+  value       = module.evidence.name
+}

@@ -1,0 +1,14 @@
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 6.0, < 7.0"
+    }
+  }
+
+  # Where the state is, is yours to say: terraform init -backend-config=…
+  # encrypt = true and use_lockfile = true belong among it.
+  backend "s3" {}
+}

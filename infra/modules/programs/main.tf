@@ -1,0 +1,184 @@
+# What each program is told, and what it may do: the one place for both. Nothing is made here; the examples hand
+# these on to `function` and `worker`. tests/infra compares the names with those that the programs read.
+#
+# No statement allows a whole service or any resource. The `/*` behind a bucket's ARN stands for its objects, whose
+# names are hashes nobody knows beforehand.
+
+locals {
+  common = {
+    COUNTERSIGN_TABLE           = var.table.name
+    COUNTERSIGN_QUEUE_INGEST    = var.queues.ingest.url
+    COUNTERSIGN_QUEUE_DECISIONS = var.queues.decisions.url
+    COUNTERSIGN_QUEUE_STEPS     = var.queues.steps.url
+    COUNTERSIGN_PAYLOADS        = var.payloads.name
+    COUNTERSIGN_EVIDENCE        = var.evidence.name
+    RUST_LOG                    = var.log_filter
+  }
+
+  environment = {
+    webhook = merge(local.common, {
+      COUNTERSIGN_SECRET  = var.secret_arns["webhook"]
+      COUNTERSIGN_SOURCES = var.sources
+    })
+
+    slack = merge(local.common, {
+      COUNTERSIGN_SECRET  = var.secret_arns["slack"]
+      COUNTERSIGN_SYSTEMS = var.systems
+    })
+
+    sweep = merge(local.common, {
+      COUNTERSIGN_SECRET = var.secret_arns["sweep"]
+    })
+
+    worker = merge(local.common, {
+      COUNTERSIGN_SECRET             = var.secret_arns["worker"]
+      COUNTERSIGN_SYSTEMS            = var.systems
+      COUNTERSIGN_EVIDENCE_KEEP_DAYS = tostring(var.evidence.keep_days)
+      COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
+      COUNTERSIGN_ROOM_INGEST        = tostring(var.room.ingest)
+      COUNTERSIGN_ROOM_DECISIONS     = tostring(var.room.decisions)
+      COUNTERSIGN_ROOM_STEPS         = tostring(var.room.steps)
+    })
+  }
+
+  queue_arns = [var.queues.ingest.arn, var.queues.decisions.arn, var.queues.steps.arn]
+
+  # With a customer key, whoever asks a service to read or write asks for the key as well.
+  keys = [for arns in [var.kms_key_arns] : {
+    sid       = "UseTheKeys"
+    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    resources = arns
+  } if length(arns) > 0]
+
+  secret = { for program, arn in var.secret_arns : program => [{
+    sid       = "ReadItsSecret"
+    actions   = ["secretsmanager:GetSecretValue"]
+    resources = [arn]
+  }] }
+
+  statements = {
+    webhook = concat(local.secret["webhook"], local.keys, [
+      {
+        sid       = "WriteTheInbox"
+        actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
+        resources = [var.table.arn]
+        # A partition key begins with its tenant and `#`, which no tenant's name holds.
+        leading_keys = [for tenant in var.tenants : "${tenant}#*"]
+      },
+      {
+        sid       = "SendWhatCameIn"
+        actions   = ["sqs:SendMessage"]
+        resources = [var.queues.ingest.arn]
+      },
+    ])
+
+    slack = concat(local.secret["slack"], local.keys, [
+      {
+        sid = "AnswerRequests"
+        actions = [
+          "dynamodb:GetItem",
+          "dynamodb:BatchGetItem",
+          "dynamodb:Query",
+          "dynamodb:PutItem",
+          "dynamodb:UpdateItem",
+          "dynamodb:ConditionCheckItem",
+        ]
+        resources = [var.table.arn]
+      },
+      {
+        sid       = "FindRequests"
+        actions   = ["dynamodb:Query"]
+        resources = values(var.table.index_arns)
+      },
+      {
+        sid       = "SendAnswers"
+        actions   = ["sqs:SendMessage"]
+        resources = [var.queues.decisions.arn, var.queues.steps.arn]
+      },
+      {
+        sid       = "KeepPayloads"
+        actions   = ["s3:GetObject", "s3:PutObject"]
+        resources = ["${var.payloads.arn}/*"]
+      },
+      {
+        # Without this S3 answers "forbidden" where it means "not there".
+        sid       = "TellWhichPayloadsAreMissing"
+        actions   = ["s3:ListBucket"]
+        resources = [var.payloads.arn]
+      },
+    ])
+
+    sweep = concat(local.secret["sweep"], local.keys, [
+      {
+        sid = "FindWhatIsDueAndSettleTheOutbox"
+        actions = [
+          "dynamodb:GetItem",
+          "dynamodb:Query",
+          "dynamodb:PutItem",
+          "dynamodb:UpdateItem",
+          "dynamodb:DeleteItem",
+        ]
+        resources = [var.table.arn]
+      },
+      {
+        sid       = "ReadTheIndexes"
+        actions   = ["dynamodb:Query"]
+        resources = values(var.table.index_arns)
+      },
+      {
+        sid       = "WakeWhatIsDue"
+        actions   = ["sqs:SendMessage"]
+        resources = local.queue_arns
+      },
+    ])
+
+    worker = concat(local.secret["worker"], local.keys, [
+      {
+        # All of the ledger, item by item: no scan, and nothing that changes the table itself.
+        sid = "KeepTheLedger"
+        actions = [
+          "dynamodb:GetItem",
+          "dynamodb:BatchGetItem",
+          "dynamodb:Query",
+          "dynamodb:PutItem",
+          "dynamodb:UpdateItem",
+          "dynamodb:DeleteItem",
+          "dynamodb:ConditionCheckItem",
+        ]
+        resources = [var.table.arn]
+      },
+      {
+        sid       = "ReadTheIndexes"
+        actions   = ["dynamodb:Query"]
+        resources = values(var.table.index_arns)
+      },
+      {
+        sid = "TakeAndSendMessages"
+        actions = [
+          "sqs:ReceiveMessage",
+          "sqs:DeleteMessage",
+          "sqs:ChangeMessageVisibility",
+          "sqs:SendMessage",
+          "sqs:GetQueueAttributes",
+        ]
+        resources = local.queue_arns
+      },
+      {
+        sid       = "KeepPayloads"
+        actions   = ["s3:GetObject", "s3:PutObject"]
+        resources = ["${var.payloads.arn}/*"]
+      },
+      {
+        sid       = "KeepEvidence"
+        actions   = ["s3:GetObject", "s3:PutObject", "s3:PutObjectRetention"]
+        resources = ["${var.evidence.arn}/*"]
+      },
+      {
+        # Without this S3 answers "forbidden" where it means "not there".
+        sid       = "TellWhichObjectsAreMissing"
+        actions   = ["s3:ListBucket"]
+        resources = [var.payloads.arn, var.evidence.arn]
+      },
+    ])
+  }
+}

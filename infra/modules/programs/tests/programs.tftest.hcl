@@ -1,0 +1,95 @@
+# What the programs are told and may do, evaluated. It needs no provider, so it runs on a closed network too.
+
+variables {
+  table = {
+    name       = "ledger"
+    arn        = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger"
+    index_arns = { due = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/due" }
+  }
+  queues = {
+    ingest    = { arn = "arn:aws:sqs:us-east-1:123456789012:ingest", url = "https://queue/ingest" }
+    decisions = { arn = "arn:aws:sqs:us-east-1:123456789012:decisions", url = "https://queue/decisions" }
+    steps     = { arn = "arn:aws:sqs:us-east-1:123456789012:steps", url = "https://queue/steps" }
+  }
+  payloads = { name = "payloads", arn = "arn:aws:s3:::payloads" }
+  evidence = { name = "evidence", arn = "arn:aws:s3:::evidence", keep_days = 30 }
+  secret_arns = {
+    webhook = "arn:aws:secretsmanager:us-east-1:123456789012:secret:webhook"
+    slack   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slack"
+    sweep   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:sweep"
+    worker  = "arn:aws:secretsmanager:us-east-1:123456789012:secret:worker"
+  }
+  sources = "sources: []"
+  systems = "slack: {}"
+}
+
+run "each_program_reads_its_own_secret_and_no_other" {
+  command = plan
+
+  assert {
+    condition = alltrue([for program, statements in output.statements : [
+      for statement in statements : statement.resources if contains(statement.actions, "secretsmanager:GetSecretValue")
+    ] == [[var.secret_arns[program]]]])
+    error_message = "A program may read the secret of another."
+  }
+
+  assert {
+    condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program]])
+    error_message = "A program is pointed to the secret of another."
+  }
+}
+
+run "the_webhook_function_is_fenced_to_its_tenants" {
+  command = plan
+
+  variables {
+    tenants = ["acme", "globex"]
+  }
+
+  assert {
+    condition = alltrue([for statement in output.statements["webhook"] :
+      tolist(statement.leading_keys) == tolist(["acme#*", "globex#*"])
+      if contains(statement.resources, var.table.arn)
+    ])
+    error_message = "The webhook function may touch the items of a tenant it is not for."
+  }
+
+  assert {
+    condition     = anytrue([for statement in output.statements["webhook"] : contains(statement.resources, var.table.arn)])
+    error_message = "The webhook function cannot write its inbox."
+  }
+}
+
+run "a_tenant_is_one_tenant" {
+  command = plan
+
+  variables {
+    tenants = ["*"]
+  }
+
+  expect_failures = [var.tenants]
+}
+
+run "only_the_worker_touches_evidence" {
+  command = plan
+
+  assert {
+    condition = [for program, statements in output.statements : program
+      if anytrue([for arn in flatten(statements[*].resources) : startswith(arn, var.evidence.arn)])
+    ] == ["worker"]
+    error_message = "Somebody other than the worker may touch evidence."
+  }
+}
+
+run "with_a_customer_key_everybody_may_use_it" {
+  command = plan
+
+  variables {
+    kms_key_arns = ["arn:aws:kms:us-east-1:123456789012:key/1"]
+  }
+
+  assert {
+    condition     = alltrue([for statements in output.statements : contains(flatten(statements[*].resources), "arn:aws:kms:us-east-1:123456789012:key/1")])
+    error_message = "A program cannot read what is encrypted with the key."
+  }
+}

@@ -1,0 +1,97 @@
+variable "table" {
+  description = "The ledger: its name, its ARN, and the ARN of each index."
+  type = object({
+    name       = string
+    arn        = string
+    index_arns = map(string)
+  })
+}
+
+variable "queues" {
+  description = "The three queues."
+  type = object({
+    ingest    = object({ arn = string, url = string })
+    decisions = object({ arn = string, url = string })
+    steps     = object({ arn = string, url = string })
+  })
+}
+
+variable "payloads" {
+  description = "The bucket of payloads."
+  type        = object({ name = string, arn = string })
+}
+
+variable "evidence" {
+  description = "The bucket of evidence, and for how many days an object in it is locked."
+  type        = object({ name = string, arn = string, keep_days = number })
+}
+
+variable "secret_arns" {
+  description = "Program to the ARN of its secret."
+  type        = map(string)
+
+  validation {
+    condition     = alltrue([for program in ["webhook", "slack", "sweep", "worker"] : contains(keys(var.secret_arns), program)])
+    error_message = "Each of webhook, slack, sweep and worker needs a secret."
+  }
+}
+
+variable "kms_key_arns" {
+  description = "The customer keys of table, queues, buckets and secrets; empty where AWS's own keys are used."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.kms_key_arns : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key/[^*]+$", arn))])
+    error_message = "A key is named by its ARN, without a wildcard."
+  }
+}
+
+variable "tenants" {
+  description = "The tenants whose items the webhook function may touch, enforced by IAM; empty: all of them."
+  type        = list(string)
+  default     = []
+
+  validation {
+    # The charset of an id (domain/src/id.rs); a `*` or `?` would mean more than one tenant to IAM.
+    condition     = alltrue([for tenant in var.tenants : can(regex("^[A-Za-z0-9._-]{1,128}$", tenant))])
+    error_message = "A tenant is 1 to 128 letters, digits, `.`, `_` and `-`."
+  }
+}
+
+variable "sources" {
+  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets."
+  type        = string
+
+  validation {
+    condition     = can(yamldecode(var.sources))
+    error_message = "This has to be YAML."
+  }
+}
+
+variable "systems" {
+  description = "YAML: where Slack, ServiceNow, GitHub and the others are."
+  type        = string
+
+  validation {
+    condition     = can(yamldecode(var.systems))
+    error_message = "This has to be YAML."
+  }
+}
+
+variable "room" {
+  description = "How many messages of each queue one worker works on at a time. Decisions have room of their own, so that they never wait behind steps."
+  type        = object({ ingest = number, decisions = number, steps = number })
+  default     = { ingest = 8, decisions = 8, steps = 16 }
+
+  validation {
+    condition     = alltrue([for room in values(var.room) : room >= 1 && room <= 256 && floor(room) == room])
+    error_message = "Each is a whole number from 1 to 256."
+  }
+}
+
+variable "log_filter" {
+  description = "What is logged, as `tracing` reads it: `info`, or `info,engine=debug`."
+  type        = string
+  default     = "info"
+}

@@ -1,0 +1,92 @@
+# Calls a function over and over, and notices when nobody does.
+
+data "aws_caller_identity" "current" {}
+
+resource "aws_scheduler_schedule" "this" {
+  name                         = var.name
+  description                  = "Calls ${var.function_arn}"
+  schedule_expression          = var.rate
+  schedule_expression_timezone = "UTC"
+  kms_key_arn                  = var.kms_key_arn
+
+  flexible_time_window {
+    mode = "OFF"
+  }
+
+  target {
+    arn      = var.function_arn
+    role_arn = aws_iam_role.this.arn
+
+    # The next call comes by itself and does all that this one would have done.
+    retry_policy {
+      maximum_event_age_in_seconds = 60
+      maximum_retry_attempts       = 1
+    }
+  }
+}
+
+resource "aws_iam_role" "this" {
+  name               = "${var.name}-schedule"
+  description        = "Lets the schedule ${var.name} call its one function"
+  assume_role_policy = data.aws_iam_policy_document.assume.json
+  tags               = var.tags
+}
+
+data "aws_iam_policy_document" "assume" {
+  statement {
+    actions = ["sts:AssumeRole"]
+
+    principals {
+      type        = "Service"
+      identifiers = ["scheduler.amazonaws.com"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:SourceAccount"
+      values   = [data.aws_caller_identity.current.account_id]
+    }
+  }
+}
+
+resource "aws_iam_role_policy" "this" {
+  name   = "listed"
+  role   = aws_iam_role.this.id
+  policy = data.aws_iam_policy_document.this.json
+}
+
+data "aws_iam_policy_document" "this" {
+  statement {
+    sid       = "CallTheFunction"
+    actions   = ["lambda:InvokeFunction"]
+    resources = [var.function_arn]
+  }
+
+  dynamic "statement" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      sid       = "ReadTheSchedule"
+      actions   = ["kms:Decrypt"]
+      resources = [statement.value]
+    }
+  }
+}
+
+# Retries, deadlines and lost messages all wait for this call, so its absence is worth a word.
+resource "aws_cloudwatch_metric_alarm" "silence" {
+  alarm_name          = "${var.name}-silence"
+  alarm_description   = "${var.function_name} was not called for ${var.silence_minutes} minutes: nothing that is due is woken."
+  namespace           = "AWS/Lambda"
+  metric_name         = "Invocations"
+  dimensions          = { FunctionName = var.function_name }
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = var.silence_minutes
+  comparison_operator = "LessThanThreshold"
+  threshold           = 1
+  treat_missing_data  = "breaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+}

@@ -1,0 +1,4 @@
+output "arns" {
+  description = "Program to the ARN of its secret."
+  value       = { for program, secret in aws_secretsmanager_secret.this : program => secret.arn }
+}

@@ -1,0 +1,191 @@
+//! Every environment variable that a program reads is set where it is deployed, and none that it does not.
+//!
+//! The programs name their variables as literals; `modules/programs` sets them, and the examples hand them on. The
+//! table below is what was agreed on, and holds the two together while one of them is not there yet.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hcl_edit::expr::Expression;
+
+use crate::module::{Module, assert_found, entry, fixture, infra, keys, label, root, text, text_of};
+
+/// What every program is told.
+const ALL: [&str; 8] = [
+    "COUNTERSIGN_TABLE",
+    "COUNTERSIGN_QUEUE_INGEST",
+    "COUNTERSIGN_QUEUE_DECISIONS",
+    "COUNTERSIGN_QUEUE_STEPS",
+    "COUNTERSIGN_PAYLOADS",
+    "COUNTERSIGN_EVIDENCE",
+    "COUNTERSIGN_SECRET",
+    "RUST_LOG",
+];
+
+struct Program {
+    name: &'static str,
+    /// The module that runs it.
+    runs_in: &'static str,
+    /// What it is told beside the rest.
+    more: &'static [&'static str],
+    /// Where its sources are: itself, and what it shares with its neighbours.
+    sources: &'static [&'static str],
+}
+
+const PROGRAMS: [Program; 4] = [
+    Program {
+        name: "webhook",
+        runs_in: "../../modules/function",
+        more: &["COUNTERSIGN_SOURCES"],
+        sources: &["functions/src/bin/webhook", "functions/src/bin/webhook.rs"],
+    },
+    Program {
+        name: "slack",
+        runs_in: "../../modules/function",
+        more: &["COUNTERSIGN_SYSTEMS"],
+        sources: &["functions/src/bin/slack", "functions/src/bin/slack.rs"],
+    },
+    Program {
+        name: "sweep",
+        runs_in: "../../modules/function",
+        more: &[],
+        sources: &["functions/src/bin/sweep", "functions/src/bin/sweep.rs"],
+    },
+    Program {
+        name: "worker",
+        runs_in: "../../modules/worker",
+        more: &[
+            "COUNTERSIGN_SYSTEMS",
+            "COUNTERSIGN_EVIDENCE_KEEP_DAYS",
+            "COUNTERSIGN_HEALTH",
+            "COUNTERSIGN_ROOM_INGEST",
+            "COUNTERSIGN_ROOM_DECISIONS",
+            "COUNTERSIGN_ROOM_STEPS",
+        ],
+        sources: &["worker/src"],
+    },
+];
+
+#[test]
+fn every_program_is_told_what_was_agreed_on() {
+    let modules = infra();
+    let programs = modules.iter().find(|module| module.path == "modules/programs").unwrap();
+    for program in &PROGRAMS {
+        let agreed: BTreeSet<String> = ALL.iter().chain(program.more).map(|&name| name.to_owned()).collect();
+        assert_eq!(told(programs, program.name), agreed, "what {} is told", program.name);
+    }
+}
+
+#[test]
+fn every_variable_that_a_program_reads_is_set() {
+    let modules = infra();
+    let programs = modules.iter().find(|module| module.path == "modules/programs").unwrap();
+    for program in &PROGRAMS {
+        let told = told(programs, program.name);
+        let read = program.sources.iter().flat_map(|path| literals_below(&root().join(path))).collect();
+        let missing = missing(&told, read);
+        assert_eq!(missing, [""; 0], "{} reads these, and modules/programs does not set them", program.name);
+    }
+}
+
+#[test]
+fn every_example_runs_every_program_with_what_it_is_told_and_may_do() {
+    for example in infra().iter().filter(|module| module.path.starts_with("examples/")) {
+        assert_eq!(not_handed_on(example), [""; 0]);
+    }
+    let forgetful = r#"
+        module "webhook" {
+          source      = "../../modules/function"
+          environment = module.programs.environment.slack
+        }
+    "#;
+    let faults = not_handed_on(&fixture(forgetful)[0]);
+    assert_found(&faults, "webhook is not given module.programs.environment.webhook");
+    assert_found(&faults, "webhook is not given module.programs.statements.webhook");
+    assert_found(&faults, "worker is not run");
+}
+
+#[test]
+fn what_is_told_is_gathered_from_all_its_parts() {
+    let parts = r"
+        locals {
+          common      = { A = 1 }
+          environment = { one = merge(local.common, { B = 2 }), two = { C = 3 } }
+        }
+    ";
+    let modules = fixture(parts);
+    assert_eq!(told(&modules[0], "one"), ["A", "B"].map(str::to_owned).into());
+    assert_eq!(told(&modules[0], "two"), ["C"].map(str::to_owned).into());
+    assert_eq!(told(&modules[0], "three"), BTreeSet::new());
+}
+
+#[test]
+fn a_variable_that_is_read_and_not_set_is_found() {
+    let source =
+        r#"env::var("COUNTERSIGN_TABLE"), concat!("COUNTERSIGN_", x), "COUNTERSIGN_a", COUNTERSIGN_BIN"#;
+    assert_eq!(literals(source), ["COUNTERSIGN_TABLE"]);
+    assert_eq!(missing(&BTreeSet::new(), literals(source)), ["COUNTERSIGN_TABLE"]);
+    assert_eq!(missing(&["COUNTERSIGN_TABLE".to_owned()].into(), literals(source)), [""; 0]);
+}
+
+/// What is read and not told.
+fn missing(told: &BTreeSet<String>, read: Vec<String>) -> Vec<String> {
+    read.into_iter().filter(|name| !told.contains(name)).collect()
+}
+
+/// The names that a program's environment holds.
+fn told(module: &Module, program: &str) -> BTreeSet<String> {
+    let environment = module.local("environment").and_then(Expression::as_object);
+    let its_own = environment.and_then(|environment| entry(environment, program));
+    its_own.map(|its_own| names(module, its_own)).unwrap_or_default()
+}
+
+fn names(module: &Module, expression: &Expression) -> BTreeSet<String> {
+    if let Some(object) = expression.as_object() {
+        return keys(object).into_iter().collect();
+    }
+    if let Some(merged) = expression.as_func_call() {
+        return merged.args.iter().flat_map(|part| names(module, part)).collect();
+    }
+    let written = text(expression);
+    let local = written.strip_prefix("local.").and_then(|name| module.local(name));
+    local.map(|local| names(module, local)).unwrap_or_default()
+}
+
+fn not_handed_on(example: &Module) -> Vec<String> {
+    let mut faults = Vec::new();
+    for Program { name, runs_in, .. } in &PROGRAMS {
+        let call = example.blocks("module").find(|call| label(call, 0) == *name);
+        let Some(call) = call.filter(|call| text_of(&call.body, "source") == *runs_in) else {
+            faults.push(format!("{}: {name} is not run", example.path));
+            continue;
+        };
+        for key in ["environment", "statements"] {
+            let wanted = format!("module.programs.{key}.{name}");
+            if text_of(&call.body, key) != wanted {
+                faults.push(format!("{}: {name} is not given {wanted}", example.path));
+            }
+        }
+    }
+    faults
+}
+
+/// The variables named in a source, or in all sources of a directory; none if there is neither.
+fn literals_below(path: &Path) -> Vec<String> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).unwrap();
+        return entries.flat_map(|entry| literals_below(&entry.unwrap().path())).collect();
+    }
+    let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+    if is_rust && path.is_file() { literals(&std::fs::read_to_string(path).unwrap()) } else { Vec::new() }
+}
+
+/// The literals `"COUNTERSIGN_…"` of a source that are a whole name.
+fn literals(source: &str) -> Vec<String> {
+    let quoted = source.split('"').filter(|text| text.strip_prefix("COUNTERSIGN_").is_some_and(is_a_name));
+    quoted.map(str::to_owned).collect()
+}
+
+fn is_a_name(rest: &str) -> bool {
+    !rest.is_empty() && rest.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+}

@@ -1,0 +1,52 @@
+//! Every function is made in one place, which gives it its alarms.
+
+use crate::module::{Module, assert_found, fixture, infra, label, text_of};
+
+/// The module that makes functions.
+const FUNCTION: &str = "modules/function";
+
+/// What somebody has to be told of.
+const ALARMS: [&str; 2] = ["Errors", "Throttles"];
+
+#[test]
+fn every_function_has_its_alarms() {
+    assert_eq!(faults(&infra()), [""; 0]);
+}
+
+#[test]
+fn a_function_without_is_found() {
+    let bare = r#"
+        resource "aws_lambda_function" "a" {}
+        resource "aws_cloudwatch_metric_alarm" "b" {
+          metric_name = "Errors"
+          dimensions  = { FunctionName = aws_lambda_function.other.function_name }
+        }
+    "#;
+    let faults = faults(&fixture(bare));
+    assert_found(&faults, "aws_lambda_function.a is made outside of modules/function");
+    assert_found(&faults, "aws_lambda_function.a has no alarm on Errors");
+    assert_found(&faults, "aws_lambda_function.a has no alarm on Throttles");
+}
+
+fn faults(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules {
+        for function in module.resources("aws_lambda_function") {
+            let name = format!("aws_lambda_function.{}", label(function, 1));
+            if module.path != FUNCTION {
+                faults.push(format!("{name} is made outside of {FUNCTION}"));
+            }
+            let missing = ALARMS.iter().filter(|metric| !has_alarm(module, metric, &name));
+            faults.extend(missing.map(|metric| format!("{name} has no alarm on {metric}")));
+        }
+    }
+    faults
+}
+
+fn has_alarm(module: &Module, metric: &str, function: &str) -> bool {
+    module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
+        text_of(&alarm.body, "metric_name") == metric
+            && text_of(&alarm.body, "dimensions").contains(&format!("{function}.function_name"))
+            && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
+    })
+}

@@ -1,0 +1,53 @@
+//! A module is four files, and says what it takes and gives.
+
+use crate::module::{Module, assert_found, fixture, infra, label, text_of, value};
+
+const FOUR: [&str; 4] = ["main.tf", "outputs.tf", "variables.tf", "versions.tf"];
+
+#[test]
+fn a_module_is_four_files() {
+    assert_eq!(files(&infra()), [""; 0]);
+    assert_found(&files(&fixture("")), "main.tf alone");
+}
+
+#[test]
+fn every_variable_has_a_type_and_a_description() {
+    assert_eq!(interfaces(&infra()), [""; 0]);
+    assert_found(&interfaces(&fixture(r#"variable "a" { description = "An a." }"#)), "`a` has no type");
+    assert_found(&interfaces(&fixture(r#"variable "a" { type = string }"#)), "`a` has no description");
+    assert_found(&interfaces(&fixture(r#"output "b" { value = 1 }"#)), "`b` has no description");
+}
+
+#[test]
+fn every_module_says_which_terraform_it_is_for() {
+    assert_eq!(versions(&infra()), [""; 0]);
+    assert_found(&versions(&fixture("terraform {}")), "no required_version");
+}
+
+fn files(modules: &[Module]) -> Vec<String> {
+    let wrong = modules.iter().filter(|module| module.files != FOUR);
+    wrong.map(|module| format!("{}: {} alone", module.path, module.files.join(", "))).collect()
+}
+
+fn interfaces(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules {
+        for (word, wanted) in [("variable", &["type", "description"][..]), ("output", &["description"])] {
+            for block in module.blocks(word) {
+                let missing = wanted.iter().filter(|key| text_of(&block.body, key).is_empty());
+                let fault =
+                    |key: &&str| format!("{}: the {word} `{}` has no {key}", module.path, label(block, 0));
+                faults.extend(missing.map(fault));
+            }
+        }
+    }
+    faults
+}
+
+fn versions(modules: &[Module]) -> Vec<String> {
+    let says = |module: &Module| {
+        module.blocks("terraform").any(|block| value(&block.body, "required_version").is_some())
+    };
+    let silent = modules.iter().filter(|module| !says(module));
+    silent.map(|module| format!("{}: no required_version", module.path)).collect()
+}

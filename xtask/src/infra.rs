@@ -1,0 +1,169 @@
+//! `cargo xtask infra`: what can be said about `infra/` without an account.
+//!
+//! Terraform's own check needs the provider, which comes from a registry. Where that cannot be reached it is said so;
+//! what needs no provider is checked all the same, here and by the tests in `tests/infra`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Misuse;
+use crate::cargo::Cargo;
+use crate::parts::{Parts, Stream};
+use crate::tools::{Tool, is_installed, quietly};
+
+pub(crate) const HELP: &str = "\
+What can be said about infra/ without an account. Takes no options.
+
+Usage: cargo xtask infra
+
+  tf format    terraform fmt -check -recursive infra; `terraform fmt -recursive infra` mends it
+  tf programs  terraform test in infra/modules/programs, which needs no provider
+  tf validate  terraform validate of each example, and so of every module, where the provider can be had
+  checkov      checkov from PyPI, pinned, in target/tools; every exception is argued beside its resource
+
+Terraform is not installed for you. Whatever could not be had is named at the end.
+";
+
+const CHECKOV: Tool = Tool { name: "checkov", packages: &["checkov==3.3.30"] };
+
+/// Together they call every module.
+const EXAMPLES: [&str; 2] = ["examples/minimal", "examples/production"];
+
+/// The one module with tests of its own: it is nothing but expressions.
+const PROGRAMS: &str = "modules/programs";
+
+/// How terraform says that a registry is out of reach, as opposed to a mistake in the files.
+const OUT_OF_REACH: [&str; 2] = ["Failed to query available provider packages", "Failed to install provider"];
+
+/// There are none.
+pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {
+    match args.first().map(String::as_str) {
+        None => Ok(()),
+        Some("--help" | "-h") => Err(Misuse::Help),
+        Some(other) => Err(Misuse::Unknown(other.to_owned())),
+    }
+}
+
+/// Runs every part, whatever the ones before it said.
+pub(crate) fn infra(cargo: &Cargo, parts: &mut Parts) {
+    if is_installed("terraform") {
+        let terraform = Terraform { cargo };
+        parts.run("tf format", terraform.command("").args(["fmt", "-check", "-recursive", "-diff"]));
+        terraform.programs(parts);
+        terraform.validate(parts);
+    } else {
+        parts.leave_out("terraform is not installed; infra/ was neither formatted nor validated by it");
+    }
+    checkov(cargo, parts);
+}
+
+struct Terraform<'c> {
+    cargo: &'c Cargo,
+}
+
+/// What came of fetching what a directory needs.
+enum Fetched {
+    All,
+    /// The registry did not answer.
+    Nothing,
+    /// The files are wrong.
+    Refused(String),
+}
+
+impl Terraform<'_> {
+    /// `terraform …` in a directory of `infra/`; what it keeps for itself goes below the target directory.
+    fn command(&self, directory: &str) -> Command {
+        let mut command = Command::new("terraform");
+        command.current_dir(self.cargo.root().join("infra").join(directory));
+        command.env("CHECKPOINT_DISABLE", "1").env("TF_IN_AUTOMATION", "1");
+        if let Ok(data) = self.data(directory) {
+            command.env("TF_DATA_DIR", data);
+        }
+        command
+    }
+
+    fn data(&self, directory: &str) -> Result<PathBuf, String> {
+        Ok(self.cargo.target_directory()?.join("tools/terraform").join(directory))
+    }
+
+    fn fetch(&self, directory: &str) -> Fetched {
+        let mut init = self.command(directory);
+        match quietly(init.args(["init", "-backend=false", "-input=false", "-no-color"])) {
+            Ok(()) => Fetched::All,
+            Err(said) if OUT_OF_REACH.iter().any(|words| said.contains(words)) => Fetched::Nothing,
+            Err(said) => Fetched::Refused(said),
+        }
+    }
+
+    fn programs(&self, parts: &mut Parts) {
+        if let Fetched::Refused(why) = self.fetch(PROGRAMS) {
+            parts.work("tf programs", || Err(why));
+            return;
+        }
+        let mut test = self.command(PROGRAMS);
+        parts.read("tf programs", test.args(["test", "-no-color"]), Stream::Report, closing("Success!"));
+    }
+
+    fn validate(&self, parts: &mut Parts) {
+        for example in EXAMPLES {
+            match self.fetch(example) {
+                Fetched::All => {
+                    let mut validate = self.command(example);
+                    parts.run("tf validate", validate.args(["validate", "-no-color"]));
+                }
+                Fetched::Refused(why) => drop(parts.work("tf validate", || Err(why))),
+                Fetched::Nothing => {
+                    parts.leave_out(
+                        "the AWS provider cannot be had here (no registry in reach); terraform validate was \
+                         not run. tests/infra checked names, arguments and outputs; nothing checked the \
+                         resources' own arguments",
+                    );
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn checkov(cargo: &Cargo, parts: &mut Parts) {
+    match CHECKOV.programs(cargo) {
+        Ok(programs) => {
+            let mut command = Command::new(programs.join("checkov"));
+            command.current_dir(cargo.root());
+            // Without the download: it is only for links to explanations, and hangs on a closed network.
+            command.args(["--directory", "infra", "--framework", "terraform"]);
+            command.args(["--quiet", "--compact", "--skip-download"]);
+            parts.read("checkov", &mut command, Stream::Report, closing("Passed checks:"));
+        }
+        Err(why) => {
+            parts.leave_out(format!("checkov cannot be had; infra/ was not checked by it: {why}"));
+        }
+    }
+}
+
+/// Sums up by the line that begins with these words.
+fn closing(words: &'static str) -> impl FnOnce(&[String]) -> Result<String, String> {
+    move |lines| {
+        let line = lines.iter().map(|line| line.trim()).find(|line| line.starts_with(words));
+        line.map(str::to_owned).ok_or_else(|| format!("it did not say `{words}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_is_found_or_missed() {
+        let lines = ["terraform scan results:", "", "Passed checks: 3, Failed checks: 0"].map(str::to_owned);
+        assert_eq!(closing("Passed checks:")(&lines), Ok("Passed checks: 3, Failed checks: 0".to_owned()));
+        assert!(closing("Success!")(&lines).is_err());
+    }
+
+    #[test]
+    fn an_option_is_refused_by_name() {
+        assert!(
+            matches!(options(&["--fast".to_owned()]), Err(Misuse::Unknown(option)) if option == "--fast")
+        );
+    }
+}
