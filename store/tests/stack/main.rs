@@ -6,6 +6,7 @@ mod account;
 mod blobs;
 #[path = "../aws/line.rs"]
 mod line;
+mod opened;
 mod queue;
 
 use std::future::Future;
@@ -21,10 +22,13 @@ use account::{Account, ENDPOINT};
 type Own = fn(Account) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn main() {
+    if let Ok(account) = std::env::var(opened::ACCOUNT) {
+        return runtime().block_on(opened::speak(&account));
+    }
     let promised = cases().into_iter().map(|case| {
         trial(format!("promised::{}", case.name), move |account| (case.run)(Arc::new(account.store())))
     });
-    let own = queue::cases().into_iter().chain(blobs::cases());
+    let own = queue::cases().into_iter().chain(blobs::cases()).chain(opened::cases());
     let own = own.map(|(name, case): (&str, Own)| trial(name.to_owned(), case));
     libtest_mimic::run(&Arguments::from_args(), promised.chain(own).collect()).exit();
 }
@@ -39,9 +43,11 @@ fn trial(
                 "{ENDPOINT} is not set; it names the endpoint of a local AWS, such as http://localhost:4566"
             )));
         };
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(async move { case(Account::open(&endpoint).await).await });
+        runtime().block_on(async move { case(Account::open(&endpoint).await).await });
         Ok(())
     })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
 }
