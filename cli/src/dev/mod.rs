@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use simulated::servicenow::INCIDENT;
 use store::{ApprovalQuery, Governance as _, SqliteStore, SystemClock};
 
-use crate::config::Config;
+use crate::config;
 use crate::context::Context;
 use crate::demo::TRIAGE;
 use crate::ending::Ending;
@@ -128,14 +128,14 @@ fn engine(
 ) -> Result<Arc<Engine<SqliteStore>>, CliError> {
     let file = directory.join("countersign.yaml");
     std::fs::write(&file, world.config()).map_err(|source| CliError::Write { path: file.clone(), source })?;
-    let config = Config::read(&file)?;
+    let config = config::read(Some(&file))?;
     Ok(Arc::new(Engine::new(Parts {
         store: Arc::new(context.open_store()?),
-        tools: connectors::standard(Allow::default(), config.settings(credential)?),
+        tools: connectors::standard(Allow::default(), config.settings(&credential)?),
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),
-        shows: config.showing(credential)?,
+        shows: config.showing(&credential)?,
         sealing: Some(keys::sealing(&context.store)?),
     })))
 }
