@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, interaction};
 use domain::tenant::Person;
-use domain::{Approval, Card, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
-use engine::{Again, Engine, NotShown, Parts, Pulse, Shows, StartRun, Timing, WalkLimits};
+use domain::{Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
+use engine::{Engine, Parts, Pulse, StartRun, Timing, WalkLimits};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
 use serde_json::json;
 use simulated::slack::{Callback, Press, SimulatedSlack, Submission};
 use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use systems::InSlack;
 
 const WORKFLOW: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
@@ -27,21 +27,6 @@ impl Pulse for Alone {
 
     fn is_leaving(&self) -> bool {
         false
-    }
-}
-
-struct InSlack(Slack);
-
-#[async_trait]
-impl Shows for InSlack {
-    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotShown> {
-        let shown = self.0.show(approval, card).await;
-        shown.map_err(|error| NotShown {
-            approval: approval.id.clone(),
-            why: error.to_string(),
-            so_far: None,
-            again: Again::No,
-        })
     }
 }
 
