@@ -1,7 +1,8 @@
-//! The door for Slack: clicks on the buttons of a card.
+//! The door for Slack: clicks, and commands that people type.
 //!
-//! They are signed, and checked before anything is read.
+//! Both are signed in the same way, and checked before anything is read.
 
+mod command;
 mod interaction;
 
 use std::collections::VecDeque;
@@ -11,6 +12,7 @@ use domain::{Digest, TenantId, Timestamp};
 use notify::{Secrets, Slack, signature};
 
 pub use crate::http::Response;
+pub use command::command;
 pub use interaction::interaction;
 
 /// More clicks than this within five minutes are not people.
