@@ -3,6 +3,8 @@
 //! up by its name, be it the environment or a secret store.
 
 mod rotating;
+#[cfg(feature = "aws")]
+pub mod secrets;
 mod shows;
 
 use std::collections::BTreeMap;

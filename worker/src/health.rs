@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_worker_with_nothing_to_do_is_well() {
         let health = Health::default();
-        for _ in 0..LOOKS + 1 {
+        for _ in 0..=LOOKS {
             look(&health, Some(false));
         }
         assert_eq!(health.condition(), Condition::Well);

@@ -57,6 +57,7 @@ const PROGRAMS: [Program; 4] = [
         more: &[
             "COUNTERSIGN_SYSTEMS",
             "COUNTERSIGN_EVIDENCE_KEEP_DAYS",
+            "COUNTERSIGN_EVIDENCE_LOCK",
             "COUNTERSIGN_HEALTH",
             "COUNTERSIGN_ROOM_INGEST",
             "COUNTERSIGN_ROOM_DECISIONS",
