@@ -20,7 +20,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
     ("systems", &["domain", "connectors", "engine", "notify", "signing"]),
     ("worker", &["domain", "store", "engine"]),
-    ("functions", &["domain", "store", "engine", "signing", "notify", "systems"]),
+    ("functions", &["domain", "store", "connectors", "engine", "signing", "notify", "systems"]),
     (
         "cli",
         &[
