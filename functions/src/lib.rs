@@ -4,6 +4,8 @@
 //! accepts is durable before it says so. The same code is served on a laptop and behind a gateway.
 
 pub mod http;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 pub mod slack;
 pub mod sweep;
 pub mod webhook;

@@ -13,7 +13,7 @@ use countersign_functions::http::raw_body;
 use countersign_functions::webhook::{
     BODY_BYTES_MAX, Doors, InvalidDoor, Proof, Request, Response, deliver, unproved,
 };
-use domain::{Arrival, Errand, Millis, RunKey, Source, TenantId, Timestamp};
+use domain::{Arrival, Errand, Lane, Millis, RunKey, Source, TenantId, Timestamp};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
@@ -93,7 +93,8 @@ impl Scene {
     }
 
     async fn messages(&self) -> Vec<(RunKey, Errand)> {
-        let received = self.engine.store().receive(10, Millis::mins(1), Duration::ZERO).await.unwrap();
+        let received =
+            self.engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
         received.into_iter().map(|delivery| (delivery.run, delivery.errand)).collect()
     }
 
@@ -355,7 +356,7 @@ async fn nothing_is_accepted_before_it_is_durable_and_announced() {
         assert_eq!(response.status, 503, "{call}");
         assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
         assert!(!response.body.contains("disk"), "{}", response.body);
-        assert_eq!(store.receive(10, Millis(0), Duration::ZERO).await.unwrap(), []);
+        assert_eq!(store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
         // The sender comes again, and this time the store answers.
         let scene = Scene { engine: engine_on(store), doors };
         assert!(matches!(scene.deliver(&sent).await.status, 200 | 202));

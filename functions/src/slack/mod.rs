@@ -5,7 +5,7 @@
 mod command;
 mod interaction;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use domain::{Digest, TenantId, Timestamp};
@@ -55,6 +55,25 @@ impl SlackDoor {
         }
         seen.push_back(key);
         false
+    }
+}
+
+/// The doors of every tenant.
+#[derive(Default)]
+pub struct SlackDoors(BTreeMap<TenantId, SlackDoor>);
+
+impl SlackDoors {
+    /// The door of the tenant that a path names. Whoever asks for one that is not there is refused as if the
+    /// signature did not hold.
+    pub fn of(&self, tenant: &str) -> Result<&SlackDoor, Response> {
+        let tenant: Option<TenantId> = tenant.parse().ok();
+        tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
+    }
+}
+
+impl FromIterator<SlackDoor> for SlackDoors {
+    fn from_iter<I: IntoIterator<Item = SlackDoor>>(doors: I) -> Self {
+        Self(doors.into_iter().map(|door| (door.tenant.clone(), door)).collect())
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Reply {
 impl Gateway {
     /// A gateway at the local AWS that listens at `endpoint`.
     pub fn new(endpoint: &str) -> Self {
+        // A client is built for TLS even where it never speaks it. Somebody may have chosen already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self { endpoint: endpoint.to_owned(), http: reqwest::Client::new() }
     }
 

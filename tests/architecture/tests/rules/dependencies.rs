@@ -19,8 +19,8 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("simulated", &[]),
     ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
     ("systems", &["domain", "connectors", "engine", "notify", "signing"]),
-    ("worker", &["domain", "store", "engine"]),
-    ("functions", &["domain", "store", "engine", "signing", "notify", "systems"]),
+    ("worker", &["domain", "evidence", "store", "connectors", "engine", "systems"]),
+    ("functions", &["domain", "store", "connectors", "engine", "signing", "notify", "systems"]),
     (
         "cli",
         &[
