@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use countersign_functions::lambda::{self, HttpEvent, HttpReply, on_slack, on_webhook};
 use countersign_functions::slack::SlackDoors;
 use countersign_functions::webhook::Doors;
-use domain::Millis;
+use domain::{Lane, Millis};
 use engine::Engine;
 use serde_json::{Value, json};
 use store::{Queue as _, SqliteOptions, SqliteStore};
@@ -67,7 +67,7 @@ async fn reply(engine: &Engine<SqliteStore>, event: Value) -> Value {
 }
 
 async fn messages(engine: &Engine<SqliteStore>) -> usize {
-    engine.store().receive(10, Millis::mins(1), Duration::ZERO).await.unwrap().len()
+    engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await.unwrap().len()
 }
 
 #[tokio::test]
