@@ -12,11 +12,11 @@ fn main() {
 
 fn holds(skew: Skew) -> Result<(), Failed> {
     for flow in FLOWS {
-        play(Scenario { flow, points: Vec::new(), skew })?;
+        play(&Scenario { flow, points: Vec::new(), skew })?;
     }
     for flow in FLOWS.iter().filter(|flow| flow.name == "take-over, native key") {
         for point in points(flow) {
-            play(Scenario { flow, points: vec![point], skew })?;
+            play(&Scenario { flow, points: vec![point], skew })?;
         }
     }
     Ok(())
@@ -28,7 +28,7 @@ fn points(flow: &'static Flow) -> Vec<Point> {
     calls.flat_map(|call| Kind::ALL.map(|kind| Point { call, kind })).collect()
 }
 
-fn play(scenario: Scenario) -> Result<(), Failed> {
+fn play(scenario: &Scenario) -> Result<(), Failed> {
     match scenario.broken().as_slice() {
         [] => Ok(()),
         broken => Err(format!("{} with {:?}: {broken:?}", scenario.flow.name, scenario.points).into()),
