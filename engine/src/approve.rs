@@ -121,8 +121,10 @@ impl<S: Store> Engine<S> {
         let Some(notifier) = &self.shows else { return self.show_nobody(&run.tenant).await };
         let mut overtaken = false;
         for _ in 0..ROUNDS_MAX {
-            let approval = self.approval(&run.tenant, id).await?;
+            // The card first: a request that is read after it is never older than what it shows. Read the other
+            // way round, whoever was held up in between would show people the past, and nobody would notice.
             let card = self.patiently(|| self.store.card(&run.tenant, id)).await?;
+            let approval = self.approval(&run.tenant, id).await?;
             // Somebody else was showing it at the same time, and what people see now may be the older of
             // the two: it is shown once more, whatever is recorded.
             let seen = card.clone().map(|card| if overtaken { Card { shown: 0, ..card } } else { card });

@@ -36,7 +36,7 @@ pub use inspect::RunView;
 pub use ops::Ops;
 pub use seal::Sealing;
 pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
-pub use verbs::SignalRun;
+pub use verbs::{SignalRun, Swept};
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
 use govern::Bundles;

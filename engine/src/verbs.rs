@@ -27,6 +27,15 @@ pub struct SignalRun {
     pub payload: Value,
 }
 
+/// What a sweep did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// How many messages were sent that had been left behind.
+    pub sent: u32,
+    /// How many runs were woken.
+    pub woken: u32,
+}
+
 impl<S: Store> Engine<S> {
     /// Delivers an event to a run.
     pub async fn signal(
@@ -87,10 +96,10 @@ impl<S: Store> Engine<S> {
         self.decide(run, by, &RollBack { reason: in_short(reason) }).await
     }
 
-    /// Wakes runs whose due time has passed; says how many.
-    pub async fn sweep(&self, by: &Initiator) -> Result<u32, EngineError> {
-        // What died between a commit and its messages left them behind.
-        self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
+    /// Sends what whoever died between a commit and its messages left behind, and wakes runs whose due time
+    /// has passed.
+    pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
+        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
         let due = self.patiently(|| self.store.due(self.now(), SWEEP_MAX)).await?;
         let mut woken = 0;
         for run in &due {
@@ -105,7 +114,7 @@ impl<S: Store> Engine<S> {
                 Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
             }
         }
-        Ok(woken)
+        Ok(Swept { sent, woken })
     }
 }
 

@@ -3,4 +3,9 @@
 //! A handler checks the raw bytes, reads them, asks the engine, and replies. It holds no rules, and what it
 //! accepts is durable before it says so. The same code is served on a laptop and behind a gateway.
 
+pub mod http;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 pub mod slack;
+pub mod sweep;
+pub mod webhook;

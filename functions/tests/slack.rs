@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use connectors::Toolbox;
-use countersign_functions::slack::{Request, Response, SlackDoor, interaction};
+use countersign_functions::slack::{Request, Response, SlackDoor, command, interaction};
 use domain::tenant::Person;
-use domain::{Approval, Card, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
-use engine::{Again, Engine, NotShown, Parts, Pulse, Shows, StartRun, Timing, WalkLimits};
+use domain::{Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
+use engine::{Engine, Parts, Pulse, StartRun, Timing, WalkLimits};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
+use signing::sign;
 use simulated::slack::{Callback, Press, SimulatedSlack, Submission};
 use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use systems::InSlack;
 
 const WORKFLOW: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
@@ -27,21 +28,6 @@ impl Pulse for Alone {
 
     fn is_leaving(&self) -> bool {
         false
-    }
-}
-
-struct InSlack(Slack);
-
-#[async_trait]
-impl Shows for InSlack {
-    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotShown> {
-        let shown = self.0.show(approval, card).await;
-        shown.map_err(|error| NotShown {
-            approval: approval.id.clone(),
-            why: error.to_string(),
-            so_far: None,
-            again: Again::No,
-        })
     }
 }
 
@@ -125,6 +111,20 @@ impl Scene {
         Box::pin(interaction(&self.engine, &self.door, request)).await
     }
 
+    /// Types `text` after `/countersign`; gives back what is shown.
+    async fn types(&self, user: &str, text: &str) -> String {
+        let fields = [("team_id", "T0SIM"), ("user_id", user), ("command", "/countersign"), ("text", text)];
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let timestamp = (self.engine.now().0 / 1_000).to_string();
+        let signature = sign(&SECRET.into(), &timestamp, body.as_bytes());
+        let request =
+            Request { timestamp: Some(&timestamp), signature: Some(&signature), body: body.as_bytes() };
+        let response = command(&self.engine, &self.door, request).await;
+        let shown: Value = serde_json::from_str(&response.body).unwrap();
+        assert_eq!((response.status, &shown["response_type"]), (200, &json!("ephemeral")));
+        shown["text"].as_str().unwrap().to_owned()
+    }
+
     async fn status(&self) -> RunStatus {
         self.engine.store().load(&self.run).await.unwrap().unwrap().status
     }
@@ -193,4 +193,66 @@ async fn a_no_asks_for_a_reason_and_the_reason_stands_in_the_ledger() {
     assert_eq!(scene.status().await, RunStatus::FailedTerminal);
     let asked = scene.engine.store().approvals(&scene.run).await.unwrap().pop().unwrap();
     assert_eq!(asked.votes[0].reason, "not on a Friday");
+}
+
+#[tokio::test]
+async fn slack_retry_num_header() {
+    let scene = Scene::set().await;
+    let click = scene.press(card::APPROVE, "U0BEN");
+    assert_eq!(scene.deliver(&click).await.status, 200);
+    // Slack heard nothing and sends it again, signed anew, with `X-Slack-Retry-Num: 1`. Nobody looks at that
+    // header: whatever it says, the answer stands there once.
+    let timestamp = (scene.engine.now().0 / 1_000 + 1).to_string();
+    let signature = sign(&SECRET.into(), &timestamp, &click.body);
+    let again = Callback { timestamp, signature, body: click.body.clone() };
+    assert_eq!(scene.deliver(&again).await.status, 200);
+    assert_eq!(scene.status().await, RunStatus::Succeeded);
+    let asked = scene.engine.store().approvals(&scene.run).await.unwrap().pop().unwrap();
+    assert_eq!(asked.votes.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_asks_is_shown_what_waits_and_how_a_run_stands() {
+    let scene = Scene::set().await;
+    let run = scene.run.run.as_str();
+    let waits = scene.types("U0BEN", "approvals").await;
+    assert!(waits.contains("`w`, step `ask`") && waits.contains("Go on?") && waits.contains(run), "{waits}");
+    let stands = scene.types("U0BEN", &format!("  run   {run} ")).await;
+    assert!(stands.contains("waiting_approval") && stands.contains("step 1 of 1"), "{stands}");
+    scene.deliver(&scene.press(card::APPROVE, "U0BEN")).await;
+    assert_eq!(scene.types("U0BEN", "approvals").await, "Nothing waits for an answer.");
+}
+
+#[tokio::test]
+async fn an_unknown_run_and_another_tenants_run_read_the_same() {
+    let mut scene = Scene::set().await;
+    let own = format!("run {}", scene.run.run);
+    let unknown = scene.types("U0BEN", "run run-of-nobody").await;
+    assert_eq!(scene.types("U0BEN", "run ../../etc").await, unknown);
+    let mut others = directory();
+    others.tenant = "umbrella".parse().unwrap();
+    scene.engine.store().put_tenant(others).await.unwrap();
+    scene.door.tenant = "umbrella".parse().unwrap();
+    assert_eq!(scene.types("U0BEN", &own).await, unknown);
+    assert_eq!(scene.types("U0BEN", "approvals").await, "Nothing waits for an answer.");
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_knows_is_answered_with_those_there_are() {
+    let scene = Scene::set().await;
+    for typed in ["", "help", "approve everything", "run", "approvals now"] {
+        assert!(scene.types("U0BEN", typed).await.contains("/countersign run RUN"), "{typed}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_and_a_forger_are_shown_nothing() {
+    let scene = Scene::set().await;
+    assert_eq!(scene.types("U0CARA", "approvals").await, "you are not known here");
+    let body = b"team_id=T0SIM&user_id=U0BEN&text=approvals";
+    let timestamp = (scene.engine.now().0 / 1_000).to_string();
+    let forged = sign(&"some secret of somebody's".into(), &timestamp, body);
+    let request = Request { timestamp: Some(&timestamp), signature: Some(&forged), body };
+    let response = command(&scene.engine, &scene.door, request).await;
+    assert_eq!((response.status, response.body.contains("ask")), (401, false));
 }

@@ -11,6 +11,7 @@
 
 pub mod card;
 pub mod client;
+pub mod command;
 pub mod escape;
 pub mod fault;
 pub mod interaction;

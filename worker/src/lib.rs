@@ -5,6 +5,7 @@
 //! overdue; the walks themselves keep their leases and messages alive. A message is deleted only after the
 //! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
 
+mod health;
 mod leaving;
 mod walker;
 
@@ -18,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+pub use health::{Condition, Health};
 pub use leaving::{Leave, Leaving, leaving};
 
 /// A queue hands out at most this many messages at once.
@@ -41,6 +43,8 @@ pub struct WorkerSettings {
     pub poll: Duration,
     /// How often overdue runs are looked for.
     pub sweep_every: Duration,
+    /// How often the worker looks whether it works.
+    pub look_every: Duration,
     /// How long walks may go on after the worker was asked to leave.
     pub drain: Duration,
     /// How far a walk goes.
@@ -54,6 +58,7 @@ impl Default for WorkerSettings {
             visibility: Millis::secs(30),
             poll: Duration::from_secs(20),
             sweep_every: Duration::from_secs(5),
+            look_every: Duration::from_secs(15),
             drain: Duration::from_secs(25),
             limits: WalkLimits::default(),
         }
@@ -94,12 +99,18 @@ pub struct Worker<S> {
     settings: WorkerSettings,
     me: WorkerId,
     leaving: Leaving,
+    health: Arc<Health>,
 }
 
 impl<S: Store> Worker<S> {
     /// A worker called `me` that works until `leaving` says otherwise.
     pub fn new(engine: Arc<Engine<S>>, settings: WorkerSettings, me: WorkerId, leaving: Leaving) -> Self {
-        Self { engine, settings, me, leaving }
+        Self { engine, settings, me, leaving, health: Arc::default() }
+    }
+
+    /// How it is, for whoever asks while it works.
+    pub fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
     }
 
     /// Works until it is asked to leave, then finishes the steps under way. Says whether all of them ended
@@ -120,6 +131,7 @@ impl<S: Store> Worker<S> {
             biased;
             ((), (), ()) = receive => {}
             () = self.sweep_for_ever() => {}
+            () = self.look_for_ever() => {}
         }
         self.drain([decisions, ingest, steps]).await
     }
@@ -181,7 +193,9 @@ impl<S: Store> Worker<S> {
             limits: self.settings.limits,
             leaving: self.leaving.clone(),
         };
+        let health = self.health();
         walks.spawn(async move {
+            let _in_hand = health.take(delivery.lane);
             walker.run(delivery).await;
             drop(permit);
         });
@@ -198,6 +212,23 @@ impl<S: Store> Worker<S> {
             sleep(self.settings.sweep_every).await;
             if let Err(error) = self.engine.sweep(&by).await {
                 tracing::warn!(%error, "overdue runs not looked for");
+            }
+        }
+    }
+
+    /// Looks now and then whether the worker works. The look has a limit of its own, or a store that never
+    /// answers would never be noticed.
+    async fn look_for_ever(&self) {
+        loop {
+            sleep(self.settings.look_every).await;
+            let mut look = Vec::with_capacity(Lane::ALL.len());
+            for lane in Lane::ALL {
+                let waiting = timeout(self.settings.look_every, self.engine.store().waiting(lane)).await;
+                let waiting = waiting.ok().and_then(Result::ok).map(|count| count > 0);
+                look.push(self.health.see(lane, self.settings.rooms.of(lane), waiting));
+            }
+            if let Ok(look) = look.try_into() {
+                self.health.remember(look);
             }
         }
     }

@@ -21,9 +21,6 @@ you, because that takes minutes: without it the last part is left out, and said 
 not asked for here, because they have to be fetched: `cargo deny check advisories` does that.
 ";
 
-/// What is built only where it is asked for.
-const AWS: &str = "countersign-store/aws";
-
 /// There are none.
 pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {
     match args.first().map(String::as_str) {
@@ -39,7 +36,7 @@ pub(crate) fn check(cargo: &Cargo) -> Parts {
     parts.run("format", &mut cargo.command(&["fmt", "--all", "--check"]));
     // Warnings are denied behind `--`, which reaches our crates alone. RUSTFLAGS would do the same and
     // compile every dependency once more.
-    let lints = ["clippy", "--workspace", "--all-targets", "--features", AWS, "--", "-D", "warnings"];
+    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     parts.run("lints", &mut cargo.command(&lints));
     parts.run("documents", &mut documents(cargo));
     licences(cargo, &mut parts);
@@ -47,7 +44,7 @@ pub(crate) fn check(cargo: &Cargo) -> Parts {
 }
 
 fn documents(cargo: &Cargo) -> Command {
-    let mut command = cargo.command(&["doc", "--workspace", "--no-deps", "--features", AWS]);
+    let mut command = cargo.command(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }

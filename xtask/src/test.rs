@@ -4,7 +4,6 @@
 //! that was silently left out looks like one that passed.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::Misuse;
@@ -26,17 +25,19 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
-  build         every test, and the `countersign` program, which some tests start and kill
-  tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
-  aws           the store on AWS, with a DynamoDB in the test's own process
-  examples      the examples in the documentation
   local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local
-  stack         the store with DynamoDB, SQS and S3 of MiniStack
+  build         every test, and the programs, which some tests start, deploy and kill
+  tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
+  stack         the store with DynamoDB, SQS and S3 of the local AWS
   referee       its ledger on DynamoDB Local
+  journeys      functions, workers and evidence on the local AWS
+  examples      the examples in the documentation
+  infra         cargo xtask infra: terraform and checkov
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
-  infra         cargo xtask infra: terraform and checkov
+
+With --fast or a filter nothing is built for AWS, which is most of the building.
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.
@@ -66,31 +67,93 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
     Ok(wanted)
 }
 
-/// Both in one go: built alone, the program would get other features of the libraries, and the tests would then
-/// compile those libraries once more.
-const BUILD: [&str; 5] = ["build", "--workspace", "--tests", "--bin", "countersign"];
+/// All in one go: built alone, each would get other features of the libraries, and these would be compiled once
+/// more for each.
+const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"];
 
-/// The store on AWS, against a DynamoDB that lives in the test's process.
-const AWS: [&str; 9] =
-    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--lib", "--test", "aws"];
+/// Everything that is built only where it is asked for.
+const ALL: &str = "--all-features";
 
-/// The same on a local AWS.
-const STACK: [&str; 8] =
-    ["test", "--quiet", "--package", "countersign-store", "--features", "aws", "--test", "stack"];
+/// The tests that need no local AWS, by the names of their targets.
+const WITHOUT_AWS: &str = "not (binary(stack) or binary(journey))";
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
     let mut parts = Parts::default();
-    if parts.run("build", &mut cargo.command(&BUILD)) {
-        tests(cargo, &wanted.filter, &mut parts);
-        beyond_tests(cargo, wanted, &mut parts);
+    if wanted.fast || !wanted.filter.is_empty() {
+        in_short(cargo, wanted, &mut parts);
     } else {
-        parts.leave_out("nothing was run, because it does not build");
+        whole(cargo, wanted, &mut parts);
     }
     parts
 }
 
-fn tests(cargo: &Cargo, filter: &[String], parts: &mut Parts) {
+/// Without AWS and without proofs.
+fn in_short(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
+    if !parts.run("build", &mut cargo.command(&BUILD)) {
+        parts.leave_out("nothing was run, because it does not build");
+        return;
+    }
+    let args: Vec<&str> = wanted.filter.iter().map(String::as_str).collect();
+    tests(cargo, (&[], &args), &[], parts);
+    if wanted.filter.is_empty() {
+        parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
+        parts.leave_out("AWS, infra/, the simulation, the model and the differential were left out: --fast");
+    } else {
+        parts.leave_out("AWS, the documentation's examples and the proofs were left out: a filter was given");
+    }
+}
+
+fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
+    if !parts.run("build", cargo.command(&BUILD).arg(ALL)) {
+        parts.leave_out("nothing was run, because it does not build");
+        return;
+    }
+    on_a_local_aws(cargo, wanted.aws, parts);
+    parts.run("examples", &mut cargo.command(&["test", "--workspace", ALL, "--doc", "--quiet"]));
+    infra(cargo, parts);
+    let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
+    prove(cargo, parts, "simulation", SIMULATION, &flows);
+    prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
+    let differential = POLICY.command(cargo, &["--actions", "1000000"]);
+    prove_with(parts, "policy", differential, &["actions", "differences"]);
+}
+
+/// Every test; those that need an AWS with servers that end when this does. The journeys are alone, because they
+/// hold processes to times.
+fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
+    let servers = local::servers(cargo, aws, parts);
+    let environment: Vec<(String, String)> = servers.environment().to_vec();
+    let has = |name: &str| environment.iter().any(|(variable, _)| variable == name);
+    let referee = "COUNTERSIGN_DYNAMODB";
+    let aws: Vec<_> = environment.iter().filter(|(name, _)| name != referee).cloned().collect();
+    // `cargo test` cannot leave out whole targets, so with it those that need a server are among them.
+    let apart: &[&str] = if cargo.has("nextest") { &["-E", WITHOUT_AWS] } else { &[] };
+    tests(cargo, (&[ALL], apart), &aws, parts);
+    let run = |name, target: &str, at_once: &str, parts: &mut Parts| {
+        let args = ["test", "--workspace", ALL, "--quiet", "--test", target, "--", "--test-threads", at_once];
+        let mut command = cargo.command(&args);
+        command.envs(
+            environment.iter().filter(|(variable, _)| name == "referee" || variable != referee).cloned(),
+        );
+        programs(cargo, &mut command, parts);
+        parts.run(name, &mut command);
+    };
+    if has("COUNTERSIGN_AWS") {
+        run("stack", "stack", "2", parts);
+        run("journeys", "journey", "1", parts);
+    }
+    if has(referee) {
+        run("referee", "aws", "2", parts);
+    }
+}
+
+fn tests(
+    cargo: &Cargo,
+    (features, args): (&[&str], &[&str]),
+    environment: &[(String, String)],
+    parts: &mut Parts,
+) {
     let runner = if cargo.has("nextest") {
         Runner::Nextest
     } else {
@@ -100,58 +163,27 @@ fn tests(cargo: &Cargo, filter: &[String], parts: &mut Parts) {
         );
         Runner::CargoTest
     };
-    let mut command = runner.command(cargo, filter);
-    match binary(cargo) {
-        Ok(path) => drop(command.env("COUNTERSIGN_BIN", path)),
-        Err(why) => {
-            parts.leave_out(format!(
-                "COUNTERSIGN_BIN is not set, so tests build the program themselves: {why}"
-            ));
-        }
-    }
+    let mut command = runner.command(cargo, features, args);
+    command.envs(environment.iter().cloned());
+    programs(cargo, &mut command, parts);
     match runner {
         Runner::Nextest => parts.read("tests", &mut command, Stream::Errors, nextest_summary),
         Runner::CargoTest => parts.read("tests", &mut command, Stream::Output, cargo_test_summary),
     };
 }
 
-fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
-    if !wanted.filter.is_empty() {
-        parts.leave_out(
-            "the store on AWS, the documentation's examples and the proofs were left out: a filter was given",
-        );
-        return;
-    }
-    // A part of its own: in one build with the rest, the program would be built with the AWS SDK.
-    parts.run("aws", &mut cargo.command(&AWS));
-    parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
-    if wanted.fast {
-        parts.leave_out(
-            "the local AWS, infra/, the simulation, the model and the differential were left out: --fast",
-        );
-        return;
-    }
-    on_a_local_aws(cargo, wanted.aws, parts);
-    infra(cargo, parts);
-    let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
-    prove(cargo, parts, "simulation", SIMULATION, &flows);
-    prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
-    let differential = POLICY.command(cargo, &["--actions", "1000000"]);
-    prove_with(parts, "policy", differential, &["actions", "differences"]);
-}
-
-/// What needs an AWS is run here; the servers end when this does.
-fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
-    let servers = local::servers(cargo, aws, parts);
-    let has = |name: &str| servers.environment().iter().any(|(variable, _)| variable == name);
-    let run = |name, args: &[&str], parts: &mut Parts| {
-        parts.run(name, cargo.command(args).envs(servers.environment().iter().cloned()));
-    };
-    if has("COUNTERSIGN_AWS") {
-        run("stack", &STACK, parts);
-    }
-    if has("COUNTERSIGN_DYNAMODB") {
-        run("referee", &AWS, parts);
+/// Tells the tests where the programs are.
+fn programs(cargo: &Cargo, command: &mut Command, parts: &mut Parts) {
+    match cargo.target_directory() {
+        Ok(target) => {
+            let built = target.join("debug");
+            let name = format!("countersign{}", std::env::consts::EXE_SUFFIX);
+            command.env("COUNTERSIGN_BIN", built.join(name)).env("COUNTERSIGN_PROGRAMS", built);
+        }
+        Err(why) => {
+            let without = "COUNTERSIGN_BIN is not set, so tests build the program themselves";
+            parts.leave_out(format!("{without}: {why}"));
+        }
     }
 }
 
@@ -179,18 +211,22 @@ enum Runner {
 
 impl Runner {
     /// Everything but the examples in the documentation, which have a part of their own.
-    fn command(self, cargo: &Cargo, filter: &[String]) -> Command {
+    fn command(self, cargo: &Cargo, features: &[&str], args: &[&str]) -> Command {
         let mut command = match self {
             Self::Nextest => cargo.command(&["nextest", "run", "--workspace", "--no-fail-fast"]),
             Self::CargoTest => {
-                cargo.command(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--"])
+                cargo.command(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
             }
         };
+        command.args(features);
+        if matches!(self, Self::CargoTest) {
+            command.arg("--");
+        }
         // It writes into a pipe here, so it cannot see for itself that somebody is watching.
         if matches!(self, Self::Nextest) && std::io::stderr().is_terminal() {
             command.arg("--color=always");
         }
-        command.args(filter);
+        command.args(args);
         command
     }
 }
@@ -215,11 +251,6 @@ fn cargo_test_summary(lines: &[String]) -> Result<String, String> {
 fn counted(line: &str, word: &str) -> usize {
     let before = line.split(word).next().unwrap_or_default();
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
-}
-
-fn binary(cargo: &Cargo) -> Result<PathBuf, String> {
-    let name = format!("countersign{}", std::env::consts::EXE_SUFFIX);
-    Ok(cargo.target_directory()?.join("debug").join(name))
 }
 
 #[cfg(test)]

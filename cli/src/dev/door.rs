@@ -1,16 +1,17 @@
-//! The route on which Slack delivers clicks, over plain HTTP on the loopback.
+//! The routes on which Slack and other systems deliver what they have to tell, over plain HTTP on the loopback.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use engine::Engine;
-use functions::slack::{Request, SlackDoor, interaction};
+use functions::slack::{self, SlackDoor};
+use functions::webhook::{self, Doors};
 use notify::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use store::SqliteStore;
 use tokio::net::TcpListener;
@@ -21,21 +22,69 @@ use crate::error::CliError;
 /// Where clicks are delivered.
 pub(crate) const PATH: &str = "/slack/interactions";
 
-/// What the route needs.
+/// Where people's commands are delivered.
+const COMMANDS: &str = "/slack/commands";
+
+/// Where other systems deliver.
+const WEBHOOK: &str = "/webhook/{source}/{tenant}";
+
+/// One byte more than is accepted, so that whoever sends too much is told so by the door itself.
+const BODY_BYTES_MAX: usize = webhook::BODY_BYTES_MAX + 1;
+
+/// What the routes for Slack need.
 type Shared = Arc<(Arc<Engine<SqliteStore>>, SlackDoor)>;
 
-/// The route for clicks.
+/// What the route for everybody else needs.
+type Opened = Arc<(Arc<Engine<SqliteStore>>, Doors)>;
+
+/// The routes for clicks and commands.
 pub(crate) fn router(engine: Arc<Engine<SqliteStore>>, door: SlackDoor) -> Router {
-    Router::new().route(PATH, post(click)).with_state(Arc::new((engine, door)))
+    let routes = Router::new().route(PATH, post(click)).route(COMMANDS, post(command));
+    routes.with_state(Arc::new((engine, door)))
+}
+
+/// The route for everybody else.
+pub(crate) fn webhooks(engine: Arc<Engine<SqliteStore>>, doors: Doors) -> Router {
+    let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
+    Router::new().route(WEBHOOK, post(deliver)).layer(limit).with_state(Arc::new((engine, doors)))
 }
 
 async fn click(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    served(Box::pin(slack::interaction(&shared.0, &shared.1, from_slack(&headers, &body))).await)
+}
+
+async fn command(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+    served(slack::command(&shared.0, &shared.1, from_slack(&headers, &body)).await)
+}
+
+fn from_slack<'a>(headers: &'a HeaderMap, body: &'a Bytes) -> slack::Request<'a> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let request =
-        Request { timestamp: text(TIMESTAMP_HEADER), signature: text(SIGNATURE_HEADER), body: &body };
-    let reply = Box::pin(interaction(&shared.0, &shared.1, request)).await;
+    slack::Request { timestamp: text(TIMESTAMP_HEADER), signature: text(SIGNATURE_HEADER), body }
+}
+
+async fn deliver(
+    State(opened): State<Opened>,
+    Path((source, tenant)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    // A header that is not text is one that nobody reads.
+    let headers =
+        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    let request = webhook::Request { source: &source, tenant: &tenant, headers, body: &body };
+    served(webhook::deliver(&opened.0, &opened.1, request).await)
+}
+
+fn served(reply: functions::http::Response) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, reply.body).into_response()
+    let mut response = (status, reply.body).into_response();
+    for (name, value) in reply.headers {
+        // What we say ourselves can be said in a header.
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
 }
 
 /// A server of this process. It ends when this is dropped.

@@ -1,10 +1,11 @@
 //! `countersign dev`: everything in one process, to try things out on a laptop.
 //!
-//! A worker, a page, the route for Slack's clicks, and an outside world that is simulated. What the runtime
+//! A worker, a page, the routes for Slack's clicks and for webhooks, and an outside world that is simulated. What the runtime
 //! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
 //! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
 
 pub(crate) mod door;
+mod hook;
 mod page;
 mod records;
 pub(crate) mod stop;
@@ -17,13 +18,13 @@ use std::time::Duration;
 use ::worker::{Worker, WorkerSettings, leaving};
 use axum::Router;
 use connectors::Allow;
-use domain::{Card, WorkerId};
+use domain::{Card, Source, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
 use simulated::servicenow::INCIDENT;
 use store::{ApprovalQuery, Governance as _, SqliteStore, SystemClock};
 
-use crate::config::Config;
+use crate::config;
 use crate::context::Context;
 use crate::demo::TRIAGE;
 use crate::ending::Ending;
@@ -32,6 +33,7 @@ use crate::hint::quoted;
 use crate::{keys, logging, random};
 
 use door::Served;
+use hook::Hook;
 use page::Page;
 use stop::Stop;
 use world::{Ports, World, credential, listen, tenant_of};
@@ -46,6 +48,9 @@ The page is on the port that --port names; the simulated Slack, ServiceNow and m
 three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
 start on the same directory and ports goes on where it was. On other ports the systems outside
 are other systems, so what was approved for the old ones is asked again.";
+
+/// A workflow that is started by an incident.
+const ON_INCIDENT: &str = include_str!("on-incident.yaml");
 
 /// The first of four ports. Nothing well known is on any of them.
 const PORT_DEFAULT: u16 = 7420;
@@ -82,20 +87,27 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
     let engine = engine(&directory, &world, &context, me.clone())?;
     settle(&engine, &context).await?;
-    let sample = sample(&directory)?;
+    let by_hand = sample(&directory, "triage.yaml", TRIAGE)?;
+    let triggered = sample(&directory, "on-incident.yaml", ON_INCIDENT)?;
     let page = Page {
         context: context.clone(),
         slack: world.slack.url(),
         servicenow: world.servicenow.url(),
         model: world.model.url(),
-        first: first_command(&context, &sample),
+        first: first_command(&context, &by_hand),
     };
-    let routes = routes(&engine, &world, page.clone())?;
+    let hook = Hook::new(context.tenant.clone())?;
+    let routes =
+        routes(&engine, &world, page.clone())?.merge(door::webhooks(Arc::clone(&engine), hook.doors()?));
     let served = Served::start(listener, routes)?;
     world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
     let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
     repost(&engine, &context).await?;
-    context.answer(&greeting(&page, &served.url()), &addresses(&page, &served.url()))?;
+    let coming = Coming { apply: apply_command(&context, &triggered), hook };
+    context.answer(
+        &format!("{}{}", greeting(&page, &served.url()), coming.text(&served.url())),
+        &addresses(&page, &coming, &served.url()),
+    )?;
     let finished = work(engine, me, &mut stop, kept.keep(&world)).await;
     kept.save(&world)?;
     if !context.json {
@@ -128,14 +140,14 @@ fn engine(
 ) -> Result<Arc<Engine<SqliteStore>>, CliError> {
     let file = directory.join("countersign.yaml");
     std::fs::write(&file, world.config()).map_err(|source| CliError::Write { path: file.clone(), source })?;
-    let config = Config::read(&file)?;
+    let config = config::read(Some(&file))?;
     Ok(Arc::new(Engine::new(Parts {
         store: Arc::new(context.open_store()?),
-        tools: connectors::standard(Allow::default(), config.settings(credential)?),
+        tools: connectors::standard(Allow::default(), config.settings(&credential)?),
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),
-        shows: config.showing(credential)?,
+        shows: config.showing(&credential)?,
         sealing: Some(keys::sealing(&context.store)?),
     })))
 }
@@ -149,11 +161,11 @@ async fn settle(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), C
     Ok(())
 }
 
-/// The workflow to try, as its owner has left it.
-fn sample(directory: &Path) -> Result<PathBuf, CliError> {
-    let file = directory.join("triage.yaml");
+/// A workflow to try, as its owner has left it.
+fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
+    let file = directory.join(name);
     if !file.try_exists().unwrap_or(false) {
-        std::fs::write(&file, TRIAGE).map_err(|source| CliError::Write { path: file.clone(), source })?;
+        std::fs::write(&file, text).map_err(|source| CliError::Write { path: file.clone(), source })?;
     }
     Ok(file)
 }
@@ -162,6 +174,30 @@ fn first_command(context: &Context, sample: &Path) -> String {
     let input = quoted(&json!({ "incident": INCIDENT }).to_string());
     let file = quoted(&sample.to_string_lossy());
     context.hints().line(&format!("run start {file} --input {input}"))
+}
+
+fn apply_command(context: &Context, file: &Path) -> String {
+    context.hints().line(&format!("workflow apply {}", quoted(&file.to_string_lossy())))
+}
+
+/// What comes in by itself.
+struct Coming {
+    /// Puts the workflow to use that wants it.
+    apply: String,
+    hook: Hook,
+}
+
+impl Coming {
+    fn text(&self, url: &str) -> String {
+        format!(
+            "\nOr let an incident start a run by itself:\n\n  {}\n  {}\n\n\
+             Other systems deliver to {url}/webhook/SOURCE/{} and sign with {}, which is new at every start.\n",
+            self.apply,
+            self.hook.line(url),
+            self.hook.tenant,
+            self.hook.secret,
+        )
+    }
 }
 
 fn routes(engine: &Arc<Engine<SqliteStore>>, world: &World, page: Page) -> Result<Router, CliError> {
@@ -225,7 +261,7 @@ fn greeting(page: &Page, url: &str) -> String {
     )
 }
 
-fn addresses(page: &Page, url: &str) -> Value {
+fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
     json!({
         "page": url,
         "slack": page.slack,
@@ -234,5 +270,9 @@ fn addresses(page: &Page, url: &str) -> Value {
         "model": page.model,
         "store": page.context.store,
         "first_command": page.first,
+        "webhook": coming.hook.address(url, Source::ServiceNow),
+        "webhook_secret": coming.hook.secret,
+        "webhook_command": coming.hook.line(url),
+        "apply_command": coming.apply,
     })
 }

@@ -166,7 +166,7 @@ fn recordings() -> Vec<Recording> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config;
 
     #[tokio::test]
     async fn a_worker_finds_everything_it_needs_in_the_configuration() {
@@ -174,10 +174,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("countersign.yaml");
         std::fs::write(&file, world.config()).unwrap();
-        let config = Config::read(&file).unwrap();
-        let settings = config.settings(credential).unwrap();
+        let config = config::read(Some(&file)).unwrap();
+        let settings = config.settings(&credential).unwrap();
         assert!(settings.servicenow.is_some() && settings.slack.is_some() && settings.model.is_some());
-        assert!(config.showing(credential).unwrap().is_some());
+        assert!(config.showing(&credential).unwrap().is_some());
         assert!(!world.config().contains(servicenow::PASSWORD));
     }
 

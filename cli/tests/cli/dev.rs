@@ -163,6 +163,58 @@ fn a_question_that_was_open_can_be_answered_after_a_restart() {
     assert_eq!(again.leave(), Some(0));
 }
 
+/// Delivers `body` as a system outside would, signed with `secret`; the whole reply.
+fn deliver(dev: &Dev, secret: &str, body: &str) -> String {
+    let url = dev.address("webhook");
+    let (address, path) = url.split_once('/').unwrap();
+    let secs =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().to_string();
+    let signature = signing::sign(&secret.into(), &secs, body.as_bytes());
+    let head = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         X-Countersign-Timestamp: {secs}\r\nX-Countersign-Signature: {signature}\r\n"
+    );
+    ask(address, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn said(reply: &str) -> Value {
+    serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn an_incident_that_comes_in_by_itself_starts_the_workflow_that_wants_it_once() {
+    let shell = Shell::new();
+    let dev = Dev::start(&shell, 0);
+    let secret = dev.told["webhook_secret"].as_str().unwrap();
+    assert!(dev.told["webhook_command"].as_str().unwrap().contains(secret));
+    shell.type_in(dev.told["apply_command"].as_str().unwrap()).expect(0);
+
+    let body = r#"{"table":"incident","record":{"sys_id":"9d385017c611228701d22104cc95c371","sys_mod_count":"1","priority":"1"}}"#;
+    let forged = deliver(&dev, "a secret that somebody made up", body);
+    assert!(forged.starts_with("HTTP/1.1 401") && !forged.contains("run-"), "{forged}");
+    let accepted = deliver(&dev, secret, body);
+    assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
+    let run = said(&accepted)["run"].as_str().unwrap().to_owned();
+    until_there(&shell, &run);
+    until(&shell, &run, "succeeded");
+
+    let again = deliver(&dev, secret, body);
+    assert!(again.starts_with("HTTP/1.1 200"), "{again}");
+    assert_eq!(said(&again), serde_json::json!({ "run": run, "status": "known", "fate": "begun" }));
+    let runs = shell.run("--store d/dev.db run list --json").expect(0).json();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs:#}");
+    assert_eq!(dev.leave(), Some(0));
+}
+
+/// Waits until the run is there at all.
+fn until_there(shell: &Shell, run: &str) {
+    let began = Instant::now();
+    while shell.run(&format!("--store d/dev.db run show {run} --json")).code != 0 {
+        assert!(began.elapsed() < PATIENCE, "nothing was started");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_named_with_the_way_out() {
     let shell = Shell::new();

@@ -12,3 +12,8 @@ output "keep_days" {
   description = "How long an object is locked: COUNTERSIGN_EVIDENCE_KEEP_DAYS."
   value       = var.keep_days
 }
+
+output "lock_mode" {
+  description = "Against whom an object is locked: COUNTERSIGN_EVIDENCE_LOCK."
+  value       = var.lock_mode
+}

@@ -34,6 +34,7 @@ locals {
       COUNTERSIGN_SECRET             = var.secret_arns["worker"]
       COUNTERSIGN_SYSTEMS            = var.systems
       COUNTERSIGN_EVIDENCE_KEEP_DAYS = tostring(var.evidence.keep_days)
+      COUNTERSIGN_EVIDENCE_LOCK      = lower(var.evidence.lock_mode)
       COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
       COUNTERSIGN_ROOM_INGEST        = tostring(var.room.ingest)
       COUNTERSIGN_ROOM_DECISIONS     = tostring(var.room.decisions)

@@ -22,8 +22,8 @@ variable "payloads" {
 }
 
 variable "evidence" {
-  description = "The bucket of evidence, and for how many days an object in it is locked."
-  type        = object({ name = string, arn = string, keep_days = number })
+  description = "The bucket of evidence, for how many days an object in it is locked, and against whom."
+  type        = object({ name = string, arn = string, keep_days = number, lock_mode = string })
 }
 
 variable "secret_arns" {

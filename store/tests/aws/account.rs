@@ -1,6 +1,7 @@
 //! An account of one table, in this process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -29,9 +30,12 @@ pub(crate) struct Account {
 
 impl Account {
     pub(crate) async fn open() -> Self {
+        // Two cases may begin in the same millisecond.
+        static ACCOUNTS: AtomicU64 = AtomicU64::new(0);
         let endpoint = endpoint().await;
         let client = Client::from_conf(config(&endpoint).build());
-        let table = format!("countersign-{}-{}", std::process::id(), SystemClock.now().0);
+        let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
+        let table = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
         create_table(&client, &table).await.unwrap();
         create_table(&client, &table).await.unwrap();
         Self { client, endpoint, table, beside: SqliteStore::memory(SqliteOptions::default()).unwrap() }

@@ -9,7 +9,7 @@ use countersign_store::{
 };
 use domain::chain::verify;
 use domain::{Lane, RunStatus, merkle};
-use engine::{Engine, EngineError, Parts, Timing};
+use engine::{Engine, EngineError, Parts, Swept, Timing};
 use tokio::time::Instant;
 
 use crate::account::Store;
@@ -164,7 +164,7 @@ async fn gsi_stale_read(table: Table) {
     let messages = store.depth(Lane::Steps).await.unwrap();
     // A sweep asks for errands first.
     table.line.set(due.into_iter().map(|trouble| Trouble { after: trouble.after + 4, ..trouble }));
-    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), 0);
+    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0 });
     assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
     table.line.set(None);
     assert_canceled_once(&table).await;

@@ -89,6 +89,11 @@ impl Account {
         S3Blobs::new(client, self.buckets.clone(), Arc::new(SystemClock))
     }
 
+    /// Where it is.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     /// The table's name, which nothing else in the account begins with.
     pub(crate) fn name(&self) -> &str {
         &self.table

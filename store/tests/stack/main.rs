@@ -7,6 +7,7 @@ mod blobs;
 mod calls;
 #[path = "../faults/mod.rs"]
 mod faults;
+mod opened;
 mod queue;
 mod stage;
 mod threats;
@@ -27,10 +28,13 @@ use stage::{Cell, Place};
 type Own = fn(Account) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn main() {
+    if let Ok(account) = std::env::var(opened::ACCOUNT) {
+        return runtime().block_on(opened::speak(&account));
+    }
     let promised = cases().into_iter().map(|case| {
         trial(format!("promised::{}", case.name), move |account| (case.run)(Arc::new(account.store())))
     });
-    let own = queue::cases().into_iter().chain(blobs::cases()).chain(threats::cases());
+    let own = queue::cases().into_iter().chain(blobs::cases()).chain(opened::cases()).chain(threats::cases());
     let own = own.map(|(name, case): (&str, Own)| trial(name.to_owned(), case));
     let matrix = calls::calls().into_iter().map(in_the_matrix);
     let complete = Trial::test("every_call_site_has_a_row", || {
@@ -71,9 +75,11 @@ fn trial(
 ) -> Trial {
     Trial::test(name, move || {
         let endpoint = endpoint()?;
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(async move { case(Account::open(&endpoint).await).await });
+        runtime().block_on(async move { case(Account::open(&endpoint).await).await });
         Ok(())
     })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
 }

@@ -208,6 +208,8 @@ impl Stage {
                 // Rare, so that a flow's calls are mostly its own; bell and index must still be enough.
                 poll: Duration::from_mins(10),
                 sweep_every: Duration::from_mins(2),
+                // Nothing here asks how a worker is.
+                look_every: Duration::from_hours(24),
                 ..WorkerSettings::default()
             };
             // Dropped with everything that was started from it, as a process is.

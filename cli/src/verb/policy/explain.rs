@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::{Clock as _, SystemClock};
 use workflow::CompiledPlan;
 
-use crate::config::Config;
+use crate::config;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
@@ -120,8 +120,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 
 /// The tools a worker has. None of them is told a secret, because none of them acts.
 fn tools(args: &Args) -> Result<Toolbox, CliError> {
-    let config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
-    let said = config.settings(|_| Some("not-needed-to-explain".to_owned()))?;
+    let config = config::read(args.config.as_deref())?;
+    let said = config.settings(&|_| Some("not-needed-to-explain".to_owned()))?;
     let base = |text: &str| text.parse().ok();
     let credential = Credential::Nobody;
     let made_up = Settings {

@@ -14,7 +14,7 @@ use domain::{Millis, WorkerId};
 use engine::{Engine, Parts, Sealing, Showing, Timing};
 use store::{Intercepted, SqliteStore, Store, SystemClock};
 
-use crate::config::Config;
+use crate::config;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
@@ -103,11 +103,11 @@ struct Outside {
 
 impl Outside {
     fn read(args: &Args, context: &Context) -> Result<Self, CliError> {
-        let config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+        let config = config::read(args.config.as_deref())?;
         let variable = context.surroundings.variable;
         Ok(Self {
-            settings: config.settings(variable)?,
-            shows: config.showing(variable)?,
+            settings: config.settings(&variable)?,
+            shows: config.showing(&variable)?,
             sealing: keys::sealing(&context.store)?,
         })
     }

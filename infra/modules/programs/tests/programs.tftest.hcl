@@ -12,7 +12,7 @@ variables {
     steps     = { arn = "arn:aws:sqs:us-east-1:123456789012:steps", url = "https://queue/steps" }
   }
   payloads = { name = "payloads", arn = "arn:aws:s3:::payloads" }
-  evidence = { name = "evidence", arn = "arn:aws:s3:::evidence", keep_days = 30 }
+  evidence = { name = "evidence", arn = "arn:aws:s3:::evidence", keep_days = 30, lock_mode = "GOVERNANCE" }
   secret_arns = {
     webhook = "arn:aws:secretsmanager:us-east-1:123456789012:secret:webhook"
     slack   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slack"

@@ -6,19 +6,21 @@ use crate::workspace::{Package, file, packages};
 
 /// Each crate that is shipped or runs the house, and those of ours it may be built from. Crates under
 /// `tests/` need no row: they may use everything, and nothing shipped may use them.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
     ("policy", &["domain"]),
     ("evidence", &["domain"]),
     ("store", &["domain"]),
     ("connectors", &["domain"]),
-    ("notify", &["domain"]),
+    ("signing", &["domain"]),
+    ("notify", &["domain", "signing"]),
     // The world outside, which knows nothing of us.
     ("simulated", &[]),
     ("engine", &["domain", "workflow", "policy", "evidence", "store", "connectors"]),
-    ("worker", &["domain", "store", "engine"]),
-    ("functions", &["domain", "store", "engine", "notify"]),
+    ("systems", &["domain", "connectors", "engine", "notify", "signing"]),
+    ("worker", &["domain", "evidence", "store", "connectors", "engine", "systems"]),
+    ("functions", &["domain", "store", "connectors", "engine", "signing", "notify", "systems"]),
     (
         "cli",
         &[
@@ -28,9 +30,11 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "evidence",
             "store",
             "connectors",
+            "signing",
             "notify",
             "simulated",
             "engine",
+            "systems",
             "worker",
             "functions",
         ],

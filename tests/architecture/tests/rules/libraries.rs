@@ -40,8 +40,11 @@ const LOOKS_AROUND: &[&str] = &[
 const KNOWN_TO_ONE: &[(&str, &str)] = &[
     ("rusqlite", "store"),
     ("libsqlite3-sys", "store"),
-    ("aws-sdk-*", "store"),
+    ("aws-sdk-dynamodb", "store"),
+    ("aws-sdk-sqs", "store"),
+    ("aws-sdk-s3", "store"),
     ("aws-config", "store"),
+    ("aws-sdk-secretsmanager", "systems"),
     ("lambda_*", "functions"),
 ];
 

@@ -79,8 +79,8 @@ fn shipped() -> Vec<Source> {
     let mut sources = sources();
     sources.retain(|Source { path, .. }| {
         let is_a_test = path.starts_with("tests/") || path.contains("/tests/");
-        // An example is a program of its own, as `main` is.
-        let is_an_entry = path.ends_with("/main.rs") || path.contains("/examples/");
+        // An example is a program of its own, as `main` is, and so is each in `bin`.
+        let is_an_entry = ["/main.rs", "/examples/", "/src/bin/"].iter().any(|entry| path.contains(entry));
         !is_a_test && !path.starts_with("xtask/") && !is_an_entry
     });
     sources

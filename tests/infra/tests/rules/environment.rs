@@ -37,19 +37,23 @@ const PROGRAMS: [Program; 4] = [
         name: "webhook",
         runs_in: "../../modules/function",
         more: &["COUNTERSIGN_SOURCES"],
-        sources: &["functions/src/bin/webhook", "functions/src/bin/webhook.rs"],
+        sources: &[
+            "functions/src/bin/webhook",
+            "functions/src/bin/webhook.rs",
+            "functions/src/bin/environment",
+        ],
     },
     Program {
         name: "slack",
         runs_in: "../../modules/function",
         more: &["COUNTERSIGN_SYSTEMS"],
-        sources: &["functions/src/bin/slack", "functions/src/bin/slack.rs"],
+        sources: &["functions/src/bin/slack", "functions/src/bin/slack.rs", "functions/src/bin/environment"],
     },
     Program {
         name: "sweep",
         runs_in: "../../modules/function",
         more: &[],
-        sources: &["functions/src/bin/sweep", "functions/src/bin/sweep.rs"],
+        sources: &["functions/src/bin/sweep", "functions/src/bin/sweep.rs", "functions/src/bin/environment"],
     },
     Program {
         name: "worker",
@@ -57,6 +61,7 @@ const PROGRAMS: [Program; 4] = [
         more: &[
             "COUNTERSIGN_SYSTEMS",
             "COUNTERSIGN_EVIDENCE_KEEP_DAYS",
+            "COUNTERSIGN_EVIDENCE_LOCK",
             "COUNTERSIGN_HEALTH",
             "COUNTERSIGN_ROOM_INGEST",
             "COUNTERSIGN_ROOM_DECISIONS",

@@ -1,0 +1,20 @@
+//! The function behind `POST /slack/interactions/{tenant}` and `POST /slack/commands/{tenant}`.
+
+mod environment;
+
+use countersign_functions::lambda;
+use environment::{need, settings, variable};
+use lambda_runtime::Error;
+use systems::Systems;
+use systems::secrets::Named;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    lambda::log(variable("RUST_LOG").as_deref());
+    let config = store::aws::configure(None).await;
+    let named = Named::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
+    let systems = Systems::parse(&need("COUNTERSIGN_SYSTEMS")?)?;
+    let doors = lambda::slack_doors(&systems, &|name| named.look_up(name))?;
+    let engine = lambda::engine(store::aws::open(settings()?).await, "slack")?;
+    lambda::serve_slack(engine, doors).await
+}

@@ -1,0 +1,18 @@
+//! The function behind `POST /webhook/{source}/{tenant}`.
+
+mod environment;
+
+use countersign_functions::lambda;
+use environment::{need, settings, variable};
+use lambda_runtime::Error;
+use systems::secrets::Named;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    lambda::log(variable("RUST_LOG").as_deref());
+    let config = store::aws::configure(None).await;
+    let named = Named::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
+    let doors = lambda::doors(&need("COUNTERSIGN_SOURCES")?, &|name| named.look_up(name))?;
+    let engine = lambda::engine(store::aws::open(settings()?).await, "webhook")?;
+    lambda::serve_webhook(engine, doors).await
+}

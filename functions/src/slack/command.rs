@@ -1,0 +1,95 @@
+//! `/countersign`: a person asks in Slack how things stand. It only shows, and only to them.
+
+use domain::{Approval, RunId, RunKey, RunRecord, Subject};
+use engine::Engine;
+use notify::escape::{Bound, mrkdwn};
+use notify::{Stranger, command};
+use serde_json::json;
+use store::{ApprovalQuery, Store, StoreError};
+
+use super::{Request, Response, SlackDoor};
+
+/// What a person reads in one go.
+const SHOWN_MAX: u32 = 20;
+
+/// How much of a question is shown in a list.
+const ASKS_UNITS_MAX: usize = 200;
+
+const HELP: &str = "`/countersign approvals` lists what waits for an answer.\n\
+                    `/countersign run RUN` says how a run stands.";
+
+const NO_RUN: &str = "There is no such run.";
+
+/// A person typed `/countersign …`.
+pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Request<'_>) -> Response {
+    if let Err(response) = door.check(&request, engine.now()) {
+        return response;
+    }
+    let Some(typed) = command::parse(request.body) else {
+        tracing::warn!("a command cannot be used");
+        return Response::text(400, "the command cannot be used");
+    };
+    let words: Vec<&str> = typed.text.split_whitespace().collect();
+    let said = match engine.tenant(&door.tenant).await {
+        Ok(tenant) if tenant.slack_person(&typed.team, &typed.user).is_none() => {
+            Ok(Stranger::UnknownUser.to_string())
+        }
+        Ok(_) => answer(engine, door, &words).await,
+        Err(error) => return unavailable(&error),
+    };
+    match said {
+        Ok(text) => Response::json(200, &json!({ "response_type": "ephemeral", "text": text })),
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn answer<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackDoor,
+    words: &[&str],
+) -> Result<String, StoreError> {
+    match words {
+        ["approvals"] => {
+            let query = ApprovalQuery { tenant: door.tenant.clone(), after: None, limit: SHOWN_MAX };
+            Ok(listed(&engine.store().open_approvals(query).await?.approvals))
+        }
+        ["run", run] => {
+            let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };
+            let key = RunKey { tenant: door.tenant.clone(), run };
+            Ok(engine.store().load(&key).await?.map_or_else(|| NO_RUN.to_owned(), |run| standing(&run)))
+        }
+        _ => Ok(HELP.to_owned()),
+    }
+}
+
+fn listed(approvals: &[Approval]) -> String {
+    if approvals.is_empty() {
+        return "Nothing waits for an answer.".to_owned();
+    }
+    let lines: Vec<String> = approvals.iter().map(line).collect();
+    lines.join("\n")
+}
+
+/// Names and ids stand between backticks, in which Slack formats nothing; what they are made of holds none.
+fn line(approval: &Approval) -> String {
+    let asks = match &approval.subject {
+        Subject::Question { message } => message.clone(),
+        Subject::Action { action, .. } => format!("{} on {}", action.tool, action.target),
+    };
+    let asks = mrkdwn(&asks, Bound::plain(ASKS_UNITS_MAX));
+    format!("• `{}`, step `{}`, run `{}`: {asks}", approval.workflow, approval.step, approval.run.run)
+}
+
+fn standing(run: &RunRecord) -> String {
+    let at = (run.at.0 + 1).min(run.steps);
+    format!(
+        "`{}` of `{}`, version {}: `{}`, at step {at} of {}",
+        run.key.run, run.workflow, run.workflow_version, run.status, run.steps
+    )
+}
+
+fn unavailable(error: &dyn std::error::Error) -> Response {
+    tracing::warn!(error = %engine::told(error), "a command was not answered");
+    let text = "That could not be looked up just now; please try again.";
+    Response::json(200, &json!({ "response_type": "ephemeral", "text": text }))
+}

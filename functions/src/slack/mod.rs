@@ -1,0 +1,94 @@
+//! The door for Slack: clicks, and commands that people type.
+//!
+//! Both are signed in the same way, and checked before anything is read.
+
+mod command;
+mod interaction;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use domain::{Digest, TenantId, Timestamp};
+use notify::{Secrets, Slack, signature};
+
+pub use crate::http::Response;
+pub use command::command;
+pub use interaction::interaction;
+
+/// More clicks than this within five minutes are not people.
+const REMEMBERED_MAX: usize = 4_096;
+
+/// Where one tenant's Slack comes in.
+pub struct SlackDoor {
+    /// What Slack signs with.
+    pub secrets: Secrets,
+    /// How people are told what came of a click.
+    pub slack: Slack,
+    /// Whose approvals can be answered here.
+    pub tenant: TenantId,
+    seen: Mutex<VecDeque<Digest>>,
+}
+
+impl SlackDoor {
+    /// A door for `tenant`.
+    pub fn new(tenant: TenantId, secrets: Secrets, slack: Slack) -> Self {
+        Self { secrets, slack, tenant, seen: Mutex::default() }
+    }
+
+    /// Whether Slack sent this; what is replied, if it did not.
+    fn check(&self, request: &Request<'_>, now: Timestamp) -> Result<(), Response> {
+        let Request { timestamp, signature, body } = request;
+        signature::verify(&self.secrets, *timestamp, *signature, body, now).map_err(|fault| {
+            tracing::warn!(%fault, "a request to the Slack door is not from Slack");
+            unsigned()
+        })
+    }
+
+    /// Whether this very request has come before.
+    fn is_repeated(&self, key: Digest) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.contains(&key) {
+            return true;
+        }
+        if seen.len() >= REMEMBERED_MAX {
+            seen.pop_front();
+        }
+        seen.push_back(key);
+        false
+    }
+}
+
+/// The doors of every tenant.
+#[derive(Default)]
+pub struct SlackDoors(BTreeMap<TenantId, SlackDoor>);
+
+impl SlackDoors {
+    /// The door of the tenant that a path names. Whoever asks for one that is not there is refused as if the
+    /// signature did not hold.
+    pub fn of(&self, tenant: &str) -> Result<&SlackDoor, Response> {
+        let tenant: Option<TenantId> = tenant.parse().ok();
+        tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
+    }
+}
+
+impl FromIterator<SlackDoor> for SlackDoors {
+    fn from_iter<I: IntoIterator<Item = SlackDoor>>(doors: I) -> Self {
+        Self(doors.into_iter().map(|door| (door.tenant.clone(), door)).collect())
+    }
+}
+
+/// A request as it came in, before anything is believed of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// `X-Slack-Request-Timestamp`.
+    pub timestamp: Option<&'a str>,
+    /// `X-Slack-Signature`.
+    pub signature: Option<&'a str>,
+    /// The raw bytes.
+    pub body: &'a [u8],
+}
+
+/// The refusal of whatever Slack did not sign, or signed for another tenant.
+pub fn unsigned() -> Response {
+    Response::text(401, "the signature does not hold")
+}

@@ -1,0 +1,115 @@
+//! What was delivered: which request it is, what it is about, and what a workflow gets to see of it.
+//!
+//! The key names the request for ever, so it is made of parts that are checked or hashed, never of raw text.
+
+use domain::{Digest, IdempotencyKey, Source, json};
+use serde_json::{Value, json};
+
+use crate::http::Headers;
+
+/// The name of a table or of an event is a word; a workflow's trigger allows as much.
+const WORD_BYTES_MAX: usize = 80;
+
+/// A UUID has 36 characters, a `sys_id` 32.
+const ID_BYTES_MAX: usize = 64;
+
+/// What a sender may call its own requests. It is hashed, so this is only about nonsense.
+const OWN_ID_BYTES_MAX: usize = 512;
+
+/// What was delivered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Letter {
+    pub(super) key: IdempotencyKey,
+    pub(super) about: Option<String>,
+    pub(super) body: Value,
+}
+
+/// Why a delivery cannot be used. No text of the delivery stands in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error("`{0}` is missing or not what it should be")]
+    Field(&'static str),
+    #[error("the header `{0}` is missing or not what it should be")]
+    Header(&'static str),
+    #[error("`tenant` is not the one whose address this was sent to")]
+    OtherTenant,
+}
+
+impl Letter {
+    /// Reads what `source` delivered. Nothing, if it only asked whether somebody is there.
+    pub(super) fn read(source: Source, headers: &Headers<'_>, body: Value) -> Result<Option<Self>, Unusable> {
+        match source {
+            Source::ServiceNow => servicenow(body).map(Some),
+            Source::GitHub => github(headers, &body),
+            Source::Webhook => webhook(&body).map(Some),
+        }
+    }
+}
+
+fn servicenow(body: Value) -> Result<Letter, Unusable> {
+    let table = word(body["table"].as_str(), WORD_BYTES_MAX).ok_or(Unusable::Field("table"))?;
+    let record = body["record"].as_object().ok_or(Unusable::Field("record"))?;
+    let sys_id = record.get("sys_id").and_then(Value::as_str);
+    let sys_id = word(sys_id, ID_BYTES_MAX).ok_or(Unusable::Field("record.sys_id"))?;
+    // The third part says which state of the record this is about.
+    let state = match (record.get("sys_mod_count"), record.get("sys_updated_on")) {
+        (Some(count), _) => whole(count).ok_or(Unusable::Field("record.sys_mod_count"))?.to_string(),
+        (None, Some(Value::String(moment))) => hashed("updated-on", moment),
+        (None, Some(_)) => return Err(Unusable::Field("record.sys_updated_on")),
+        (None, None) => json::digest("countersign/delivered-body/v1", &body).to_string(),
+    };
+    let about = Some(table.to_owned());
+    let key = key(&format!("servicenow:{table}:{sys_id}:{state}"), "record")?;
+    Ok(Letter { key, about, body })
+}
+
+/// The headers are not signed, so a workflow sees only the one it needs: the event. The delivery's id is the
+/// key; the same bytes under another id are recognised by their proof.
+fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusable> {
+    let header = |name, bytes_max| word(headers.only(name), bytes_max).ok_or(Unusable::Header(name));
+    let event = header("x-github-event", WORD_BYTES_MAX)?;
+    let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
+    if !body.is_object() {
+        return Err(Unusable::Field("body"));
+    }
+    if event == "ping" {
+        return Ok(None);
+    }
+    let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
+    Ok(Some(Letter { key, about: Some(event.to_owned()), body: json!({ "event": event, "body": body }) }))
+}
+
+/// Headers are not signed, so what names the request stands in the body: its `id`, or all of it.
+fn webhook(body: &Value) -> Result<Letter, Unusable> {
+    let key_text = match body.get("id") {
+        None => format!("webhook:body:{}", json::digest("countersign/delivered-body/v1", body)),
+        Some(Value::String(id)) if (1..=OWN_ID_BYTES_MAX).contains(&id.len()) => {
+            format!("webhook:id:{}", hashed("text", id))
+        }
+        Some(id) => format!("webhook:number:{}", whole(id).ok_or(Unusable::Field("id"))?),
+    };
+    Ok(Letter { key: key(&key_text, "id")?, about: None, body: json!({ "body": body }) })
+}
+
+fn key(text: &str, field: &'static str) -> Result<IdempotencyKey, Unusable> {
+    text.parse().map_err(|_| Unusable::Field(field))
+}
+
+/// `text`, if it is one word without anything that joins the parts of a key.
+fn word(text: Option<&str>, bytes_max: usize) -> Option<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    text.filter(|text| (1..=bytes_max).contains(&text.len()) && text.chars().all(plain))
+}
+
+/// A whole number, also where it is written as a text: ServiceNow writes all its values so.
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn hashed(what: &str, text: &str) -> String {
+    Digest::of_parts("countersign/delivered/v1", &[what, text]).to_string()
+}

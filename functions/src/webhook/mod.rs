@@ -1,0 +1,120 @@
+//! The door for systems outside that have something to tell: ServiceNow, GitHub, or anybody who signs as we ask.
+//!
+//! What comes is measured, proved on its raw bytes, read, and handed to the engine; the sender is told that it
+//! was accepted when it is durable, and not before. Whoever cannot prove anything learns nothing: an unknown
+//! tenant, an unknown source and a wrong signature are refused in the same words, after the same work.
+
+mod door;
+mod letter;
+mod proof;
+
+use domain::{Code, Refusal, TenantId, json};
+use engine::{Engine, EngineError, Knock, Welcome};
+use serde_json::{Value, json};
+use store::Store;
+
+pub use crate::http::{Headers, Response};
+pub use door::{Doors, InvalidDoor};
+pub use proof::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+
+use letter::{Letter, Unusable};
+
+/// What one delivery may hold. GitHub's largest are 25 MB, of things that no workflow reads; a record of
+/// ServiceNow has some kilobytes.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// When a sender may come again after the store did not answer.
+const RETRY_AFTER_SECS: &str = "5";
+
+/// A delivery as it came in, before anything is believed of it.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The source, from the path.
+    pub source: &'a str,
+    /// The tenant, from the path.
+    pub tenant: &'a str,
+    /// The headers.
+    pub headers: Headers<'a>,
+    /// The raw bytes.
+    pub body: &'a [u8],
+}
+
+/// Takes in what somebody outside has to tell.
+pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Request<'_>) -> Response {
+    match admit(engine, doors, &request) {
+        Err(response) => response,
+        Ok(None) => Response::json(200, &json!({ "status": "pong" })),
+        Ok(Some(knock)) => told(engine.accept(knock).await),
+    }
+}
+
+/// The refusal of whatever is not proved, for whichever reason.
+pub fn unproved() -> Response {
+    Response::problem(401, "UNPROVED", "the request does not prove where it comes from")
+}
+
+/// The refusal of what is too large to be looked at.
+pub fn too_large() -> Response {
+    Response::problem(413, "TOO_LARGE", &format!("a delivery has at most {BODY_BYTES_MAX} bytes"))
+}
+
+/// What is handed to the engine, if anything is to be started. Nothing is read before it is proved.
+fn admit<S: Store>(
+    engine: &Engine<S>,
+    doors: &Doors,
+    request: &Request<'_>,
+) -> Result<Option<Knock>, Response> {
+    let Request { headers, body, .. } = request;
+    if body.len() > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
+    let entered = doors.enter(request.tenant, request.source, headers, body, engine.now());
+    let Some((tenant, source, proof)) = entered else { return Err(unproved()) };
+    if !is_json(headers) {
+        let detail = "the content type must be application/json";
+        return Err(Response::problem(415, "UNSUPPORTED_MEDIA_TYPE", detail));
+    }
+    let value = json::parse(body).map_err(|error| unusable(&error.to_string()))?;
+    own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
+    let letter = Letter::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
+    Ok(letter.map(|Letter { key, about, body }| Knock { tenant, key, source, about, proof, body }))
+}
+
+fn is_json(headers: &Headers<'_>) -> bool {
+    let kind = headers.only("content-type").and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whoever names a tenant in the body means the one whose door this is, or has taken the wrong one.
+fn own_tenant(tenant: &TenantId, body: &Value) -> Result<(), Unusable> {
+    match body.get("tenant") {
+        None => Ok(()),
+        Some(Value::String(named)) if named == tenant.as_str() => Ok(()),
+        Some(_) => Err(Unusable::OtherTenant),
+    }
+}
+
+fn unusable(why: &str) -> Response {
+    Response::problem(400, "UNUSABLE", why)
+}
+
+fn told(accepted: Result<Welcome, EngineError>) -> Response {
+    match accepted {
+        Ok(Welcome { run, new: true, .. }) => {
+            Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
+        }
+        Ok(Welcome { run, new: false, fate }) => {
+            let fate = json!(fate)["fate"].take();
+            Response::json(200, &json!({ "run": run.run, "status": "known", "fate": fate }))
+        }
+        Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
+            Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())
+        }
+        Err(EngineError::BadInput { source, .. }) => unusable(&source.to_string()),
+        Err(error) => {
+            tracing::error!(error = %engine::told(&error), "a delivery was not accepted");
+            let detail = "nothing was accepted; please send it again";
+            Response::problem(503, "UNAVAILABLE", detail).with("retry-after", RETRY_AFTER_SECS)
+        }
+    }
+}

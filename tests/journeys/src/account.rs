@@ -1,0 +1,262 @@
+//! An account of one journey: table, queues, buckets, secrets, functions, all under a name of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::tenant::Person;
+use domain::{Plan, Tenant, TenantId};
+use evidence::SigningKey;
+use serde_json::{Value, json};
+use simulated::servicenow::{self, ServiceNow};
+use simulated::slack::{Press, SimulatedSlack};
+use store::aws::{self, AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue};
+use store::{Clock as _, Governance as _, SystemClock};
+
+use crate::gateway::{Api, Function, Gateway, Reply};
+use crate::process::WorkerProcess;
+
+/// Whose runs these are.
+pub const TENANT: &str = "acme";
+
+const WEBHOOK_SECRET: &str = "a secret that only ServiceNow knows";
+const SLACK_SECRET: &str = "simulated-signing-secret";
+
+/// The systems outside, simulated.
+pub struct Outside {
+    /// Where incidents are.
+    pub servicenow: ServiceNow,
+    /// Where people are.
+    pub slack: SimulatedSlack,
+}
+
+/// An account with everything in it.
+pub struct Account {
+    /// What is outside.
+    pub outside: Outside,
+    /// Speaks to the functions.
+    pub api: Api,
+    /// Speaks to the account.
+    pub gateway: Gateway,
+    name: String,
+    endpoint: String,
+    queues: QueueUrls,
+    key: SigningKey,
+    programs: PathBuf,
+}
+
+impl Account {
+    /// Everything is made and deployed.
+    pub async fn open(name: &str) -> Self {
+        let endpoint = variable("COUNTERSIGN_AWS");
+        let programs = PathBuf::from(variable("COUNTERSIGN_PROGRAMS"));
+        let name = format!("{name}-{}", now_nanos());
+        let outside = Outside {
+            servicenow: ServiceNow::start().await.unwrap(),
+            slack: SimulatedSlack::start().await.unwrap(),
+        };
+        let config = aws::configure(Some(&endpoint)).await;
+        aws::create_table(&aws::dynamodb(&config), &name).await.unwrap();
+        aws::create_buckets(&aws::s3(&config), &buckets(&name)).await.unwrap();
+        let queues = aws::create_queues(&aws::sqs(&config), &name).await.unwrap();
+        let gateway = Gateway::new(&endpoint);
+        let key = SigningKey::from_seed([7; 32]);
+        let api = gateway.api(&routes(&name)).await;
+        let account = Self { outside, api, gateway, name, endpoint, queues, key, programs };
+        account.deploy().await;
+        account.store().await.put_tenant(directory()).await.unwrap();
+        account
+    }
+
+    async fn deploy(&self) {
+        self.gateway.keep_secret(&self.secret_name(), &self.secrets()).await;
+        for program in ["webhook", "slack", "sweep"] {
+            let environment = self.environment(program);
+            let function = Function {
+                name: &format!("{}-{program}", self.name),
+                program: &self.programs.join(program),
+                environment: &environment,
+            };
+            self.gateway.deploy(&function).await;
+        }
+    }
+
+    /// The store, as an operator would open it.
+    pub async fn store(&self) -> AwsStore<SqsQueue, S3Blobs> {
+        let config = aws::configure(Some(&self.endpoint)).await;
+        let clock: std::sync::Arc<dyn store::Clock> = std::sync::Arc::new(SystemClock);
+        AwsStore::new(AwsParts {
+            client: aws::dynamodb(&config),
+            table: self.name.clone(),
+            queue: SqsQueue::new(aws::sqs(&config), self.queues.clone()),
+            blobs: S3Blobs::new(aws::s3(&config), buckets(&self.name), std::sync::Arc::clone(&clock)),
+            clock,
+        })
+    }
+
+    /// Starts a worker.
+    pub fn worker(&self) -> WorkerProcess {
+        WorkerProcess::start(&self.programs.join("countersign-worker"), &self.environment("worker"))
+    }
+
+    /// What evidence is verified with.
+    pub fn key(&self) -> &SigningKey {
+        &self.key
+    }
+
+    /// The bucket of evidence.
+    pub fn evidence_bucket(&self) -> String {
+        buckets(&self.name).evidence
+    }
+
+    /// Calls the sweep, as the schedule would.
+    pub async fn sweep(&self) -> Value {
+        self.gateway.invoke(&format!("{}-sweep", self.name), &json!({ "time": "now" })).await
+    }
+
+    /// ServiceNow says that something happened to an incident.
+    pub async fn incident(&self, sys_id: &str, changes: u32, record: Value) -> Reply {
+        let mut record = record;
+        record["sys_id"] = json!(sys_id);
+        record["sys_mod_count"] = json!(changes.to_string());
+        let body = json!({ "table": "incident", "record": record }).to_string();
+        self.deliver(body.as_bytes(), WEBHOOK_SECRET).await
+    }
+
+    /// Somebody posts `body`, signed with `secret`.
+    pub async fn deliver(&self, body: &[u8], secret: &str) -> Reply {
+        let timestamp = (SystemClock.now().0 / 1_000).to_string();
+        let signature = signing::sign(&secret.into(), &timestamp, body);
+        let headers = [
+            ("content-type", "application/json"),
+            ("x-countersign-timestamp", &*timestamp),
+            ("x-countersign-signature", &*signature),
+        ];
+        self.api.post(&format!("/webhook/servicenow/{TENANT}"), &headers, body).await
+    }
+
+    /// `user` presses a button of the message at `place`; what the function replied.
+    pub async fn press(&self, place: &str, action_id: &str, user: &str) -> Reply {
+        let at_secs = SystemClock.now().0 / 1_000;
+        let press = Press { place, action_id, user, team: "T0SIM", at_secs };
+        let callback = self.outside.slack.press(&press).unwrap();
+        let headers = [
+            ("content-type", "application/x-www-form-urlencoded"),
+            (notify::signature::TIMESTAMP_HEADER, &*callback.timestamp),
+            (notify::signature::SIGNATURE_HEADER, &*callback.signature),
+        ];
+        self.api.post(&format!("/slack/interactions/{TENANT}"), &headers, &callback.body).await
+    }
+
+    /// A workflow is put to use.
+    pub async fn apply(&self, source: &str) -> Plan {
+        use store::{Inbox as _, Ledger as _};
+        let tools = ["servicenow.get", "servicenow.update", "transform"].map(|tool| tool.parse().unwrap());
+        let plan = workflow::parse(source, &tools.into()).unwrap();
+        let store = self.store().await;
+        let tenant: TenantId = TENANT.parse().unwrap();
+        store.put_plan(&tenant, &plan).await.unwrap();
+        let applied = domain::Applied {
+            tenant,
+            workflow: plan.workflow.clone(),
+            version: plan.version,
+            plan: plan.hash(),
+            triggered_by: plan.triggered_by.clone(),
+            at: SystemClock.now(),
+            by: domain::Initiator::new(domain::Cause::User, "ada"),
+        };
+        assert_eq!(store.apply(applied).await.unwrap(), store::Write::Committed);
+        plan
+    }
+
+    fn secret_name(&self) -> String {
+        format!("{}-secrets", self.name)
+    }
+
+    fn secrets(&self) -> Value {
+        use secrecy::ExposeSecret as _;
+        json!({
+            "SERVICENOW_WEBHOOK": WEBHOOK_SECRET,
+            "SERVICENOW_PASSWORD": servicenow::PASSWORD,
+            "SLACK_TOKEN": "xoxb-simulated",
+            "SLACK_SIGNING": SLACK_SECRET,
+            "EVIDENCE_KEY": self.key.to_text().expose_secret(),
+        })
+    }
+
+    fn environment(&self, program: &str) -> BTreeMap<String, String> {
+        let buckets = buckets(&self.name);
+        let mut variables = vec![
+            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("RUST_LOG", "info".to_owned()),
+            ("COUNTERSIGN_TABLE", self.name.clone()),
+            ("COUNTERSIGN_QUEUE_INGEST", self.queues.ingest.clone()),
+            ("COUNTERSIGN_QUEUE_DECISIONS", self.queues.decisions.clone()),
+            ("COUNTERSIGN_QUEUE_STEPS", self.queues.steps.clone()),
+            ("COUNTERSIGN_PAYLOADS", buckets.payloads),
+            ("COUNTERSIGN_EVIDENCE", buckets.evidence),
+            ("COUNTERSIGN_SECRET", self.secret_name()),
+        ];
+        match program {
+            "webhook" => variables.push(("COUNTERSIGN_SOURCES", sources())),
+            "slack" => variables.push(("COUNTERSIGN_SYSTEMS", self.systems())),
+            "worker" => variables.extend([
+                ("COUNTERSIGN_SYSTEMS", self.systems()),
+                ("COUNTERSIGN_EVIDENCE_KEEP_DAYS", "1".to_owned()),
+                ("COUNTERSIGN_HEALTH", "127.0.0.1:0".to_owned()),
+            ]),
+            _ => {}
+        }
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn systems(&self) -> String {
+        let Outside { servicenow, slack } = &self.outside;
+        format!(
+            "servicenow: {{ base: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
+             slack:\n  base: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
+             \x20 doors: [{{ tenant: {TENANT}, secret: SLACK_SIGNING }}]\n",
+            servicenow.url(),
+            servicenow::USER,
+            slack.url(),
+        )
+    }
+}
+
+fn sources() -> String {
+    format!("- {{ tenant: {TENANT}, source: servicenow, scheme: hmac, secret: SERVICENOW_WEBHOOK }}\n")
+}
+
+fn buckets(name: &str) -> Buckets {
+    Buckets { payloads: format!("{name}-payloads"), evidence: format!("{name}-evidence"), retain: None }
+}
+
+fn routes(name: &str) -> Vec<(String, String)> {
+    [
+        ("POST /webhook/{source}/{tenant}", "webhook"),
+        ("POST /slack/interactions/{tenant}", "slack"),
+        ("POST /slack/commands/{tenant}", "slack"),
+    ]
+    .map(|(route, program)| (route.to_owned(), format!("{name}-{program}")))
+    .into()
+}
+
+/// The people: ada and grace, as Slack knows them.
+fn directory() -> Tenant {
+    let mut tenant = Tenant::new(TENANT.parse().unwrap());
+    for (person, user) in [("ada", "U0ADA"), ("grace", "U0GRACE")] {
+        tenant.people.insert(person.parse().unwrap(), Person { slack: Some(format!("T0SIM:{user}")) });
+    }
+    tenant
+}
+
+fn now_nanos() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; `cargo xtask test` sets it"))
+}

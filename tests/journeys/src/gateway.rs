@@ -1,0 +1,145 @@
+//! Functions behind a gateway, deployed to a local AWS by its own HTTP interface.
+//!
+//! The SDK crates for Lambda and API Gateway would take longer to compile than everything else here together,
+//! and what is asked of them is five requests.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+use crate::zip::zipped;
+
+/// A function that is to be deployed.
+pub struct Function<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// The program, as it was built.
+    pub program: &'a Path,
+    /// What it finds in its environment.
+    pub environment: &'a BTreeMap<String, String>,
+}
+
+/// Speaks to a local AWS about functions and gateways.
+pub struct Gateway {
+    endpoint: String,
+    http: reqwest::Client,
+}
+
+/// Where requests to the functions go.
+pub struct Api {
+    endpoint: String,
+    host: String,
+    http: reqwest::Client,
+}
+
+/// What a function replied.
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+impl Gateway {
+    /// A gateway at the local AWS that listens at `endpoint`.
+    pub fn new(endpoint: &str) -> Self {
+        // A client is built for TLS even where it never speaks it. Somebody may have chosen already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self { endpoint: endpoint.to_owned(), http: reqwest::Client::new() }
+    }
+
+    /// Deploys a function.
+    pub async fn deploy(&self, function: &Function<'_>) {
+        let program = std::fs::read(function.program).unwrap_or_else(|error| {
+            panic!("{}: {error}; `cargo xtask test` builds it", function.program.display())
+        });
+        let wish = json!({
+            "FunctionName": function.name,
+            "Runtime": "provided.al2023",
+            "Role": "arn:aws:iam::000000000000:role/countersign",
+            "Handler": "bootstrap",
+            "Timeout": 30,
+            "Environment": { "Variables": function.environment },
+            "Code": { "ZipFile": STANDARD.encode(zipped("bootstrap", &program)) },
+        });
+        self.ask("lambda", "/2015-03-31/functions", &wish).await;
+    }
+
+    /// Calls a function directly, as a schedule does.
+    pub async fn invoke(&self, function: &str, event: &Value) -> Value {
+        self.ask("lambda", &format!("/2015-03-31/functions/{function}/invocations"), event).await
+    }
+
+    /// Keeps a secret in the account.
+    pub async fn keep_secret(&self, name: &str, secret: &Value) {
+        let wish = json!({ "Name": name, "SecretString": secret.to_string() });
+        let request =
+            self.request("secretsmanager", "/").header("x-amz-target", "secretsmanager.CreateSecret");
+        self.send(request.header("content-type", "application/x-amz-json-1.1").body(wish.to_string()), name)
+            .await;
+    }
+
+    /// An HTTP API with these routes, each to a function.
+    pub async fn api(&self, routes: &[(String, String)]) -> Api {
+        let service = "apigateway";
+        let api = self.ask(service, "/v2/apis", &json!({ "name": "journeys", "protocolType": "HTTP" })).await;
+        let id = text(&api, "apiId");
+        for (route, function) in routes {
+            let wish = json!({
+                "integrationType": "AWS_PROXY",
+                "integrationUri": format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
+                "payloadFormatVersion": "2.0",
+            });
+            let integration = self.ask(service, &format!("/v2/apis/{id}/integrations"), &wish).await;
+            let target = format!("integrations/{}", text(&integration, "integrationId"));
+            let wish = json!({ "routeKey": route, "target": target });
+            self.ask(service, &format!("/v2/apis/{id}/routes"), &wish).await;
+        }
+        let stage = json!({ "stageName": "$default", "autoDeploy": true });
+        self.ask(service, &format!("/v2/apis/{id}/stages"), &stage).await;
+        let port = self.endpoint.rsplit(':').next().unwrap_or_default();
+        let host = format!("{id}.execute-api.localhost:{port}");
+        Api { endpoint: self.endpoint.clone(), host, http: self.http.clone() }
+    }
+
+    async fn ask(&self, service: &str, path: &str, wish: &Value) -> Value {
+        let request = self.request(service, path).header("content-type", "application/json");
+        self.send(request.body(wish.to_string()), path).await
+    }
+
+    fn request(&self, service: &str, path: &str) -> RequestBuilder {
+        // Nobody checks the signature here; the service is told by the credential's scope.
+        let scope = format!("Credential=test/20260101/us-east-1/{service}/aws4_request");
+        let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
+        self.http.post(format!("{}{path}", self.endpoint)).header("authorization", authorization)
+    }
+
+    async fn send(&self, request: RequestBuilder, what: &str) -> Value {
+        let response = request.send().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let status = response.status();
+        let body = response.text().await.unwrap_or_default();
+        assert!(status.is_success(), "{what}: {status} {body}");
+        serde_json::from_str(&body).unwrap_or_default()
+    }
+}
+
+impl Api {
+    /// Posts `body`, as somebody on the internet would.
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let request = self.http.post(format!("{}{path}", self.endpoint)).header("host", &self.host);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response =
+            request.body(body.to_vec()).send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let status = response.status().as_u16();
+        Reply { status, body: response.text().await.unwrap_or_default() }
+    }
+}
+
+fn text(answer: &Value, name: &str) -> String {
+    answer[name].as_str().unwrap_or_else(|| panic!("no {name} in {answer}")).to_owned()
+}

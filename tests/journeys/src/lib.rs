@@ -1,0 +1,15 @@
+//! Journeys: the whole of it on a local AWS.
+//!
+//! Real programs are deployed and started, and some of them killed; the systems outside are simulated and speak
+//! the same protocols. What is looked at is what an operator could look at: replies, the ledger, the buckets.
+#![cfg(feature = "aws")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a journey fails by panicking")]
+
+mod account;
+mod gateway;
+mod process;
+mod zip;
+
+pub use account::{Account, Outside, TENANT};
+pub use gateway::{Api, Function, Gateway, Reply};
+pub use process::WorkerProcess;

@@ -1,0 +1,200 @@
+//! From a signed webhook to evidence in a bucket, on a local AWS, while a worker dies in the middle.
+#![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use countersign_journeys::{Account, TENANT, WorkerProcess};
+use domain::{Digest, Errand, Event, EventBody, Fate, Lane, Millis, Outgoing, RunKey, RunRecord, RunStatus};
+use serde_json::{Value, json};
+use simulated::server::Fault;
+use simulated::servicenow::INCIDENT;
+use simulated::slack::Message;
+use store::{Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, Shelf, SystemClock};
+
+const TRIAGE: &str = r#"
+workflow: triage
+version: 1
+environment: prod
+trigger: { servicenow: { table: incident, when: '${ trigger.record.priority == "1" }' } }
+steps:
+  - id: incident
+    tool: servicenow.get
+    with: { table: incident, sys_id: "${ trigger.record.sys_id }", fields: [number, assignment_group] }
+  - id: assign
+    tool: servicenow.update
+    with: { table: incident, sys_id: "${ trigger.record.sys_id }", fields: { assignment_group: db-oncall } }
+    blast_radius: medium
+    rollback: auto
+  - { id: done, tool: transform, with: { value: { number: "${ steps.incident.number }" } } }
+"#;
+
+/// Nothing asks a person, nothing is outside.
+const PLAIN: &str = r#"
+workflow: plain
+version: 1
+environment: dev
+trigger: { servicenow: { table: incident } }
+steps:
+  - { id: a, tool: transform, with: { value: "${ trigger.record.sys_id }" } }
+  - { id: b, tool: transform, with: { value: "${ steps.a }" } }
+"#;
+
+/// Longer than anything takes here on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Longer than anybody waits for this reply: whoever does is dead by then.
+const HELD: Duration = Duration::from_mins(2);
+
+/// A worker that dies is replaced within this time.
+const TAKEN_OVER_WITHIN: Millis = Millis::secs(30);
+
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn run_named(reply: &str) -> RunKey {
+    let reply: Value = serde_json::from_str(reply).unwrap();
+    RunKey { tenant: TENANT.parse().unwrap(), run: reply["run"].as_str().unwrap().parse().unwrap() }
+}
+
+async fn over(account: &Account, run: &RunKey) -> RunRecord {
+    let store = account.store().await;
+    until("the run's end", async || {
+        store.load(run).await.unwrap().filter(|record| record.status.is_terminal())
+    })
+    .await
+}
+
+async fn card(account: &Account) -> Message {
+    let open = |message: &Message| message.button(notify::card::APPROVE).is_some();
+    until("a card in Slack", async || account.outside.slack.messages().into_iter().find(open)).await
+}
+
+async fn events(account: &Account, run: &RunKey) -> Vec<Event> {
+    let entries = account.store().await.events(run, 0, 1_000).await.unwrap();
+    entries.iter().map(|entry| serde_json::from_slice(&entry.canonical).unwrap()).collect()
+}
+
+/// The evidence of a run: recorded, in the bucket, whole, and good without the account.
+async fn verified(account: &Account, run: &RunKey) -> usize {
+    let store = account.store().await;
+    let recorded = until("the evidence", async || store.evidence(run).await.unwrap()).await;
+    let tenant = &run.tenant;
+    let bytes = store.blob(Shelf::Evidence, tenant, &recorded.bundle).await.unwrap().unwrap();
+    assert_eq!(Digest::of_bytes(&bytes), recorded.bundle.sha256);
+    let verified = evidence::verify(&bytes, &account.key().public()).unwrap();
+    verified.bundle().receipts.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_in_a_bucket() {
+    let account = Account::open("journey").await;
+    account.apply(TRIAGE).await;
+    let workers = [account.worker(), account.worker()];
+
+    let urgent = json!({ "priority": "1" });
+    let reply = account.incident(INCIDENT, 1, urgent.clone()).await;
+    assert_eq!(reply.status, 202, "{reply:?}");
+    let run = run_named(&reply.body);
+
+    // Delivered again, it is the same run; with something else in it, it is refused.
+    let again = account.incident(INCIDENT, 1, urgent).await;
+    assert_eq!((again.status, run_named(&again.body)), (200, run.clone()), "{again:?}");
+    let other = account.incident(INCIDENT, 1, json!({ "priority": "1", "extra": true })).await;
+    assert_eq!(other.status, 409, "{other:?}");
+    let forged =
+        account.deliver(br#"{"table":"incident","record":{"sys_id":"x"}}"#, "somebody else's secret").await;
+    assert_eq!(forged.status, 401, "{forged:?}");
+
+    // Both workers die with the change made and its reply not there; whoever holds the step is one of them.
+    let card = card(&account).await;
+    let servicenow = &account.outside.servicenow;
+    assert_eq!(servicenow.writes(INCIDENT), 0, "nothing is changed before somebody said yes");
+    servicenow.faults().on_write(Fault::Held(HELD));
+    let pressed = account.press(&card.place(), notify::card::APPROVE, "U0GRACE").await;
+    assert_eq!(pressed.status, 200, "{pressed:?}");
+    until("the change", async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
+    let killed_at = SystemClock.now();
+    workers.into_iter().for_each(WorkerProcess::kill);
+    let _successor = account.worker();
+
+    let record = over(&account, &run).await;
+    assert_eq!(record.status, RunStatus::Succeeded);
+    assert_eq!(servicenow.writes(INCIDENT), 1, "the change was made once");
+    assert_eq!(servicenow.value("incident", INCIDENT, "assignment_group"), "db-oncall");
+    let taken_over = events(&account, &run).await.into_iter().find_map(|event| match event.body {
+        EventBody::LeaseExpired { .. } => Some(event.at),
+        _ => None,
+    });
+    let silent = taken_over.unwrap() - killed_at;
+    assert!(silent <= TAKEN_OVER_WITHIN, "taken over after {silent}");
+
+    assert_eq!(verified(&account, &run).await, 1);
+    let decided = |message: &Message| message.button(notify::card::APPROVE).is_none();
+    until("the outcome on the card", async || account.outside.slack.message(&card.place()).filter(decided))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_come_twice_late_or_not_at_all_change_nothing() {
+    let account = Account::open("unruly").await;
+    account.apply(PLAIN).await;
+    let mut runs = Vec::new();
+    for n in 0..8 {
+        let reply = account.incident(&format!("incident{n}"), 1, json!({})).await;
+        runs.push(run_named(&reply.body));
+    }
+    // Nobody has worked yet. Each message comes twice, the later ones first, and walks come before their runs.
+    let store = account.store().await;
+    for run in runs.iter().rev() {
+        for (lane, errand) in [(Lane::Steps, Errand::Walk), (Lane::Ingest, Errand::Begin)] {
+            let message = Outgoing { run: run.clone(), lane, errand, delay: Millis(0) };
+            store.send(&message).await.unwrap();
+        }
+    }
+    let _worker = account.worker();
+    for run in &runs {
+        assert_eq!(over(&account, run).await.status, RunStatus::Succeeded);
+        assert_eq!(store.arrival(run).await.unwrap().unwrap().fate, Fate::Begun);
+        assert_eq!(verified(&account, run).await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is_redriven() {
+    let account = Account::open("poison").await;
+    account.apply(PLAIN).await;
+    let reply = account.incident("incident1", 1, json!({})).await;
+    let run = run_named(&reply.body);
+    let store = account.store().await;
+    // Nobody deletes the message: it is delivered until it is given up.
+    until("a dead letter", async || {
+        for delivery in store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap() {
+            store.extend(&delivery.handle, Millis(0)).await.unwrap();
+        }
+        let dead = store.dead_letters(10).await.unwrap();
+        dead.into_iter().find(|dead| dead.run == run && dead.errand == Errand::Begin)
+    })
+    .await;
+
+    let _worker = account.worker();
+    assert_eq!(
+        until("the redrive", async || Some(store.redrive(10).await.unwrap()).filter(|n| *n > 0)).await,
+        1
+    );
+    assert_eq!(over(&account, &run).await.status, RunStatus::Succeeded);
+    assert!(store.dead_letters(10).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_answers_its_schedule() {
+    let account = Account::open("swept").await;
+    assert_eq!(account.sweep().await, json!({ "sent": 0, "woken": 0 }));
+}

@@ -1,0 +1,188 @@
+//! Health: whether a worker that is alive also works.
+//!
+//! A process that answers and does nothing is worse than a dead one, because nobody replaces it. So a worker is
+//! judged by its work: if messages wait, it has room for them, and it takes none of them from one look to the
+//! next, it is unwell, and so it is if its store does not answer.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use domain::Lane;
+
+/// How many looks in a row must find the same before a worker is called unwell: a message may have come, or a
+/// store may have stumbled, just before one of them.
+const LOOKS: usize = 3;
+
+/// What a worker has done, and how it is.
+#[derive(Debug, Default)]
+pub struct Health {
+    lanes: [Traffic; 3],
+    looks: Mutex<Vec<Look>>,
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    taken: AtomicU64,
+    busy: AtomicUsize,
+}
+
+/// How a worker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// It works, or there is nothing to do.
+    Well,
+    /// It does not, and why.
+    Unwell(String),
+}
+
+/// What was seen at one moment.
+pub(crate) type Look = [Seen; 3];
+
+/// What was seen of one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Whether messages wait; `None` if the store did not answer.
+    pub(crate) waiting: Option<bool>,
+    /// How many messages were taken so far.
+    taken: u64,
+    /// Whether there is no room for more.
+    full: bool,
+}
+
+/// A message in hand; as long as this lives, its place is taken.
+#[derive(Debug)]
+pub(crate) struct InHand<'h>(&'h Traffic);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Health {
+    /// A message of `lane` was taken.
+    pub(crate) fn take(&self, lane: Lane) -> InHand<'_> {
+        let traffic = &self.lanes[place(lane)];
+        traffic.taken.fetch_add(1, Ordering::Relaxed);
+        traffic.busy.fetch_add(1, Ordering::Relaxed);
+        InHand(traffic)
+    }
+
+    /// What is to be remembered of `lane`, in which there is `room` for so many.
+    pub(crate) fn see(&self, lane: Lane, room: usize, waiting: Option<bool>) -> Seen {
+        let Traffic { taken, busy } = &self.lanes[place(lane)];
+        let full = busy.load(Ordering::Relaxed) >= room;
+        Seen { waiting, taken: taken.load(Ordering::Relaxed), full }
+    }
+
+    /// Remembers a look.
+    pub(crate) fn remember(&self, look: Look) {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.push(look);
+        let old = looks.len().saturating_sub(LOOKS);
+        looks.drain(..old);
+    }
+
+    /// How the worker is.
+    pub fn condition(&self) -> Condition {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let judged = Lane::ALL.into_iter().map(|lane| {
+            let seen: Vec<Seen> = looks.iter().map(|look| look[place(lane)]).collect();
+            judge(lane, &seen)
+        });
+        judged.into_iter().find(|condition| *condition != Condition::Well).unwrap_or(Condition::Well)
+    }
+}
+
+fn place(lane: Lane) -> usize {
+    match lane {
+        Lane::Ingest => 0,
+        Lane::Decisions => 1,
+        Lane::Steps => 2,
+    }
+}
+
+/// What a row of looks at one lane means.
+fn judge(lane: Lane, seen: &[Seen]) -> Condition {
+    if seen.len() < LOOKS {
+        return Condition::Well;
+    }
+    if seen.iter().all(|seen| seen.waiting.is_none()) {
+        return Condition::Unwell("the store does not answer".to_owned());
+    }
+    let idle = seen.iter().all(|now| now.waiting == Some(true) && !now.full && now.taken == seen[0].taken);
+    if idle {
+        return Condition::Unwell(format!("messages wait in the lane of {lane}, and none is taken"));
+    }
+    Condition::Well
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: usize = 2;
+
+    fn look(health: &Health, waiting: Option<bool>) {
+        health.remember(Lane::ALL.map(|lane| health.see(lane, ROOM, waiting)));
+    }
+
+    fn unwell(health: &Health) -> String {
+        match health.condition() {
+            Condition::Unwell(why) => why,
+            Condition::Well => panic!("it is well"),
+        }
+    }
+
+    #[test]
+    fn a_worker_that_takes_nothing_while_messages_wait_is_unwell_until_it_takes_one() {
+        let health = Health::default();
+        for _ in 0..LOOKS {
+            assert_eq!(health.condition(), Condition::Well);
+            look(&health, Some(true));
+        }
+        assert!(unwell(&health).contains("ingest"));
+        for lane in Lane::ALL {
+            drop(health.take(lane));
+        }
+        look(&health, Some(true));
+        assert_eq!(health.condition(), Condition::Well);
+    }
+
+    #[test]
+    fn a_worker_with_nothing_to_do_is_well() {
+        let health = Health::default();
+        for _ in 0..=LOOKS {
+            look(&health, Some(false));
+        }
+        assert_eq!(health.condition(), Condition::Well);
+    }
+
+    #[test]
+    fn a_worker_without_room_is_busy_and_not_unwell() {
+        let health = Health::default();
+        let hands: Vec<_> =
+            Lane::ALL.into_iter().flat_map(|lane| [health.take(lane), health.take(lane)]).collect();
+        for _ in 0..LOOKS {
+            look(&health, Some(true));
+        }
+        assert_eq!(health.condition(), Condition::Well);
+        drop(hands);
+        for _ in 0..LOOKS {
+            look(&health, Some(true));
+        }
+        assert!(unwell(&health).contains("none is taken"));
+    }
+
+    #[test]
+    fn a_worker_whose_store_does_not_answer_is_unwell() {
+        let health = Health::default();
+        look(&health, Some(false));
+        for _ in 0..LOOKS - 1 {
+            look(&health, None);
+        }
+        assert_eq!(health.condition(), Condition::Well);
+        look(&health, None);
+        assert_eq!(unwell(&health), "the store does not answer");
+    }
+}
