@@ -16,7 +16,7 @@ use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
-use super::error::Class;
+use super::error::{Class, Fault};
 use super::item::{BODY, REVISION, number};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
@@ -44,9 +44,10 @@ where
             let entry = self.entry(run, &edge, &position).await?;
             match self.transact(entry, &name(run, &position)).await {
                 Ok(()) => return Ok(position),
-                Err(fault) if fault.class == Class::Broken => return Err(fault.write(APPENDING)),
-                // Overtaken, or busy, or unknown: whether it landed is seen by looking.
-                Err(_) => tokio::time::sleep(pause(run, round)).await,
+                Err(fault) if overtaken(&fault) => tokio::time::sleep(pause(run, round)).await,
+                // A table that is short of breath, or does not answer, is the caller's to be patient with: its
+                // tries have taken seconds. Whether the append landed is seen when they ask again.
+                Err(fault) => return Err(fault.write(APPENDING)),
             }
         }
         Err(StoreError::Busy { doing: APPENDING })
@@ -72,6 +73,15 @@ enum Place {
 fn appended(mut edge: Frontier, leaf: Digest) -> (Frontier, Position) {
     let position = edge.push(leaf);
     (edge, position)
+}
+
+/// Whether somebody else was faster, or there at the same moment: both are answered at once.
+fn overtaken(fault: &Fault) -> bool {
+    match fault.class {
+        Class::Superseded => true,
+        Class::Busy => fault.is("TransactionCanceledException"),
+        Class::Unknown | Class::Broken => false,
+    }
 }
 
 /// Spreads those who were overtaken together: the same for nobody else.

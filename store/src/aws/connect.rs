@@ -66,15 +66,24 @@ pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
 pub async fn configure(endpoint: Option<&str>) -> SdkConfig {
     // The SDK's own client would bring a second crypto library.
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(TRY_FOR).operation_timeout(ASK_FOR);
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(https)
-        .timeout_config(timeouts.build())
-        .retry_config(RetryConfig::standard().with_max_attempts(TRIES_MAX));
+        .timeout_config(timeouts())
+        .retry_config(retries());
     match endpoint {
         Some(endpoint) => loader.endpoint_url(endpoint).load().await,
         None => loader.load().await,
     }
+}
+
+/// How long we wait for an answer of DynamoDB and SQS.
+pub fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder().operation_attempt_timeout(TRY_FOR).operation_timeout(ASK_FOR).build()
+}
+
+/// How often a request is sent before its caller is told.
+pub fn retries() -> RetryConfig {
+    RetryConfig::standard().with_max_attempts(TRIES_MAX)
 }
 
 /// Speaks to DynamoDB.

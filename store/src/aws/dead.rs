@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::queue::{DeadLetter, Queue as _};
 
 use super::error::Fault;
-use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, readable};
+use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, counted, readable};
 
 /// How many given-up messages of one lane are looked at: to find the oldest, all must be seen.
 const LOOK_MAX: usize = 1_000;
@@ -43,8 +43,17 @@ struct Dead {
 
 impl SqsQueue {
     pub(super) async fn list_dead(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
-        let mut letters = Vec::new();
         let dead = self.all_dead().await?;
+        let letters = self.letters(&dead).await;
+        self.give_back(&dead).await;
+        let mut letters = letters?;
+        letters.sort_by_key(|letter| letter.at);
+        letters.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(letters)
+    }
+
+    async fn letters(&self, dead: &[Dead]) -> Result<Vec<DeadLetter>, StoreError> {
+        let mut letters = Vec::new();
         for lane in Lane::ALL {
             if dead.iter().any(|dead| dead.lane == lane) {
                 let receives = self.receives_max(lane).await?;
@@ -53,9 +62,6 @@ impl SqsQueue {
                 );
             }
         }
-        self.give_back(&dead).await;
-        letters.sort_by_key(|letter| letter.at);
-        letters.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(letters)
     }
 
@@ -64,45 +70,70 @@ impl SqsQueue {
         dead.sort_by_key(|dead| (dead.message.is_none(), dead.at));
         let readable = dead.iter().filter(|dead| dead.message.is_some()).count();
         let rest = dead.split_off(readable.min(usize::try_from(limit).unwrap_or(usize::MAX)));
-        let moved = self.move_all(&dead).await;
+        let (moved, failed) = self.move_all(&dead).await;
         self.give_back(&rest).await;
-        moved
-    }
-
-    async fn move_all(&self, dead: &[Dead]) -> Result<u32, StoreError> {
-        let mut moved = 0;
-        for Dead { lane, receipt, message, .. } in dead {
-            let Some(message) = message else { continue };
-            self.send(message).await?;
-            let delete = self.client.delete_message().queue_url(self.dead_url(*lane)).receipt_handle(receipt);
-            delete.send().await.map_err(|error| Fault::of(error).write(MOVING))?;
-            moved += 1;
+        match failed {
+            None => Ok(u32::try_from(moved).unwrap_or(u32::MAX)),
+            Some(error) => {
+                self.give_back(&dead[moved..]).await;
+                Err(error)
+            }
         }
-        Ok(moved)
     }
 
-    /// All that was given up, as far as anybody looks.
+    /// Puts back one after the other; says how many, and what kept the next one from it.
+    async fn move_all(&self, dead: &[Dead]) -> (usize, Option<StoreError>) {
+        for (moved, dead) in dead.iter().enumerate() {
+            if let Err(error) = self.move_one(dead).await {
+                return (moved, Some(error));
+            }
+        }
+        (dead.len(), None)
+    }
+
+    async fn move_one(&self, dead: &Dead) -> Result<(), StoreError> {
+        let Dead { lane, receipt, message: Some(message), .. } = dead else { return Ok(()) };
+        self.send(message).await?;
+        let delete = self.client.delete_message().queue_url(self.dead_url(*lane)).receipt_handle(receipt);
+        // If the handle no longer counts it was deleted before its reply was lost, or somebody else has it.
+        counted(delete.send().await.map(drop).map_err(Fault::of), MOVING).map(drop)
+    }
+
+    /// All that was given up, as far as anybody looks. Who cannot see all of it gives back what they saw: asked
+    /// again at once, they would be told that there is nothing.
     async fn all_dead(&self) -> Result<Vec<Dead>, StoreError> {
         let (ingest, decisions, steps) = tokio::join!(
             self.dead_of(Lane::Ingest),
             self.dead_of(Lane::Decisions),
             self.dead_of(Lane::Steps),
         );
-        Ok([ingest?, decisions?, steps?].into_iter().flatten().collect())
+        let (mut dead, mut failed) = (Vec::new(), None);
+        for (seen, error) in [ingest, decisions, steps] {
+            dead.extend(seen);
+            failed = failed.or(error);
+        }
+        match failed {
+            None => Ok(dead),
+            Some(error) => {
+                self.give_back(&dead).await;
+                Err(error)
+            }
+        }
     }
 
-    async fn dead_of(&self, lane: Lane) -> Result<Vec<Dead>, StoreError> {
+    /// What was given up of one lane, and what kept us from seeing more.
+    async fn dead_of(&self, lane: Lane) -> (Vec<Dead>, Option<StoreError>) {
         let url = self.dead_url(lane);
         let mut dead = Vec::new();
         while dead.len() < LOOK_MAX {
             let taking = Taking { max: BATCH_MAX, visibility: LOOK_FOR, wait: LOOK_WAIT };
-            let seen = self.take(&url, taking).await?;
-            if seen.is_empty() {
-                break;
+            match self.take(&url, taking).await {
+                Ok(seen) if seen.is_empty() => break,
+                Ok(seen) => dead.extend(seen.iter().filter_map(|message| Dead::of(lane, message))),
+                Err(error) => return (dead, Some(error)),
             }
-            dead.extend(seen.iter().filter_map(|message| Dead::of(lane, message)));
         }
-        Ok(dead)
+        (dead, None)
     }
 
     /// Whoever looks next sees them again. If this fails they are hidden for a while longer.

@@ -49,7 +49,7 @@ use item::Item;
 use key::Key;
 use order::Orders;
 
-pub use connect::{AwsSettings, configure, dynamodb, open, s3, sqs};
+pub use connect::{AwsSettings, configure, dynamodb, open, retries, s3, sqs, timeouts};
 pub use local::{create_buckets, create_queues};
 pub use s3::{Buckets, Retention, RetentionMode, S3Blobs};
 pub use sqs::{QueueUrls, SqsQueue};

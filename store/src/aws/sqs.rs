@@ -292,7 +292,7 @@ impl SqsQueue {
 
 /// Whether a delivery still counted when something was done with it. Lengths of time are cut to what SQS takes,
 /// so a parameter that it does not like can only be the handle.
-fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bool, StoreError> {
+pub(super) fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bool, StoreError> {
     let bad_handle =
         |fault: &Fault| fault.is("InvalidParameterValue") || fault.is("InvalidParameterValueException");
     match done {

@@ -12,6 +12,8 @@ use countersign_store::{Clock as _, SqliteOptions, SqliteStore, SystemClock};
 use dynoxide::{Database, server};
 use tokio::net::TcpListener;
 
+use crate::faults::line::OUTSIDE;
+
 /// The store under test.
 pub(crate) type Store = AwsStore<SqliteStore, SqliteStore>;
 
@@ -30,10 +32,7 @@ impl Account {
     pub(crate) async fn open() -> Self {
         // Two cases may begin in the same millisecond.
         static ACCOUNTS: AtomicU64 = AtomicU64::new(0);
-        let endpoint = match std::env::var(ENDPOINT) {
-            Ok(endpoint) => endpoint,
-            Err(_) => serve().await,
-        };
+        let endpoint = endpoint().await;
         let client = Client::from_conf(config(&endpoint).build());
         let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
         let table = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
@@ -71,15 +70,24 @@ impl Account {
     }
 }
 
-/// A DynamoDB in this process; says where it listens.
+/// Where there is a DynamoDB.
+pub(crate) async fn endpoint() -> String {
+    match std::env::var(ENDPOINT) {
+        Ok(endpoint) => endpoint,
+        Err(_) => serve().await,
+    }
+}
+
+/// A DynamoDB in this process; says where it listens. Its time is real, whatever the time of a case is.
 async fn serve() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let bound = OUTSIDE.spawn(TcpListener::bind("127.0.0.1:0"));
+    let listener = bound.await.unwrap().unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(server::serve_on(listener, Database::memory().unwrap()));
+    OUTSIDE.spawn(server::serve_on(listener, Database::memory().unwrap()));
     endpoint
 }
 
-fn config(endpoint: &str) -> config::Builder {
+pub(crate) fn config(endpoint: &str) -> config::Builder {
     Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))

@@ -50,10 +50,19 @@ impl Account {
 
     /// The store on this account.
     pub(crate) fn store(&self) -> Store {
+        self.store_with(self.queue())
+    }
+
+    /// The store on this account, with its queue over a line of its own.
+    pub(crate) fn store_over(&self, line: impl HttpClient + 'static) -> Store {
+        self.store_with(self.queue_over(line))
+    }
+
+    fn store_with(&self, queue: SqsQueue) -> Store {
         AwsStore::new(AwsParts {
             client: dynamodb(&self.config),
             table: self.table.clone(),
-            queue: self.queue(),
+            queue,
             blobs: self.blobs(None),
             clock: Arc::new(SystemClock),
         })
@@ -91,7 +100,7 @@ impl Account {
     }
 }
 
-fn config(endpoint: &str, line: impl HttpClient + 'static, tries: u32) -> SdkConfig {
+pub(crate) fn config(endpoint: &str, line: impl HttpClient + 'static, tries: u32) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "local");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())

@@ -8,7 +8,7 @@ use domain::{BlobRef, TenantId};
 
 use crate::Own;
 use crate::account::Account;
-use crate::line::{Fault, Line};
+use crate::faults::line::{Fault, Line};
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {
     vec![

@@ -4,10 +4,13 @@
 
 mod account;
 mod blobs;
-#[path = "../aws/line.rs"]
-mod line;
+mod calls;
+#[path = "../faults/mod.rs"]
+mod faults;
 mod opened;
 mod queue;
+mod stage;
+mod threats;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +20,9 @@ use conformance::cases;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use account::{Account, ENDPOINT};
+use faults::matrix::{self, Call};
+use faults::sites;
+use stage::{Cell, Place};
 
 /// A case of our own.
 type Own = fn(Account) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -28,9 +34,39 @@ fn main() {
     let promised = cases().into_iter().map(|case| {
         trial(format!("promised::{}", case.name), move |account| (case.run)(Arc::new(account.store())))
     });
-    let own = queue::cases().into_iter().chain(blobs::cases()).chain(opened::cases());
+    let own = queue::cases().into_iter().chain(blobs::cases()).chain(opened::cases()).chain(threats::cases());
     let own = own.map(|(name, case): (&str, Own)| trial(name.to_owned(), case));
-    libtest_mimic::run(&Arguments::from_args(), promised.chain(own).collect()).exit();
+    let matrix = calls::calls().into_iter().map(in_the_matrix);
+    let complete = Trial::test("every_call_site_has_a_row", || {
+        sites::every_call_site_has_a_row();
+        Ok(())
+    });
+    let all = promised.chain(own).chain(matrix).chain([complete]);
+    libtest_mimic::run(&Arguments::from_args(), all.collect()).exit();
+}
+
+/// Every fault at every request of a call. Its time stands still while a request is under way, and jumps when
+/// everybody waits.
+fn in_the_matrix(call: Call<Cell>) -> Trial {
+    Trial::test(format!("matrix::{}", call.name), move || {
+        let endpoint = endpoint()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let place = Place::open(&endpoint).await;
+            let cells = matrix::play(&call, || place.empty()).await;
+            println!("{}: {cells} cells", call.name);
+        });
+        Ok(())
+    })
+}
+
+/// Where there is a local AWS.
+fn endpoint() -> Result<String, Failed> {
+    std::env::var(ENDPOINT).map_err(|_| {
+        let such = "it names the endpoint of a local AWS, such as http://localhost:4566";
+        Failed::from(format!("{ENDPOINT} is not set; {such}"))
+    })
 }
 
 fn trial(
@@ -38,11 +74,7 @@ fn trial(
     case: impl FnOnce(Account) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
 ) -> Trial {
     Trial::test(name, move || {
-        let Ok(endpoint) = std::env::var(ENDPOINT) else {
-            return Err(Failed::from(format!(
-                "{ENDPOINT} is not set; it names the endpoint of a local AWS, such as http://localhost:4566"
-            )));
-        };
+        let endpoint = endpoint()?;
         runtime().block_on(async move { case(Account::open(&endpoint).await).await });
         Ok(())
     })

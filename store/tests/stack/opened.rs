@@ -15,11 +15,11 @@ pub(crate) const ACCOUNT: &str = "COUNTERSIGN_STACK_ACCOUNT";
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {
     vec![("a_program_reaches_the_store_by_its_environment_alone", |account| {
-        Box::pin(a_program_reaches_the_store_by_its_environment_alone(account))
+        Box::pin(async move { a_program_reaches_the_store_by_its_environment_alone(&account) })
     })]
 }
 
-async fn a_program_reaches_the_store_by_its_environment_alone(account: Account) {
+fn a_program_reaches_the_store_by_its_environment_alone(account: &Account) {
     let output = Command::new(std::env::current_exe().unwrap())
         .env(ACCOUNT, account.name())
         .env("AWS_ENDPOINT_URL", account.endpoint())

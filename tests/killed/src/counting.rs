@@ -24,13 +24,19 @@ pub struct Counting {
 impl Counting {
     /// Serves on a free port of this machine.
     pub fn serve() -> std::io::Result<Self> {
+        Self::serve_and(|_| ())
+    }
+
+    /// The same, and before each answer, when the effect has happened, `meanwhile` is told how many requests
+    /// there were with its key.
+    pub fn serve_and(meanwhile: impl Fn(u32) + Send + 'static) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let service = Self { address: listener.local_addr()?, counts: Arc::default() };
         let counts = Arc::clone(&service.counts);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // A client that was killed in the middle of a request is the point of the exercise.
-                let _ = answer(&stream, &counts);
+                let _ = answer(&stream, &counts, &meanwhile);
             }
         });
         Ok(service)
@@ -51,13 +57,16 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, meanwhile: &impl Fn(u32)) -> std::io::Result<()> {
     let key = read_request(stream)?;
     let mut state = lock(counts);
-    *state.asked.entry(key.clone()).or_default() += 1;
+    let asked = state.asked.entry(key.clone()).or_default();
+    *asked += 1;
+    let asked = *asked;
     // A key that is known is answered as it was the first time.
     state.done.entry(key).or_insert(1);
     drop(state);
+    meanwhile(asked);
     let body = "{\"ok\":true}";
     write!(
         stream,

@@ -34,14 +34,18 @@ pub enum Skew {
     FastAndSlow,
     /// The first is an hour slow, the second an hour fast.
     SlowAndFast,
+    /// The first is an hour fast, the second is right.
+    Fast,
+    /// The first is an hour slow, the second is right.
+    Slow,
 }
 
 impl Skew {
     fn of(self, slot: usize) -> i64 {
         const HOUR: i64 = 3_600_000;
         match (self, slot) {
-            (Self::FastAndSlow, 0) | (Self::SlowAndFast, 1) => HOUR,
-            (Self::FastAndSlow, 1) | (Self::SlowAndFast, 0) => -HOUR,
+            (Self::FastAndSlow | Self::Fast, 0) | (Self::SlowAndFast, 1) => HOUR,
+            (Self::FastAndSlow, 1) | (Self::SlowAndFast | Self::Slow, 0) => -HOUR,
             _ => 0,
         }
     }
@@ -81,6 +85,11 @@ const LOOK_MAX: Duration = Duration::from_secs(20);
 const WORKERS: usize = 2;
 
 impl Scenario {
+    /// Plays it, and tells what must not be and is.
+    pub fn broken(&self) -> Vec<String> {
+        self.play().broken
+    }
+
     /// Plays it. Single-threaded, in virtual time: the same scenario always goes the same way.
     pub(crate) fn play(&self) -> Played {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

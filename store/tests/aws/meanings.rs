@@ -1,4 +1,4 @@
-//! What the store makes of a line that fails. The faults lie below the SDK, where the real ones do.
+//! What the store makes of single answers, and of a line that fails. The faults lie below the SDK, where the real ones do.
 
 use countersign_store::aws::create_table;
 use countersign_store::{Governance as _, Ledger as _, StoreError, Write};
@@ -7,7 +7,7 @@ use domain::command::{Cancel, Pause};
 
 use crate::Own;
 use crate::account::Account;
-use crate::line::{Fault, Line};
+use crate::faults::line::{Fault, Line};
 use crate::run::{begin, decide, tenant};
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {

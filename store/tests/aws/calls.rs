@@ -1,0 +1,225 @@
+//! Every call of the store that speaks to DynamoDB, for the matrix.
+
+use countersign_store::aws::create_table;
+use countersign_store::{
+    Accepted, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _, PolicyFiles, RunQuery,
+    Write,
+};
+use domain::payload::Fingerprint;
+use domain::{
+    Applied, Approval, Arrival, BlobRef, Card, Digest, Evidence, Fate, IdempotencyKey, Payload, Source,
+    StepSeq, Tenant, merkle,
+};
+use serde_json::json;
+
+use crate::faults::line::{Fault, Trouble};
+use crate::faults::matrix::{Call, Held, said};
+use crate::faults::story::{
+    FAR_AHEAD, NOON, Until, admission, decision, delivery, effect, initiator, plan, run, tell, tenant,
+};
+use crate::table::Table;
+
+/// What is there before a call.
+type Given = fn(&Table) -> Held<'_, ()>;
+
+const NOTHING: Given = |_| Box::pin(async {});
+const BEGUN: Given = |table| Box::pin(tell(&table.store, Until::Begun));
+const SIGNALED: Given = |table| Box::pin(tell(&table.store, Until::Signaled));
+const ASKED: Given = |table| Box::pin(tell(&table.store, Until::Asked));
+const CLAIMED: Given = |table| Box::pin(tell(&table.store, Until::Claimed));
+const FINISHED: Given = |table| Box::pin(tell(&table.store, Until::Finished));
+
+macro_rules! call {
+    ($name:literal, $given:expr, |$store:ident| $call:expr) => {
+        call!($name, $given, |$store| $call, again: None)
+    };
+    ($name:literal, $given:expr, |$store:ident| $call:expr, again: $again:expr) => {
+        Call {
+            name: $name,
+            given: $given,
+            make: |table: &Table| {
+                let $store = &table.store;
+                Box::pin(async move { said($call) })
+            },
+            again: $again,
+        }
+    };
+}
+
+const SUPERSEDED: Option<&str> = Some("Superseded");
+
+pub(crate) fn calls() -> Vec<Call<Table>> {
+    [ledger(), governance(), archive(), inbox()].into_iter().flatten().collect()
+}
+
+fn ledger() -> Vec<Call<Table>> {
+    vec![
+        call!("put_plan", NOTHING, |store| store.put_plan(&tenant(), &plan()).await),
+        call!(
+            "plan",
+            |table| Box::pin(async { table.store.put_plan(&tenant(), &plan()).await.unwrap() }),
+            |store| { store.plan(&tenant(), &plan().hash()).await }
+        ),
+        call!("admit", NOTHING, |store| store.admit(admission()).await, again: SUPERSEDED),
+        call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
+        call!("load", BEGUN, |store| store.load(&run()).await),
+        call!("input", BEGUN, |store| store.input(&run()).await),
+        call!("step", FINISHED, |store| store.step(&run(), StepSeq(0), false).await),
+        call!("steps", FINISHED, |store| store.steps(&run()).await),
+        call!("events", FINISHED, |store| store.events(&run(), 0, 100).await),
+        call!("receipt", CLAIMED, |store| store.receipt(&tenant(), &effect()).await),
+        call!("displaced", CLAIMED, |store| store.displaced(&run(), &effect()).await),
+        call!("signal", SIGNALED, |store| store.signal(&run(), &delivery()).await),
+        call!("runs", BEGUN, |store| {
+            store.runs(RunQuery { tenant: tenant(), status: None, before: None, limit: 10 }).await
+        }),
+        call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
+        call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
+    ]
+}
+
+/// An errand that was committed, and sent, and not forgotten.
+const LEFT_BEHIND: Given = |table| {
+    Box::pin(async {
+        tell(&table.store, Until::Signaled).await;
+        let fault = Fault::Answer { status: 400, body: "{}".to_owned() };
+        table.line.set([Trouble::forever("DeleteItem", fault)]);
+        assert_eq!(table.store.commit(decision(Until::Asked)).await.unwrap(), Write::Committed);
+        table.line.set(None);
+    })
+};
+
+fn governance() -> Vec<Call<Table>> {
+    vec![
+        call!(
+            "tenant",
+            |table| Box::pin(async {
+                assert_eq!(table.store.put_tenant(settled()).await.unwrap(), Write::Committed);
+            }),
+            |store| { store.tenant(&tenant()).await }
+        ),
+        call!("put_tenant", NOTHING, |store| store.put_tenant(settled()).await, again: SUPERSEDED),
+        call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
+        call!(
+            "policy",
+            |table| {
+                Box::pin(async { table.store.put_policy(&tenant(), &Digest::ZERO, policy()).await.unwrap() })
+            },
+            |store| store.policy(&tenant(), &Digest::ZERO).await
+        ),
+        call!("approval", ASKED, |store| store.approval(&tenant(), &asked().id).await),
+        call!("approvals", ASKED, |store| store.approvals(&run()).await),
+        call!("open_approvals", ASKED, |store| {
+            store.open_approvals(ApprovalQuery { tenant: tenant(), after: None, limit: 10 }).await
+        }),
+        call!("card", CARD, |store| store.card(&tenant(), &asked().id).await),
+        call!("put_card", NOTHING, |store| store.put_card(&tenant(), &asked().id, card(1), None).await, again: SUPERSEDED),
+        call!("put_card, over another", CARD, |store| {
+            store.put_card(&tenant(), &asked().id, card(2), Some(card(1))).await
+        }, again: SUPERSEDED),
+    ]
+}
+
+const CARD: Given = |table| {
+    Box::pin(async {
+        let written = table.store.put_card(&tenant(), &asked().id, card(1), None).await;
+        assert_eq!(written.unwrap(), Write::Committed);
+    })
+};
+
+/// The run's request for approval.
+fn asked() -> Approval {
+    decision(Until::Asked).approvals.swap_remove(0)
+}
+
+fn settled() -> Tenant {
+    Tenant::new(tenant())
+}
+
+fn policy() -> PolicyFiles {
+    PolicyFiles::from([("main.rego".to_owned(), "package countersign".to_owned())])
+}
+
+fn card(shown: u32) -> Card {
+    Card { place: "C1/1".to_owned(), shown, reminders: 0, escalated: false }
+}
+
+fn archive() -> Vec<Call<Table>> {
+    vec![
+        call!("append_log", BEGUN, |store| store.append_log(&run(), merkle::leaf(b"head")).await),
+        call!("put_evidence", BEGUN, |store| store.put_evidence(&run(), evidence()).await, again: SUPERSEDED),
+        call!(
+            "evidence",
+            |table| {
+                Box::pin(async {
+                    assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
+                })
+            },
+            |store| store.evidence(&run()).await
+        ),
+    ]
+}
+
+fn evidence() -> Evidence {
+    let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
+    Evidence { bundle, index: 0, sealed_at: NOON }
+}
+
+fn inbox() -> Vec<Call<Table>> {
+    vec![
+        call!("accept", NOTHING, |store| store.accept(arrival("sn:1")).await, again: Some("Known")),
+        call!("accept, known by its proof", CAME, |store| store.accept(arrival("sn:2")).await),
+        call!("arrival", CAME, |store| store.arrival(&arrival("sn:1").run).await),
+        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun).await, again: SUPERSEDED),
+        call!("apply", NOTHING, |store| store.apply(applied()).await),
+        call!(
+            "applied",
+            |table| Box::pin(async {
+                assert_eq!(table.store.apply(applied()).await.unwrap(), Write::Committed);
+            }),
+            |store| { store.applied(&tenant()).await }
+        ),
+        Call {
+            name: "create_table",
+            given: NOTHING,
+            make: |table| {
+                Box::pin(async { said(create_table(&table.client, &format!("{}-other", table.name)).await) })
+            },
+            again: None,
+        },
+    ]
+}
+
+const CAME: Given = |table| {
+    Box::pin(async {
+        assert_eq!(table.store.accept(arrival("sn:1")).await.unwrap(), Accepted::New);
+    })
+};
+
+fn arrival(key: &str) -> Arrival {
+    let key = IdempotencyKey::new(key).unwrap();
+    let body = json!({ "record": { "sys_id": "abc" } });
+    Arrival {
+        run: Arrival::run_of(&tenant(), &key),
+        key,
+        source: Source::ServiceNow,
+        about: None,
+        proof: Digest::of_bytes(b"proof"),
+        fingerprint: Fingerprint::of(&body),
+        body: Payload::Inline(body),
+        at: NOON,
+        fate: Fate::Waiting,
+    }
+}
+
+fn applied() -> Applied {
+    Applied {
+        tenant: tenant(),
+        workflow: "triage".parse().unwrap(),
+        version: 1,
+        plan: Digest::of_bytes(b"plan"),
+        triggered_by: None,
+        at: NOON,
+        by: initiator(),
+    }
+}

@@ -1,0 +1,81 @@
+//! A table of its own for every cell of the matrix, reached over one line.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryPartition;
+use countersign_store::aws::{AwsParts, AwsStore, create_table, retries, timeouts};
+use countersign_store::{Queue as _, SqliteOptions, SqliteStore};
+use domain::{Lane, Millis};
+
+use crate::account::{Store, config};
+use crate::faults::kept::{Still, items, sweep};
+use crate::faults::line::Line;
+use crate::faults::matrix::{Held, Stage};
+
+/// A table, and the store on it.
+pub(crate) struct Table {
+    pub(crate) store: Store,
+    pub(crate) line: Line,
+    pub(crate) client: Client,
+    pub(crate) name: String,
+}
+
+impl Table {
+    /// An empty one at `endpoint`, with the patience that the store has on AWS.
+    pub(crate) async fn open(endpoint: &str) -> Self {
+        let table = Self::at(endpoint);
+        create_table(&table.client, &table.name).await.unwrap();
+        table
+    }
+
+    /// One that is not there yet.
+    pub(crate) fn at(endpoint: &str) -> Self {
+        static TABLES: AtomicU64 = AtomicU64::new(0);
+        let number = TABLES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("matrix-{}-{number}", std::process::id());
+        let line = Line::with([]);
+        // Whoever retries has a purse, which all clients of a process share; one cell must not empty it for another.
+        let purse = RetryPartition::new(name.clone());
+        let config = config(endpoint).http_client(line.clone());
+        let config = config.timeout_config(timeouts()).retry_config(retries()).retry_partition(purse);
+        let client = Client::from_conf(config.build());
+        let beside = SqliteStore::memory(SqliteOptions::default()).unwrap();
+        let store = AwsStore::new(AwsParts {
+            client: client.clone(),
+            table: name.clone(),
+            queue: beside.clone(),
+            blobs: beside,
+            clock: Arc::new(Still),
+        });
+        Self { store, line, client, name }
+    }
+
+    /// What was sent, each once however often it was.
+    async fn messages(&self) -> BTreeSet<String> {
+        let mut messages = BTreeSet::new();
+        for lane in Lane::ALL {
+            let received = self.store.receive(lane, 100, Millis::secs(60), Duration::ZERO).await.unwrap();
+            messages.extend(received.iter().map(|sent| format!("{lane} {} {}", sent.run, sent.errand)));
+        }
+        messages
+    }
+}
+
+impl Stage for Table {
+    fn line(&self) -> &Line {
+        &self.line
+    }
+
+    fn kept(&self) -> Held<'_, BTreeSet<String>> {
+        Box::pin(async {
+            self.line.set(None);
+            let due = sweep(&self.store).await;
+            let messages = self.messages().await;
+            items(&self.client, &self.name).await.into_iter().chain(due).chain(messages).collect()
+        })
+    }
+}

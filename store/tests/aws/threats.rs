@@ -1,0 +1,182 @@
+//! The named cases of faults that the table must withstand, with the real engine on it, in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use connectors::Toolbox;
+use countersign_store::{
+    ApprovalQuery, Archive as _, Governance as _, Ledger as _, Queue as _, RunQuery, StoreError,
+};
+use domain::chain::verify;
+use domain::{Lane, RunStatus, merkle};
+use engine::{Engine, EngineError, Parts, Swept, Timing};
+use tokio::time::Instant;
+
+use crate::account::Store;
+use crate::faults::kept::Still;
+use crate::faults::line::{Fault, Passed, Trouble};
+use crate::faults::matrix::Held;
+use crate::faults::story::{FAR_AHEAD, Until, initiator, plan, run, tell, tenant};
+use crate::table::Table;
+
+/// A case in virtual time.
+type Case = fn(Table) -> Held<'static, ()>;
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("ddb_throttle_forever", |table| Box::pin(ddb_throttle_forever(table))),
+        ("ddb_conflict_storm", |table| Box::pin(ddb_conflict_storm(table))),
+        ("ddb_reply_lost_then_condition_failed", |table| {
+            Box::pin(ddb_reply_lost_then_condition_failed(table))
+        }),
+        ("gsi_stale_read", |table| Box::pin(gsi_stale_read(table))),
+    ]
+}
+
+/// Longer than the engine and the SDK are patient together.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn engine(table: &Table) -> Engine<Store> {
+    Engine::new(Parts {
+        store: Arc::new(table.store.clone()),
+        tools: Toolbox::default(),
+        clock: Arc::new(Still),
+        me: "worker".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    })
+}
+
+async fn told(table: &Table, until: Until) {
+    table.store.put_plan(&tenant(), &plan()).await.unwrap();
+    tell(&table.store, until).await;
+}
+
+fn answer(code: &str) -> Fault {
+    let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"no"}}"#);
+    Fault::Answer { status: 400, body }
+}
+
+fn canceled(reason: &str) -> Fault {
+    let kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+    let reasons = format!(r#"[{{"Code":"{reason}"}},{{"Code":"None"}}]"#);
+    Fault::Answer { status: 400, body: format!(r#"{{"__type":"{kind}","CancellationReasons":{reasons}}}"#) }
+}
+
+/// The chain of the run holds, and its last event is the only one of its kind.
+async fn assert_canceled_once(table: &Table) {
+    let record = table.store.load(&run()).await.unwrap().unwrap();
+    assert_eq!(record.status, RunStatus::Canceled);
+    let chain = table.store.events(&run(), 0, 100).await.unwrap();
+    verify(&run(), &chain, record.events, &record.head).unwrap();
+    let texts = chain.iter().map(|event| String::from_utf8_lossy(&event.canonical));
+    assert_eq!(texts.filter(|event| event.contains("enough")).count(), 1);
+}
+
+/// The caller is told in the end, nothing was done, and when the table has breath again all goes on.
+async fn ddb_throttle_forever(table: Table) {
+    told(&table, Until::Answered).await;
+    let (engine, before) = (engine(&table), table.store.load(&run()).await.unwrap());
+    for operation in ["GetItem", "TransactWriteItems"] {
+        let began = Instant::now();
+        let throttled = answer("ProvisionedThroughputExceededException");
+        table.line.set([Trouble::forever(operation, throttled)]);
+        let error = engine.cancel(&run(), &initiator(), "enough").await.unwrap_err();
+        assert!(matches!(error, EngineError::Store(StoreError::Busy { .. })), "{error:?}");
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        table.line.set(None);
+        assert_eq!(table.store.load(&run()).await.unwrap(), before);
+    }
+    engine.cancel(&run(), &initiator(), "enough").await.unwrap();
+    assert_canceled_once(&table).await;
+}
+
+/// Everybody writes at once, and the table refuses more of it than it takes.
+async fn ddb_conflict_storm(table: Table) {
+    const WRITERS: usize = 8;
+    told(&table, Until::Begun).await;
+    let table = Arc::new(table);
+    let conflicts = Trouble {
+        times: 5 * WRITERS,
+        ..Trouble::forever("TransactWriteItems", canceled("TransactionConflict"))
+    };
+    table.line.set([conflicts]);
+    let writers = (0..WRITERS).map(|number| {
+        let table = Arc::clone(&table);
+        tokio::spawn(async move {
+            let engine = engine(&table);
+            if number == 0 {
+                return engine.cancel(&run(), &initiator(), "enough").await.map(drop);
+            }
+            // The run is in the log once, however many append it.
+            let position = table.store.append_log(&run(), merkle::leaf(b"head")).await?;
+            assert_eq!((position.index, position.size), (0, 1));
+            Ok(())
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap().unwrap();
+    }
+    assert!(table.line.seen().len() > 5 * WRITERS, "the storm was weathered");
+    table.line.set(None);
+    assert_canceled_once(&table).await;
+}
+
+/// The write landed and nobody was told; sent again it is refused, by itself. It is found by its name and counts.
+async fn ddb_reply_lost_then_condition_failed(table: Table) {
+    told(&table, Until::Begun).await;
+    let again = "TransactWriteItems";
+    let refused = Trouble { after: 1, ..Trouble::forever(again, canceled("ConditionalCheckFailed")) };
+    table.line.set([Trouble::once(again, 0, Fault::LoseReply), refused]);
+
+    engine(&table).cancel(&run(), &initiator(), "enough").await.unwrap();
+
+    let writes = table.line.seen().iter().filter(|passed| passed.operation == again).count();
+    assert_eq!(writes, 2, "it was sent again once, and then looked for");
+    table.line.set(None);
+    assert_canceled_once(&table).await;
+}
+
+/// An index shows what was; the record says what is.
+async fn gsi_stale_read(table: Table) {
+    told(&table, Until::Asked).await;
+    let store = &table.store;
+    let status = store.load(&run()).await.unwrap().unwrap().status;
+    let list = || store.runs(RunQuery { tenant: tenant(), status: Some(status), before: None, limit: 10 });
+    let open = || store.open_approvals(ApprovalQuery { tenant: tenant(), after: None, limit: 10 });
+    let then = [
+        remembered(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
+        remembered(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) })).await,
+        remembered(&table, Box::pin(async { assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [run()]) }))
+            .await,
+    ];
+    engine(&table).cancel(&run(), &initiator(), "enough").await.unwrap();
+    let [listed, opened, due] = then;
+
+    table.line.set(listed);
+    assert_eq!(list().await.unwrap().runs, []);
+    table.line.set(opened);
+    assert_eq!(open().await.unwrap().approvals, []);
+    // A candidate that is none any more is not woken, and nothing is sent.
+    table.line.set(due.clone());
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [run()]);
+    let messages = store.depth(Lane::Steps).await.unwrap();
+    // A sweep asks for errands first.
+    table.line.set(due.into_iter().map(|trouble| Trouble { after: trouble.after + 4, ..trouble }));
+    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0 });
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
+    table.line.set(None);
+    assert_canceled_once(&table).await;
+}
+
+/// What the indexes answer to `look`, to be answered again.
+async fn remembered(table: &Table, look: Held<'_, ()>) -> Vec<Trouble> {
+    table.line.set(None);
+    look.await;
+    let asked = table.line.seen().into_iter().filter(|passed| passed.operation == "Query");
+    let again = |(number, passed): (usize, Passed)| {
+        Trouble::once("Query", number, Fault::Answer { status: 200, body: passed.answer })
+    };
+    asked.enumerate().map(again).collect()
+}
