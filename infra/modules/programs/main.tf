@@ -71,6 +71,12 @@ locals {
         actions   = ["sqs:SendMessage"]
         resources = [var.queues.ingest.arn]
       },
+      {
+        # A body that is too large for an item goes here.
+        sid       = "KeepPayloads"
+        actions   = ["s3:PutObject"]
+        resources = ["${var.payloads.arn}/*"]
+      },
     ])
 
     slack = concat(local.secret["slack"], local.keys, [
@@ -82,6 +88,7 @@ locals {
           "dynamodb:Query",
           "dynamodb:PutItem",
           "dynamodb:UpdateItem",
+          "dynamodb:DeleteItem",
           "dynamodb:ConditionCheckItem",
         ]
         resources = [var.table.arn]
@@ -130,6 +137,11 @@ locals {
         sid       = "WakeWhatIsDue"
         actions   = ["sqs:SendMessage"]
         resources = local.queue_arns
+      },
+      {
+        sid       = "ReadPayloads"
+        actions   = ["s3:GetObject"]
+        resources = ["${var.payloads.arn}/*"]
       },
     ])
 
