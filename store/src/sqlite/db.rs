@@ -34,6 +34,11 @@ pub(super) struct Db {
 }
 
 impl Db {
+    /// Begins or ends a transaction.
+    pub(super) fn transaction(&self, word: &'static str) -> Sql<()> {
+        self.conn.prepare_cached(word)?.execute([]).map(|_| ())
+    }
+
     pub(super) fn run_id(&self, run: &RunKey) -> Sql<Option<(i64, i64)>> {
         self.get(
             "SELECT id, version FROM runs WHERE tenant = ?1 AND run = ?2",

@@ -1,6 +1,8 @@
 //! The schema, by version. A database is brought up to date when it is opened; one that is newer than this
 //! program is refused rather than guessed at.
 
+use std::sync::OnceLock;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
@@ -44,6 +46,21 @@ pub(super) fn migrate(conn: &mut Connection) -> Result<(), SchemaError> {
     transaction.pragma_update(None, "user_version", KNOWN)?;
     transaction.commit()?;
     Ok(())
+}
+
+/// An empty database in memory. Its tables are made once for the process and copied after that: simulations
+/// open such a store a hundred thousand times.
+pub(super) fn in_memory() -> Result<Connection, SchemaError> {
+    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+    let mut conn = Connection::open_in_memory()?;
+    if let Some(empty) = EMPTY.get() {
+        conn.deserialize_read_exact("main", empty.as_slice(), empty.len(), false)?;
+    } else {
+        migrate(&mut conn)?;
+        let image = conn.serialize("main")?.to_vec();
+        EMPTY.get_or_init(|| image);
+    }
+    Ok(conn)
 }
 
 fn version(conn: &Connection) -> rusqlite::Result<u32> {
