@@ -113,6 +113,7 @@ locals {
         sid = "FindWhatIsDueAndSettleTheOutbox"
         actions = [
           "dynamodb:GetItem",
+          "dynamodb:BatchGetItem",
           "dynamodb:Query",
           "dynamodb:PutItem",
           "dynamodb:UpdateItem",
