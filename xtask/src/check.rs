@@ -22,7 +22,7 @@ not asked for here, because they have to be fetched: `cargo deny check advisorie
 ";
 
 /// What is built only where it is asked for.
-const AWS: &str = "countersign-store/aws";
+const AWS: &str = "countersign-store/aws,countersign-cost/aws";
 
 /// There are none.
 pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {

@@ -12,7 +12,7 @@ use crate::cargo::Cargo;
 use crate::infra::infra;
 use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
-use crate::program::{MODEL, POLICY, Program, SIMULATION};
+use crate::program::{COST, MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
 
 pub(crate) const HELP: &str = "\
@@ -20,8 +20,8 @@ All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, infra/, the simulation, the model and the policy's differential, which
-                take minutes
+  --fast        leaves out the local AWS, infra/, the cost, the simulation, the model and the policy's
+                differential, which take minutes
   --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
@@ -37,6 +37,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
   infra         cargo xtask infra: terraform and checkov
+  cost          cargo xtask cost --flat --json
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.
@@ -127,12 +128,16 @@ fn beyond_tests(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
     if wanted.fast {
         parts.leave_out(
-            "the local AWS, infra/, the simulation, the model and the differential were left out: --fast",
+            "the local AWS, infra/, the cost, the simulation, the model and the differential were left out: --fast",
         );
         return;
     }
     on_a_local_aws(cargo, wanted.aws, parts);
     infra(cargo, parts);
+    let cost = COST.command(cargo, &["--flat", "--json"]);
+    let promised =
+        ["linear5_usd_per_million_steps", "linear5_round_trips_per_step", "governed_usd_per_million_steps"];
+    prove_with(parts, "cost", cost, &promised);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);

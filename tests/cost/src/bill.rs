@@ -63,7 +63,8 @@ pub(crate) struct Bill {
     pub(crate) lambda_gb_seconds_per_step: f64,
     pub(crate) runs: u32,
     pub(crate) steps_per_run: u16,
-    pub(crate) bill: Vec<BillLine>,
+    #[serde(rename = "bill")]
+    pub(crate) lines: Vec<BillLine>,
 }
 
 /// Turns totals into parts of one run and prices for a million steps.
@@ -100,16 +101,16 @@ impl Bill {
     pub(crate) fn of(counts: &Counts) -> Self {
         let share = Share { runs: f64::from(counts.runs), steps: f64::from(counts.steps) };
         let (invocations, gb_seconds) = functions(counts);
-        let mut bill: Vec<BillLine> =
+        let mut lines: Vec<BillLine> =
             counts.book.tallies.iter().map(|(kind, tally)| counted(share, kind, tally)).collect();
-        bill.extend(lambda(share, invocations, gb_seconds));
-        bill.push(sweep(counts, share));
+        lines.extend(lambda(share, invocations, gb_seconds));
+        lines.push(sweep(counts, share));
         let sum = |amount: fn(&Tally) -> f64, service| total(&counts.book, service, amount);
         let wru = sum(|tally| tally.write_units, Service::DynamoDb);
         let rru = sum(|tally| tally.read_units, Service::DynamoDb);
         let sqs = sum(|tally| real(tally.requests), Service::Sqs);
         let failed = sum(|tally| real(tally.failed), Service::DynamoDb);
-        let usd = bill.iter().map(|line| line.usd).sum::<f64>();
+        let usd = lines.iter().map(|line| line.usd).sum::<f64>();
         let steps = share.runs * share.steps;
         Self {
             usd_per_million_steps: usd,
@@ -132,7 +133,7 @@ impl Bill {
             lambda_gb_seconds_per_step: gb_seconds / steps,
             runs: counts.runs,
             steps_per_run: counts.steps,
-            bill,
+            lines,
         }
     }
 }
@@ -166,11 +167,6 @@ fn lambda(share: Share, invocations: f64, gb_seconds: f64) -> Vec<BillLine> {
     let spent = |units, unit, usd_per_million| Spent { count: invocations, units, unit, usd_per_million };
     let about = "webhook, slack";
     vec![
-        share.line(
-            "API Gateway",
-            ("request", about),
-            spent(invocations, "requests", prices::HTTP_API_REQUESTS),
-        ),
         share.line(
             "Lambda",
             ("invocation", about),

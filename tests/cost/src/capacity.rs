@@ -106,9 +106,9 @@ impl Intercept for Capacity {
 impl Capacity {
     fn count(&self, asked: &Asked, answer: Option<&Value>) {
         let reads = ["GetItem", "BatchGetItem", "Query"].contains(&asked.operation.as_str());
-        let take = |units: f64| match reads {
-            true => Tally { read_units: units, ..Tally::default() },
-            false => Tally { write_units: units, ..Tally::default() },
+        let take = |units: f64| {
+            let (write_units, read_units) = if reads { (0.0, units) } else { (units, 0.0) };
+            Tally { write_units, read_units, ..Tally::default() }
         };
         let Some(answer) = answer else {
             let failed = Tally { requests: 1, failed: 1, ..take(asked.units_if_failed) };
@@ -170,7 +170,9 @@ fn about(body: &Value) -> String {
 }
 
 fn meaning(body: &Value) -> Meaning {
-    let commits = writes(body).any(|(done, item)| done == "Update" && sort(item) == "run");
+    // A commit of nothing but the record is no transaction; it is told by the revision that it sets.
+    let sets_revision = body["UpdateExpression"].as_str().is_some_and(|words| words.contains("rev = :rev"));
+    let commits = writes(body).any(|(done, item)| done == "Update" && sort(item) == "run") || sets_revision;
     let ends_step = writes(body).any(|(done, item)| done == "Put" && sort(item) == "step");
     Meaning { commits, ends_step }
 }
@@ -201,6 +203,9 @@ mod tests {
         assert_eq!(meaning(&both), Meaning { commits: true, ends_step: true });
         let claim = json!({ "TransactItems": [run] });
         assert_eq!(meaning(&claim), Meaning { commits: true, ends_step: false });
-        assert_eq!(meaning(&json!({ "TransactItems": [step] })).commits, false);
+        assert!(!meaning(&json!({ "TransactItems": [step] })).commits);
+        let alone =
+            json!({ "Key": { "sk": { "S": "run" } }, "UpdateExpression": "SET rev = :rev, body = :body" });
+        assert!(meaning(&alone).commits);
     }
 }

@@ -13,6 +13,9 @@ use crate::meter::{Kind, Meaning, Meter, Service, Tally};
 /// What SQS takes in one request.
 const BATCH_MAX: usize = 10;
 
+/// No message is under way for longer than this here: how long it is waited for costs nothing.
+const DELAY_MAX: Millis = Millis(250);
+
 /// The embedded store, counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
@@ -35,17 +38,21 @@ impl Counted {
         self.ask((Service::Sqs, "SendMessageBatch", lane.as_str()), async {
             for message in batch {
                 // The embedded queue in memory takes everything.
-                let _ = self.store.send(message).await;
+                let _ = self.store.send(&sooner(message)).await;
             }
         })
         .await;
     }
 }
 
+fn sooner(message: &Outgoing) -> Outgoing {
+    Outgoing { delay: message.delay.min(DELAY_MAX), ..message.clone() }
+}
+
 impl Queue for Counted {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
         let kind = (Service::Sqs, "SendMessage", message.lane.as_str());
-        self.ask(kind, self.store.send(message)).await
+        self.ask(kind, self.store.send(&sooner(message))).await
     }
 
     /// One message goes alone; several go in batches, a lane after the other.

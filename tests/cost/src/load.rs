@@ -16,7 +16,9 @@ use engine::{Engine, Knock, Parts, Reply, Sealing, Showing, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::aws::{AwsParts, AwsStore, create_table};
-use store::{Archive as _, Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{
+    Archive as _, Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock,
+};
 use tokio::net::TcpListener;
 use tokio::task::Id;
 use worker::{Rooms, Worker, WorkerSettings};
@@ -37,6 +39,7 @@ const WARM_UP: u32 = 3;
 
 const TABLE: &str = "countersign";
 const GOVERNED: &str = include_str!("../workflows/governed.yaml");
+const TWO_WRITES: &str = include_str!("../workflows/two-writes.yaml");
 
 type Store = AwsStore<Counted, Counted>;
 
@@ -45,15 +48,24 @@ type Store = AwsStore<Counted, Counted>;
 pub(crate) enum Load {
     /// So many steps that touch nothing, started by a call to the engine.
     Linear { steps: u16 },
-    /// Two reads, two changes and a sum, started by a webhook, with one request for approval.
-    Governed,
+    /// Reads, transforms and changes of other systems, started by a webhook, with one request for approval.
+    Governed(Writes),
+}
+
+/// How much a governed run changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// What a person said yes to.
+    Approved,
+    /// That, and a change that policy allows by itself.
+    AndAllowed,
 }
 
 impl Load {
     fn steps(self) -> u16 {
         match self {
             Self::Linear { steps } => steps,
-            Self::Governed => 5,
+            Self::Governed(_) => 5,
         }
     }
 }
@@ -77,7 +89,7 @@ pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
     // The sweep is counted by itself: how often it falls into the measurement depends on the machine.
     let settings = WorkerSettings {
         rooms: Rooms::beside(16),
-        sweep_every: Duration::from_secs(3600),
+        sweep_every: Duration::from_hours(1),
         ..WorkerSettings::default()
     };
     let worker = Worker::new(Arc::clone(&stage.engine), settings, me()?, leaving);
@@ -120,7 +132,7 @@ impl Stage {
         });
         let world = match load {
             Load::Linear { .. } => None,
-            Load::Governed => Some(World::open().await?),
+            Load::Governed(_) => Some(World::open().await?),
         };
         let (tools, shows) = match &world {
             None => (connectors::standard(Allow::default(), Settings::default()), None),
@@ -128,7 +140,7 @@ impl Stage {
         };
         let plan = plan(load, &tools)?;
         let engine = Arc::new(engine(store, tools, shows)?);
-        if load == Load::Governed {
+        if matches!(load, Load::Governed(_)) {
             engine.store().put_tenant(tenant_of(tenant()?)?).await.map_err(told)?;
             let by = Initiator::new(Cause::System, "cost");
             engine.apply(&tenant()?, &plan, by).await.map_err(told)?;
@@ -162,7 +174,7 @@ impl Stage {
             Load::Linear { .. } => {
                 self.engine.start(self.wish(number)?).await.map_err(told)?;
             }
-            Load::Governed => {
+            Load::Governed(_) => {
                 let (engine, knock) = (Arc::clone(&self.engine), knock(number)?);
                 let accepting = tokio::spawn(async move { engine.accept(knock).await });
                 functions.webhooks.push(accepting.id());
@@ -202,7 +214,11 @@ impl Stage {
         if record.status != RunStatus::Succeeded {
             return Err(format!("run {run} is {}", record.status));
         }
-        let effects = if self.load == Load::Governed { 2 } else { 0 };
+        let effects = match self.load {
+            Load::Linear { .. } => 0,
+            Load::Governed(Writes::Approved) => 1,
+            Load::Governed(Writes::AndAllowed) => 2,
+        };
         if record.effects.done != effects {
             return Err(format!("run {run} had {} effects instead of {effects}", record.effects.done));
         }
@@ -258,7 +274,8 @@ async fn dynamodb(meter: &Meter) -> Result<Client, String> {
 fn plan(load: Load, tools: &Toolbox) -> Result<Plan, String> {
     let source = match load {
         Load::Linear { steps } => linear(steps),
-        Load::Governed => GOVERNED.to_owned(),
+        Load::Governed(Writes::Approved) => GOVERNED.to_owned(),
+        Load::Governed(Writes::AndAllowed) => TWO_WRITES.to_owned(),
     };
     let names: BTreeSet<_> = tools.names().cloned().collect();
     workflow::parse(&source, &names).map_err(|error| error.render(&source))

@@ -16,7 +16,7 @@ mod world;
 use std::process::ExitCode;
 
 use bill::Bill;
-use load::{Load, count};
+use load::{Load, Writes, count};
 use report::{Flat, Report};
 
 const HELP: &str = "\
@@ -48,7 +48,9 @@ fn main() -> ExitCode {
     match run(&options) {
         Ok(missed) if missed.is_empty() => ExitCode::SUCCESS,
         Ok(missed) => {
-            missed.iter().for_each(|what| eprintln!("cost: {what}"));
+            for what in &missed {
+                eprintln!("cost: {what}");
+            }
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -94,13 +96,14 @@ fn run(options: &Options) -> Result<Vec<String>, String> {
 async fn measured(options: &Options) -> Result<Report, String> {
     let bill = async |load| Ok::<_, String>(Bill::of(&count(load, options.runs).await?));
     let linear5 = bill(Load::Linear { steps: 5 }).await?;
-    let governed = bill(Load::Governed).await?;
+    let governed = bill(Load::Governed(Writes::Approved)).await?;
+    let two_writes = bill(Load::Governed(Writes::AndAllowed)).await?;
     let flat = if options.flat {
-        let (five, sixty) =
-            (linear5.usd_per_million_steps, bill(Load::Linear { steps: 60 }).await?.usd_per_million_steps);
-        Some(Flat { five, sixty, ratio: sixty / five })
+        let single = bill(Load::Linear { steps: 1 }).await?.usd_per_million_steps;
+        let sixty = bill(Load::Linear { steps: 60 }).await?.usd_per_million_steps;
+        Some(Flat::new(single, linear5.usd_per_million_steps, sixty))
     } else {
         None
     };
-    Ok(Report { linear5, governed, flat })
+    Ok(Report::new(linear5, governed, two_writes, flat))
 }

@@ -1,9 +1,10 @@
 //! List prices in us-east-1, on demand, beyond every free tier, and what others take.
 //!
-//! Read off the public price pages on the day below. Whoever changes a number changes the day as well.
+//! As they were written down on the day below; each names the page where it can be looked up. Whoever changes a
+//! number changes the day as well.
 
-/// When the pages were read.
-pub(crate) const AS_OF: &str = "2026-07";
+/// When they were written down.
+pub(crate) const AS_OF: &str = "2026-11-15";
 
 /// Dollars for a million of each.
 /// <https://aws.amazon.com/dynamodb/pricing/on-demand/>
@@ -18,8 +19,6 @@ pub(crate) const S3_GETS: f64 = 0.40;
 pub(crate) const LAMBDA_REQUESTS: f64 = 0.20;
 /// Dollars for one gigabyte-second on arm64.
 pub(crate) const LAMBDA_GB_SECOND: f64 = 0.000_013_333_4;
-/// HTTP API, through which the functions are reached. <https://aws.amazon.com/api-gateway/pricing/>
-pub(crate) const HTTP_API_REQUESTS: f64 = 1.00;
 
 /// What the same work is sold for elsewhere: dollars for a million of whatever they count.
 pub(crate) const PEERS: [(&str, &str, &str); 4] = [
