@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -13,6 +13,7 @@ use countersign_killed::binary::countersign;
 use countersign_killed::counting::Counting;
 use domain::{Cause, Initiator, RunKey, RunStatus};
 use engine::{Engine, Parts, StartRun, Timing};
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
@@ -30,7 +31,7 @@ async fn sigstop_2_leases_then_sigcont() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("stopped.db");
     let victim = Victim::default();
-    let service = Counting::serve_and(stop_once(Arc::clone(&victim))).unwrap();
+    let service = Counting::serve_and(stop_once(Arc::clone(&victim), file.clone())).unwrap();
     let engine = engine(&file);
     let run = start(&engine, &service).await;
     let (stopped, is_stopped) = channel();
@@ -61,14 +62,28 @@ fn begin(victim: &Victim, mut worker: Command, told: Sender<()>) -> Child {
     child
 }
 
-/// Stops the victim at the first request that comes.
-fn stop_once(victim: Victim) -> impl Fn(u32) + Send {
+/// Stops the victim at the first request that comes, and at a moment when it is not writing: whoever is stopped
+/// in the middle of a write keeps the lock of the file, and everybody else waits for them, not for a lease.
+fn stop_once(victim: Victim, file: PathBuf) -> impl Fn(u32) + Send {
     move |_| {
         if let Some((pid, told)) = victim.lock().unwrap().take() {
             kill_process(pid, Signal::STOP).unwrap();
+            while !is_free(&file) {
+                kill_process(pid, Signal::CONT).unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+                kill_process(pid, Signal::STOP).unwrap();
+            }
             told.send(()).unwrap();
         }
     }
+}
+
+/// Whether nobody holds the lock of the store for writing, shortly after everybody was stopped who is.
+fn is_free(file: &Path) -> bool {
+    std::thread::sleep(Duration::from_millis(20));
+    let connection = Connection::open(file).unwrap();
+    connection.busy_timeout(Duration::ZERO).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
 }
 
 fn worker(binary: &Path, file: &Path, service: &Counting) -> Command {
