@@ -89,7 +89,10 @@ impl<S: Store> Engine<S> {
             // only together with it, so one that is newer than the record makes the commit fail.
             let run = self.approval(tenant, &reply.approval).await?.run;
             let loaded = self.load(&run).await?;
-            let approval = self.approval(tenant, &reply.approval).await?;
+            let approval = match loaded.approval.clone().filter(|approval| approval.id == reply.approval) {
+                Some(current) => current,
+                None => self.approval(tenant, &reply.approval).await?,
+            };
             if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
                 return Err(Refusal::OtherSubject { approval: approval.id }.into());
             }

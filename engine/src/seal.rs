@@ -8,7 +8,7 @@ use std::sync::Arc;
 use domain::chain::StoredEvent;
 use domain::{Evidence, IdempotencyKey, Receipt, RunKey};
 use evidence::{LogEntry, Material, SigningKey, Whose};
-use store::{Shelf, Store};
+use store::{Shelf, Store, Write};
 
 use crate::error::EngineError;
 use crate::inspect::EVENTS_MAX;
@@ -37,7 +37,9 @@ impl<S: Store> Engine<S> {
         let bundle =
             self.patiently(|| self.store.put_blob(Shelf::Evidence, &run.tenant, bytes.clone())).await?;
         let sealed = Evidence { bundle, index, sealed_at: self.now() };
-        self.patiently(|| self.store.put_evidence(run, sealed.clone())).await?;
+        if self.patiently(|| self.store.put_evidence(run, sealed.clone())).await? == Write::Committed {
+            return Ok(sealed);
+        }
         // Whoever was first has recorded the same digest.
         let evidence = self.patiently(|| self.store.evidence(run)).await?;
         evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
@@ -60,7 +62,10 @@ impl<S: Store> Engine<S> {
         let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };
         let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
         let steps = self.patiently(|| self.store.steps(run)).await?;
-        let approvals = self.patiently(|| self.store.approvals(run)).await?;
+        let approvals = match loaded.record.approvals {
+            0 => Vec::new(),
+            _ => self.patiently(|| self.store.approvals(run)).await?,
+        };
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
         let position = self.patiently(|| self.store.append_log(run, leaf)).await?;

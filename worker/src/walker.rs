@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
-use domain::{Errand, Millis, Outgoing, Timestamp};
+use domain::{Errand, Millis, Outgoing, Refusal, Timestamp};
 use engine::{Again, Engine, EngineError, NotShown, Pulse, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store};
 
@@ -12,6 +12,15 @@ use crate::leaving::Leaving;
 /// A message that keeps coming too early, for a step which somebody else holds or for a system that is down, is
 /// replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
 const POSTPONED_MAX: u32 = 6;
+
+/// An errand may be sent before the commit that it belongs to. What has no commit when it comes for this many times,
+/// about a minute later, belongs to one that was given up: a store repeats no commit for that long.
+const TOO_EARLY_MAX: u32 = 3;
+
+/// Whether an errand is for something that has not happened.
+fn is_too_early(error: &EngineError) -> bool {
+    matches!(error, EngineError::Refused(Refusal::UnknownApproval { .. }))
+}
 
 /// How long people wait for what could not be shown at first; longer each time, up to a few minutes.
 const SHOWN_AFTER: Millis = Millis::secs(5);
@@ -73,6 +82,10 @@ impl<S: Store> Walker<S> {
             Ok(()) => self.delete(delivery).await,
             // Others can; this message is for one of them.
             Err(EngineError::NoKey | EngineError::NoSlack) => self.put_off(delivery, DELAY_MAX).await,
+            // It was sent before a commit that then did not stand.
+            Err(error) if is_too_early(&error) && delivery.receives() >= TOO_EARLY_MAX => {
+                self.delete(delivery).await;
+            }
             Err(error) => {
                 let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
                 let why = engine::told(&error);

@@ -10,7 +10,10 @@ use async_trait::async_trait;
 use connectors::Toolbox;
 use countersign_worker::{Worker, WorkerSettings, leaving};
 use domain::tenant::Person;
-use domain::{Approval, Card, Cause, Initiator, Millis, RunKey, Tenant, Timestamp, ToolName};
+use domain::{
+    Approval, ApprovalId, Card, Cause, Errand, Initiator, Lane, Millis, Outgoing, RunKey, Tenant, Timestamp,
+    ToolName,
+};
 use engine::{Again, Engine, NotShown, Parts, Showing, Shows, StartRun, Timing};
 use serde_json::json;
 use store::{Clock, Governance as _, Queue as _, SqliteOptions, SqliteStore};
@@ -122,6 +125,20 @@ async fn people_are_shown_what_they_are_asked_however_long_slack_was_down() {
     scene.work(10).await;
     assert!(screen.shown.load(Ordering::Relaxed));
     assert_eq!((scene.dead().await, scene.waiting().await), (0, 0), "{}", scene.run);
+}
+
+/// A store may send an errand before its commit, and the commit may then not stand.
+#[tokio::test(start_paused = true)]
+async fn what_asks_to_show_a_request_that_was_never_made_comes_again_and_is_then_dropped() {
+    let scene = Scene::set(&["ben"], Some(Arc::new(Screen::default()))).await;
+    scene.work(1).await;
+    let never = Errand::Show(ApprovalId::derive(&scene.run, 7));
+    let message = Outgoing { run: scene.run.clone(), lane: Lane::Decisions, errand: never, delay: Millis(0) };
+    scene.engine.store().send(&message).await.unwrap();
+    scene.work(1).await;
+    assert_eq!(scene.waiting().await, 1, "it may still be too early");
+    scene.work(2).await;
+    assert_eq!((scene.dead().await, scene.waiting().await), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,7 @@ Usage: cargo xtask <command> [options]
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
+  cost [--flat] [--json]      what a step costs on AWS, counted, priced and held against what was promised
   infra                       infra/: format, terraform validate where the provider can be had, checkov
   package [options]           the Lambda zips and the worker's image context, for x86-64 and arm64
 
@@ -44,7 +45,8 @@ To begin with:
   cargo xtask simulate --help              the options of the program behind a command
 
 `cargo xtask <command> --help` says more. The exit code is 0 when everything held, 2 when the command was
-not understood; `simulate`, `model` and `bench` hand on the exit code of their program.
+not understood; `simulate`, `model`, `bench` and `cost` hand on the exit code of
+their program.
 ";
 
 /// The command was not understood; nothing was run.
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
             Some((name, rest)) if name == "evidence" => program::hand_over(&cargo, program::EVIDENCE, rest),
             _ => program::hand_over(&cargo, program::BENCH, options),
         },
+        "cost" => program::hand_over(&cargo, program::COST, options),
         "differential" => program::hand_over(&cargo, program::POLICY, options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

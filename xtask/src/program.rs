@@ -1,4 +1,4 @@
-//! The proofs and the benchmark: programs of their own, built for speed, that a command hands over to.
+//! The proofs, the benchmark and the cost meter: programs of their own that a command hands over to.
 
 use std::process::{Command, ExitCode, ExitStatus};
 
@@ -10,24 +10,51 @@ pub(crate) struct Program {
     package: &'static str,
     /// Its name among the package's examples, if it is one.
     example: Option<&'static str>,
+    build: Build,
+}
+
+/// How a program is built.
+#[derive(Clone, Copy)]
+enum Build {
+    /// For speed.
+    Fast,
+    /// It counts and takes no time, so it shares what the tests have built. It knows AWS, which is built only where
+    /// it is asked for.
+    Counting,
+}
+
+impl Build {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Fast => &["--release"],
+            Self::Counting => &["--features", "aws"],
+        }
+    }
 }
 
 /// Every fault at every call.
-pub(crate) const SIMULATION: Program = Program { package: "countersign-simulation", example: None };
+pub(crate) const SIMULATION: Program =
+    Program { package: "countersign-simulation", example: None, build: Build::Fast };
 /// Every state of the protocol.
-pub(crate) const MODEL: Program = Program { package: "countersign-model", example: None };
+pub(crate) const MODEL: Program = Program { package: "countersign-model", example: None, build: Build::Fast };
+/// What a step costs on AWS.
+pub(crate) const COST: Program =
+    Program { package: "countersign-cost", example: None, build: Build::Counting };
 /// What a step costs.
-pub(crate) const BENCH: Program = Program { package: "countersign-bench", example: None };
+pub(crate) const BENCH: Program = Program { package: "countersign-bench", example: None, build: Build::Fast };
 
 /// The default policy against a second reading of its rules.
-pub(crate) const POLICY: Program = Program { package: "countersign-policy", example: Some("differential") };
+pub(crate) const POLICY: Program =
+    Program { package: "countersign-policy", example: Some("differential"), build: Build::Fast };
 /// What evidence costs.
-pub(crate) const EVIDENCE: Program = Program { package: "countersign-evidence", example: Some("throughput") };
+pub(crate) const EVIDENCE: Program =
+    Program { package: "countersign-evidence", example: Some("throughput"), build: Build::Fast };
 
 impl Program {
     /// How it is built and started; what follows are its own options.
     pub(crate) fn command(self, cargo: &Cargo, options: &[impl AsRef<str>]) -> Command {
-        let mut command = cargo.command(&["run", "--release", "--quiet", "--package", self.package]);
+        let mut command = cargo.command(&["run", "--quiet", "--package", self.package]);
+        command.args(self.build.options());
         if let Some(example) = self.example {
             command.args(["--example", example]);
         }

@@ -19,8 +19,8 @@ All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, infra/, the simulation, the model and the policy's differential, which
-                take minutes
+  --fast        leaves out the local AWS, infra/, the cost, the simulation, the model and the policy's
+                differential, which take minutes
   --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
@@ -36,6 +36,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
   policy        cargo xtask differential --actions 1000000
+  cost          cargo xtask cost --flat --json
 
 With --fast or a filter nothing is built for AWS, which is most of the building.
 
@@ -112,11 +113,25 @@ fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     on_a_local_aws(cargo, wanted.aws, parts);
     parts.run("examples", &mut cargo.command(&["test", "--workspace", ALL, "--doc", "--quiet"]));
     infra(cargo, parts);
+    cost(cargo, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
     prove(cargo, parts, "simulation", SIMULATION, &flows);
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
     let differential = POLICY.command(cargo, &["--actions", "1000000"]);
     prove_with(parts, "policy", differential, &["actions", "differences"]);
+}
+
+/// The program is built with the rest, so it is not built once more with other features.
+fn cost(cargo: &Cargo, parts: &mut Parts) {
+    let program = match cargo.target_directory() {
+        Ok(target) => target.join("debug").join(format!("countersign-cost{}", std::env::consts::EXE_SUFFIX)),
+        Err(why) => return parts.leave_out(format!("the cost was not counted: {why}")),
+    };
+    let mut command = Command::new(program);
+    command.args(["--flat", "--json"]);
+    let promised =
+        ["linear5_usd_per_million_steps", "linear5_round_trips_per_step", "governed_usd_per_million_steps"];
+    prove_with(parts, "cost", command, &promised);
 }
 
 /// Every test; those that need an AWS with servers that end when this does. The journeys are alone, because they

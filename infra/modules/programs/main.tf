@@ -121,6 +121,7 @@ locals {
         sid = "FindWhatIsDueAndSettleTheOutbox"
         actions = [
           "dynamodb:GetItem",
+          "dynamodb:BatchGetItem",
           "dynamodb:Query",
           "dynamodb:PutItem",
           "dynamodb:UpdateItem",

@@ -1,13 +1,16 @@
 //! The log of runs and where their evidence is.
 //!
-//! Each tenant has a log of its own: its right edge is one item, which every append replaces, and where a
-//! run stands is kept with the run, in the same transaction, so that a run is appended once however often it
-//! is tried.
+//! Each tenant has a log of its own. Its right edge is one item, which every append replaces, and which also holds
+//! the newest entry. Whoever replaces it first writes that entry down with its run, so an entry always stands in
+//! at least one of the two places, and a run is appended once however often it is tried. Two single writes cost
+//! half of one transaction.
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::merkle::{Frontier, Position};
-use domain::{Digest, Evidence, RunKey};
+use domain::{Digest, Evidence, RunId, RunKey};
+use serde::{Deserialize, Serialize};
 
 use crate::archive::Archive;
 use crate::blobs::Blobs;
@@ -15,13 +18,12 @@ use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::commit::{Guard, Transaction};
-use super::error::{Class, Fault};
-use super::item::{BODY, REVISION, number};
+use super::item::{self, BODY, EVIDENCE, Item, REVISION, number};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
 
 const APPENDING: &str = "append to the log";
+const RECORDING: &str = "record evidence";
 
 /// How often an append that others overtook is tried again. Each round means that somebody else got their
 /// place; a tenant with more runs ending at once than this waits for the message to come again.
@@ -37,51 +39,66 @@ where
 {
     async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
         for round in 1..=ROUNDS_MAX {
-            let (edge, position) = match self.edge(run).await? {
+            let edge = match self.place(run).await? {
                 Place::Known(position) => return Ok(position),
-                Place::After(edge) => appended(edge, leaf),
+                Place::After(edge) => edge,
             };
-            let entry = self.entry(run, &edge, &position).await?;
-            match self.transact(entry, &name(run, &position)).await {
-                Ok(()) => return Ok(position),
-                Err(fault) if overtaken(&fault) => tokio::time::sleep(pause(run, round)).await,
+            match self.replace(edge, run, leaf).await? {
+                (Write::Committed, position) => return Ok(position),
                 // A table that is short of breath, or does not answer, is the caller's to be patient with: its
                 // tries have taken seconds. Whether the append landed is seen when they ask again.
-                Err(fault) => return Err(fault.write(APPENDING)),
+                (Write::Superseded, _) => tokio::time::sleep(pause(run, round)).await,
             }
         }
         Err(StoreError::Busy { doing: APPENDING })
     }
 
     async fn put_evidence(&self, run: &RunKey, evidence: Evidence) -> Result<Write, StoreError> {
-        let doing = "record evidence";
-        let item = with(&Key::evidence(run), [(BODY, self.body(&run.tenant, &evidence, doing).await?)]);
-        self.put(item, Condition::is_new(), doing).await
+        let evidence = self.body(&run.tenant, &evidence, RECORDING).await?;
+        let values = || Item::from([(":evidence".to_owned(), evidence.clone())]);
+        let key = Key::run(run);
+        let (set, unless) =
+            ("SET evidence = :evidence", "attribute_exists(pk) AND attribute_not_exists(evidence)");
+        // Nobody need look after it any more.
+        let (done, over) =
+            (format!("{set} REMOVE due_in, due_at, unsealed"), format!("{unless} AND unsealed = :yes"));
+        let mut with_yes = values();
+        with_yes.insert(":yes".to_owned(), AttributeValue::Bool(true));
+        match self.update(&key, &done, &over, with_yes, RECORDING).await? {
+            Write::Committed => Ok(Write::Committed),
+            // It is recorded already, or the run has been taken up again and must stay where it is found.
+            Write::Superseded => self.update(&key, set, unless, values(), RECORDING).await,
+        }
     }
 
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
-        self.get_body(&Key::evidence(run), "find evidence").await
+        let doing = "find evidence";
+        let Some(item) = self.get(&Key::run(run), doing).await? else { return Ok(None) };
+        if !item.contains_key(EVIDENCE) {
+            return Ok(None);
+        }
+        item::read_from(&self.blobs, &item, EVIDENCE, doing).await.map(Some)
     }
 }
 
 /// Where a run stands in the log, or would.
 enum Place {
     Known(Position),
-    After(Frontier),
+    After(Edge),
 }
 
-fn appended(mut edge: Frontier, leaf: Digest) -> (Frontier, Position) {
-    let position = edge.push(leaf);
-    (edge, position)
+/// The right edge of a log.
+#[derive(Default, Serialize, Deserialize)]
+struct Edge {
+    frontier: Frontier,
+    /// The newest entry. Its own item may not be there yet.
+    newest: Option<Entry>,
 }
 
-/// Whether somebody else was faster, or there at the same moment: both are answered at once.
-fn overtaken(fault: &Fault) -> bool {
-    match fault.class {
-        Class::Superseded => true,
-        Class::Busy => fault.is("TransactionCanceledException"),
-        Class::Unknown | Class::Broken => false,
-    }
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    run: RunId,
+    position: Position,
 }
 
 /// Spreads those who were overtaken together: the same for nobody else.
@@ -91,46 +108,41 @@ fn pause(run: &RunKey, round: u32) -> Duration {
     ROUND_AFTER * round * u32::from(chance) / 255
 }
 
-/// Names the append of `run` at this position.
-fn name(run: &RunKey, position: &Position) -> Digest {
-    let parts = [run.tenant.as_str(), run.run.as_str(), &position.root.to_string()];
-    Digest::of_parts("countersign/log-name/v1", &parts)
-}
-
 impl<Q, B> AwsStore<Q, B>
 where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn edge(&self, run: &RunKey) -> Result<Place, StoreError> {
-        let keys = [Key::run(run), Key::log_entry(run), Key::log_edge(&run.tenant)];
-        let items = self.get_all(&keys, APPENDING).await?;
-        let under = |key: &Key| items.iter().find(|item| Key::of(item).as_ref() == Some(key));
-        let [record, entry, edge] = keys.each_ref().map(under);
-        match (record, entry, edge) {
-            (None, ..) => Err(StoreError::broken(APPENDING, format!("there is no run {run}"))),
-            (Some(_), Some(entry), _) => Ok(Place::Known(self.read(entry, APPENDING).await?)),
-            (Some(_), None, Some(edge)) => Ok(Place::After(self.read(edge, APPENDING).await?)),
-            (Some(_), None, None) => Ok(Place::After(Frontier::default())),
+    /// The edge is read first. A run that was appended before that is the newest there, or its own item is written;
+    /// one that is appended later makes the edge's replacement fail.
+    async fn place(&self, run: &RunKey) -> Result<Place, StoreError> {
+        let edge: Option<Edge> = self.get_body(&Key::log_edge(&run.tenant), APPENDING).await?;
+        let edge = edge.unwrap_or_default();
+        if let Some(newest) = edge.newest.as_ref().filter(|newest| newest.run == run.run) {
+            return Ok(Place::Known(newest.position.clone()));
         }
+        let entry = self.get_body(&Key::log_entry(run), APPENDING).await?;
+        Ok(entry.map_or_else(|| Place::After(edge), Place::Known))
     }
 
-    async fn entry(
-        &self,
-        run: &RunKey,
-        edge: &Frontier,
-        position: &Position,
-    ) -> Result<Transaction, StoreError> {
-        let mut transaction = Transaction::default();
-        let entry = with(&Key::log_entry(run), [(BODY, self.body(&run.tenant, position, APPENDING).await?)]);
-        self.put_in(&mut transaction, Guard::Version, entry, Condition::is_new())?;
-        let size = [(REVISION, number(edge.size())), (BODY, self.body(&run.tenant, edge, APPENDING).await?)];
+    /// Writes the newest entry down with its run, then puts one for `run` in its place.
+    async fn replace(&self, edge: Edge, run: &RunKey, leaf: Digest) -> Result<(Write, Position), StoreError> {
+        let Edge { mut frontier, newest } = edge;
+        if let Some(Entry { run: of, position }) = newest {
+            let of = RunKey { tenant: run.tenant.clone(), run: of };
+            let body = self.body(&run.tenant, &position, APPENDING).await?;
+            // Whoever wrote it before wrote the same.
+            self.put(with(&Key::log_entry(&of), [(BODY, body)]), Condition::is_new(), APPENDING).await?;
+        }
+        let position = frontier.push(leaf);
+        let newest = Some(Entry { run: run.run.clone(), position: position.clone() });
+        let (size, edge) = (number(frontier.size()), Edge { frontier, newest });
+        let body = self.body(&run.tenant, &edge, APPENDING).await?;
+        let item = with(&Key::log_edge(&run.tenant), [(REVISION, size), (BODY, body)]);
         let replaces = match position.index {
             0 => Condition::is_new(),
             index => Condition::revision(index),
         };
-        let item = with(&Key::log_edge(&run.tenant), size);
-        self.put_in(&mut transaction, Guard::Version, item, replaces)?;
-        Ok(transaction)
+        Ok((self.put(item, replaces, APPENDING).await?, position))
     }
 }

@@ -4,11 +4,13 @@
 //! replaces, the deliveries it records or uses. Events and ended steps are new items, and nothing is ever
 //! written over them.
 
+use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use domain::{
-    Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RunKey, RunRecord, SignalChange,
-    Timestamp,
+    Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RunKey, RunStatus, SignalChange,
+    TenantId, Timestamp,
 };
 
 use crate::blobs::Blobs;
@@ -17,9 +19,13 @@ use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::error::{Class, Fault};
-use super::item::{self, BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, REVISION, Unfit, bytes, number, text};
+use super::item::{
+    self, BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, REVISION, UNNAMED_BYTES, UNSEALED, Unfit, bytes, number,
+    text,
+};
 use super::key::Key;
 use super::order::Order;
+use super::outbox::GRACE;
 use super::table::{BY_STATUS, BY_TENANT, DUE, SHARDS};
 use super::{AwsStore, Condition, STANDS, was, with};
 
@@ -69,10 +75,12 @@ where
     ) -> Result<Write, StoreError> {
         let now = self.clock.now();
         let moment = Moment { now, order: self.orders.next(now) };
-        let transaction = self.transaction(&decision, input.as_ref(), &moment).await?;
+        let mut transaction = self.transaction(&decision, input.as_ref(), &moment).await?;
+        let under_way = self.send_early(&decision).await;
+        self.write_outbox(&mut transaction, &decision, &under_way, &moment)?;
         match self.transact(transaction, &name(&decision, &moment)).await {
             Ok(()) => {
-                self.deliver(&decision).await;
+                self.deliver(&decision, &under_way).await;
                 Ok(Write::Committed)
             }
             Err(fault) if fault.class == Class::Superseded => Ok(Write::Superseded),
@@ -94,7 +102,6 @@ where
         for approval in &decision.approvals {
             self.write_approval(&mut transaction, approval, moment).await?;
         }
-        self.write_outbox(&mut transaction, decision, moment)?;
         Ok(transaction)
     }
 
@@ -106,35 +113,27 @@ where
     ) -> Result<(), StoreError> {
         let record = &decision.record;
         let body = self.body(&record.key.tenant, record, COMMITTING).await?;
+        let key = Key::run(&record.key);
         let Some(version) = decision.replaces else {
             let mut item = with(
-                &Key::run(&record.key),
+                &key,
                 [
                     (REVISION, number(record.version)),
                     (BODY, body),
                     (BY_TENANT.hash, text(record.key.tenant.as_str())),
-                    (BY_STATUS.hash, text(runs_in(record))),
                     (BY_TENANT.range, text(moment.order.of(record.key.run.as_str()))),
                 ],
             );
-            item.extend(due(record).into_iter().flatten());
+            item.extend(listed(decision, moment).into_iter().filter_map(Listed::item));
             return self.put_in(transaction, Guard::Version, item, Condition::is_new());
         };
-        // An index is written only where what stands in it changes, so naming all of it costs nothing.
         let mut values = Item::from([
             was(number(version)),
             (":rev".to_owned(), number(record.version)),
             (":body".to_owned(), body),
-            (":runs_in".to_owned(), text(runs_in(record))),
         ]);
-        let expression = match due(record) {
-            Some([(_, part), (_, at)]) => {
-                values.extend([(":due_in".to_owned(), part), (":due_at".to_owned(), at)]);
-                "SET rev = :rev, body = :body, runs_in = :runs_in, due_in = :due_in, due_at = :due_at"
-            }
-            None => "SET rev = :rev, body = :body, runs_in = :runs_in REMOVE due_in, due_at",
-        };
-        self.update_in(transaction, &Key::run(&record.key), expression, Some("rev = :was"), values)
+        let expression = replacing(listed(decision, moment), &mut values);
+        self.update_in(transaction, &key, &expression, Some("rev = :was"), values)
     }
 
     async fn write_history(
@@ -243,6 +242,7 @@ where
         item: Item,
         condition: Condition,
     ) -> Result<(), StoreError> {
+        let item = item::squeezed(item, BODY, 0);
         item::weigh(&item, COMMITTING)?;
         let put = Put::builder()
             .table_name(&*self.table)
@@ -263,6 +263,7 @@ where
         condition: Option<&str>,
         values: Item,
     ) -> Result<(), StoreError> {
+        let values = item::squeezed(values, ":body", key.bytes() + UNNAMED_BYTES);
         let update = Update::builder()
             .table_name(&*self.table)
             .set_key(Some(key.item()))
@@ -278,7 +279,10 @@ where
     /// Writes all of `transaction`, or nothing. `name` is its own, so that a repetition below us is the same
     /// write.
     pub(super) async fn transact(&self, transaction: Transaction, name: &Digest) -> Result<(), Fault> {
-        let Transaction { items, guards } = transaction;
+        let Transaction { mut items, guards } = transaction;
+        if items.len() == 1 && items.iter().all(|item| item.update.is_some()) {
+            return self.alone(items.pop().and_then(|item| item.update)).await;
+        }
         if items.len() > ITEMS_MAX {
             return Err(Fault::broken(Unfit::TooMany(items.len(), ITEMS_MAX)));
         }
@@ -296,6 +300,22 @@ where
             Some(reasons) => fault.canceled(reasons.iter().map(Option::as_deref)).under(&reasons, &guards),
             None => fault,
         })
+    }
+
+    /// Changes one item, which needs no transaction and then costs half: a claim without an effect, a heartbeat.
+    /// Like every write without a name it is sent once; a lost reply is for the caller to look into.
+    async fn alone(&self, update: Option<Update>) -> Result<(), Fault> {
+        let Some(update) = update else { return Ok(()) };
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        let write = self
+            .client
+            .update_item()
+            .table_name(update.table_name)
+            .set_key(Some(update.key))
+            .update_expression(update.update_expression)
+            .set_condition_expression(update.condition_expression)
+            .set_expression_attribute_values(update.expression_attribute_values);
+        write.customize().config_override(once).send().await.map(drop).map_err(Fault::of)
     }
 
     /// What a write is called among all writes of an account, those to other tables included; 32 of the 36
@@ -320,25 +340,88 @@ impl Fault {
     }
 }
 
-/// In whose list of which status a run stands.
-fn runs_in(record: &RunRecord) -> String {
-    in_status(&record.key.tenant, record.status)
+/// An attribute that puts a run into an index, or tells what it stands there for.
+struct Listed(&'static str, Stands);
+
+enum Stands {
+    /// With this value.
+    With(AttributeValue),
+    /// As it stood, or else with this value.
+    AsBefore(AttributeValue),
+    /// Not at all.
+    Not,
 }
 
-/// The list of a tenant's runs in one status.
-pub(super) fn in_status(tenant: &domain::TenantId, status: domain::RunStatus) -> String {
-    format!("{tenant}#{}", status.as_str())
+impl Listed {
+    /// The attribute of a new item.
+    fn item(self) -> Option<(String, AttributeValue)> {
+        match self.1 {
+            Stands::With(value) | Stands::AsBefore(value) => Some((self.0.to_owned(), value)),
+            Stands::Not => None,
+        }
+    }
+}
+
+fn listed(decision: &Decision, moment: &Moment) -> [Listed; 4] {
+    let record = &decision.record;
+    let with = |value: Option<AttributeValue>| value.map_or(Stands::Not, Stands::With);
+    let part = || text(shard("run", &record.key));
+    let runs_in = with(in_status(&record.key.tenant, record.status).map(text));
+    let unsealed = decision.outgoing.iter().any(|message| message.errand == Errand::Seal);
+    // A run that ends stays in the due index until its evidence is there. Its time is as good as any other, and
+    // an entry that does not move is not paid for.
+    let [due_in, due_at] = if unsealed {
+        [Stands::AsBefore(part()), Stands::AsBefore(number((moment.now + GRACE).0))]
+    } else {
+        [with(record.due_at.map(|_| part())), with(record.due_at.map(|at| number(at.0)))]
+    };
+    let unsealed = with(unsealed.then_some(AttributeValue::Bool(true)));
+    [
+        Listed(BY_STATUS.hash, runs_in),
+        Listed(DUE.hash, due_in),
+        Listed(DUE.range, due_at),
+        Listed(UNSEALED, unsealed),
+    ]
+}
+
+/// Replaces a record, its revision and what puts it into the indexes. An index is written only where what stands
+/// in it changes, so naming all of it costs nothing.
+fn replacing(listed: [Listed; 4], values: &mut Item) -> String {
+    let (mut set, mut remove) = ("SET rev = :rev, body = :body".to_owned(), Vec::new());
+    for Listed(name, stands) in listed {
+        let (value, words) = match stands {
+            Stands::With(value) => (value, format!(", {name} = :{name}")),
+            Stands::AsBefore(value) => (value, format!(", {name} = if_not_exists({name}, :{name})")),
+            Stands::Not => {
+                remove.push(name);
+                continue;
+            }
+        };
+        values.insert(format!(":{name}"), value);
+        set.push_str(&words);
+    }
+    if remove.is_empty() { set } else { format!("{set} REMOVE {}", remove.join(", ")) }
+}
+
+/// The list of a tenant's runs in which those of one status stand; `None` for runs that succeeded, which are most
+/// of all and are found among all. Those under way share one list: each entry that moves is two writes, and they
+/// change their status with every question that is asked.
+pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> {
+    use RunStatus::{
+        Canceled, FailedRetryable, FailedTerminal, Paused, Queued, RollingBack, Running, Succeeded,
+        WaitingApproval, WaitingEvent,
+    };
+    match status {
+        Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable => Some(format!("{tenant}#live")),
+        Paused | RollingBack | FailedTerminal | Canceled => Some(format!("{tenant}#{}", status.as_str())),
+        Succeeded => None,
+    }
 }
 
 /// The part of the due index that `run` and its errands stand in, for each `kind` of them.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
     format!("{kind}#{}", digest.as_bytes()[0] % SHARDS)
-}
-
-fn due(record: &RunRecord) -> Option<[(String, AttributeValue); 2]> {
-    let at = record.due_at?;
-    Some([(DUE.hash.to_owned(), text(shard("run", &record.key))), (DUE.range.to_owned(), number(at.0))])
 }
 
 /// What is to be written of each receipt, and over which revision: the last change to a key is the one that

@@ -16,9 +16,13 @@ use crate::queue::Queue;
 use super::AwsStore;
 use super::commit::in_status;
 use super::error::Fault;
-use super::item::{Item, Unfit, number, read_number, read_text, text};
+use super::item::{Item, UNSEALED, Unfit, number, read_number, read_text, text};
 use super::key::{Key, SK};
 use super::table::{BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
+
+/// How often a list is looked into for one page of runs in one status. Whoever asks for more gets a shorter page,
+/// and where it ended.
+const LOOKS_MAX: u32 = 16;
 
 /// A page of an index.
 struct Listing<'l> {
@@ -36,16 +40,38 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     pub(super) async fn list_runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
-        let (index, of) = match query.status {
-            Some(status) => (BY_STATUS, in_status(&query.tenant, status)),
+        let mut page = RunPage { runs: Vec::new(), next: query.before.clone() };
+        // A list holds other runs as well, so a page may take several looks.
+        for _ in 0..LOOKS_MAX {
+            let found = u32::try_from(page.runs.len()).unwrap_or(u32::MAX);
+            let beyond = page.next.take();
+            let (runs, next) =
+                self.some_runs(&query, beyond.as_ref(), query.limit.saturating_sub(found)).await?;
+            page.runs.extend(runs);
+            page.next = next;
+            if page.next.is_none() || page.runs.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX) {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Those among the next `limit` runs of a list that are asked for, and where the list goes on.
+    async fn some_runs(
+        &self,
+        query: &RunQuery,
+        beyond: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<(Vec<RunRecord>, Option<Cursor>), StoreError> {
+        let of_status = query.status.and_then(|status| in_status(&query.tenant, status));
+        let (index, of) = match of_status {
+            Some(of) => (BY_STATUS, of),
             None => (BY_TENANT, query.tenant.to_string()),
         };
-        let before = query.before.as_ref();
-        let doing = "list runs";
-        let listing = Listing { index, of, newest_first: true, beyond: before, limit: query.limit, doing };
+        let listing = Listing { index, of, newest_first: true, beyond, limit, doing: "list runs" };
         let (found, next) = self.page::<RunRecord>(listing).await?;
         let stands = |run: &RunRecord| query.status.is_none_or(|status| run.status == status);
-        Ok(RunPage { runs: found.into_iter().filter(stands).collect(), next })
+        Ok((found.into_iter().filter(stands).collect(), next))
     }
 
     pub(super) async fn list_open(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
@@ -62,8 +88,23 @@ where
     }
 
     pub(super) async fn due_runs(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
-        let keys = self.due_items("run", now, limit, "find due runs").await?;
-        Ok(keys.iter().filter_map(Key::run_key).collect())
+        let due = self.due_run_items(now, limit, "find due runs").await?;
+        let moves = |item: &&Item| !item.contains_key(UNSEALED);
+        Ok(due.iter().filter(moves).filter_map(|item| Key::of(item)?.run_key()).collect())
+    }
+
+    /// The runs that somebody should look at, longest overdue first: to walk them, or for their evidence.
+    pub(super) async fn due_run_items(
+        &self,
+        now: Timestamp,
+        limit: u32,
+        doing: &'static str,
+    ) -> Result<Vec<Item>, StoreError> {
+        let keys = self.due_items("run", now, limit, doing).await?;
+        let found = self.get_all(&keys, doing).await?;
+        let mut found: HashMap<Key, Item> =
+            found.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
+        Ok(keys.iter().filter_map(|key| found.remove(key)).collect())
     }
 
     /// What of this `kind` is due, longest overdue first.

@@ -6,6 +6,8 @@ use std::fmt::Display;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{BlobRef, Digest, TenantId};
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,7 +26,16 @@ const ITEM_BYTES_MAX: usize = 400 * 1024;
 /// its event above all.
 pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// What an item is about, as JSON; a pointer, if that is large.
+/// What a unit of write capacity covers. Every further one that is begun is paid for in full.
+const UNIT_BYTES: usize = 1024;
+
+/// What an update does not name stands in the item all the same: the keys of the indexes, at most.
+pub(super) const UNNAMED_BYTES: usize = 128;
+
+/// How hard a body is squeezed. Beyond this there is little to win in a page of JSON.
+const DEFLATE_LEVEL: u8 = 6;
+
+/// What an item is about, as JSON; deflated, if the item is more than a write unit; a pointer, if it is large.
 pub(super) const BODY: &str = "body";
 /// What the next write of the item must name.
 pub(super) const REVISION: &str = "rev";
@@ -40,6 +51,11 @@ pub(super) const KEPT: &str = "kept";
 pub(super) const ERRAND: &str = "errand";
 /// Which way a message goes.
 pub(super) const LANE: &str = "lane";
+
+/// Where a run's evidence is.
+pub(super) const EVIDENCE: &str = "evidence";
+/// Set while a run that is over has no evidence yet.
+pub(super) const UNSEALED: &str = "unsealed";
 
 /// The names of a pointer's two parts.
 const SHA256: &str = "sha256";
@@ -92,14 +108,25 @@ pub(super) async fn read<T: DeserializeOwned, B: Blobs>(
     item: &Item,
     doing: &'static str,
 ) -> Result<T, StoreError> {
-    match item.get(BODY) {
+    read_from(blobs, item, BODY, doing).await
+}
+
+/// What stands in an item under `name`.
+pub(super) async fn read_from<T: DeserializeOwned, B: Blobs>(
+    blobs: &B,
+    item: &Item,
+    name: &'static str,
+    doing: &'static str,
+) -> Result<T, StoreError> {
+    match item.get(name) {
         Some(AttributeValue::S(json)) => parse(json.as_bytes(), doing),
+        Some(AttributeValue::B(deflated)) => parse(&inflate(deflated.as_ref(), doing)?, doing),
         Some(AttributeValue::M(pointer)) => {
             let tenant = Key::of(item).and_then(|key| key.tenant_id());
             let tenant = tenant.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(PK)))?;
             parse(&fetch(blobs, &tenant, pointer, doing).await?, doing)
         }
-        _ => Err(StoreError::broken(doing, Unfit::Missing(BODY))),
+        _ => Err(StoreError::broken(doing, Unfit::Missing(name))),
     }
 }
 
@@ -133,6 +160,26 @@ pub(super) fn read_text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
     item.get(name)?.as_s().ok().map(String::as_str)
 }
 
+/// The item with its body, which stands under `name`, deflated if all of it, with so many bytes `beside`, is more
+/// than a unit pays for. What fits a unit stays as it is, for people who look at the table.
+pub(super) fn squeezed(mut item: Item, name: &str, beside: usize) -> Item {
+    if weight(&item) + beside <= UNIT_BYTES {
+        return item;
+    }
+    let Some(AttributeValue::S(json)) = item.get(name) else { return item };
+    let deflated = compress_to_vec(json.as_bytes(), DEFLATE_LEVEL);
+    if deflated.len() < json.len() {
+        item.insert(name.to_owned(), bytes(deflated));
+    }
+    item
+}
+
+fn inflate(deflated: &[u8], doing: &'static str) -> Result<Vec<u8>, StoreError> {
+    // Larger bodies go by pointer, so one that grows beyond this is not ours.
+    decompress_to_vec_with_limit(deflated, BODY_BYTES_MAX)
+        .map_err(|_| StoreError::broken(doing, Unfit::Missing(BODY)))
+}
+
 /// Refuses an item that the table would not hold, with its weight.
 pub(super) fn weigh(item: &Item, doing: &'static str) -> Result<(), StoreError> {
     match weight(item) {
@@ -153,5 +200,32 @@ fn value_weight(value: &AttributeValue) -> usize {
         AttributeValue::B(bytes) => bytes.as_ref().len(),
         AttributeValue::M(parts) => 3 + weight(parts),
         _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(json: &str) -> Item {
+        Item::from([("pk".to_owned(), text("acme#run#1")), (BODY.to_owned(), text(json))])
+    }
+
+    #[test]
+    fn a_body_is_deflated_only_where_the_item_is_more_than_a_unit_and_reads_as_before() {
+        let short = item(r#"{"a":1}"#);
+        assert_eq!(squeezed(short.clone(), BODY, 0), short);
+        let long = "say it again ".repeat(200);
+        let Some(AttributeValue::B(deflated)) = squeezed(item(&long), BODY, 0).remove(BODY) else {
+            panic!("left as it was")
+        };
+        assert!(deflated.as_ref().len() < UNIT_BYTES);
+        assert_eq!(inflate(deflated.as_ref(), "read").unwrap(), long.as_bytes());
+    }
+
+    #[test]
+    fn a_body_that_inflates_to_more_than_any_of_ours_is_refused() {
+        let bomb = compress_to_vec(&vec![b'x'; BODY_BYTES_MAX + 1], DEFLATE_LEVEL);
+        assert!(inflate(&bomb, "read").is_err());
     }
 }

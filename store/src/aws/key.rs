@@ -58,11 +58,6 @@ impl Key {
         Self::of_run(run, format!("outbox#{:020}#{number:03}", version.0))
     }
 
-    /// Where a run's evidence is.
-    pub(super) fn evidence(run: &RunKey) -> Self {
-        Self::of_run(run, "evidence")
-    }
-
     /// Where a run stands in the log of runs.
     pub(super) fn log_entry(run: &RunKey) -> Self {
         Self::of_run(run, "log")
@@ -140,6 +135,11 @@ impl Key {
         let (tenant, rest) = self.pk.split_once('#')?;
         let run = rest.strip_prefix("run#")?;
         Some(RunKey { tenant: tenant.parse().ok()?, run: run.parse().ok()? })
+    }
+
+    /// What it weighs.
+    pub(super) fn bytes(&self) -> usize {
+        PK.len() + self.pk.len() + SK.len() + self.sk.len()
     }
 
     /// The key as attributes.

@@ -206,6 +206,7 @@ where
 
     /// Writes `item`, if `condition` holds of what stands in its place.
     async fn put(&self, item: Item, condition: Condition, doing: &'static str) -> Result<Write, StoreError> {
+        let item = item::squeezed(item, item::BODY, 0);
         item::weigh(&item, doing)?;
         let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
         let put =

@@ -1,9 +1,12 @@
 //! Messages of commits.
 //!
-//! A message that asks for a walk needs no record of its own: the due index stands behind every run that can
-//! move. Any other errand is written in the same transaction as the commit, sent after it, and then
-//! forgotten; what a process that died in between left behind is sent by the sweep.
+//! A message that asks for a walk, or for evidence, needs no record of its own: the due index stands behind every
+//! run that can move or has no evidence yet. Any other errand must outlive whoever commits it, so it is sent before
+//! the commit, to arrive after it. Whoever gets an errand of a commit that never stood finds nothing to do. Only an
+//! errand that could not be sent is written down in the transaction, sent after it, and then forgotten; what a
+//! process that died in between left behind is sent by the sweep.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Decision, Errand, Lane, Millis, Outgoing, Timestamp};
 
 use crate::blobs::Blobs;
@@ -12,13 +15,23 @@ use crate::queue::Queue;
 
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
-use super::item::{ERRAND, Item, LANE, Unfit, number, read_text, text};
+use super::item::{ERRAND, Item, LANE, UNSEALED, Unfit, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, with};
 
 /// How long whoever committed has to send an errand before the sweep does. Twice is harmless, and costs.
-const GRACE: Millis = Millis::secs(30);
+pub(super) const GRACE: Millis = Millis::secs(30);
+
+/// How long an errand that goes before its commit is under way, where whoever gets it too early can tell. A commit
+/// takes some milliseconds; SQS makes a second of this.
+const BEHIND: Millis = Millis(250);
+
+/// How long it is under way where nobody could tell: longer than all tries of a commit take together.
+const FAR_BEHIND: Millis = Millis::secs(10);
+
+/// The revision of a request that its commit makes.
+const FIRST_REVISION: u32 = 1;
 
 const FLUSHING: &str = "send what is left in the outbox";
 
@@ -27,35 +40,49 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
+    /// Sends the errands of a decision that is about to be committed; says which are under way, by number.
+    pub(super) async fn send_early(&self, decision: &Decision) -> Vec<usize> {
+        let errands = decision.outgoing.iter().enumerate().filter(|(_, message)| is_errand(message));
+        let (numbers, messages): (Vec<_>, Vec<_>) =
+            errands.map(|(number, message)| (number, behind(decision, message))).unzip();
+        let sent = self.queue.send_all(&messages).await;
+        numbers.into_iter().zip(sent).filter(|(_, sent)| sent.is_ok()).map(|(number, _)| number).collect()
+    }
+
+    /// Writes down the errands that are not under way.
     pub(super) fn write_outbox(
         &self,
         transaction: &mut Transaction,
         decision: &Decision,
+        under_way: &[usize],
         moment: &Moment,
     ) -> Result<(), StoreError> {
-        for (number_of, message) in decision.outgoing.iter().enumerate() {
-            if message.errand != Errand::Walk {
-                let key = Key::outbox(&message.run, decision.record.version, number_of);
-                let item = with(
-                    &key,
-                    [
-                        (LANE, text(message.lane.as_str())),
-                        (ERRAND, text(message.errand.to_string())),
-                        (DUE.hash, text(shard("outbox", &message.run))),
-                        (DUE.range, number((moment.now + message.delay + GRACE).0)),
-                    ],
-                );
-                self.put_in(transaction, Guard::History, item, Condition::is_new())?;
-            }
+        let errands = decision.outgoing.iter().enumerate().filter(|(_, message)| is_errand(message));
+        for (number_of, message) in errands.filter(|(number, _)| !under_way.contains(number)) {
+            let key = Key::outbox(&message.run, decision.record.version, number_of);
+            let item = with(
+                &key,
+                [
+                    (LANE, text(message.lane.as_str())),
+                    (ERRAND, text(message.errand.to_string())),
+                    (DUE.hash, text(shard("outbox", &message.run))),
+                    (DUE.range, number((moment.now + message.delay + GRACE).0)),
+                ],
+            );
+            self.put_in(transaction, Guard::History, item, Condition::is_new())?;
         }
         Ok(())
     }
 
-    /// Sends the messages of a decision that stands.
-    pub(super) async fn deliver(&self, decision: &Decision) {
-        let sent = self.queue.send_all(&decision.outgoing).await;
-        for ((number_of, message), sent) in decision.outgoing.iter().enumerate().zip(sent) {
-            if sent.is_ok() && message.errand != Errand::Walk {
+    /// Sends the messages of a decision that stands, but for errands that are about to arrive.
+    pub(super) async fn deliver(&self, decision: &Decision, under_way: &[usize]) {
+        let arrives = |number: &usize, message| under_way.contains(number) && can_tell(decision, message);
+        let left = decision.outgoing.iter().enumerate().filter(|(number, message)| !arrives(number, message));
+        let (numbers, messages): (Vec<_>, Vec<_>) =
+            left.map(|(number, message)| (number, message.clone())).unzip();
+        let sent = self.queue.send_all(&messages).await;
+        for ((number_of, message), sent) in numbers.into_iter().zip(&messages).zip(sent) {
+            if sent.is_ok() && is_errand(message) && !under_way.contains(&number_of) {
                 let key = Key::outbox(&message.run, decision.record.version, number_of);
                 // What is not sent, or sent and not forgotten, the sweep finds.
                 let _ = self.forget(&key).await;
@@ -76,6 +103,23 @@ where
             self.forget(&key).await?;
             sent += 1;
         }
+        Ok(sent + self.flush_unsealed(now, limit).await?)
+    }
+
+    /// Asks once more for evidence of runs that have been over for a while. The message then stands for it alone: a
+    /// process with no key to sign with keeps it for one that has.
+    async fn flush_unsealed(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let mut sent = 0;
+        for item in self.due_run_items(now, limit, FLUSHING).await? {
+            let run = Key::of(&item).filter(|_| item.contains_key(UNSEALED));
+            let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else { continue };
+            let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
+            self.queue.send(&message).await?;
+            let yes = Item::from([(":yes".to_owned(), AttributeValue::Bool(true))]);
+            // Evidence that came meanwhile, or a run that was taken up again, has done as much.
+            self.update(&key, "REMOVE due_in, due_at, unsealed", "unsealed = :yes", yes, FLUSHING).await?;
+            sent += 1;
+        }
         Ok(sent)
     }
 
@@ -84,6 +128,25 @@ where
         delete.send().await.map_err(|error| Fault::of(error).write("forget an errand"))?;
         Ok(())
     }
+}
+
+/// Whether a message asks for something that nothing else would bring about.
+fn is_errand(message: &Outgoing) -> bool {
+    !matches!(message.errand, Errand::Walk | Errand::Seal)
+}
+
+/// The errand as it is sent before its commit.
+fn behind(decision: &Decision, message: &Outgoing) -> Outgoing {
+    let by = if can_tell(decision, message) { BEHIND } else { FAR_BEHIND };
+    Outgoing { delay: message.delay.max(by), ..message.clone() }
+}
+
+/// Whether whoever gets an errand before its commit can tell, and lets it come again: a request that was never made
+/// cannot be shown. One that was made before can be, as it stood then; so its errand is sent twice, at once after
+/// the commit and, to be sure, a while later.
+fn can_tell(decision: &Decision, message: &Outgoing) -> bool {
+    let Errand::Show(id) = &message.errand else { return false };
+    decision.approvals.iter().any(|made| made.id == *id && made.revision == FIRST_REVISION)
 }
 
 /// The message that an item of the outbox stands for.

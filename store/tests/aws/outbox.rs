@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
-    DeadLetter, Delivery, Handle, Ledger as _, Queue, SqliteStore, StoreError, SystemClock, Write,
+    Archive as _, DeadLetter, Delivery, Handle, Ledger as _, Queue, SqliteStore, StoreError, SystemClock,
+    Write,
 };
 use domain::command::Cancel;
-use domain::{Errand, Lane, Millis, Outgoing, Timestamp};
+use domain::{BlobRef, Digest, Errand, Evidence, Lane, Millis, Outgoing, Timestamp};
 
 use crate::Own;
 use crate::account::Account;
@@ -20,8 +21,8 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         ("an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once", |account| {
             Box::pin(an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account))
         }),
-        ("an_errand_that_was_sent_is_forgotten", |account| {
-            Box::pin(an_errand_that_was_sent_is_forgotten(account))
+        ("evidence_is_asked_for_again_until_it_is_recorded", |account| {
+            Box::pin(evidence_is_asked_for_again_until_it_is_recorded(account))
         }),
         ("a_walk_that_was_not_sent_is_found_by_the_due_index", |account| {
             Box::pin(a_walk_that_was_not_sent_is_found_by_the_due_index(account))
@@ -49,13 +50,20 @@ async fn an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account: Acco
     assert_eq!(errands.iter().filter(|errand| **errand == Errand::Seal).count(), 1, "{errands:?}");
 }
 
-async fn an_errand_that_was_sent_is_forgotten(account: Account) {
+async fn evidence_is_asked_for_again_until_it_is_recorded(account: Account) {
     let (store, _) = store(&account);
     let record = begin(&store, "request").await;
-    let canceled = decide(record, Cancel { reason: "enough".to_owned() });
+    let canceled = decide(record.clone(), Cancel { reason: "enough".to_owned() });
     assert_eq!(store.commit(canceled).await.unwrap(), Write::Committed);
-    assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
     assert!(received(&store).await.iter().any(|delivery| delivery.errand == Errand::Seal));
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
+
+    let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
+    let evidence = Evidence { bundle, index: 0, sealed_at: Timestamp(0) };
+    assert_eq!(store.put_evidence(&record.key, evidence.clone()).await.unwrap(), Write::Committed);
+
+    assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
+    assert_eq!(store.evidence(&record.key).await.unwrap(), Some(evidence));
 }
 
 async fn a_walk_that_was_not_sent_is_found_by_the_due_index(account: Account) {

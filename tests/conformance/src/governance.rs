@@ -100,7 +100,7 @@ async fn open<S: Store>(
 
 async fn a_request_that_changes_has_people_shown<S: Store>(store: Arc<S>) {
     let run = asks(&*store, "request").await;
-    let (hidden, wait) = (Millis::secs(30), Duration::from_secs(1));
+    let (hidden, wait) = (Millis::secs(30), Duration::from_secs(5));
     let received = store.receive(Lane::Decisions, 10, hidden, wait).await.unwrap();
     let errands: Vec<_> = received.into_iter().map(|delivery| delivery.errand).collect();
     assert!(errands.contains(&Errand::Show(run.asked.unwrap().id)), "{errands:?}");
