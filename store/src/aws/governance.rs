@@ -88,8 +88,11 @@ where
         let Some(replaces) = replaces else {
             return self.put(item, Condition::is_new(), doing).await;
         };
-        // Compared as a card first, since an older program may have written the same one in other words;
-        // then by its words, which are what must still stand there.
+        let words = Condition::body(self.body(tenant, &replaces, doing).await?);
+        if self.put(item.clone(), words, doing).await? == Write::Committed {
+            return Ok(Write::Committed);
+        }
+        // An older program may have written the same card in other words. Those are what must stand there then.
         let stands = self.get(&key, doing).await?;
         match stands {
             Some(stands) if self.read::<Card>(&stands, doing).await? == replaces => {

@@ -102,9 +102,10 @@ where
     ) -> Result<Vec<Item>, StoreError> {
         let keys = self.due_items("run", now, limit, doing).await?;
         let found = self.get_all(&keys, doing).await?;
-        let mut found: HashMap<Key, Item> =
-            found.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
-        Ok(keys.iter().filter_map(|key| found.remove(key)).collect())
+        let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= now.0);
+        let due = found.into_iter().filter(due);
+        let mut due: HashMap<Key, Item> = due.filter_map(|item| Some((Key::of(&item)?, item))).collect();
+        Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
     }
 
     /// What of this `kind` is due, longest overdue first.

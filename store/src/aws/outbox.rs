@@ -93,8 +93,15 @@ where
     /// Sends errands that were committed and not sent, at most `limit` of them; says how many. The sweep
     /// calls this beside looking for due runs.
     pub async fn flush_outbox(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        // Both are looked for before anything is sent, so whoever is told that this failed there has done nothing.
+        let left = self.due_items("outbox", now, limit, FLUSHING).await?;
+        let over = self.due_run_items(now, limit, FLUSHING).await?;
+        Ok(self.flush_left(left).await? + self.flush_unsealed(over).await?)
+    }
+
+    async fn flush_left(&self, left: Vec<Key>) -> Result<u32, StoreError> {
         let mut sent = 0;
-        for key in self.due_items("outbox", now, limit, FLUSHING).await? {
+        for key in left {
             // The index may be late: what was forgotten since is not there.
             let Some(item) = self.get(&key, FLUSHING).await? else { continue };
             let message = left_behind(&key, &item);
@@ -103,14 +110,14 @@ where
             self.forget(&key).await?;
             sent += 1;
         }
-        Ok(sent + self.flush_unsealed(now, limit).await?)
+        Ok(sent)
     }
 
     /// Asks once more for evidence of runs that have been over for a while. The message then stands for it alone: a
     /// process with no key to sign with keeps it for one that has.
-    async fn flush_unsealed(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+    async fn flush_unsealed(&self, over: Vec<Item>) -> Result<u32, StoreError> {
         let mut sent = 0;
-        for item in self.due_run_items(now, limit, FLUSHING).await? {
+        for item in over {
             let run = Key::of(&item).filter(|_| item.contains_key(UNSEALED));
             let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else { continue };
             let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };

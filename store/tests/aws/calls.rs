@@ -1,21 +1,23 @@
 //! Every call of the store that speaks to DynamoDB, for the matrix.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _, PolicyFiles, RunQuery,
     Write,
 };
+use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    Applied, Approval, Arrival, BlobRef, Card, Digest, Evidence, Fate, IdempotencyKey, Payload, Source,
-    StepSeq, Tenant, merkle,
+    Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey, Payload,
+    RunId, RunKey, Source, StepSeq, Tenant, merkle,
 };
 use serde_json::json;
 
-use crate::faults::line::{Fault, Trouble};
 use crate::faults::matrix::{Call, Held, said};
 use crate::faults::story::{
-    FAR_AHEAD, NOON, Until, admission, decision, delivery, effect, initiator, plan, run, tell, tenant,
+    FAR_AHEAD, LEASE, NOON, Until, admission, decision, delivery, effect, initiator, plan, run, tell, tenant,
+    until_claimed,
 };
 use crate::table::Table;
 
@@ -28,6 +30,7 @@ const SIGNALED: Given = |table| Box::pin(tell(&table.store, Until::Signaled));
 const ASKED: Given = |table| Box::pin(tell(&table.store, Until::Asked));
 const CLAIMED: Given = |table| Box::pin(tell(&table.store, Until::Claimed));
 const FINISHED: Given = |table| Box::pin(tell(&table.store, Until::Finished));
+const OVER: Given = |table| Box::pin(tell(&table.store, Until::Canceled));
 
 macro_rules! call {
     ($name:literal, $given:expr, |$store:ident| $call:expr) => {
@@ -62,6 +65,7 @@ fn ledger() -> Vec<Call<Table>> {
         ),
         call!("admit", NOTHING, |store| store.admit(admission()).await, again: SUPERSEDED),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
+        call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),
         call!("load", BEGUN, |store| store.load(&run()).await),
         call!("input", BEGUN, |store| store.input(&run()).await),
         call!("step", FINISHED, |store| store.step(&run(), StepSeq(0), false).await),
@@ -75,17 +79,24 @@ fn ledger() -> Vec<Call<Table>> {
         }),
         call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
+        call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
     ]
 }
 
-/// An errand that was committed, and sent, and not forgotten.
+/// The step is held for longer: what changes the record and nothing else.
+fn heartbeat() -> Decision {
+    let mut story = until_claimed();
+    let fence = story.grant.as_ref().unwrap().fence;
+    story.add(Renew { fence, lease: LEASE });
+    story.decisions.pop().unwrap()
+}
+
+/// An errand that was committed and could not be sent.
 const LEFT_BEHIND: Given = |table| {
     Box::pin(async {
         tell(&table.store, Until::Signaled).await;
-        let fault = Fault::Answer { status: 400, body: "{}".to_owned() };
-        table.line.set([Trouble::forever("DeleteItem", fault)]);
-        assert_eq!(table.store.commit(decision(Until::Asked)).await.unwrap(), Write::Committed);
-        table.line.set(None);
+        let cut_off = table.without_queue();
+        assert_eq!(cut_off.commit(decision(Until::Asked)).await.unwrap(), Write::Committed);
     })
 };
 
@@ -117,8 +128,24 @@ fn governance() -> Vec<Call<Table>> {
         call!("put_card, over another", CARD, |store| {
             store.put_card(&tenant(), &asked().id, card(2), Some(card(1))).await
         }, again: SUPERSEDED),
+        call!("put_card, over one in other words", CARD_IN_OTHER_WORDS, |store| {
+            store.put_card(&tenant(), &asked().id, card(2), Some(card(1))).await
+        }, again: SUPERSEDED),
     ]
 }
+
+/// A card as another program would have written it.
+const CARD_IN_OTHER_WORDS: Given = |table| {
+    Box::pin(async {
+        CARD(table).await;
+        let found = table.client.scan().table_name(&table.name).send().await.unwrap().items.unwrap();
+        for mut item in found {
+            let words = format!(" {}", item["body"].as_s().unwrap());
+            item.insert("body".to_owned(), AttributeValue::S(words));
+            table.client.put_item().table_name(&table.name).set_item(Some(item)).send().await.unwrap();
+        }
+    })
+};
 
 const CARD: Given = |table| {
     Box::pin(async {
@@ -147,11 +174,18 @@ fn card(shown: u32) -> Card {
 fn archive() -> Vec<Call<Table>> {
     vec![
         call!("append_log", BEGUN, |store| store.append_log(&run(), merkle::leaf(b"head")).await),
-        call!("put_evidence", BEGUN, |store| store.put_evidence(&run(), evidence()).await, again: SUPERSEDED),
+        call!("append_log, after another", ANOTHER, |store| {
+            store.append_log(&run(), merkle::leaf(b"head")).await
+        }),
+        call!("put_evidence", OVER, |store| store.put_evidence(&run(), evidence()).await, again: SUPERSEDED),
+        call!("put_evidence, of a run that goes on", BEGUN, |store| {
+            store.put_evidence(&run(), evidence()).await
+        }, again: SUPERSEDED),
         call!(
             "evidence",
             |table| {
                 Box::pin(async {
+                    tell(&table.store, Until::Canceled).await;
                     assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
                 })
             },
@@ -159,6 +193,14 @@ fn archive() -> Vec<Call<Table>> {
         ),
     ]
 }
+
+/// Another run stands in the log.
+const ANOTHER: Given = |table| {
+    Box::pin(async {
+        let another = RunKey { tenant: tenant(), run: RunId::new("another").unwrap() };
+        table.store.append_log(&another, merkle::leaf(b"another")).await.unwrap();
+    })
+};
 
 fn evidence() -> Evidence {
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };

@@ -95,9 +95,9 @@ fn store(account: &Account) -> (AwsStore<Unsteady, SqliteStore>, Arc<AtomicBool>
 
 /// A queue that takes no messages while it is down.
 #[derive(Clone)]
-struct Unsteady {
-    queue: SqliteStore,
-    down: Arc<AtomicBool>,
+pub(crate) struct Unsteady {
+    pub(crate) queue: SqliteStore,
+    pub(crate) down: Arc<AtomicBool>,
 }
 
 impl Queue for Unsteady {

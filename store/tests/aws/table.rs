@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryPartition;
 use countersign_store::aws::{AwsParts, AwsStore, create_table, retries, timeouts};
-use countersign_store::{Queue as _, SqliteOptions, SqliteStore};
-use domain::{Lane, Millis};
+use countersign_store::{Clock, Queue as _, SqliteOptions, SqliteStore};
+use domain::{Lane, Millis, Timestamp};
 
 use crate::account::{Store, config};
 use crate::faults::kept::{Still, items, sweep};
 use crate::faults::line::Line;
 use crate::faults::matrix::{Held, Stage};
+use crate::faults::story::NOON;
+use crate::outbox::Unsteady;
 
 /// A table, and the store on it.
 pub(crate) struct Table {
@@ -22,6 +24,18 @@ pub(crate) struct Table {
     pub(crate) line: Line,
     pub(crate) client: Client,
     pub(crate) name: String,
+    beside: SqliteStore,
+    /// Messages that are under way have arrived.
+    later: Arc<AtomicBool>,
+}
+
+/// The clock of the queue.
+struct Later(Arc<AtomicBool>);
+
+impl Clock for Later {
+    fn now(&self) -> Timestamp {
+        if self.0.load(Ordering::Relaxed) { NOON + Millis::hours(1) } else { NOON }
+    }
 }
 
 impl Table {
@@ -43,19 +57,34 @@ impl Table {
         let config = config(endpoint).http_client(line.clone());
         let config = config.timeout_config(timeouts()).retry_config(retries()).retry_partition(purse);
         let client = Client::from_conf(config.build());
-        let beside = SqliteStore::memory(SqliteOptions::default()).unwrap();
+        let later = Arc::default();
+        let options =
+            SqliteOptions { clock: Arc::new(Later(Arc::clone(&later))), ..SqliteOptions::default() };
+        let beside = SqliteStore::memory(options).unwrap();
         let store = AwsStore::new(AwsParts {
             client: client.clone(),
             table: name.clone(),
             queue: beside.clone(),
-            blobs: beside,
+            blobs: beside.clone(),
             clock: Arc::new(Still),
         });
-        Self { store, line, client, name }
+        Self { store, line, client, name, beside, later }
+    }
+
+    /// The same store, with a queue that takes nothing.
+    pub(crate) fn without_queue(&self) -> AwsStore<Unsteady, SqliteStore> {
+        AwsStore::new(AwsParts {
+            client: self.client.clone(),
+            table: self.name.clone(),
+            queue: Unsteady { queue: self.beside.clone(), down: Arc::new(AtomicBool::new(true)) },
+            blobs: self.beside.clone(),
+            clock: Arc::new(Still),
+        })
     }
 
     /// What was sent, each once however often it was.
     async fn messages(&self) -> BTreeSet<String> {
+        self.later.store(true, Ordering::Relaxed);
         let mut messages = BTreeSet::new();
         for lane in Lane::ALL {
             let received = self.store.receive(lane, 100, Millis::secs(60), Duration::ZERO).await.unwrap();

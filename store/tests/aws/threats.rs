@@ -10,7 +10,7 @@ use countersign_store::{
 use domain::chain::verify;
 use domain::{Lane, RunStatus, merkle};
 use engine::{Engine, EngineError, Parts, Swept, Timing};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::account::Store;
 use crate::faults::kept::Still;
@@ -97,11 +97,11 @@ async fn ddb_conflict_storm(table: Table) {
     const WRITERS: usize = 8;
     told(&table, Until::Begun).await;
     let table = Arc::new(table);
-    let conflicts = Trouble {
-        times: 5 * WRITERS,
-        ..Trouble::forever("TransactWriteItems", canceled("TransactionConflict"))
-    };
-    table.line.set([conflicts]);
+    let conflicts = |operation, times, fault| Trouble { times, ..Trouble::forever(operation, fault) };
+    table.line.set([
+        conflicts("TransactWriteItems", 5, canceled("TransactionConflict")),
+        conflicts("PutItem", 5 * WRITERS, answer("TransactionConflictException")),
+    ]);
     let writers = (0..WRITERS).map(|number| {
         let table = Arc::clone(&table);
         tokio::spawn(async move {
@@ -110,7 +110,12 @@ async fn ddb_conflict_storm(table: Table) {
                 return engine.cancel(&run(), &initiator(), "enough").await.map(drop);
             }
             // The run is in the log once, however many append it.
-            let position = table.store.append_log(&run(), merkle::leaf(b"head")).await?;
+            let position = loop {
+                match table.store.append_log(&run(), merkle::leaf(b"head")).await {
+                    Err(StoreError::Busy { .. }) => sleep(Duration::from_millis(50)).await,
+                    position => break position?,
+                }
+            };
             assert_eq!((position.index, position.size), (0, 1));
             Ok(())
         })
@@ -160,10 +165,15 @@ async fn gsi_stale_read(table: Table) {
     assert_eq!(open().await.unwrap().approvals, []);
     // A candidate that is none any more is not woken, and nothing is sent.
     table.line.set(due.clone());
-    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [run()]);
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
     let messages = store.depth(Lane::Steps).await.unwrap();
-    // A sweep asks for errands first.
-    table.line.set(due.into_iter().map(|trouble| Trouble { after: trouble.after + 4, ..trouble }));
+    // A sweep asks for errands first, then for evidence, then for walks.
+    let parts = due.len();
+    let later = |asked: usize| {
+        let due = due.clone().into_iter();
+        due.map(move |trouble| Trouble { after: trouble.after + asked * parts, ..trouble })
+    };
+    table.line.set(later(1).chain(later(2)));
     assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0 });
     assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
     table.line.set(None);

@@ -103,8 +103,7 @@ impl Wrong {
     /// Whether the SDK sends such a request again by itself.
     fn is_retried(self, row: &Row) -> bool {
         match self {
-            // Who appends to the log looks again by themselves.
-            Self::Conflict => row.call == "append_log",
+            Self::Conflict => false,
             // The store sends the rest again itself.
             Self::PartOfBatch => true,
             // A write without a name of its own is sent once.

@@ -45,7 +45,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "plan": "GetItem" from "mod.rs::get", Read, "read a plan";
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "commit": "DeleteItem" from "outbox.rs::forget", Courtesy, "forget an errand";
+    "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";
     "input": "GetItem" from "mod.rs::get", Read, "read a run's input";
     "step": "GetItem" from "mod.rs::get", Read, "read a step";
@@ -57,9 +57,14 @@ pub(crate) const ROWS: &[Row] = rows![
     "runs": "Query" from "index.rs::query", Read, "list runs";
     "runs": "BatchGetItem" from "mod.rs::get_batch", Read, "list runs";
     "due": "Query" from "index.rs::query", Read, "find due runs";
+    "due": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
     "flush": "Query" from "index.rs::query", Read, "send what is left in the outbox";
     "flush": "GetItem" from "mod.rs::get", Read, "send what is left in the outbox";
     "flush": "DeleteItem" from "outbox.rs::forget", Write, "forget an errand";
+    "flush": "BatchGetItem" from "mod.rs::get_batch", Read, "send what is left in the outbox";
+    "flush, for evidence": "Query" from "index.rs::query", Read, "send what is left in the outbox";
+    "flush, for evidence": "BatchGetItem" from "mod.rs::get_batch", Read, "send what is left in the outbox";
+    "flush, for evidence": "UpdateItem" from "mod.rs::update", Write, "send what is left in the outbox";
     // Governance.
     "tenant": "GetItem" from "mod.rs::get", Read, "read a tenant";
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write a tenant";
@@ -72,12 +77,16 @@ pub(crate) const ROWS: &[Row] = rows![
     "open_approvals": "BatchGetItem" from "mod.rs::get_batch", Read, "list open approvals";
     "card": "GetItem" from "mod.rs::get", Read, "read a card";
     "put_card": "PutItem" from "mod.rs::put", Write, "write a card";
-    "put_card, over another": "GetItem" from "mod.rs::get", Read, "write a card";
     "put_card, over another": "PutItem" from "mod.rs::put", Write, "write a card";
+    "put_card, over one in other words": "GetItem" from "mod.rs::get", Read, "write a card";
+    "put_card, over one in other words": "PutItem" from "mod.rs::put", Write, "write a card";
     // The archive.
-    "append_log": "BatchGetItem" from "mod.rs::get_batch", Read, "append to the log";
-    "append_log": "TransactWriteItems" from "commit.rs::transact", Write, "append to the log";
-    "put_evidence": "PutItem" from "mod.rs::put", Write, "record evidence";
+    "append_log": "GetItem" from "mod.rs::get", Read, "append to the log";
+    "append_log": "PutItem" from "mod.rs::put", Write, "append to the log";
+    "append_log, after another": "GetItem" from "mod.rs::get", Read, "append to the log";
+    "append_log, after another": "PutItem" from "mod.rs::put", Write, "append to the log";
+    "put_evidence": "UpdateItem" from "mod.rs::update", Write, "record evidence";
+    "put_evidence, of a run that goes on": "UpdateItem" from "mod.rs::update", Write, "record evidence";
     "evidence": "GetItem" from "mod.rs::get", Read, "find evidence";
     // The inbox.
     "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
@@ -112,7 +121,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "policy, by pointer": "GetObject" from "s3.rs::blob", Read, "read a blob";
     "commit, with errands": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, with errands": "SendMessage" from "sqs.rs::send", Courtesy, "send a message";
-    "commit, with errands": "DeleteItem" from "outbox.rs::forget", Courtesy, "forget an errand";
+    "commit, of the end": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "commit, of the end": "SendMessage" from "sqs.rs::send", Courtesy, "send a message";
     // What a local stand-in is furnished with.
     "create_table": "CreateTable" from "table.rs::create", Write, "create the table";
     "create_queues": "CreateQueue" from "local.rs::create_queue", Write, "create the queues";

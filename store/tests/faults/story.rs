@@ -2,7 +2,7 @@
 
 use countersign_store::{Admission, Ledger, Write};
 use domain::command::{
-    Admit, Answer, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, admit,
+    Admit, Answer, Cancel, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, admit,
 };
 use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnTimeout, Work};
@@ -33,14 +33,15 @@ pub(crate) enum Until {
     Answered,
     Claimed,
     Finished,
+    Canceled,
 }
 
 /// The run, and all decisions about it after the first.
 pub(crate) struct Story {
     record: RunRecord,
     asked: Option<Approval>,
-    grant: Option<Grant>,
-    decisions: Vec<Decision>,
+    pub(crate) grant: Option<Grant>,
+    pub(crate) decisions: Vec<Decision>,
 }
 
 /// Lets everything happen until then.
@@ -75,6 +76,14 @@ pub(crate) fn admission() -> Admission {
 }
 
 fn decisions() -> Vec<Decision> {
+    let mut story = until_claimed();
+    story.add(finish(story.grant.clone().unwrap(), &json!({ "id": 7 })));
+    story.add(Cancel { reason: "enough".to_owned() });
+    story.decisions
+}
+
+/// The step is claimed, and not finished.
+pub(crate) fn until_claimed() -> Story {
     let record = admission().decision.record;
     let mut story = Story { record, asked: None, grant: None, decisions: Vec::new() };
     story.add(early_signal());
@@ -83,12 +92,11 @@ fn decisions() -> Vec<Decision> {
     let claimed = story.add(claim(Ruling::NeedsApproval(Demand::default())));
     let Claimed::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
     story.grant = Some(*grant);
-    story.add(finish(story.grant.clone().unwrap(), &json!({ "id": 7 })));
-    story.decisions
+    story
 }
 
 impl Story {
-    fn add<C: Command>(&mut self, command: C) -> C::Answer {
+    pub(crate) fn add<C: Command>(&mut self, command: C) -> C::Answer {
         let plan = plan();
         let stamp = stamp(&format!("op-{}", self.decisions.len()));
         let mut draft = Draft::new(self.record.clone(), &plan, stamp).knowing(self.asked.clone());

@@ -16,6 +16,7 @@ type Given = fn(&Cell) -> Held<'_, ()>;
 const NOTHING: Given = |_| Box::pin(async {});
 const SENT: Given = |cell| Box::pin(async { cell.store.send(&message("one")).await.unwrap() });
 const SIGNALED: Given = |cell| Box::pin(tell(&cell.store, Until::Signaled));
+const FINISHED: Given = |cell| Box::pin(tell(&cell.store, Until::Finished));
 
 /// A message in our hands.
 const RECEIVED: Given = |cell| {
@@ -131,6 +132,9 @@ fn ledger() -> Vec<Call<Cell>> {
         ),
         call!("commit, with errands", SIGNALED, |cell| {
             cell.store.commit(decision(Until::Asked)).await
+        }, again: Some("Superseded")),
+        call!("commit, of the end", FINISHED, |cell| {
+            cell.store.commit(decision(Until::Canceled)).await
         }, again: Some("Superseded")),
     ]
 }

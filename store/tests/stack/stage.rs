@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::config::retry::RetryPartition;
 use aws_sdk_sqs::types::QueueAttributeName::{
-    ApproximateNumberOfMessagesDelayed, ApproximateNumberOfMessagesNotVisible,
+    self, ApproximateNumberOfMessagesDelayed, ApproximateNumberOfMessagesNotVisible,
 };
 use countersign_store::Handle;
 use countersign_store::aws::{
@@ -124,13 +125,21 @@ impl Cell {
         listed.contents().iter().filter_map(|object| object.key().map(str::to_owned)).collect()
     }
 
+    /// Whether messages of a queue cannot be had: they are on their way, or in somebody's hands.
+    async fn hidden(&self, url: &str, which: QueueAttributeName) -> bool {
+        let ask = self.sqs.get_queue_attributes().queue_url(url).attribute_names(which);
+        let counts = ask.send().await.unwrap().attributes.unwrap_or_default();
+        counts.values().any(|count| count != "0")
+    }
+
     /// What is in a queue, each once however often it was sent; if some of it is in somebody's hands, only that.
     async fn messages(&self, url: &str) -> BTreeSet<String> {
         let queue = url.rsplit('-').next().unwrap_or(url);
-        let hidden = [ApproximateNumberOfMessagesNotVisible, ApproximateNumberOfMessagesDelayed];
-        let ask = self.sqs.get_queue_attributes().queue_url(url).set_attribute_names(Some(hidden.to_vec()));
-        let counts = ask.send().await.unwrap().attributes.unwrap_or_default();
-        if counts.values().any(|count| count != "0") {
+        // The queue's time is real, and this one's is not.
+        while self.hidden(url, ApproximateNumberOfMessagesDelayed).await {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if self.hidden(url, ApproximateNumberOfMessagesNotVisible).await {
             return BTreeSet::from([format!("{queue}: some are in somebody's hands")]);
         }
         let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10);

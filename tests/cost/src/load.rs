@@ -90,6 +90,7 @@ pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
     let settings = WorkerSettings {
         rooms: Rooms::beside(16),
         sweep_every: Duration::from_hours(1),
+        look_every: Duration::from_hours(1),
         ..WorkerSettings::default()
     };
     let worker = Worker::new(Arc::clone(&stage.engine), settings, me()?, leaving);
