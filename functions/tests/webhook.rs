@@ -13,7 +13,7 @@ use countersign_functions::http::raw_body;
 use countersign_functions::webhook::{
     BODY_BYTES_MAX, Doors, InvalidDoor, Proof, Request, Response, deliver, unproved,
 };
-use domain::{Arrival, Errand, Lane, Millis, RunKey, Source, TenantId, Timestamp};
+use domain::{Arrival, Errand, Lane, Millis, RunKey, Source, TenantId, Timestamp, TraceContext};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
@@ -242,6 +242,20 @@ async fn an_incident_is_kept_under_its_record_and_a_workflow_sees_what_came() {
     assert_eq!(arrival.key.as_str(), format!("servicenow:incident:{SYS_ID}:3"));
     assert_eq!((arrival.source, arrival.about.as_deref()), (Source::ServiceNow, Some("incident")));
     assert_eq!(json!(arrival.body), json!({ "inline": incident_json() }));
+}
+
+#[tokio::test]
+async fn what_a_sender_tells_of_its_own_work_goes_with_the_message_if_it_can_be_read() {
+    let told = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (header, unusable) in [(told, false), ("not a trace context", true)] {
+        let scene = Scene::set();
+        let response = scene.deliver(&incident().with("Traceparent", header)).await;
+        assert_eq!(response.status, 202, "{}", response.body);
+        let received = scene.engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
+        let [message] = &*received.unwrap() else { panic!("one message") };
+        let own = TraceContext::of_run(&message.run);
+        assert_eq!(message.trace, if unusable { own } else { told.parse().unwrap() });
+    }
 }
 
 #[tokio::test]

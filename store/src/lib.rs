@@ -10,6 +10,7 @@ pub mod aws;
 pub mod clock;
 pub mod intercept;
 pub mod sqlite;
+pub mod trace;
 
 mod archive;
 mod blobs;

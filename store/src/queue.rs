@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Errand, Lane, Millis, Outgoing, RunKey, Timestamp};
+use domain::{Errand, Lane, Millis, Outgoing, RunKey, Timestamp, TraceContext};
 
 use crate::error::StoreError;
 
@@ -45,6 +45,8 @@ pub struct Delivery {
     pub lane: Lane,
     /// What it asks for.
     pub errand: Errand,
+    /// The work that led to it.
+    pub trace: TraceContext,
     /// To extend or delete it with.
     pub handle: Handle,
 }
@@ -75,7 +77,8 @@ pub struct DeadLetter {
 /// A message that is received is invisible to others for a while; if it is not deleted by then it comes back.
 /// That is a courtesy: the lease decides. A queue may count in whole seconds, and then rounds up.
 pub trait Queue {
-    /// Sends a message that nobody sees before its delay has passed.
+    /// Sends a message that nobody sees before its delay has passed. It carries the trace context that it is sent in
+    /// ([`crate::trace`]), and so do the messages of a commit.
     fn send(&self, message: &Outgoing) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Sends several messages, together where that is cheaper; says of each what became of it.

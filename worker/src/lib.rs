@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use domain::{Cause, Initiator, Lane, Millis, WorkerId};
 use engine::{Engine, WalkLimits};
-use store::{Delivery, Store};
+use store::{Delivery, Store, trace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
 
 pub use health::{Condition, Health};
 pub use leaving::{Leave, Leaving, leaving};
@@ -194,11 +195,16 @@ impl<S: Store> Worker<S> {
             leaving: self.leaving.clone(),
         };
         let health = self.health();
-        walks.spawn(async move {
+        let Delivery { run, lane, errand, trace: led_here, .. } = &delivery;
+        let context = led_here.next(&format!("{run} {errand} {}", delivery.receives()));
+        let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), led_here.span_id());
+        let span = tracing::info_span!("errand", %run, %lane, %errand, trace_id, span_id, parent_id);
+        let work = async move {
             let _in_hand = health.take(delivery.lane);
             walker.run(delivery).await;
             drop(permit);
-        });
+        };
+        walks.spawn(trace::within(context, work).instrument(span));
     }
 
     async fn give_back(&self, delivery: &Delivery) {

@@ -12,11 +12,11 @@ use countersign_worker::{Worker, WorkerSettings, leaving};
 use domain::tenant::Person;
 use domain::{
     Approval, ApprovalId, Card, Cause, Errand, Initiator, Lane, Millis, Outgoing, RunKey, Tenant, Timestamp,
-    ToolName,
+    ToolName, TraceContext,
 };
 use engine::{Again, Engine, NotShown, Parts, Showing, Shows, StartRun, Timing};
 use serde_json::json;
-use store::{Clock, Governance as _, Queue as _, SqliteOptions, SqliteStore};
+use store::{Clock, Governance as _, Queue as _, SqliteOptions, SqliteStore, trace};
 use tokio::time::Instant;
 
 const ASKS: &str =
@@ -146,6 +146,19 @@ async fn a_worker_without_slack_leaves_it_to_others_to_show_people_something() {
     let scene = Scene::set(&["ben"], None).await;
     scene.work(20).await;
     assert!(scene.dead().await == 0 && scene.waiting().await > 0);
+}
+
+/// Whoever walks a run goes on with the story of the message, at a place of their own.
+#[tokio::test(start_paused = true)]
+async fn what_a_walk_sends_belongs_to_the_story_that_led_to_it() {
+    let elsewhere: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    let scene = trace::within(elsewhere, Scene::set(&["ben"], None)).await;
+    scene.work(1).await;
+    tokio::time::advance(Duration::from_hours(1)).await;
+    let asked = scene.engine.store().receive(Lane::Decisions, 1, Millis::secs(1), Duration::ZERO).await;
+    let [message] = &*asked.unwrap() else { panic!("one message") };
+    assert_eq!(message.trace.trace_id(), elsewhere.trace_id());
+    assert_ne!(message.trace.span_id(), elsewhere.span_id());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,10 +8,10 @@ mod door;
 mod letter;
 mod proof;
 
-use domain::{Code, Refusal, TenantId, json};
+use domain::{Code, Refusal, TenantId, TraceContext, json};
 use engine::{Engine, EngineError, Knock, Welcome};
 use serde_json::{Value, json};
-use store::Store;
+use store::{Store, trace};
 
 pub use crate::http::{Headers, Response};
 pub use door::{Doors, InvalidDoor};
@@ -22,6 +22,9 @@ use letter::{Letter, Unusable};
 /// What one delivery may hold. GitHub's largest are 25 MB, of things that no workflow reads; a record of
 /// ServiceNow has some kilobytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Where a sender tells which of its own work led to a delivery (W3C Trace Context).
+pub const TRACE_HEADER: &str = "traceparent";
 
 /// When a sender may come again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "5";
@@ -44,8 +47,19 @@ pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Reque
     match admit(engine, doors, &request) {
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
-        Ok(Some(knock)) => told(engine.accept(knock).await),
+        Ok(Some(knock)) => {
+            let accepted = engine.accept(knock);
+            told(match told_trace(&request) {
+                Some(context) => trace::within(context, accepted).await,
+                None => accepted.await,
+            })
+        }
     }
+}
+
+/// The work outside that led to a delivery, if whoever sent it tells.
+fn told_trace(request: &Request<'_>) -> Option<TraceContext> {
+    request.headers.only(TRACE_HEADER)?.parse().ok()
 }
 
 /// The refusal of whatever is not proved, for whichever reason.

@@ -11,14 +11,15 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Config;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, Message, MessageSystemAttributeName, QueueAttributeName,
+    BatchResultErrorEntry, Message, MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
     SendMessageBatchRequestEntry,
 };
 use domain::draft::DELAY_MAX;
-use domain::{Lane, Millis, Outgoing};
+use domain::{Lane, Millis, Outgoing, TraceContext};
 
 use crate::error::StoreError;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::trace;
 
 use super::connect::TRY_FOR;
 use super::error::{Class, Fault};
@@ -38,6 +39,9 @@ const SENDS_MAX: u32 = 4;
 
 /// How long the first of the waits between is; each further one is longer by as much.
 const SEND_AFTER: Duration = Duration::from_millis(20);
+
+/// Where the trace context stands, as the standard calls it.
+const TRACEPARENT: &str = "traceparent";
 
 const SENDING: &str = "send a message";
 const RECEIVING: &str = "receive messages";
@@ -93,6 +97,7 @@ impl SqsQueue {
             .wait_time_seconds(i32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or_default())
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .message_attribute_names(TRACEPARENT)
             .customize()
             .config_override(Config::builder().timeout_config(patient))
             .send()
@@ -185,9 +190,17 @@ fn entry(number: usize, message: &Outgoing) -> Result<SendMessageBatchRequestEnt
         .id(number.to_string())
         .message_body(words(message)?)
         .message_group_id(message.run.tenant.as_str())
+        .message_attributes(TRACEPARENT, traceparent(message)?)
         .delay_seconds(seconds(message.delay, DELAY_MAX))
         .build()
         .map_err(|error| StoreError::broken(SENDING, error))
+}
+
+/// The trace context that `message` is sent in.
+fn traceparent(message: &Outgoing) -> Result<MessageAttributeValue, StoreError> {
+    let context = trace::context_for(&message.run).to_string();
+    let value = MessageAttributeValue::builder().data_type("String").string_value(context).build();
+    value.map_err(|error| StoreError::broken(SENDING, error))
 }
 
 fn words(message: &Outgoing) -> Result<String, StoreError> {
@@ -202,6 +215,7 @@ impl Queue for SqsQueue {
             .queue_url(self.urls.of(message.lane))
             .message_body(words(message)?)
             .message_group_id(message.run.tenant.as_str())
+            .message_attributes(TRACEPARENT, traceparent(message)?)
             .delay_seconds(seconds(message.delay, DELAY_MAX));
         send.send().await.map_err(|error| Fault::of(error).write(SENDING))?;
         Ok(())
@@ -307,7 +321,10 @@ fn delivery(lane: Lane, received: &Message) -> Option<Delivery> {
     let receipt = received.receipt_handle()?;
     let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
     let handle = Handle::new(format!("{lane}:{receipt}"), count);
-    Some(Delivery { run: read.run, lane, errand: read.errand, handle })
+    let told = received.message_attributes().and_then(|attributes| attributes.get(TRACEPARENT));
+    let told = told.and_then(|value| value.string_value()?.parse().ok());
+    let trace = told.unwrap_or_else(|| TraceContext::of_run(&read.run));
+    Some(Delivery { run: read.run, lane, errand: read.errand, trace, handle })
 }
 
 /// What `received` says. What cannot be read is left alone: it comes again until it is put aside, and then a

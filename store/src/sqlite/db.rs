@@ -8,6 +8,7 @@ use domain::record::Signal;
 use domain::{
     BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
     ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
+    TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -47,7 +48,13 @@ impl Db {
         )
     }
 
-    pub(super) fn commit(&self, decision: &Decision, input: Option<&Payload>, now: Timestamp) -> Sql<Write> {
+    pub(super) fn commit(
+        &self,
+        decision: &Decision,
+        input: Option<&Payload>,
+        trace: TraceContext,
+        now: Timestamp,
+    ) -> Sql<Write> {
         let stands = self.run_id(&decision.record.key)?;
         let expected = decision.replaces.map(|version| signed(version.0));
         if stands.map(|(_, version)| version) != expected {
@@ -63,7 +70,7 @@ impl Db {
         self.write_signals(id, &decision.signals)?;
         self.write_approvals(id, &decision.approvals)?;
         for message in &decision.outgoing {
-            self.send(message, now)?;
+            self.send(message, trace, now)?;
         }
         Ok(Write::Committed)
     }
@@ -285,12 +292,12 @@ impl Db {
         )
     }
 
-    pub(super) fn send(&self, message: &Outgoing, now: Timestamp) -> Sql<()> {
+    pub(super) fn send(&self, message: &Outgoing, trace: TraceContext, now: Timestamp) -> Sql<()> {
         let Outgoing { run, lane, errand, delay } = message;
         let (tenant, run) = (run.tenant.as_str(), run.run.as_str());
         self.run(
-            "INSERT INTO queue (visible_at, lane, tenant, run, errand) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![(now + *delay).0, lane.as_str(), tenant, run, errand.to_string()],
+            "INSERT INTO queue (visible_at, lane, tenant, run, errand, trace) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![(now + *delay).0, lane.as_str(), tenant, run, errand.to_string(), trace.to_string()],
         )
     }
 
@@ -309,14 +316,14 @@ impl Db {
         receives_max: u32,
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let found: Vec<(i64, u32, RunKey, Errand)> = self.all(
-            "SELECT id, receives, tenant, run, errand FROM queue WHERE lane = ?1 AND visible_at <= ?2 \
+        let found: Vec<(i64, u32, RunKey, Errand, Option<TraceContext>)> = self.all(
+            "SELECT id, receives, tenant, run, errand, trace FROM queue WHERE lane = ?1 AND visible_at <= ?2 \
              ORDER BY visible_at, id LIMIT ?3",
             params![lane.as_str(), now.0, max],
-            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, errand(row, 4)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, errand(row, 4)?, trace(row, 5)?)),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
-        for (message, receives, run, errand) in found {
+        for (message, receives, run, errand, trace) in found {
             if receives >= receives_max {
                 self.give_up(message, now)?;
                 continue;
@@ -326,7 +333,8 @@ impl Db {
                 "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
                 params![message, handle.receive(), (now + visibility).0],
             )?;
-            deliveries.push(Delivery { run, lane, errand, handle });
+            let trace = trace.unwrap_or_else(|| TraceContext::of_run(&run));
+            deliveries.push(Delivery { run, lane, errand, trace, handle });
         }
         Ok(Received { deliveries, next: self.next_visible(lane)? })
     }
@@ -377,7 +385,7 @@ impl Db {
             |row| Ok((row.get(0)?, again(row)?)),
         )?;
         for (id, message) in &dead {
-            self.send(message, now)?;
+            self.send(message, TraceContext::of_run(&message.run), now)?;
             self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
         }
         Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
@@ -482,6 +490,11 @@ fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
 
 fn errand(row: &Row<'_>, column: usize) -> Sql<Errand> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
+}
+
+/// The work that led to a message; one that cannot be read is worth no more than none.
+fn trace(row: &Row<'_>, column: usize) -> Sql<Option<TraceContext>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.and_then(|text| text.parse().ok()))
 }
 
 fn lane(row: &Row<'_>, column: usize) -> Sql<Lane> {

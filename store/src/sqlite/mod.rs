@@ -37,6 +37,7 @@ use crate::inbox::{Accepted, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wake::Bell;
+use crate::trace;
 
 use db::Db;
 use front::Front;
@@ -110,9 +111,10 @@ impl SqliteStore {
     async fn write_decision(&self, decision: Decision, input: Option<Payload>) -> Result<Write, StoreError> {
         let now = self.now();
         let sends = !decision.outgoing.is_empty();
+        let trace = trace::context_for(&decision.record.key);
         let write = self
             .front
-            .write("commit a decision", move |db| db.commit(&decision, input.as_ref(), now))
+            .write("commit a decision", move |db| db.commit(&decision, input.as_ref(), trace, now))
             .await?;
         if sends && write == Write::Committed {
             self.bell.ring();
@@ -225,7 +227,8 @@ impl Ledger for SqliteStore {
 impl Queue for SqliteStore {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
         let (message, now) = (message.clone(), self.now());
-        self.front.write("send a message", move |db| db.send(&message, now)).await?;
+        let trace = trace::context_for(&message.run);
+        self.front.write("send a message", move |db| db.send(&message, trace, now)).await?;
         self.bell.ring();
         Ok(())
     }

@@ -6,11 +6,16 @@ use std::sync::OnceLock;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
-const MIGRATIONS: [&str; 4] =
-    [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
+const MIGRATIONS: [&str; 5] = [
+    include_str!("v1.sql"),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+    include_str!("v4.sql"),
+    include_str!("v5.sql"),
+];
 
 /// The version this program writes.
-const KNOWN: u32 = 4;
+const KNOWN: u32 = 5;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]

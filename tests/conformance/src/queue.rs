@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Cancel, Certainty, Retry};
-use domain::{Errand, Failure, Lane, Millis, Outgoing, RunId, RunKey};
+use domain::{Errand, Failure, Lane, Millis, Outgoing, RunId, RunKey, TraceContext};
 use serde_json::json;
+use store::trace::within;
 use store::{Delivery, Store, Write};
 use tokio::time::{Instant, sleep};
 
@@ -38,6 +39,8 @@ cases![
     lanes_are_counted_apart,
     what_was_put_aside_is_put_back_into_its_lane,
     a_commits_messages_go_by_their_lanes,
+    a_message_carries_the_trace_that_it_was_sent_in,
+    a_commits_message_carries_the_trace_that_it_was_committed_in,
 ];
 
 /// Longer than any case takes: what is hidden for this long stays hidden.
@@ -383,4 +386,33 @@ async fn a_commits_messages_go_by_their_lanes<S: Store>(store: Arc<S>) {
     let show = Errand::Show(asked.id);
     assert_eq!(errands, [Errand::Walk, show.clone(), show]);
     assert!(nothing(&*store).await);
+}
+
+/// Whose work led somebody here.
+fn elsewhere() -> TraceContext {
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap()
+}
+
+async fn a_message_carries_the_trace_that_it_was_sent_in<S: Store>(store: Arc<S>) {
+    within(elsewhere(), send(&*store, "told")).await;
+    let told = one(&*store, FOR_THE_CASE).await;
+    assert_eq!(told.trace, elsewhere());
+
+    send(&*store, "not-told").await;
+    let own = one(&*store, FOR_THE_CASE).await;
+    assert_eq!(own.trace, TraceContext::of_run(&run("not-told")));
+
+    let both = ["a", "b"].map(|name| message(name, Lane::Steps));
+    for sent in within(elsewhere(), store.send_all(&both)).await {
+        sent.unwrap();
+    }
+    for _ in both {
+        let received = store.receive(Lane::Steps, 1, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        assert_eq!(received.iter().map(|got| got.trace).collect::<Vec<_>>(), [elsewhere()]);
+    }
+}
+
+async fn a_commits_message_carries_the_trace_that_it_was_committed_in<S: Store>(store: Arc<S>) {
+    within(elsewhere(), Run::begin(&*store, "acme", "request", &calls(1))).await;
+    assert_eq!(one(&*store, FOR_THE_CASE).await.trace, elsewhere());
 }

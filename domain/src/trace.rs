@@ -1,0 +1,162 @@
+//! Trace context: which story a piece of work belongs to, as W3C Trace Context writes it.
+//!
+//! It is told and never decided on: nothing a run does depends on it. A run has a story of its own, which follows
+//! from its name, so that whoever touches it without a context tells the same one. What is derived here is derived
+//! without chance, and a simulation stays the same twice.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::digest::Digest;
+use crate::id::RunKey;
+
+/// A place in a story.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceContext {
+    trace: [u8; 16],
+    span: [u8; 8],
+    flags: u8,
+}
+
+/// Somebody keeps what is told.
+const SAMPLED: u8 = 1;
+
+impl TraceContext {
+    /// The beginning of a run's own story.
+    pub fn of_run(run: &RunKey) -> Self {
+        let digest = Digest::of_parts("countersign/trace/v1", &[run.tenant.as_str(), run.run.as_str()]);
+        let trace = std::array::from_fn(|at| digest.as_bytes()[at]);
+        Self { trace, span: span_of(&digest), flags: SAMPLED }
+    }
+
+    /// A place further on: the work that `what` names, and that this place led to.
+    #[must_use]
+    pub fn next(&self, what: &str) -> Self {
+        let parts = [self.trace.as_slice(), self.span.as_slice(), what.as_bytes()];
+        let digest = Digest::of_parts("countersign/span/v1", &parts);
+        Self { span: span_of(&digest), ..*self }
+    }
+
+    /// The story, in hexadecimal.
+    pub fn trace_id(&self) -> String {
+        hex(&self.trace)
+    }
+
+    /// The place in it, in hexadecimal.
+    pub fn span_id(&self) -> String {
+        hex(&self.span)
+    }
+}
+
+/// The last eight bytes. A digest that ends with eight zeros, which would name no span, has yet to be seen.
+fn span_of(digest: &Digest) -> [u8; 8] {
+    std::array::from_fn(|at| digest.as_bytes()[24 + at])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// As in a `traceparent` header.
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), self.flags)
+    }
+}
+
+impl fmt::Debug for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TraceContext({self})")
+    }
+}
+
+/// The text is no trace context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a trace context: expected version, trace, span and flags, like 00-<32 hex>-<16 hex>-01")]
+pub struct NoTraceContext;
+
+impl FromStr for TraceContext {
+    type Err = NoTraceContext;
+
+    /// Reads a `traceparent`. Of a version that came later only what we know is read, as the standard asks.
+    fn from_str(text: &str) -> Result<Self, NoTraceContext> {
+        let mut parts = text.split('-');
+        let mut part = || parts.next().ok_or(NoTraceContext);
+        let [version] = bytes(part()?)?;
+        let (trace, span, [flags]) = (bytes(part()?)?, bytes(part()?)?, bytes(part()?)?);
+        let more = parts.next().is_some();
+        if version == u8::MAX || (version == 0 && more) || trace == [0; 16] || span == [0; 8] {
+            return Err(NoTraceContext);
+        }
+        Ok(Self { trace, span, flags: flags & SAMPLED })
+    }
+}
+
+fn bytes<const N: usize>(hex: &str) -> Result<[u8; N], NoTraceContext> {
+    let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if hex.len() != 2 * N || !hex.as_bytes().iter().all(lower) {
+        return Err(NoTraceContext);
+    }
+    let mut bytes = [0; N];
+    for (byte, digits) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).map_err(|_| NoTraceContext)?;
+        *byte = u8::from_str_radix(digits, 16).map_err(|_| NoTraceContext)?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{RunId, TenantId};
+
+    const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn run(name: &str) -> RunKey {
+        RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new(name).unwrap() }
+    }
+
+    #[test]
+    fn a_context_is_written_as_it_was_read() {
+        let context: TraceContext = GIVEN.parse().unwrap();
+        assert_eq!(context.to_string(), GIVEN);
+        assert_eq!(context.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(context.span_id(), "00f067aa0ba902b7");
+    }
+
+    #[test]
+    fn a_later_version_is_read_as_far_as_it_is_known() {
+        let later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-ever";
+        assert_eq!(later.parse(), GIVEN.parse::<TraceContext>());
+    }
+
+    #[test]
+    fn what_is_no_context_is_refused() {
+        for text in [
+            "",
+            "00",
+            "hello",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-é",
+        ] {
+            assert_eq!(text.parse::<TraceContext>(), Err(NoTraceContext), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_a_story_of_its_own_and_work_a_place_in_it() {
+        let story = TraceContext::of_run(&run("run-1"));
+        assert_eq!(story, TraceContext::of_run(&run("run-1")));
+        assert_ne!(story.trace_id(), TraceContext::of_run(&run("run-2")).trace_id());
+        let (first, second) = (story.next("walk 1"), story.next("walk 2"));
+        assert_eq!(first.trace_id(), story.trace_id());
+        assert_ne!(first.span_id(), second.span_id());
+        assert_eq!(story.to_string().parse(), Ok(story));
+    }
+}
