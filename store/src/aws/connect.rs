@@ -46,6 +46,24 @@ pub struct AwsSettings {
     pub retain: Option<Retention>,
 }
 
+impl AwsSettings {
+    /// What a program of the fleet is told by its environment, in which `need` finds a variable. Evidence is locked by
+    /// whoever puts it together, and only there.
+    pub fn told<E>(need: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
+        Ok(Self {
+            table: need("COUNTERSIGN_TABLE")?,
+            queues: QueueUrls {
+                ingest: need("COUNTERSIGN_QUEUE_INGEST")?,
+                decisions: need("COUNTERSIGN_QUEUE_DECISIONS")?,
+                steps: need("COUNTERSIGN_QUEUE_STEPS")?,
+            },
+            payloads: need("COUNTERSIGN_PAYLOADS")?,
+            evidence: need("COUNTERSIGN_EVIDENCE")?,
+            retain: None,
+        })
+    }
+}
+
 /// The store on AWS, as the environment says how to reach it. Table, queues and buckets must be there.
 pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
     let config = configure(None).await;

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use store::aws::{AwsSettings, QueueUrls};
+use store::aws::AwsSettings;
 
 /// The variable `name`, if it is set.
 pub(crate) fn variable(name: &str) -> Option<String> {
@@ -16,16 +16,5 @@ pub(crate) fn need(name: &str) -> Result<String, String> {
 
 /// Where the store keeps things.
 pub(crate) fn settings() -> Result<AwsSettings, String> {
-    Ok(AwsSettings {
-        table: need("COUNTERSIGN_TABLE")?,
-        queues: QueueUrls {
-            ingest: need("COUNTERSIGN_QUEUE_INGEST")?,
-            decisions: need("COUNTERSIGN_QUEUE_DECISIONS")?,
-            steps: need("COUNTERSIGN_QUEUE_STEPS")?,
-        },
-        payloads: need("COUNTERSIGN_PAYLOADS")?,
-        evidence: need("COUNTERSIGN_EVIDENCE")?,
-        // A function puts no evidence together.
-        retain: None,
-    })
+    AwsSettings::told(need)
 }

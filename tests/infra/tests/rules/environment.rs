@@ -22,6 +22,9 @@ const ALL: [&str; 8] = [
     "RUST_LOG",
 ];
 
+/// Where the store says what it must be told.
+const TOLD: &str = "store/src/aws/connect.rs";
+
 struct Program {
     name: &'static str,
     /// The module that runs it.
@@ -41,19 +44,30 @@ const PROGRAMS: [Program; 4] = [
             "functions/src/bin/webhook",
             "functions/src/bin/webhook.rs",
             "functions/src/bin/environment",
+            TOLD,
         ],
     },
     Program {
         name: "slack",
         runs_in: "../../modules/function",
         more: &["COUNTERSIGN_SYSTEMS"],
-        sources: &["functions/src/bin/slack", "functions/src/bin/slack.rs", "functions/src/bin/environment"],
+        sources: &[
+            "functions/src/bin/slack",
+            "functions/src/bin/slack.rs",
+            "functions/src/bin/environment",
+            TOLD,
+        ],
     },
     Program {
         name: "sweep",
         runs_in: "../../modules/function",
         more: &[],
-        sources: &["functions/src/bin/sweep", "functions/src/bin/sweep.rs", "functions/src/bin/environment"],
+        sources: &[
+            "functions/src/bin/sweep",
+            "functions/src/bin/sweep.rs",
+            "functions/src/bin/environment",
+            TOLD,
+        ],
     },
     Program {
         name: "worker",
@@ -67,7 +81,7 @@ const PROGRAMS: [Program; 4] = [
             "COUNTERSIGN_ROOM_DECISIONS",
             "COUNTERSIGN_ROOM_STEPS",
         ],
-        sources: &["worker/src"],
+        sources: &["worker/src", TOLD],
     },
 ];
 

@@ -11,7 +11,7 @@ use connectors::Settings;
 use countersign_worker::Rooms;
 use engine::{Sealing, Showing};
 use evidence::SigningKey;
-use store::aws::{AwsSettings, QueueUrls, Retention, RetentionMode};
+use store::aws::{AwsSettings, Retention, RetentionMode};
 use systems::Systems;
 use systems::secrets::Named;
 
@@ -91,17 +91,7 @@ fn settings() -> Result<AwsSettings, Failure> {
             );
         }
     };
-    Ok(AwsSettings {
-        table: need("COUNTERSIGN_TABLE")?,
-        queues: QueueUrls {
-            ingest: need("COUNTERSIGN_QUEUE_INGEST")?,
-            decisions: need("COUNTERSIGN_QUEUE_DECISIONS")?,
-            steps: need("COUNTERSIGN_QUEUE_STEPS")?,
-        },
-        payloads: need("COUNTERSIGN_PAYLOADS")?,
-        evidence: need("COUNTERSIGN_EVIDENCE")?,
-        retain: (days > 0).then_some(Retention { mode, days }),
-    })
+    Ok(AwsSettings { retain: (days > 0).then_some(Retention { mode, days }), ..AwsSettings::told(need)? })
 }
 
 fn variable(name: &str) -> Option<String> {
