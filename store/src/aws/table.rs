@@ -40,7 +40,7 @@ const INDEXES: [Index; 4] = [DUE, BY_TENANT, BY_STATUS, OPEN];
 /// all of them.
 pub(super) const SHARDS: u8 = 4;
 
-/// Set on what may be forgotten, in seconds since 1970. No item carries it yet.
+/// Set on what may be forgotten, in seconds since 1970: what came in, once nobody would deliver it again.
 pub const TIME_TO_LIVE: &str = "ttl";
 
 const CREATING: &str = "create the table";

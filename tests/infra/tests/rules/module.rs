@@ -14,8 +14,8 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The text of a file, if it is there.
-pub(crate) fn source(path: &str) -> Option<String> {
-    std::fs::read_to_string(root().join(path)).ok()
+pub(crate) fn source(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
 }
 
 /// A directory of terraform files, which terraform reads as one.

@@ -32,7 +32,7 @@ fn a_queue_without_is_found() {
 
 #[test]
 fn a_message_is_given_up_as_often_as_the_embedded_store_gives_it_up() {
-    let store = source("store/src/queue.rs").unwrap();
+    let store = source("store/src/queue.rs");
     let limit = store.split_once("pub const RECEIVES_MAX: u32 = ").unwrap().1.split_once(';').unwrap().0;
     let modules = infra();
     let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
