@@ -142,7 +142,7 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
     };
     if has("COUNTERSIGN_AWS") {
         run("stack", &["stack"], "2", parts);
-        run("journeys", &["journey", "storm"], "1", parts);
+        run("journeys", &["journey", "drain", "storm"], "1", parts);
     }
     if has(referee) {
         run("referee", &["aws"], "2", parts);
