@@ -15,7 +15,7 @@ use store::{Accepted, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
-use crate::admit::StartRun;
+use crate::admit::{StartRun, Started};
 use crate::error::{EngineError, told};
 
 /// What came, once it is known where from.
@@ -109,7 +109,14 @@ impl<S: Store> Engine<S> {
             by: Initiator::new(Cause::Webhook, arrival.source.as_str()),
         };
         match self.start(wish).await {
-            Ok(_) => Ok(Fate::Begun),
+            Ok(Started { new: true, .. }) => Ok(Fate::Begun),
+            // Whoever started it the first time may have died before saying so. Nobody would look at the run for
+            // minutes then; one message too many finds nothing to do.
+            Ok(Started { run, new: false }) => {
+                let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+                self.patiently(|| self.store.send(&message)).await?;
+                Ok(Fate::Begun)
+            }
             Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string())),
             Err(error) => Err(error),
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connectors::{Allow, Settings};
-use countersign_engine::{Engine, EngineError, Knock, Parts, Timing, Welcome};
-use domain::{Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Refusal, Source, TenantId};
+use countersign_engine::{Engine, EngineError, Knock, Parts, StartRun, Timing, Welcome};
+use domain::{Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Refusal, Source, TenantId, WorkspaceId};
 use serde_json::{Value, json};
-use store::{Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
 
 fn engine() -> Engine<SqliteStore> {
     Engine::new(Parts {
@@ -26,18 +26,21 @@ fn acme() -> TenantId {
     "acme".parse().unwrap()
 }
 
+fn workflow_of(name: &str, version: u32, trigger: &str) -> String {
+    format!(
+        "workflow: {name}\nversion: {version}\ntrigger: {trigger}\n\
+         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.record.sys_id }}' }} }}\n"
+    )
+}
+
 async fn apply(
     engine: &Engine<SqliteStore>,
     name: &str,
     version: u32,
     trigger: &str,
 ) -> Result<(), EngineError> {
-    let source = format!(
-        "workflow: {name}\nversion: {version}\ntrigger: {trigger}\n\
-         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.record.sys_id }}' }} }}\n"
-    );
     let names = engine.tools().names().cloned().collect();
-    let plan = workflow::parse(&source, &names).unwrap();
+    let plan = workflow::parse(&workflow_of(name, version, trigger), &names).unwrap();
     engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
 }
 
@@ -86,6 +89,36 @@ async fn the_workflow_that_wants_it_is_started_once_however_often_it_is_delivere
     assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Begun });
     engine.begin(&welcome.run).await.unwrap();
     assert_eq!(engine.store().load(&welcome.run).await.unwrap(), Some(first));
+}
+
+/// Whoever took it up died after the run was there, and before anybody was told or the arrival was settled.
+#[tokio::test]
+async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_taken_up_again() {
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    let names = engine.tools().names().cloned().collect();
+    let wish = StartRun {
+        tenant: acme(),
+        workspace: WorkspaceId::default(),
+        plan: workflow::parse(&workflow_of("triage", 1, URGENT), &names).unwrap(),
+        trigger_kind: "servicenow".to_owned(),
+        key: "sn:1".parse().unwrap(),
+        input: urgent(),
+        by: Initiator::new(Cause::Webhook, "servicenow"),
+    };
+    engine.start(wish).await.unwrap();
+    for lost in walks(&engine).await {
+        engine.store().delete(&lost.handle).await.unwrap();
+    }
+
+    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
+    let messages = walks(&engine).await;
+    assert_eq!(messages.iter().map(|message| &message.run).collect::<Vec<_>>(), [&welcome.run]);
+}
+
+async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
+    engine.store().receive(Lane::Steps, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod package;
 mod parts;
 mod program;
 mod report;
+mod storm;
 mod test;
 mod tools;
 
@@ -30,6 +31,7 @@ Usage: cargo xtask <command> [options]
   local up|down|status        a local AWS without Docker, in the background
   simulate [options]          the real engine and worker, with every fault at every call
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
+  storm [--deliveries N]      10,000 webhooks on a local AWS while workers are killed: nothing is lost
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
   cost [--flat] [--json]      what a step costs on AWS, counted, priced and held against what was promised
@@ -66,6 +68,10 @@ fn main() -> ExitCode {
         "test" => match test::options(options) {
             Ok(wanted) => finish(&test::test(&cargo, &wanted)),
             Err(wrong) => explain(&wrong, test::HELP),
+        },
+        "storm" => match storm::options(options) {
+            Ok(wanted) => finish(&storm::storm(&cargo, &wanted)),
+            Err(wrong) => explain(&wrong, storm::HELP),
         },
         "local" => match local::options(options) {
             Ok(wanted) => local::local(&cargo, &wanted),

@@ -30,7 +30,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   stack         the store with DynamoDB, SQS and S3 of the local AWS
   referee       its ledger on DynamoDB Local
-  journeys      functions, workers and evidence on the local AWS
+  journeys      functions, workers and evidence on the local AWS, and a small storm: cargo xtask storm
   examples      the examples in the documentation
   infra         cargo xtask infra: terraform and checkov
   simulation    cargo xtask simulate --json
@@ -70,13 +70,13 @@ pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
 
 /// All in one go: built alone, each would get other features of the libraries, and these would be compiled once
 /// more for each.
-const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"];
+pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"];
 
 /// Everything that is built only where it is asked for.
-const ALL: &str = "--all-features";
+pub(crate) const ALL: &str = "--all-features";
 
 /// The tests that need no local AWS, by the names of their targets.
-const WITHOUT_AWS: &str = "not (binary(stack) or binary(journey))";
+const WITHOUT_AWS: &str = "not (binary(stack) or (package(countersign-journeys) and kind(test)))";
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
@@ -145,9 +145,10 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
     // `cargo test` cannot leave out whole targets, so with it those that need a server are among them.
     let apart: &[&str] = if cargo.has("nextest") { &["-E", WITHOUT_AWS] } else { &[] };
     tests(cargo, (&[ALL], apart), &aws, parts);
-    let run = |name, target: &str, at_once: &str, parts: &mut Parts| {
-        let args = ["test", "--workspace", ALL, "--quiet", "--test", target, "--", "--test-threads", at_once];
-        let mut command = cargo.command(&args);
+    let run = |name, targets: &[&str], at_once: &str, parts: &mut Parts| {
+        let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
+        command.args(targets.iter().flat_map(|target| ["--test", target]));
+        command.args(["--", "--test-threads", at_once]);
         command.envs(
             environment.iter().filter(|(variable, _)| name == "referee" || variable != referee).cloned(),
         );
@@ -155,11 +156,11 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
         parts.run(name, &mut command);
     };
     if has("COUNTERSIGN_AWS") {
-        run("stack", "stack", "2", parts);
-        run("journeys", "journey", "1", parts);
+        run("stack", &["stack"], "2", parts);
+        run("journeys", &["journey", "drain", "storm"], "1", parts);
     }
     if has(referee) {
-        run("referee", "aws", "2", parts);
+        run("referee", &["aws"], "2", parts);
     }
 }
 
@@ -188,7 +189,7 @@ fn tests(
 }
 
 /// Tells the tests where the programs are.
-fn programs(cargo: &Cargo, command: &mut Command, parts: &mut Parts) {
+pub(crate) fn programs(cargo: &Cargo, command: &mut Command, parts: &mut Parts) {
     match cargo.target_directory() {
         Ok(target) => {
             let built = target.join("debug");

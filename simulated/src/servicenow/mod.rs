@@ -10,6 +10,7 @@
 mod query;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -106,6 +107,17 @@ impl ServiceNow {
     /// How often a record was really changed.
     pub fn writes(&self, sys_id: &str) -> u32 {
         locked(&self.instance).tables.writes(sys_id)
+    }
+
+    /// How often a change of each record was asked for and let through, whether or not it changed anything: a
+    /// second write of the same values shows here and nowhere else.
+    pub fn accepted(&self) -> BTreeMap<String, u32> {
+        locked(&self.instance).tables.accepted.clone()
+    }
+
+    /// Somebody reports an incident.
+    pub fn report(&self, sys_id: &str, number: &str, short_description: &str) {
+        locked(&self.instance).tables.seed(sys_id, number, short_description, "4");
     }
 
     /// A record as it stands.
@@ -218,6 +230,7 @@ async fn change(
     let Ok(values) = serde_json::from_slice(&body) else {
         return error(StatusCode::BAD_REQUEST, "Invalid payload", "Values must be texts");
     };
+    instance.tables.accept(&sys_id);
     instance.tables.change(&table, &sys_id, &values);
     instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.show(record)))
 }

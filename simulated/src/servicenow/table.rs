@@ -18,6 +18,8 @@ pub type Record = BTreeMap<String, String>;
 pub(super) struct Tables {
     records: BTreeMap<(String, String), Record>,
     writes: BTreeMap<String, u32>,
+    /// How often a change was let through, by record.
+    pub(super) accepted: BTreeMap<String, u32>,
     /// Columns that the user may not write.
     pub(super) protected: BTreeSet<String>,
     /// Seconds since the beginning of 2026 on a clock that moves with every change.
@@ -32,7 +34,7 @@ impl Tables {
         tables
     }
 
-    fn seed(&mut self, sys_id: &str, number: &str, short_description: &str, priority: &str) {
+    pub(super) fn seed(&mut self, sys_id: &str, number: &str, short_description: &str, priority: &str) {
         let mut record = Record::new();
         for (field, value) in [
             ("sys_id", sys_id),
@@ -70,6 +72,11 @@ impl Tables {
     pub(super) fn notes(&self, sys_id: &str) -> Vec<String> {
         let ours = |entry: &&Record| entry["element_id"] == sys_id && entry["element"] == "work_notes";
         self.all(JOURNAL).filter(ours).map(|entry| entry["value"].clone()).collect()
+    }
+
+    /// Somebody asked for a change, and nothing stood against it.
+    pub(super) fn accept(&mut self, sys_id: &str) {
+        *self.accepted.entry(sys_id.to_owned()).or_default() += 1;
     }
 
     /// Changes what is different; a change of nothing is none.

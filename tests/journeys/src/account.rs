@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use connectors::Allow;
 use domain::tenant::Person;
-use domain::{Plan, Tenant, TenantId};
+use domain::{Cause, Initiator, Lane, Plan, Tenant};
+use engine::{Engine, Parts, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use simulated::servicenow::{self, ServiceNow};
 use simulated::slack::{Press, SimulatedSlack};
 use store::aws::{self, AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue};
-use store::{Clock as _, Governance as _, SystemClock};
+use store::{Clock as _, Governance as _, Queue as _, SystemClock};
 
 use crate::gateway::{Api, Function, Gateway, Reply};
 use crate::process::WorkerProcess;
@@ -39,30 +43,57 @@ pub struct Account {
     /// Speaks to the account.
     pub gateway: Gateway,
     name: String,
-    endpoint: String,
+    site: Site,
     queues: QueueUrls,
     key: SigningKey,
-    programs: PathBuf,
+}
+
+/// Where accounts are, and what is deployed in them.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Where the local AWS listens.
+    pub aws: String,
+    /// Where another DynamoDB listens, which has the table then.
+    pub dynamodb: Option<String>,
+    /// The directory of the programs, as they were built.
+    pub programs: PathBuf,
+}
+
+impl Site {
+    /// As `cargo xtask test` says.
+    pub fn from_environment() -> Self {
+        let programs = PathBuf::from(variable("COUNTERSIGN_PROGRAMS"));
+        Self { aws: variable("COUNTERSIGN_AWS"), dynamodb: None, programs }
+    }
+
+    /// Where the table is.
+    fn table(&self) -> &str {
+        self.dynamodb.as_ref().unwrap_or(&self.aws)
+    }
 }
 
 impl Account {
     /// Everything is made and deployed.
     pub async fn open(name: &str) -> Self {
-        let endpoint = variable("COUNTERSIGN_AWS");
-        let programs = PathBuf::from(variable("COUNTERSIGN_PROGRAMS"));
+        Self::open_at(Site::from_environment(), name).await
+    }
+
+    /// Everything is made and deployed there.
+    pub async fn open_at(site: Site, name: &str) -> Self {
         let name = format!("{name}-{}", now_nanos());
         let outside = Outside {
             servicenow: ServiceNow::start().await.unwrap(),
             slack: SimulatedSlack::start().await.unwrap(),
         };
-        let config = aws::configure(Some(&endpoint)).await;
-        aws::create_table(&aws::dynamodb(&config), &name).await.unwrap();
+        let config = aws::configure(Some(&site.aws)).await;
+        let ledger = aws::configure(Some(site.table())).await;
+        aws::create_table(&aws::dynamodb(&ledger), &name).await.unwrap();
         aws::create_buckets(&aws::s3(&config), &buckets(&name)).await.unwrap();
         let queues = aws::create_queues(&aws::sqs(&config), &name).await.unwrap();
-        let gateway = Gateway::new(&endpoint);
+        let gateway = Gateway::new(&site.aws);
         let key = SigningKey::from_seed([7; 32]);
         let api = gateway.api(&routes(&name)).await;
-        let account = Self { outside, api, gateway, name, endpoint, queues, key, programs };
+        let account = Self { outside, api, gateway, name, site, queues, key };
         account.deploy().await;
         account.store().await.put_tenant(directory()).await.unwrap();
         account
@@ -74,7 +105,7 @@ impl Account {
             let environment = self.environment(program);
             let function = Function {
                 name: &format!("{}-{program}", self.name),
-                program: &self.programs.join(program),
+                program: &self.site.programs.join(program),
                 environment: &environment,
             };
             self.gateway.deploy(&function).await;
@@ -83,20 +114,36 @@ impl Account {
 
     /// The store, as an operator would open it.
     pub async fn store(&self) -> AwsStore<SqsQueue, S3Blobs> {
-        let config = aws::configure(Some(&self.endpoint)).await;
-        let clock: std::sync::Arc<dyn store::Clock> = std::sync::Arc::new(SystemClock);
+        let config = aws::configure(Some(&self.site.aws)).await;
+        let ledger = aws::configure(Some(self.site.table())).await;
+        let clock: Arc<dyn store::Clock> = Arc::new(SystemClock);
         AwsStore::new(AwsParts {
-            client: aws::dynamodb(&config),
+            client: aws::dynamodb(&ledger),
             table: self.name.clone(),
             queue: SqsQueue::new(aws::sqs(&config), self.queues.clone()),
-            blobs: S3Blobs::new(aws::s3(&config), buckets(&self.name), std::sync::Arc::clone(&clock)),
+            blobs: S3Blobs::new(aws::s3(&config), buckets(&self.name), Arc::clone(&clock)),
             clock,
         })
     }
 
+    /// How many messages of `lane` were given up, whether or not they can be read.
+    pub async fn given_up(&self, lane: Lane) -> u64 {
+        let config = aws::configure(Some(&self.site.aws)).await;
+        let QueueUrls { ingest, decisions, steps } = &self.queues;
+        let [ingest, decisions, steps] = [ingest, decisions, steps].map(|url| format!("{url}-dead"));
+        let dead = SqsQueue::new(aws::sqs(&config), QueueUrls { ingest, decisions, steps });
+        dead.depth(lane).await.unwrap()
+    }
+
     /// Starts a worker.
     pub fn worker(&self) -> WorkerProcess {
-        WorkerProcess::start(&self.programs.join("countersign-worker"), &self.environment("worker"))
+        self.worker_that_says(Stdio::null())
+    }
+
+    /// Starts a worker; what it logs goes to `log`.
+    pub fn worker_that_says(&self, log: impl Into<Stdio>) -> WorkerProcess {
+        let program = self.site.programs.join("countersign-worker");
+        WorkerProcess::start(&program, &self.environment("worker"), log)
     }
 
     /// What evidence is verified with.
@@ -109,22 +156,32 @@ impl Account {
         buckets(&self.name).evidence
     }
 
-    /// Calls the sweep, as the schedule would.
-    pub async fn sweep(&self) -> Value {
+    /// Calls the sweep, as the schedule would. What it answered, or why it did not.
+    pub async fn sweep(&self) -> Result<Value, String> {
         self.gateway.invoke(&format!("{}-sweep", self.name), &json!({ "time": "now" })).await
     }
 
     /// ServiceNow says that something happened to an incident.
     pub async fn incident(&self, sys_id: &str, changes: u32, record: Value) -> Reply {
-        let mut record = record;
-        record["sys_id"] = json!(sys_id);
-        record["sys_mod_count"] = json!(changes.to_string());
-        let body = json!({ "table": "incident", "record": record }).to_string();
-        self.deliver(body.as_bytes(), WEBHOOK_SECRET).await
+        self.deliver(&letter(sys_id, changes, record), WEBHOOK_SECRET).await
+    }
+
+    /// The same; an error if nobody replied.
+    pub async fn try_incident(
+        &self,
+        sys_id: &str,
+        changes: u32,
+        record: Value,
+    ) -> Result<Reply, reqwest::Error> {
+        self.try_deliver(&letter(sys_id, changes, record), WEBHOOK_SECRET).await
     }
 
     /// Somebody posts `body`, signed with `secret`.
     pub async fn deliver(&self, body: &[u8], secret: &str) -> Reply {
+        self.try_deliver(body, secret).await.unwrap_or_else(|error| panic!("deliver: {error}"))
+    }
+
+    async fn try_deliver(&self, body: &[u8], secret: &str) -> Result<Reply, reqwest::Error> {
         let timestamp = (SystemClock.now().0 / 1_000).to_string();
         let signature = signing::sign(&secret.into(), &timestamp, body);
         let headers = [
@@ -132,7 +189,7 @@ impl Account {
             ("x-countersign-timestamp", &*timestamp),
             ("x-countersign-signature", &*signature),
         ];
-        self.api.post(&format!("/webhook/servicenow/{TENANT}"), &headers, body).await
+        self.api.try_post(&format!("/webhook/servicenow/{TENANT}"), &headers, body).await
     }
 
     /// `user` presses a button of the message at `place`; what the function replied.
@@ -150,22 +207,18 @@ impl Account {
 
     /// A workflow is put to use.
     pub async fn apply(&self, source: &str) -> Plan {
-        use store::{Inbox as _, Ledger as _};
-        let tools = ["servicenow.get", "servicenow.update", "transform"].map(|tool| tool.parse().unwrap());
-        let plan = workflow::parse(source, &tools.into()).unwrap();
-        let store = self.store().await;
-        let tenant: TenantId = TENANT.parse().unwrap();
-        store.put_plan(&tenant, &plan).await.unwrap();
-        let applied = domain::Applied {
-            tenant,
-            workflow: plan.workflow.clone(),
-            version: plan.version,
-            plan: plan.hash(),
-            triggered_by: plan.triggered_by.clone(),
-            at: SystemClock.now(),
-            by: domain::Initiator::new(domain::Cause::User, "ada"),
-        };
-        assert_eq!(store.apply(applied).await.unwrap(), store::Write::Committed);
+        let engine = Engine::new(Parts {
+            store: Arc::new(self.store().await),
+            tools: connectors::standard(Allow::default(), connectors::Settings::default()),
+            clock: Arc::new(SystemClock),
+            me: "journey".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        });
+        let plan = workflow::parse(source, &engine.tools().names().cloned().collect()).unwrap();
+        let by = Initiator::new(Cause::User, "ada");
+        engine.apply(&TENANT.parse().unwrap(), &plan, by).await.unwrap();
         plan
     }
 
@@ -187,7 +240,7 @@ impl Account {
     fn environment(&self, program: &str) -> BTreeMap<String, String> {
         let buckets = buckets(&self.name);
         let mut variables = vec![
-            ("AWS_ENDPOINT_URL", self.endpoint.clone()),
+            ("AWS_ENDPOINT_URL", self.site.aws.clone()),
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
@@ -200,6 +253,7 @@ impl Account {
             ("COUNTERSIGN_EVIDENCE", buckets.evidence),
             ("COUNTERSIGN_SECRET", self.secret_name()),
         ];
+        variables.extend(self.site.dynamodb.clone().map(|there| ("AWS_ENDPOINT_URL_DYNAMODB", there)));
         match program {
             "webhook" => variables.push(("COUNTERSIGN_SOURCES", sources())),
             "slack" => variables.push(("COUNTERSIGN_SYSTEMS", self.systems())),
@@ -224,6 +278,12 @@ impl Account {
             slack.url(),
         )
     }
+}
+
+fn letter(sys_id: &str, changes: u32, mut record: Value) -> Vec<u8> {
+    record["sys_id"] = json!(sys_id);
+    record["sys_mod_count"] = json!(changes.to_string());
+    json!({ "table": "incident", "record": record }).to_string().into_bytes()
 }
 
 fn sources() -> String {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,9 @@ use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use crate::zip::zipped;
+
+/// How long somebody on the internet waits for a reply.
+const REPLY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A function that is to be deployed.
 pub struct Function<'a> {
@@ -41,6 +45,8 @@ pub struct Api {
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
+    /// When to come again, if it said so.
+    pub retry_after: Option<Duration>,
     /// The body.
     pub body: String,
 }
@@ -70,9 +76,11 @@ impl Gateway {
         self.ask("lambda", "/2015-03-31/functions", &wish).await;
     }
 
-    /// Calls a function directly, as a schedule does.
-    pub async fn invoke(&self, function: &str, event: &Value) -> Value {
-        self.ask("lambda", &format!("/2015-03-31/functions/{function}/invocations"), event).await
+    /// Calls a function directly, as a schedule does. What it answered, or why it did not.
+    pub async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let request = self.request("lambda", &path).header("content-type", "application/json");
+        answer(request.timeout(REPLY_WITHIN).body(event.to_string())).await
     }
 
     /// Keeps a secret in the account.
@@ -120,23 +128,40 @@ impl Gateway {
     }
 
     async fn send(&self, request: RequestBuilder, what: &str) -> Value {
-        let response = request.send().await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let status = response.status();
-        let body = response.text().await.unwrap_or_default();
-        assert!(status.is_success(), "{what}: {status} {body}");
-        serde_json::from_str(&body).unwrap_or_default()
+        answer(request).await.unwrap_or_else(|why| panic!("{what}: {why}"))
     }
+}
+
+async fn answer(request: RequestBuilder) -> Result<Value, String> {
+    let response = request.send().await.map_err(|error| error.to_string())?;
+    let status = response.status();
+    let body = response.text().await.unwrap_or_default();
+    if !status.is_success() {
+        return Err(format!("{status} {body}"));
+    }
+    Ok(serde_json::from_str(&body).unwrap_or_default())
 }
 
 impl Api {
     /// Posts `body`, as somebody on the internet would.
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.try_post(path, headers, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// The same; an error if there was no reply.
+    pub async fn try_post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Reply, reqwest::Error> {
         let request = self.http.post(format!("{}{path}", self.endpoint)).header("host", &self.host);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let response =
-            request.body(body.to_vec()).send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let response = request.timeout(REPLY_WITHIN).body(body.to_vec()).send().await?;
         let status = response.status().as_u16();
-        Reply { status, body: response.text().await.unwrap_or_default() }
+        let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(|secs| secs.parse().ok()).map(Duration::from_secs);
+        Ok(Reply { status, retry_after, body: response.text().await? })
     }
 }
 

@@ -8,8 +8,10 @@
 mod account;
 mod gateway;
 mod process;
+mod storm;
 mod zip;
 
-pub use account::{Account, Outside, TENANT};
+pub use account::{Account, Outside, Site, TENANT};
 pub use gateway::{Api, Function, Gateway, Reply};
 pub use process::WorkerProcess;
+pub use storm::{Dead, Evidence, Progress, Queues, Report, Seconds, Seen, Sending, Storm, storm};

@@ -1,8 +1,10 @@
-//! A worker process that can be killed.
+//! A worker process that can be killed, or asked to leave.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A worker process; it is killed when this is dropped.
 pub struct WorkerProcess {
@@ -10,10 +12,10 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts `program` with nothing but `environment`.
-    pub fn start(program: &Path, environment: &BTreeMap<String, String>) -> Self {
+    /// Starts `program` with nothing but `environment`; what it logs goes to `log`.
+    pub fn start(program: &Path, environment: &BTreeMap<String, String>, log: impl Into<Stdio>) -> Self {
         let mut command = Command::new(program);
-        command.env_clear().envs(environment).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env_clear().envs(environment).stdin(Stdio::null()).stdout(log);
         let child = command.spawn();
         let child = child
             .unwrap_or_else(|error| panic!("{}: {error}; `cargo xtask test` builds it", program.display()));
@@ -24,6 +26,16 @@ impl WorkerProcess {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, as ECS sends it.
+    pub fn ask_to_leave(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 }
 
