@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use domain::chain::StoredEvent;
-use domain::{Evidence, IdempotencyKey, Receipt, RunKey};
+use domain::{Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey};
 use evidence::{LogEntry, Material, SigningKey, Whose};
 use store::{Shelf, Store, Write};
 
@@ -43,6 +43,17 @@ impl<S: Store> Engine<S> {
         // Whoever was first has recorded the same digest.
         let evidence = self.patiently(|| self.store.evidence(run)).await?;
         evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
+    }
+
+    /// Asks for the evidence of a run that is over, unless it is there. Whoever gets the message of such a run may
+    /// hold that of somebody who ended it and died before asking.
+    pub(crate) async fn ask_for_evidence(&self, run: &RunKey) -> Result<(), EngineError> {
+        if self.patiently(|| self.store.evidence(run)).await?.is_some() {
+            return Ok(());
+        }
+        let message =
+            Outgoing { run: run.clone(), lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
+        Ok(self.patiently(|| self.store.send(&message)).await?)
     }
 
     /// The evidence of `run`, as it was recorded.

@@ -126,6 +126,10 @@ impl<S: Store> Engine<S> {
             Err(EngineError::NoRun { .. }) => return Ok(WalkEnd::Done),
             Err(error) => return Err(error),
         };
+        if loaded.record.status.is_terminal() {
+            self.ask_for_evidence(run).await?;
+            return Ok(WalkEnd::Done);
+        }
         let until = Instant::now() + limits.time.std();
         let found = loaded.record.version;
         let mut walk = Walk { pulse, memory: Memory::default(), limits, steps: 0, until, found };

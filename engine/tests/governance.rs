@@ -3,20 +3,22 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
 use countersign_engine::{Engine, Parts, Pulse, Reply, Sealing, StartRun, Timing, WalkLimits};
 use domain::tenant::Caps;
 use domain::{
-    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Failure, FieldChange,
-    IdempotencyKey, Initiator, Live, Refusal, Reversibility, RunKey, RunStatus, Tenant, ToolName,
+    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Errand, Failure, FieldChange,
+    IdempotencyKey, Initiator, Lane, Live, Millis, Refusal, Reversibility, RunKey, RunStatus, Tenant,
+    ToolName,
 };
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{
-    Governance as _, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, StoreError,
-    SystemClock,
+    Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions, SqliteStore,
+    StoreError, SystemClock,
 };
 
 /// A record outside: what it says, and how often it was written.
@@ -294,6 +296,26 @@ async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
         assert_eq!(recorded.bundle.sha256, Digest::of_bytes(&bytes));
         evidence::verify(&bytes, &key).unwrap();
     }
+}
+
+/// Whoever ended the run died before it asked for evidence; its message came back.
+#[tokio::test]
+async fn a_run_that_is_over_without_evidence_is_asked_for_it_by_whoever_gets_its_message_again() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    let seals = async || {
+        let received =
+            scene.engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
+        received.into_iter().filter(|message| message.errand == Errand::Seal).count()
+    };
+    assert_eq!(seals().await, 1, "asked by whoever ended it");
+
+    scene.walk().await;
+    assert_eq!(seals().await, 1, "asked by whoever came after");
+
+    scene.engine.seal(&scene.run).await.unwrap();
+    scene.walk().await;
+    assert_eq!(seals().await, 0);
 }
 
 #[tokio::test]
