@@ -13,8 +13,8 @@ use crate::id::RunKey;
 /// A place in a story.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
-    trace: [u8; 16],
-    span: [u8; 8],
+    trace: u128,
+    span: u64,
     flags: u8,
 }
 
@@ -25,42 +25,37 @@ impl TraceContext {
     /// The beginning of a run's own story.
     pub fn of_run(run: &RunKey) -> Self {
         let digest = Digest::of_parts("countersign/trace/v1", &[run.tenant.as_str(), run.run.as_str()]);
-        let trace = std::array::from_fn(|at| digest.as_bytes()[at]);
+        let trace = u128::from_be_bytes(std::array::from_fn(|at| digest.as_bytes()[at]));
         Self { trace, span: span_of(&digest), flags: SAMPLED }
     }
 
     /// A place further on: the work that `what` names, and that this place led to.
     #[must_use]
     pub fn next(&self, what: &str) -> Self {
-        let parts = [self.trace.as_slice(), self.span.as_slice(), what.as_bytes()];
-        let digest = Digest::of_parts("countersign/span/v1", &parts);
+        let digest = Digest::of_parts("countersign/span/v1", &[&*self.trace_id(), &*self.span_id(), what]);
         Self { span: span_of(&digest), ..*self }
     }
 
     /// The story, in hexadecimal.
     pub fn trace_id(&self) -> String {
-        hex(&self.trace)
+        format!("{:032x}", self.trace)
     }
 
     /// The place in it, in hexadecimal.
     pub fn span_id(&self) -> String {
-        hex(&self.span)
+        format!("{:016x}", self.span)
     }
 }
 
 /// The last eight bytes. A digest that ends with eight zeros, which would name no span, has yet to be seen.
-fn span_of(digest: &Digest) -> [u8; 8] {
-    std::array::from_fn(|at| digest.as_bytes()[24 + at])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn span_of(digest: &Digest) -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|at| digest.as_bytes()[24 + at]))
 }
 
 /// As in a `traceparent` header.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), self.flags)
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
     }
 }
 
@@ -81,28 +76,24 @@ impl FromStr for TraceContext {
     /// Reads a `traceparent`. Of a version that came later only what we know is read, as the standard asks.
     fn from_str(text: &str) -> Result<Self, NoTraceContext> {
         let mut parts = text.split('-');
-        let mut part = || parts.next().ok_or(NoTraceContext);
-        let [version] = bytes(part()?)?;
-        let (trace, span, [flags]) = (bytes(part()?)?, bytes(part()?)?, bytes(part()?)?);
+        let mut part = |digits| number(parts.next().unwrap_or_default(), digits).ok_or(NoTraceContext);
+        let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
         let more = parts.next().is_some();
-        if version == u8::MAX || (version == 0 && more) || trace == [0; 16] || span == [0; 8] {
+        let (Ok(span), Ok(flags)) = (u64::try_from(span), u8::try_from(flags)) else {
+            return Err(NoTraceContext);
+        };
+        if version == 0xff || (version == 0 && more) || trace == 0 || span == 0 {
             return Err(NoTraceContext);
         }
         Ok(Self { trace, span, flags: flags & SAMPLED })
     }
 }
 
-fn bytes<const N: usize>(hex: &str) -> Result<[u8; N], NoTraceContext> {
+/// What exactly so many digits say, all of them in lower case.
+fn number(hex: &str, digits: usize) -> Option<u128> {
     let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if hex.len() != 2 * N || !hex.as_bytes().iter().all(lower) {
-        return Err(NoTraceContext);
-    }
-    let mut bytes = [0; N];
-    for (byte, digits) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).map_err(|_| NoTraceContext)?;
-        *byte = u8::from_str_radix(digits, 16).map_err(|_| NoTraceContext)?;
-    }
-    Ok(bytes)
+    let fits = hex.len() == digits && hex.as_bytes().iter().all(lower);
+    fits.then(|| u128::from_str_radix(hex, 16).ok()).flatten()
 }
 
 #[cfg(test)]
