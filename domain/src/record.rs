@@ -302,6 +302,9 @@ pub struct Intent {
     pub action: Digest,
     /// What is promised about being asked again.
     pub class: EffectClass,
+    /// Another run began it, and has ended without knowing; this one has only asked a person about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub theirs: bool,
 }
 
 /// A step's record, written once, when it ends; and once more when it is taken back.
@@ -401,6 +404,11 @@ impl Live {
             | Self::Unresolved { open, .. } => open.as_ref(),
             Self::Running(_) | Self::WaitingEvent { .. } | Self::Over { .. } => None,
         }
+    }
+
+    /// Whether the run itself has begun an effect that nobody can account for.
+    pub fn leaves_unknown(&self) -> bool {
+        self.open().is_some_and(|open| !open.theirs)
     }
 
     /// What people have approved and nobody has used yet, or may use for another attempt.

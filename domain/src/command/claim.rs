@@ -92,8 +92,8 @@ impl Command for Claim {
             return ending::cancel_run(draft, request.reason).map(Claimed::Settled);
         }
         // The step means something else now, and whoever said to act again has let go of what is open.
-        let let_go =
-            before.authorised && before.open.as_ref().is_some_and(|open| open.key != self.action.key);
+        let let_go = before.authorised
+            && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.theirs);
         draft.record.effects.unknown += u32::from(let_go);
         grant(draft, &self, stand, &before)
     }
@@ -193,11 +193,16 @@ fn means_the_same(claim: &Claim) -> bool {
 
 /// Whether the very action that is claimed is the one that a person has said may be done.
 fn was_spoken_of(claim: &Claim, before: &Before) -> bool {
-    before.open.as_ref() == Some(&intent_of(&claim.action))
+    before.open.as_ref() == Some(&theirs(&claim.action))
 }
 
 fn intent_of(action: &Action) -> Intent {
-    Intent { key: action.key.clone(), action: action.hash(), class: action.class }
+    Intent { key: action.key.clone(), action: action.hash(), class: action.class, theirs: false }
+}
+
+/// The effect of `action`, begun by a run that has ended.
+fn theirs(action: &Action) -> Intent {
+    Intent { theirs: true, ..intent_of(action) }
 }
 
 /// Nobody has intended this step's effect yet.
@@ -306,7 +311,7 @@ pub(super) fn grant(
         Stand::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
         // What the person decides about is what this step would do.
         Stand::Abandoned(failure) => {
-            ending::pause_step(draft, failure, Some(intent_of(&claim.action))).map(Claimed::Settled)
+            ending::pause_step(draft, failure, Some(theirs(&claim.action))).map(Claimed::Settled)
         }
     }
 }

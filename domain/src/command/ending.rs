@@ -134,7 +134,7 @@ pub(super) fn start_rollback(
     rollback: Rollback,
 ) -> Result<(), Refusal> {
     govern::withdraw_live(draft, "the run is rolled back")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
+    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
     draft.move_run(RunMove::RollBack)?;
     draft.record_event(EventBody::RollbackStarted { from, reason: rollback.reason.clone() });
     draft.record.rollback = Some(rollback);
@@ -231,7 +231,7 @@ pub(super) fn fail_run(
 ) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
     govern::withdraw_live(draft, "the step has failed")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
+    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
     draft.move_step(StepMove::Fail, Live::Over { status: StepStatus::FailedTerminal })?;
     let back = undo_before(draft, seq, StepSeq(0));
     if back.is_none() {
@@ -259,7 +259,7 @@ pub(super) fn fail_run(
 /// Stops the run where it stands.
 pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
     govern::withdraw_live(draft, "the run was stopped")?;
-    draft.record.effects.unknown += u32::from(draft.record.live.open().is_some());
+    draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
     if draft.record.is_undoing() {
         draft.record.live = Live::Over { status: StepStatus::Succeeded };
     } else if !draft.record.live.status().is_over() {

@@ -60,6 +60,20 @@ fn an_effect_that_an_ended_run_left_open_is_put_before_a_person_and_done_on_thei
 }
 
 #[test]
+fn a_run_that_is_stopped_before_it_did_what_another_left_open_answers_for_nothing() {
+    let mut world = world([vec![shared("shell")], vec![shared("shell")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, failed(Certainty::MayHaveHappened));
+    world.wish(1, Wish::Cancel);
+    world.wish(0, Wish::Serve).unwrap();
+
+    world.wish(0, Wish::Cancel).unwrap();
+
+    assert_eq!(world.runs[0].record.status, RunStatus::Canceled);
+    assert_eq!([0, 1].map(|run: usize| world.runs[run].record.effects.unknown), [0, 1]);
+}
+
+#[test]
 fn a_retry_that_was_paused_goes_on_where_it_stood() {
     let mut world = world([vec![own("native")], vec![own("read")]]);
     world.wish(0, Wish::Serve);
