@@ -78,7 +78,7 @@ fn stakes(approval: &Approval) -> Vec<(&'static str, String)> {
     vec![
         ("Can it be taken back?", words::reversibility(&action.reversibility)),
         ("If it is interrupted", words::class(action.class).to_owned()),
-        ("Cost at most", action.estimate_microusd.map_or("not known".to_owned(), words::money)),
+        ("Cost at most", action.estimate_microusd.map_or("not metered".to_owned(), words::money)),
         hash,
     ]
 }

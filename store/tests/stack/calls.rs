@@ -16,7 +16,16 @@ type Given = fn(&Cell) -> Held<'_, ()>;
 const NOTHING: Given = |_| Box::pin(async {});
 const SENT: Given = |cell| Box::pin(async { cell.store.send(&message("one")).await.unwrap() });
 const SIGNALED: Given = |cell| Box::pin(tell(&cell.store, Until::Signaled));
-const FINISHED: Given = |cell| Box::pin(tell(&cell.store, Until::Finished));
+
+/// Nothing of what was sent before is under way any more.
+const FINISHED: Given = |cell| {
+    Box::pin(async {
+        tell(&cell.store, Until::Finished).await;
+        for lane in [Lane::Decisions, Lane::Steps] {
+            cell.sqs.purge_queue().queue_url(cell.place.lane(lane)).send().await.unwrap();
+        }
+    })
+};
 
 /// A message in our hands.
 const RECEIVED: Given = |cell| {

@@ -7,11 +7,13 @@
 
 mod account;
 mod gateway;
+mod patience;
 mod process;
 mod storm;
 mod zip;
 
 pub use account::{Account, Outside, Site, TENANT};
 pub use gateway::{Api, Function, Gateway, Reply};
+pub use patience::{PATIENCE, until};
 pub use process::WorkerProcess;
 pub use storm::{Dead, Evidence, Progress, Queues, Report, Seconds, Seen, Sending, Storm, storm};

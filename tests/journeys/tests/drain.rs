@@ -1,9 +1,9 @@
 //! A worker that is asked to leave while it works: it keeps what it holds, finishes it, begins nothing, and goes.
 #![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use countersign_journeys::{Account, TENANT};
+use countersign_journeys::{Account, PATIENCE, TENANT, until};
 use domain::{Event, EventBody, Fate, Lease, Live, RunKey, RunRecord, RunStatus, StepSeq};
 use serde_json::{Value, json};
 use simulated::server::Fault;
@@ -32,20 +32,6 @@ const HELD: Duration = Duration::from_secs(14);
 
 /// What ECS gives a container that is asked to stop: `stop_timeout` in `infra/`.
 const STOP_WITHIN: Duration = Duration::from_mins(1);
-
-/// Longer than anything else takes here on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(3);
-
-async fn until<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begun.elapsed() < within, "waited {within:?} for {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
 
 async fn arrives(account: &Account, sys_id: &str) -> RunKey {
     let reply = account.incident(sys_id, 1, json!({})).await;

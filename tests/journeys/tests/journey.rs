@@ -1,9 +1,9 @@
 //! From a signed webhook to evidence in a bucket, on a local AWS, while a worker dies in the middle.
 #![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use countersign_journeys::{Account, TENANT, WorkerProcess};
+use countersign_journeys::{Account, PATIENCE, TENANT, WorkerProcess, until};
 use domain::{Digest, Errand, Event, EventBody, Fate, Lane, Millis, Outgoing, RunKey, RunRecord, RunStatus};
 use serde_json::{Value, json};
 use simulated::server::Fault;
@@ -39,25 +39,11 @@ steps:
   - { id: b, tool: transform, with: { value: "${ steps.a }" } }
 "#;
 
-/// Longer than anything takes here on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_mins(3);
-
 /// Longer than anybody waits for this reply: whoever does is dead by then.
 const HELD: Duration = Duration::from_mins(2);
 
 /// A worker that dies is replaced within this time.
 const TAKEN_OVER_WITHIN: Millis = Millis::secs(30);
-
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
 
 fn run_named(reply: &str) -> RunKey {
     let reply: Value = serde_json::from_str(reply).unwrap();
@@ -66,7 +52,7 @@ fn run_named(reply: &str) -> RunKey {
 
 async fn over(account: &Account, run: &RunKey) -> RunRecord {
     let store = account.store().await;
-    until("the run's end", async || {
+    until("the run's end", PATIENCE, async || {
         store.load(run).await.unwrap().filter(|record| record.status.is_terminal())
     })
     .await
@@ -74,7 +60,7 @@ async fn over(account: &Account, run: &RunKey) -> RunRecord {
 
 async fn card(account: &Account) -> Message {
     let open = |message: &Message| message.button(notify::card::APPROVE).is_some();
-    until("a card in Slack", async || account.outside.slack.messages().into_iter().find(open)).await
+    until("a card in Slack", PATIENCE, async || account.outside.slack.messages().into_iter().find(open)).await
 }
 
 async fn events(account: &Account, run: &RunKey) -> Vec<Event> {
@@ -85,7 +71,7 @@ async fn events(account: &Account, run: &RunKey) -> Vec<Event> {
 /// The evidence of a run: recorded, in the bucket, whole, and good without the account.
 async fn verified(account: &Account, run: &RunKey) -> usize {
     let store = account.store().await;
-    let recorded = until("the evidence", async || store.evidence(run).await.unwrap()).await;
+    let recorded = until("the evidence", PATIENCE, async || store.evidence(run).await.unwrap()).await;
     let tenant = &run.tenant;
     let bytes = store.blob(Shelf::Evidence, tenant, &recorded.bundle).await.unwrap().unwrap();
     assert_eq!(Digest::of_bytes(&bytes), recorded.bundle.sha256);
@@ -120,7 +106,7 @@ async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_i
     servicenow.faults().on_write(Fault::Held(HELD));
     let pressed = account.press(&card.place(), notify::card::APPROVE, "U0GRACE").await;
     assert_eq!(pressed.status, 200, "{pressed:?}");
-    until("the change", async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
+    until("the change", PATIENCE, async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
     let killed_at = SystemClock.now();
     workers.into_iter().for_each(WorkerProcess::kill);
     let _successor = account.worker();
@@ -138,8 +124,10 @@ async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_i
 
     assert_eq!(verified(&account, &run).await, 1);
     let decided = |message: &Message| message.button(notify::card::APPROVE).is_none();
-    until("the outcome on the card", async || account.outside.slack.message(&card.place()).filter(decided))
-        .await;
+    until("the outcome on the card", PATIENCE, async || {
+        account.outside.slack.message(&card.place()).filter(decided)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +163,7 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
     let run = run_named(&reply.body);
     let store = account.store().await;
     // Nobody deletes the message: it is delivered until it is given up.
-    until("a dead letter", async || {
+    until("a dead letter", PATIENCE, async || {
         for delivery in store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap() {
             store.extend(&delivery.handle, Millis(0)).await.unwrap();
         }
@@ -186,7 +174,8 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
 
     let _worker = account.worker();
     assert_eq!(
-        until("the redrive", async || Some(store.redrive(10).await.unwrap()).filter(|n| *n > 0)).await,
+        until("the redrive", PATIENCE, async || Some(store.redrive(10).await.unwrap()).filter(|n| *n > 0))
+            .await,
         1
     );
     assert_eq!(over(&account, &run).await.status, RunStatus::Succeeded);
