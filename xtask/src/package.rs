@@ -29,6 +29,13 @@ const ZIG: Tool = Tool { name: "zig", packages: &["cargo-zigbuild==0.24.0", "zig
 /// What Amazon Linux 2023 has, on which both Lambda and the image's base are no older.
 const GLIBC: &str = "2.34";
 
+/// A function's cold start is mostly its size; the worker starts once. Both are profiles in `Cargo.toml`.
+const FOR_SIZE: &str = "lambda";
+const FOR_SPEED: &str = "release";
+
+/// What every program that is deployed is built with.
+const FEATURE: &str = "aws";
+
 /// The functions' programs, each a zip.
 const FUNCTIONS: [&str; 3] = ["webhook", "slack", "sweep"];
 
@@ -122,9 +129,9 @@ enum Linker<'z> {
 impl Architecture {
     fn package(self, cargo: &Cargo, linker: &Linker<'_>, parts: &mut Parts) {
         let [lambda, worker, pack] = self.parts;
-        let mut functions = self.build(cargo, linker, "countersign-functions", "lambda");
+        let mut functions = self.build(cargo, linker, "countersign-functions", FOR_SIZE);
         functions.args(FUNCTIONS.iter().flat_map(|function| ["--bin", function]));
-        let mut daemon = self.build(cargo, linker, WORKER, "aws");
+        let mut daemon = self.build(cargo, linker, WORKER, FOR_SPEED);
         daemon.args(["--bin", WORKER]);
         let built = parts.run(lambda, &mut functions) & parts.run(worker, &mut daemon);
         if built {
@@ -179,7 +186,7 @@ impl Architecture {
         added.map_err(|why| format!("the standard library for {} cannot be installed: {why}", self.target))
     }
 
-    fn build(self, cargo: &Cargo, linker: &Linker<'_>, package: &str, feature: &str) -> Command {
+    fn build(self, cargo: &Cargo, linker: &Linker<'_>, package: &str, profile: &str) -> Command {
         let versioned = format!("{}.{GLIBC}", self.target);
         let mut command = match linker {
             Linker::Zig(programs) => {
@@ -189,21 +196,21 @@ impl Architecture {
             }
             Linker::Native => cargo.command(&["build", "--target", self.target]),
         };
-        command.args(["--release", "--locked", "--package", package, "--features", feature]);
-        // A cold start loads all of it; names stay, so that a backtrace still says where.
+        command.args(["--profile", profile, "--locked", "--package", package, "--features", FEATURE]);
+        // An image is loaded whole; names stay, so that a backtrace still says where.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
         command
     }
 
     fn pack(self, cargo: &Cargo, linker: &Linker<'_>) -> Result<String, String> {
         let target = cargo.target_directory()?;
-        let built = target.join(self.target).join("release");
+        let built = |profile: &str, program: &str| target.join(self.target).join(profile).join(program);
         let home = self.home(cargo)?;
         std::fs::create_dir_all(home.join("worker")).map_err(|error| error.to_string())?;
         for function in FUNCTIONS {
-            zip(&built.join(function), &home.join(format!("{function}.zip")))?;
+            zip(&built(FOR_SIZE, function), &home.join(format!("{function}.zip")))?;
         }
-        copy(&built.join(WORKER), &home.join("worker").join(WORKER))?;
+        copy(&built(FOR_SPEED, WORKER), &home.join("worker").join(WORKER))?;
         copy(&cargo.root().join("worker/Dockerfile"), &home.join("worker/Dockerfile"))?;
         let against = match linker {
             Linker::Zig(_) => "glibc 2.34",
@@ -233,6 +240,21 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_built_with_the_features_and_profiles_that_there_are() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+        let requires = format!("required-features = [\"{FEATURE}\"]");
+        let manifests = [read("functions/Cargo.toml"), read("worker/Cargo.toml")];
+        let programs: Vec<_> = manifests.iter().flat_map(|text| text.split("[[bin]]").skip(1)).collect();
+        for program in FUNCTIONS.iter().chain([&WORKER]) {
+            let name = format!("name = \"{program}\"");
+            let found = programs.iter().find(|text| text.contains(&name));
+            assert!(found.is_some_and(|text| text.contains(&requires)), "{program} requires something else");
+        }
+        assert!(read("Cargo.toml").contains(&format!("[profile.{FOR_SIZE}]")));
+    }
 
     fn given(args: &[&str]) -> Result<Wanted, Misuse> {
         options(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
