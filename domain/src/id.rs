@@ -177,6 +177,10 @@ text_id!(
     /// One request for approval.
     ApprovalId, "approval id"
 );
+text_id!(
+    /// The public part of a key that somebody proves themselves with.
+    KeyId, "key id"
+);
 
 impl ApprovalId {
     /// The `number`th request of `run`.

@@ -6,6 +6,7 @@
 //! typed [`Refusal`]. Nothing here does I/O, reads a clock or waits: two calls with the same arguments give
 //! the same answer, which is what makes the simulation and the model worth believing.
 
+pub mod access;
 pub mod approval;
 pub mod arrival;
 pub mod chain;
@@ -37,6 +38,7 @@ pub mod validation;
 pub mod verdict;
 pub mod view;
 
+pub use access::{ApiKey, Role, Roles};
 pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
 pub use arrival::{Arrival, Fate, Source};
 pub use chain::{ChainFault, SealedEvent};
@@ -47,8 +49,8 @@ pub use effect::{Action, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;
 pub use id::{
-    ApprovalId, Blast, EventName, Fence, GroupName, OpId, PersonId, RunId, RunKey, SignalId, StepId, StepSeq,
-    TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
+    ApprovalId, Blast, EventName, Fence, GroupName, KeyId, OpId, PersonId, RunId, RunKey, SignalId, StepId,
+    StepSeq, TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
 };
 pub use initiator::{Cause, Initiator};
 pub use key::IdempotencyKey;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use domain::command::Governed;
 use domain::validation::{Circumstances, thousandths, tighten};
-use domain::{Action, Digest, Live, StepSeq, Tenant, TenantId};
+use domain::{Action, ApiKey, Digest, KeyId, Live, StepSeq, Tenant, TenantId};
 use policy::Bundle;
 use serde_json::Value;
 use store::Store;
@@ -45,6 +45,11 @@ impl<S: Store> Engine<S> {
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
         let settled = self.patiently(|| self.store.tenant(tenant)).await?;
         Ok(settled.unwrap_or_else(|| Tenant::new(tenant.clone())))
+    }
+
+    /// A key that somebody may prove themselves with.
+    pub async fn api_key(&self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, EngineError> {
+        Ok(self.patiently(|| self.store.key(tenant, id)).await?)
     }
 
     /// What policy says about `action` of the step at `seq`, with what was `found` outside.

@@ -10,11 +10,12 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
-    Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId, StepRecord,
-    StepSeq, Tenant, TenantId, Timestamp,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
+    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
+    SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
 };
 
+use crate::access::Access;
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
@@ -250,6 +251,20 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         replaces: Option<Card>,
     ) -> Result<Write, StoreError> {
         self.plainly("governance.put_card", self.store.put_card(tenant, id, card, replaces)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
+    async fn key(&self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, StoreError> {
+        self.plainly("access.key", self.store.key(tenant, id)).await
+    }
+
+    async fn put_key(&self, key: ApiKey) -> Result<Write, StoreError> {
+        self.plainly("access.put_key", self.store.put_key(key)).await
+    }
+
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, StoreError> {
+        self.plainly("access.keys", self.store.keys(tenant)).await
     }
 }
 

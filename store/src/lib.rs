@@ -1,7 +1,7 @@
 //! Where runs are kept.
 //!
 //! Narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
-//! [`Inbox`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
+//! [`Inbox`], [`Access`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
 //! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
 //! promise is written down once, as tests, in the conformance suite.
 
@@ -12,6 +12,7 @@ pub mod intercept;
 pub mod sqlite;
 pub mod trace;
 
+mod access;
 mod archive;
 mod blobs;
 mod cursor;
@@ -21,6 +22,7 @@ mod inbox;
 mod ledger;
 mod queue;
 
+pub use access::Access;
 pub use archive::Archive;
 pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};
@@ -34,6 +36,9 @@ pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.
-pub trait Store: Ledger + Queue + Blobs + Governance + Archive + Inbox + Send + Sync + 'static {}
+pub trait Store:
+    Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Send + Sync + 'static
+{
+}
 
-impl<S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Send + Sync + 'static> Store for S {}
+impl<S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Send + Sync + 'static> Store for S {}

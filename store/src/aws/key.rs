@@ -113,6 +113,11 @@ impl Key {
         Self { pk: format!("{tenant}#workflows"), sk: format!("workflow#{name}") }
     }
 
+    /// A key that somebody proves themselves with.
+    pub(super) fn api_key(tenant: &TenantId, id: &str) -> Self {
+        Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }
+    }
+
     /// What a tenant has settled.
     pub(super) fn tenant(tenant: &TenantId) -> Self {
         Self { pk: format!("{tenant}#tenant"), sk: "tenant".to_owned() }
@@ -169,6 +174,7 @@ mod tests {
             Key::receipt(&tenant, &receipt),
             Key::card(&tenant, &ApprovalId::derive(&of, 0)),
             Key::tenant(&tenant),
+            Key::api_key(&tenant, "00ff"),
         ] {
             assert!(key.pk.starts_with("acme#"), "{key:?}");
         }

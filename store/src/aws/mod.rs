@@ -5,6 +5,7 @@
 //! Both are given to the ledger, so that a test can put others in their place. Reads that decide are strongly
 //! consistent; an index only finds candidates; nothing is ever scanned.
 
+mod access;
 mod archive;
 mod commit;
 mod connect;

@@ -5,6 +5,7 @@
 //! which keeps a simulation single-threaded. Both run the same statements. Several processes may share a
 //! file; SQLite's lock orders them, and a touched file beside the database wakes the others.
 
+mod access;
 mod archive;
 mod db;
 mod front;
@@ -21,12 +22,13 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
-    Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord, StepSeq, Tenant,
-    TenantId, Timestamp,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
+    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
+    StepRecord, StepSeq, Tenant, TenantId, Timestamp,
 };
 use tokio::time::Instant;
 
+use crate::access::Access;
 use crate::archive::Archive;
 use crate::blobs::{self, Blobs, Shelf};
 use crate::clock::{Clock, SystemClock};
@@ -336,6 +338,20 @@ impl Governance for SqliteStore {
         let (tenant, id) = (tenant.clone(), id.clone());
         let write = move |db: &Db| db.put_card((&tenant, &id), &card, replaces.as_ref());
         self.front.write("write a card", write).await
+    }
+}
+
+impl Access for SqliteStore {
+    async fn key(&self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, StoreError> {
+        self.front.read("read a key", |db| db.key(tenant, id)).await
+    }
+
+    async fn put_key(&self, key: ApiKey) -> Result<Write, StoreError> {
+        self.front.write("write a key", move |db| db.put_key(&key)).await
+    }
+
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, StoreError> {
+        self.front.read("read a tenant's keys", |db| db.keys(tenant)).await
     }
 }
 

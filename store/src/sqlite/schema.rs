@@ -6,16 +6,17 @@ use std::sync::OnceLock;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
     include_str!("v4.sql"),
     include_str!("v5.sql"),
+    include_str!("v6.sql"),
 ];
 
 /// The version this program writes.
-const KNOWN: u32 = 5;
+const KNOWN: u32 = 6;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,14 +3,14 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _, PolicyFiles, RunQuery,
-    Write,
+    Accepted, Access as _, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _,
+    PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey, Payload,
-    RunId, RunKey, Source, StepSeq, Tenant, merkle,
+    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
+    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, merkle,
 };
 use serde_json::json;
 
@@ -52,7 +52,7 @@ macro_rules! call {
 const SUPERSEDED: Option<&str> = Some("Superseded");
 
 pub(crate) fn calls() -> Vec<Call<Table>> {
-    [ledger(), governance(), archive(), inbox()].into_iter().flatten().collect()
+    [ledger(), governance(), access(), archive(), inbox()].into_iter().flatten().collect()
 }
 
 fn ledger() -> Vec<Call<Table>> {
@@ -205,6 +205,35 @@ const ANOTHER: Given = |table| {
 fn evidence() -> Evidence {
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     Evidence { bundle, index: 0, sealed_at: NOON }
+}
+
+const KEY_MADE: Given = |table| {
+    Box::pin(async {
+        assert_eq!(table.store.put_key(api_key()).await.unwrap(), Write::Committed);
+    })
+};
+
+fn access() -> Vec<Call<Table>> {
+    vec![
+        call!("key", KEY_MADE, |store| store.key(&tenant(), &api_key().id).await),
+        call!("put_key", NOTHING, |store| store.put_key(api_key()).await, again: SUPERSEDED),
+        call!("keys", KEY_MADE, |store| store.keys(&tenant()).await),
+    ]
+}
+
+fn api_key() -> ApiKey {
+    ApiKey {
+        tenant: tenant(),
+        id: "00ff".parse().unwrap(),
+        person: "ada".parse().unwrap(),
+        roles: [Role::Operator].into_iter().collect(),
+        secret: Digest::ZERO,
+        note: String::new(),
+        created_at: NOON,
+        expires_at: None,
+        revoked_at: None,
+        revision: 0,
+    }
 }
 
 fn inbox() -> Vec<Call<Table>> {

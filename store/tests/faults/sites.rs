@@ -97,6 +97,10 @@ pub(crate) const ROWS: &[Row] = rows![
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
     "apply": "PutItem" from "mod.rs::put", Write, "put a workflow to use";
     "applied": "Query" from "index.rs::range", Read, "read the workflows in use";
+    // Access.
+    "key": "GetItem" from "mod.rs::get", Read, "read a key";
+    "put_key": "PutItem" from "mod.rs::put", Write, "write a key";
+    "keys": "Query" from "index.rs::range", Read, "read a tenant's keys";
     // The queue.
     "send": "SendMessage" from "sqs.rs::send", Write, "send a message";
     "send_all": "SendMessageBatch" from "sqs.rs::try_batch", Write, "send a message";

@@ -16,6 +16,7 @@ macro_rules! cases {
     };
 }
 
+mod access;
 mod archive;
 mod blobs;
 mod fixtures;
@@ -56,6 +57,7 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         queue::cases(),
         blobs::cases(),
         governance::cases(),
+        access::cases(),
         archive::cases(),
         inbox::cases(),
         sizes::cases(),

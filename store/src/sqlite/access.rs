@@ -1,0 +1,34 @@
+//! The statements about keys.
+
+use domain::{ApiKey, KeyId, TenantId};
+use rusqlite::params;
+
+use crate::ledger::Write;
+
+use super::db::{Db, Sql, body, text};
+
+impl Db {
+    pub(super) fn key(&self, tenant: &TenantId, id: &KeyId) -> Sql<Option<ApiKey>> {
+        self.get(
+            "SELECT body FROM api_keys WHERE tenant = ?1 AND id = ?2",
+            (tenant.as_str(), id.as_str()),
+            body,
+        )
+    }
+
+    pub(super) fn put_key(&self, key: &ApiKey) -> Sql<Write> {
+        let stands = self.key(&key.tenant, &key.id)?.map(|stands| stands.revision);
+        if stands != key.revision.checked_sub(1) {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO api_keys (tenant, id, revision, body) VALUES (?1, ?2, ?3, ?4)",
+            params![key.tenant.as_str(), key.id.as_str(), key.revision, text(key)?],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    pub(super) fn keys(&self, tenant: &TenantId) -> Sql<Vec<ApiKey>> {
+        self.all("SELECT body FROM api_keys WHERE tenant = ?1 ORDER BY id", [tenant.as_str()], body)
+    }
+}

@@ -1,0 +1,56 @@
+//! Keys.
+
+use std::sync::Arc;
+
+use domain::{ApiKey, Digest, Role, Timestamp};
+use store::{Store, Write};
+
+use crate::fixtures::tenant;
+
+cases![
+    a_key_is_found_by_its_id_and_only_by_its_tenant,
+    a_key_is_replaced_only_by_whoever_saw_it,
+    the_keys_of_a_tenant_are_listed_by_id_and_no_others,
+];
+
+fn key(of: &str, id: &str) -> ApiKey {
+    ApiKey {
+        tenant: tenant(of),
+        id: id.parse().unwrap(),
+        person: "ada".parse().unwrap(),
+        roles: [Role::Operator, Role::Approver].into_iter().collect(),
+        secret: Digest::of_bytes(id.as_bytes()),
+        note: "for the pipeline".to_owned(),
+        created_at: Timestamp(1),
+        expires_at: Some(Timestamp(2)),
+        revoked_at: None,
+        revision: 0,
+    }
+}
+
+async fn a_key_is_found_by_its_id_and_only_by_its_tenant<S: Store>(store: Arc<S>) {
+    let made = key("acme", "00ff");
+    assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.key(&made.tenant, &made.id).await.unwrap().as_ref(), Some(&made));
+    assert_eq!(store.key(&tenant("umbrella"), &made.id).await.unwrap(), None);
+    assert_eq!(store.key(&made.tenant, &"00fe".parse().unwrap()).await.unwrap(), None);
+}
+
+async fn a_key_is_replaced_only_by_whoever_saw_it<S: Store>(store: Arc<S>) {
+    let made = key("acme", "00ff");
+    assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Superseded);
+    let revoked = ApiKey { revoked_at: Some(Timestamp(3)), revision: 1, ..made.clone() };
+    assert_eq!(store.put_key(revoked.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.put_key(ApiKey { revision: 1, ..made.clone() }).await.unwrap(), Write::Superseded);
+    assert_eq!(store.key(&made.tenant, &made.id).await.unwrap(), Some(revoked));
+}
+
+async fn the_keys_of_a_tenant_are_listed_by_id_and_no_others<S: Store>(store: Arc<S>) {
+    for made in [key("acme", "02"), key("umbrella", "03"), key("acme", "01")] {
+        assert_eq!(store.put_key(made).await.unwrap(), Write::Committed);
+    }
+    let listed = store.keys(&tenant("acme")).await.unwrap();
+    assert_eq!(listed, [key("acme", "01"), key("acme", "02")]);
+    assert_eq!(store.keys(&tenant("initech")).await.unwrap(), []);
+}
