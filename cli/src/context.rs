@@ -12,9 +12,9 @@ use store::{SqliteOptions, SqliteStore, SystemClock};
 use crate::args::Common;
 use crate::config::Variable;
 use crate::error::CliError;
-use crate::hint::{Hints, STORE_DEFAULT};
 use crate::run_name::RunName;
 use crate::{random, screen};
+use telling::hint::{Hints, STORE_DEFAULT};
 
 /// What the process was started with, beside its arguments. Only `main` finds it out.
 #[derive(Debug, Clone)]

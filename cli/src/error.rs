@@ -16,7 +16,7 @@ use workflow::Place;
 
 use crate::ending::Ending;
 use crate::screen::harmless;
-use crate::time::moment;
+use telling::time::moment;
 
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
@@ -217,9 +217,10 @@ fn engine_ending(error: &EngineError) -> Ending {
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
             Ending::NotDone
         }
-        EngineError::NoRun { .. } | EngineError::BadInput { .. } | EngineError::NotAPerson { .. } => {
-            Ending::BadInput
-        }
+        EngineError::NoRun { .. }
+        | EngineError::NoWorkflow { .. }
+        | EngineError::BadInput { .. }
+        | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)
         | EngineError::NoPlan { .. }
         | EngineError::BadPlan { .. }

@@ -1,6 +1,6 @@
 //! `countersign`: the program a person touches.
 //!
-//! One file per verb under [`verb`]; what several of them show of a run is under [`show`]. The program holds
+//! One file per verb under [`verb`]; what several of them show of a run stands in [`telling`]. The program holds
 //! no rules of its own: it reads what a person typed, asks the engine, and says in plain words what the engine
 //! answered. This file is the only one that reads the environment.
 
@@ -11,7 +11,6 @@ mod demo;
 mod dev;
 mod ending;
 mod error;
-mod hint;
 mod input;
 mod keys;
 mod logging;
@@ -19,9 +18,6 @@ mod new_file;
 mod random;
 mod run_name;
 mod screen;
-mod show;
-mod table;
-mod time;
 mod verb;
 
 use std::env;

@@ -129,7 +129,7 @@ impl<S: Store> Engine<S> {
         let mut unclear = None;
         let mut wanting: Option<Arc<CompiledPlan>> = None;
         for applied in applied.iter().filter(|applied| is_about(applied, arrival)) {
-            let plan = self.plan(&arrival.run, applied.plan).await?;
+            let plan = self.plan(tenant, applied.plan).await?;
             match (plan.wants(came), &wanting) {
                 (Ok(false), _) => {}
                 (Ok(true), None) => wanting = Some(plan),

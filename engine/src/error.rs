@@ -1,7 +1,7 @@
 //! Why a verb was not done.
 
 use domain::payload::Fingerprint;
-use domain::{Digest, Refusal, RunKey, RunStatus};
+use domain::{Digest, Refusal, RunKey, RunStatus, TenantId, WorkflowName};
 use store::StoreError;
 
 use crate::approve::NotShown;
@@ -27,11 +27,17 @@ pub enum EngineError {
         /// Which one was asked for.
         run: RunKey,
     },
-    /// The run's plan is not in the store.
-    #[error("the plan {plan} of run {run} is missing from the store")]
+    /// There is no such workflow in use.
+    #[error("there is no workflow {workflow} in use; `workflow apply` puts one to use")]
+    NoWorkflow {
+        /// Which one was asked for.
+        workflow: WorkflowName,
+    },
+    /// A plan that something was made from is not in the store.
+    #[error("the plan {plan} of tenant {tenant} is missing from the store")]
     NoPlan {
-        /// Which run.
-        run: RunKey,
+        /// Whose.
+        tenant: TenantId,
         /// Which plan.
         plan: Digest,
     },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{Digest, RunKey, RunRecord, TenantId};
+use domain::{Digest, RunRecord, TenantId};
 use store::Store;
 use workflow::CompiledPlan;
 
@@ -59,16 +59,19 @@ impl<S: Store> Engine<S> {
     }
 
     async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
-        self.plan(&record.key, record.plan).await
+        self.plan(&record.key.tenant, record.plan).await
     }
 
-    /// The plan `hash`, which `run` has or may get.
-    pub(crate) async fn plan(&self, run: &RunKey, hash: Digest) -> Result<Arc<CompiledPlan>, EngineError> {
-        let tenant = &run.tenant;
+    /// The plan `hash` of a tenant.
+    pub(crate) async fn plan(
+        &self,
+        tenant: &TenantId,
+        hash: Digest,
+    ) -> Result<Arc<CompiledPlan>, EngineError> {
         if let Some(plan) = self.plans.get(tenant, &hash) {
             return Ok(plan);
         }
-        let missing = || EngineError::NoPlan { run: run.clone(), plan: hash };
+        let missing = || EngineError::NoPlan { tenant: tenant.clone(), plan: hash };
         let plan = self.patiently(|| self.store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
         let plan = CompiledPlan::compile(plan)
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;

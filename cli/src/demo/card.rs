@@ -3,7 +3,7 @@
 use serde_json::Value;
 use simulated::slack::Message;
 
-use crate::table::{indented, wrapped};
+use telling::table::{indented, wrapped};
 
 /// What a line of the card may be wide, so that the frame fits beside it.
 const WIDTH: usize = 88;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::table::table;
+use telling::table::table;
 
 use super::http::{self, Request};
 

@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::error::CliError;
 use crate::screen;
-use crate::table::{indented, wrapped};
+use telling::table::{indented, wrapped};
 
 /// What is told must fit a terminal of 100 columns.
 const WIDTH: usize = 94;

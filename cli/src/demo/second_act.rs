@@ -4,7 +4,7 @@ use domain::{RunKey, RunStatus};
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::show::{Seen, run_text};
+use telling::{Seen, run_text};
 
 use super::desk::Count;
 use super::narrator::Narrator;

@@ -25,8 +25,8 @@ use crate::dev::world::{CREDENTIALS, Ports, World, listen, tenant_of};
 use crate::error::CliError;
 use crate::input::read_workflow;
 use crate::random;
-use crate::show::Seen;
 use crate::verb::{Wish, start};
+use telling::Seen;
 
 use super::desk::Desk;
 
@@ -123,7 +123,7 @@ impl Stage {
 
     /// The run as the ledger has it now.
     pub(super) async fn look(&self, run: &RunKey) -> Result<Seen, CliError> {
-        Seen::look(&self.engine, run, self.context.hints()).await
+        Ok(Seen::look(&self.engine, run, self.context.hints()).await?)
     }
 
     /// Waits until the run stands as `wanted` says.

@@ -7,8 +7,8 @@ use serde_json::json;
 use simulated::servicenow::INCIDENT;
 
 use crate::error::CliError;
-use crate::hint::quoted;
 use crate::random;
+use telling::hint::quoted;
 
 /// What whoever delivers here signs with. It opens nothing but this machine.
 pub(super) struct Hook {

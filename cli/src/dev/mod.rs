@@ -29,8 +29,8 @@ use crate::context::Context;
 use crate::demo::TRIAGE;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::hint::quoted;
 use crate::{keys, logging, random};
+use telling::hint::quoted;
 
 use door::Served;
 use hook::Hook;

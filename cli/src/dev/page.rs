@@ -20,7 +20,7 @@ use maud::{DOCTYPE, Markup, html};
 use store::{ApprovalQuery, Governance as _, Ledger as _, RunQuery, SqliteStore, StoreError};
 
 use crate::context::Context;
-use crate::time::distance;
+use telling::time::distance;
 
 /// What fits on a screen or two.
 const ROWS_MAX: u32 = 20;

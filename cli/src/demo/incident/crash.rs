@@ -14,8 +14,8 @@ use crate::demo::narrator::Narrator;
 use crate::demo::stage::{LEASE, Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
-use crate::show::{Seen, TryEnd, steps_table};
-use crate::time::{distance, moment};
+use telling::time::{distance, moment};
+use telling::{Seen, TryEnd, steps_table};
 
 use super::answer::press;
 use super::{ASSIGN, decided};

@@ -9,8 +9,8 @@ use crate::demo::narrator::Narrator;
 use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
-use crate::hint::quoted;
 use crate::keys;
+use telling::hint::quoted;
 
 /// A bundle follows the end of its run at once.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,8 +7,8 @@ use store::{ApprovalQuery, Governance as _};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::table::table;
-use crate::time::{distance, moment};
+use telling::table::table;
+use telling::time::{distance, moment};
 
 /// As many as fit on a screen or two.
 const LIMIT_DEFAULT: u32 = 50;

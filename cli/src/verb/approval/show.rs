@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
-use crate::time::moment;
+use telling::time::moment;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign approval show RUN assign")]

@@ -13,10 +13,10 @@ use store::{SqliteStore, SystemClock};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::hint::quoted;
 use crate::new_file::{must_be_new, with_ending, write_new};
 use crate::run_name::RunName;
 use crate::{keys, random};
+use telling::hint::quoted;
 
 const EXAMPLES: &str = "\
 Examples:

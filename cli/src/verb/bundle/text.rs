@@ -4,9 +4,9 @@ use domain::{Reversibility, StepSeq, Vote};
 use evidence::bundle::{About, ApprovalSummary, Bundle, Costs, Kind, ReceiptSummary, State, Step};
 use evidence::{PublicKey, Verified};
 
-use crate::show::counted;
-use crate::table::{indented, table};
-use crate::time::{length, moment};
+use telling::counted;
+use telling::table::{indented, table};
+use telling::time::{length, moment};
 
 /// The run, its steps, approvals, effects and costs.
 pub(super) fn text(verified: &Verified, key: &PublicKey) -> String {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::show::counted;
+use telling::counted;
 
 use super::files::read_policy;
 

@@ -20,8 +20,8 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::{JsonSource, read_workflow};
-use crate::show::tool;
-use crate::table::indented;
+use telling::table::indented;
+use telling::tool;
 
 use super::counting::Counting;
 use super::forecast::{Forecast, Foreseen, Judged};

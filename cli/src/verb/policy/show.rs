@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::new_file::{must_be_new, write_new};
-use crate::show::counted;
-use crate::table::{indented, table};
+use telling::counted;
+use telling::table::{indented, table};
 
 use super::counting::Counting;
 

@@ -6,8 +6,8 @@ use store::{DeadLetter, Queue as _};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::table::table;
-use crate::time::moment;
+use telling::table::table;
+use telling::time::moment;
 
 /// Show messages that were given up
 ///

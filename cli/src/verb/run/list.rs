@@ -7,8 +7,8 @@ use store::{Cursor, Ledger as _, RunPage, RunQuery, SqliteStore};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::table::table;
-use crate::time::{distance, moment};
+use telling::table::table;
+use telling::time::{distance, moment};
 
 const EXAMPLES: &str = "\
 Examples:

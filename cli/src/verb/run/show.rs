@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
-use crate::show::{Seen, run_json, run_text};
+use telling::{Seen, run_json, run_text};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,7 +13,7 @@ use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::{JsonSource, read_workflow};
 use crate::random;
-use crate::show::counted;
+use telling::counted;
 
 use super::watch;
 

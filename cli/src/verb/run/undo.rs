@@ -8,8 +8,8 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
-use crate::show::counted;
-use crate::table::{indented, table};
+use telling::counted;
+use telling::table::{indented, table};
 
 const EXAMPLES: &str = "\
 Examples:

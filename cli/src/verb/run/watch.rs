@@ -13,7 +13,7 @@ use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
 use crate::screen;
-use crate::show::{event_json, event_line};
+use telling::{event_json, event_line};
 
 /// Soon enough for a person, seldom enough for the store.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::read_file;
-use crate::table::indented;
+use telling::table::indented;
 
 use super::changes::changes;
 use super::settle::settle;

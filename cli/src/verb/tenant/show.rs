@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::table::{indented, table};
+use telling::table::{indented, table};
 
 use super::changes::listed;
 

@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::read_workflow;
-use crate::show::{counted, tool};
-use crate::table::{indented, table};
+use telling::table::{indented, table};
+use telling::{counted, tool};
 
 const EXAMPLES: &str = "\
 Examples:

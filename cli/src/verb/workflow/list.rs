@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::table::table;
+use telling::table::table;
 
 use super::apply::{starts, to_json};
 

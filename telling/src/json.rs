@@ -12,7 +12,7 @@ use super::text::{numbered, tool};
 use super::{Seen, compensation, waiting};
 
 /// Everything about the run.
-pub(crate) fn run_json(seen: &Seen) -> Value {
+pub fn run_json(seen: &Seen) -> Value {
     let record = &seen.view.record;
     json!({
         "run": record.key.run,

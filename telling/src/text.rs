@@ -14,7 +14,7 @@ use super::{Seen, Waiting, compensation, waiting};
 const WIDTH: usize = 92;
 
 /// Everything about the run that a person needs.
-pub(crate) fn run_text(seen: &Seen) -> String {
+pub fn run_text(seen: &Seen) -> String {
     let waiting = waiting(seen);
     let why = waiting.as_ref().map(|waiting| wrapped(&waiting.why, WIDTH)).unwrap_or_default();
     let ends = waiting.as_ref().map(ways).unwrap_or_default();
@@ -55,12 +55,12 @@ fn status(record: &RunRecord) -> String {
 }
 
 /// `1 step`, `5 steps`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The steps with their status, their attempts and who made them.
-pub(crate) fn steps_table(seen: &Seen) -> String {
+pub fn steps_table(seen: &Seen) -> String {
     let history = seen.history();
     let rows: Vec<_> = numbered(seen.view.plan()).map(|(seq, step)| row(seen, &history, seq, step)).collect();
     table(["#", "STEP", "TOOL", "STATUS", "ATTEMPTS", "WORKER"], &rows)
@@ -89,7 +89,7 @@ fn row(seen: &Seen, history: &History, seq: StepSeq, step: &PlannedStep) -> [Str
 }
 
 /// The tool's name as the workflow file writes it.
-pub(crate) fn tool(work: &Work) -> &str {
+pub fn tool(work: &Work) -> &str {
     match work {
         Work::Call(call) => call.tool.as_str(),
         Work::Wait { .. } => "wait.event",

@@ -4,7 +4,7 @@
 const GAP: &str = "  ";
 
 /// Rows under a heading, each column as wide as its widest cell. Ends with a line feed.
-pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+pub fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let heading = heading.map(str::to_owned);
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().chain([&heading]).map(|row| row[column].chars().count());
@@ -19,13 +19,13 @@ fn line<const N: usize>(row: &[String; N], widths: &[usize; N]) -> String {
 }
 
 /// The same text with every line moved in by `by` blanks; empty lines stay empty.
-pub(crate) fn indented(text: &str, by: usize) -> String {
+pub fn indented(text: &str, by: usize) -> String {
     let moved = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") };
     text.lines().map(moved).collect()
 }
 
 /// `text` in lines of at most `width` characters, broken between words.
-pub(crate) fn wrapped(text: &str, width: usize) -> String {
+pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

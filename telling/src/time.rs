@@ -3,7 +3,7 @@
 use domain::{Millis, Timestamp};
 
 /// A moment in RFC 3339, in UTC, to the millisecond.
-pub(crate) fn moment(at: Timestamp) -> String {
+pub fn moment(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(moment) => format!("{moment:.3}"),
         // Beyond the year 9999; nobody set such a time on purpose.
@@ -12,12 +12,12 @@ pub(crate) fn moment(at: Timestamp) -> String {
 }
 
 /// How far `at` is from `now`: `in 4.2 s`, `3 min ago`.
-pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
+pub fn distance(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", length(at - now)) } else { format!("{} ago", length(now - at)) }
 }
 
 /// A length of time in the unit that fits it: `850 ms`, `4.2 s`, `3 min`, `2 h 5 min`, `5 d`.
-pub(crate) fn length(length: Millis) -> String {
+pub fn length(length: Millis) -> String {
     match length.0 {
         ms if ms < 1_000 => format!("{ms} ms"),
         ms if ms < 60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),

@@ -5,20 +5,20 @@ use std::path::Path;
 use domain::{RunKey, TenantId};
 
 /// The store's file if nobody says otherwise.
-pub(crate) const STORE_DEFAULT: &str = "countersign.db";
+pub const STORE_DEFAULT: &str = "countersign.db";
 
 /// The tenant if nobody says otherwise.
 const TENANT_DEFAULT: &str = "default";
 
 /// What stands before the verb in every command that is suggested.
 #[derive(Debug, Clone)]
-pub(crate) struct Hints {
+pub struct Hints {
     beginning: String,
 }
 
 impl Hints {
     /// Hints for the store at `store`.
-    pub(crate) fn new(store: &Path, tenant: &TenantId) -> Self {
+    pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
@@ -27,19 +27,24 @@ impl Hints {
         Self { beginning: words.collect::<Vec<_>>().join(" ") }
     }
 
+    /// Hints for whoever has said elsewhere which server and tenant are meant.
+    pub fn plain() -> Self {
+        Self { beginning: "countersign".to_owned() }
+    }
+
     /// `countersign … rest`.
-    pub(crate) fn line(&self, rest: &str) -> String {
+    pub fn line(&self, rest: &str) -> String {
         format!("{} {rest}", self.beginning)
     }
 
     /// `countersign … run VERB RUN`.
-    pub(crate) fn run(&self, verb: &str, run: &RunKey) -> String {
+    pub fn run(&self, verb: &str, run: &RunKey) -> String {
         self.line(&format!("run {verb} {}", run.run))
     }
 }
 
 /// `text` as one word of a shell.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -6,33 +6,33 @@ use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
 
 /// What happened to each step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct History {
+pub struct History {
     steps: BTreeMap<StepSeq, StepHistory>,
 }
 
 /// What happened to one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct StepHistory {
+pub struct StepHistory {
     /// The tries at it, the first one first.
-    pub(crate) tries: Vec<Try>,
+    pub tries: Vec<Try>,
     /// The tries at taking it back.
-    pub(crate) undo_tries: Vec<Try>,
+    pub undo_tries: Vec<Try>,
     /// What went wrong last, unless it went right afterwards.
-    pub(crate) failure: Option<Failure>,
+    pub failure: Option<Failure>,
 }
 
 /// One try at a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Try {
+pub struct Try {
     /// Who made it.
-    pub(crate) worker: String,
+    pub worker: String,
     /// How it ended.
-    pub(crate) end: TryEnd,
+    pub end: TryEnd,
 }
 
 /// How a try ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TryEnd {
+pub enum TryEnd {
     /// It is under way.
     UnderWay,
     /// It was done.
@@ -45,7 +45,7 @@ pub(crate) enum TryEnd {
 
 impl History {
     /// The history that `events` tell, with the step that is `live` now.
-    pub(crate) fn of(events: &[Event], live: (StepSeq, &Live)) -> Self {
+    pub fn of(events: &[Event], live: (StepSeq, &Live)) -> Self {
         let mut history = Self::default();
         let mut before = None;
         let mut undoing = false;
@@ -59,14 +59,14 @@ impl History {
     }
 
     /// What happened to the step at `seq`.
-    pub(crate) fn step(&self, seq: StepSeq) -> StepHistory {
+    pub fn step(&self, seq: StepSeq) -> StepHistory {
         self.steps.get(&seq).cloned().unwrap_or_default()
     }
 }
 
 impl StepHistory {
     /// Those who tried it, each once, the first one first.
-    pub(crate) fn workers(&self) -> Vec<&str> {
+    pub fn workers(&self) -> Vec<&str> {
         let mut workers: Vec<&str> = Vec::new();
         for attempt in self.tries.iter().chain(&self.undo_tries) {
             if !workers.contains(&attempt.worker.as_str()) {
@@ -77,7 +77,7 @@ impl StepHistory {
     }
 
     /// The try that is under way, if there is one.
-    pub(crate) fn under_way(&self) -> Option<&Try> {
+    pub fn under_way(&self) -> Option<&Try> {
         let newest = self.undo_tries.last().or(self.tries.last());
         newest.filter(|newest| newest.end == TryEnd::UnderWay)
     }

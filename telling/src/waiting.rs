@@ -11,20 +11,20 @@ use super::Seen;
 
 /// Why a run waits, and what ends that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// Why, in sentences.
-    pub(crate) why: String,
+    pub why: String,
     /// What ends it.
-    pub(crate) ends: Vec<Way>,
+    pub ends: Vec<Way>,
 }
 
 /// One way to end a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Way {
+pub struct Way {
     /// What happens then.
-    pub(crate) what: String,
+    pub what: String,
     /// What to type for it; none if it happens by itself.
-    pub(crate) command: Option<String>,
+    pub command: Option<String>,
 }
 
 /// The effect that is under way, or whose outcome nobody knows.
@@ -36,7 +36,7 @@ pub(super) fn open_intent(record: &RunRecord) -> Option<&Intent> {
 }
 
 /// Why the run waits; none if it is over.
-pub(crate) fn waiting(seen: &Seen) -> Option<Waiting> {
+pub fn waiting(seen: &Seen) -> Option<Waiting> {
     let record = &seen.view.record;
     if record.status.is_terminal() {
         return None;

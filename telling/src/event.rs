@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::time::moment;
 
 /// `2026-11-15T03:35:23.120Z    3  assign: done by worker-b (attempt 2)`.
-pub(crate) fn event_line(plan: &Plan, event: &Event) -> String {
+pub fn event_line(plan: &Plan, event: &Event) -> String {
     let told = told(plan, event);
     let status = event.run.map(|run| format!("; the run is {}", run.to)).unwrap_or_default();
     format!("{}  {:>3}  {told}{status}", moment(event.at), event.n)
 }
 
 /// The same for programs; `event` is what the chain holds.
-pub(crate) fn event_json(plan: &Plan, event: &Event) -> Value {
+pub fn event_json(plan: &Plan, event: &Event) -> Value {
     json!({ "n": event.n, "at": moment(event.at), "text": told(plan, event), "event": event })
 }
 

@@ -1,0 +1,144 @@
+//! A no, as problem details (RFC 9457): which code, in words, and what to do about it.
+//!
+//! What belongs to another tenant, what there is not and what cannot be a name at all are told in the same bytes:
+//! no text of the request stands in them.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::{Code, Refusal};
+use engine::EngineError;
+use serde::Serialize;
+
+/// When somebody may ask again after the store did not answer.
+const RETRY_AFTER_SECS: &str = "2";
+
+/// A no.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// Names the kind of problem for programs; it never changes its meaning.
+    pub code: &'static str,
+    /// What is wrong, in a sentence.
+    pub detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub remedy: &'static str,
+}
+
+impl Problem {
+    /// A problem of this kind.
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status: status.as_u16(), code, detail: detail.into(), remedy: "" }
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: &'static str) -> Self {
+        self.remedy = remedy;
+        self
+    }
+
+    /// There is no such thing, or it is somebody else's.
+    pub fn not_found(what: &'static str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no such {what}"))
+    }
+
+    /// Nobody knows who asks.
+    pub fn unauthenticated() -> Self {
+        let detail = "the request does not prove who sends it";
+        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
+            .remedy("send an API key or a token that is still good: `Authorization: Bearer …`")
+    }
+
+    /// Whoever asks may not.
+    pub fn forbidden(role: domain::Role) -> Self {
+        let detail = format!("this takes the role {role}");
+        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
+            .remedy("ask an admin of the tenant for a key with that role")
+    }
+
+    /// What was sent cannot be used.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail)
+    }
+
+    fn unavailable(error: &EngineError) -> Self {
+        tracing::error!(error = %engine::told(error), "a request could not be answered");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the store did not answer")
+            .remedy("try again; nothing says that it was not done, so use the same Idempotency-Key")
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::NoRun { .. } => Self::not_found("run"),
+            EngineError::NoWorkflow { .. } => Self::not_found("workflow"),
+            EngineError::NoEvidence { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "NO_EVIDENCE", "the evidence is not there yet")
+                    .remedy("a worker puts it together when the run is over; ask again in a moment")
+            }
+            EngineError::NotOver { status, .. } => {
+                let detail = format!("the run is {status}, and not over yet");
+                Self::new(StatusCode::CONFLICT, "RUN_NOT_OVER", detail)
+            }
+            EngineError::BadInput { what, source } => Self::bad_request(format!("{what}: {source}")),
+            EngineError::BadPlan { why, .. } => Self::bad_request(why),
+            EngineError::NotAPerson { .. } => Self::bad_request(error.to_string()),
+            EngineError::Contended { .. } => {
+                Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
+            }
+            EngineError::Store(_)
+            | EngineError::NoPlan { .. }
+            | EngineError::NoPayload { .. }
+            | EngineError::NoKey
+            | EngineError::NoSlack
+            | EngineError::BadEvidence { .. }
+            | EngineError::NotShown(_) => Self::unavailable(&error),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal {
+            Refusal::UnknownApproval { .. } => return Self::not_found("request for approval"),
+            Refusal::NotApprover { .. } => StatusCode::FORBIDDEN,
+            _ => StatusCode::CONFLICT,
+        };
+        let remedy = match refusal.code() {
+            Code::IdempotencyConflict => "use another Idempotency-Key for another request",
+            Code::RunTerminalState => "a run that is over is not changed; `undo` takes back what it did",
+            Code::RunInvalidTransition => "look at the run again: it has moved since",
+            _ => "",
+        };
+        Self::new(status, refusal.code().as_str(), refusal.to_string()).remedy(remedy)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_string(&self).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECS));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The answer where there is no route.
+pub(crate) async fn no_route() -> Problem {
+    Problem::not_found("address")
+}

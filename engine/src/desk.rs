@@ -1,0 +1,220 @@
+//! A desk: the runtime's verbs for one person of one tenant.
+//!
+//! Whoever stands at a desk names runs and requests by their ids alone; whose they are is settled when the desk
+//! is opened. What belongs to another tenant is therefore not forbidden but not there, and there is no verb
+//! with which to ask for it. Everything that people reach through the network goes over a desk.
+
+use std::sync::Arc;
+
+use domain::chain::StoredEvent;
+use domain::command::{Advanced, Answered, Canceling, Delivered};
+use domain::{
+    Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator, PersonId,
+    Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId, Timestamp, WorkflowName,
+    WorkspaceId,
+};
+use serde_json::Value;
+use store::{ApprovalPage, ApprovalQuery, Cursor, RunPage, RunQuery, Store};
+use workflow::CompiledPlan;
+
+use crate::admit::{StartRun, Started};
+use crate::error::EngineError;
+use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
+
+/// The runtime's verbs for one person of one tenant.
+pub struct Desk<S> {
+    engine: Arc<Engine<S>>,
+    tenant: TenantId,
+    person: PersonId,
+}
+
+// By hand: a desk can be copied whatever the store is.
+impl<S> Clone for Desk<S> {
+    fn clone(&self) -> Self {
+        Self { engine: Arc::clone(&self.engine), tenant: self.tenant.clone(), person: self.person.clone() }
+    }
+}
+
+/// What a person at a desk answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeskReply {
+    /// To which request.
+    pub approval: ApprovalId,
+    /// The hash of what they saw.
+    pub subject: Option<Digest>,
+    /// Yes or no.
+    pub approve: bool,
+    /// In their words.
+    pub reason: String,
+    /// Through what, and how surely they are known.
+    pub through: Channel,
+}
+
+impl<S: Store> Desk<S> {
+    /// A desk of `tenant` at which `person` stands.
+    pub fn open(engine: Arc<Engine<S>>, tenant: TenantId, person: PersonId) -> Self {
+        Self { engine, tenant, person }
+    }
+
+    /// Who stands at it.
+    pub fn person(&self) -> &PersonId {
+        &self.person
+    }
+
+    /// Whose it is.
+    pub fn tenant_id(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// The time, as this process sees it.
+    pub fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    fn by(&self) -> Initiator {
+        Initiator::new(Cause::User, self.person.as_str())
+    }
+
+    fn key(&self, run: &RunId) -> RunKey {
+        RunKey { tenant: self.tenant.clone(), run: run.clone() }
+    }
+
+    /// Runs, newest first.
+    pub async fn runs(
+        &self,
+        status: Option<RunStatus>,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<RunPage, EngineError> {
+        let query = RunQuery { tenant: self.tenant.clone(), status, before, limit };
+        Ok(self.engine.patiently(|| self.engine.store().runs(query.clone())).await?)
+    }
+
+    /// Everything there is to know about a run.
+    pub async fn run(&self, run: &RunId) -> Result<RunView, EngineError> {
+        self.engine.inspect(&self.key(run)).await
+    }
+
+    /// A run's record alone.
+    pub async fn record(&self, run: &RunId) -> Result<RunRecord, EngineError> {
+        let key = self.key(run);
+        let record = self.engine.patiently(|| self.engine.store().load(&key)).await?;
+        record.ok_or(EngineError::NoRun { run: key })
+    }
+
+    /// The chain of a run from event `from` on, at most `limit` entries. Nothing, if there is no such run.
+    pub async fn events(&self, run: &RunId, from: u32, limit: u32) -> Result<Vec<StoredEvent>, EngineError> {
+        let key = self.key(run);
+        Ok(self.engine.patiently(|| self.engine.store().events(&key, from, limit)).await?)
+    }
+
+    /// The receipt under `key`.
+    pub async fn receipt(&self, key: &IdempotencyKey) -> Result<Option<Receipt>, EngineError> {
+        Ok(self.engine.patiently(|| self.engine.store().receipt(&self.tenant, key)).await?)
+    }
+
+    /// Starts a run of a workflow that is in use, or finds the one that the same request started before.
+    pub async fn start(
+        &self,
+        workflow: &WorkflowName,
+        key: IdempotencyKey,
+        trigger_kind: &str,
+        input: Value,
+    ) -> Result<Started, EngineError> {
+        let plan = self.workflow(workflow).await?;
+        let wish = StartRun {
+            tenant: self.tenant.clone(),
+            workspace: WorkspaceId::default(),
+            plan: plan.plan().clone(),
+            trigger_kind: trigger_kind.to_owned(),
+            key,
+            input,
+            by: self.by(),
+        };
+        self.engine.start(wish).await
+    }
+
+    /// Stops a run.
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Canceling, EngineError> {
+        self.engine.cancel(&self.key(run), &self.by(), reason).await
+    }
+
+    /// Holds a run for an operator.
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Option<Advanced>, EngineError> {
+        self.engine.pause(&self.key(run), &self.by(), reason).await
+    }
+
+    /// Lets a paused run go on with its current step.
+    pub async fn resume(&self, run: &RunId, reason: &str) -> Result<(), EngineError> {
+        self.engine.resume(&self.key(run), &self.by(), reason).await
+    }
+
+    /// Takes a run's effects back.
+    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<StepSeq, EngineError> {
+        self.engine.roll_back(&self.key(run), &self.by(), reason).await
+    }
+
+    /// What taking back a finished run would do.
+    pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, EngineError> {
+        self.engine.undo_plan(&self.key(run)).await
+    }
+
+    /// Starts a run that takes back what a finished run did.
+    pub async fn undo(&self, run: &RunId) -> Result<Started, EngineError> {
+        self.engine.undo(&self.key(run), &self.by()).await
+    }
+
+    /// Delivers an event to a run.
+    pub async fn signal(&self, run: &RunId, wish: SignalRun) -> Result<Delivered, EngineError> {
+        self.engine.signal(&self.key(run), &self.by(), wish).await
+    }
+
+    /// Requests that people can still answer, oldest first.
+    pub async fn open_approvals(
+        &self,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<ApprovalPage, EngineError> {
+        let query = ApprovalQuery { tenant: self.tenant.clone(), after, limit };
+        Ok(self.engine.patiently(|| self.engine.store().open_approvals(query.clone())).await?)
+    }
+
+    /// A request for approval.
+    pub async fn approval(&self, id: &ApprovalId) -> Result<Approval, EngineError> {
+        self.engine.approval(&self.tenant, id).await
+    }
+
+    /// Answers a request for approval, in the name of whoever stands here.
+    pub async fn answer(&self, reply: DeskReply) -> Result<Answered, EngineError> {
+        let DeskReply { approval, subject, approve, reason, through } = reply;
+        let reply = Reply { approval, subject, person: self.person.clone(), approve, reason, through };
+        self.engine.answer(&self.tenant, reply).await
+    }
+
+    /// The evidence of a run, as it was recorded.
+    pub async fn evidence(&self, run: &RunId) -> Result<(Evidence, Vec<u8>), EngineError> {
+        self.engine.evidence(&self.key(run)).await
+    }
+
+    /// The workflows in use, by name.
+    pub async fn workflows(&self) -> Result<Vec<Applied>, EngineError> {
+        self.engine.applied(&self.tenant).await
+    }
+
+    /// A workflow in use.
+    pub async fn workflow(&self, name: &WorkflowName) -> Result<Arc<CompiledPlan>, EngineError> {
+        let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
+        let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
+        self.engine.plan(&self.tenant, applied.plan).await
+    }
+
+    /// Puts a workflow to use.
+    pub async fn apply(&self, plan: &Plan) -> Result<Applied, EngineError> {
+        self.engine.apply(&self.tenant, plan, self.by()).await
+    }
+
+    /// What the tenant has settled.
+    pub async fn tenant(&self) -> Result<Tenant, EngineError> {
+        self.engine.tenant(&self.tenant).await
+    }
+}
