@@ -13,7 +13,7 @@ use engine::Engine;
 use functions::slack::{self, SlackDoor};
 use functions::webhook::{self, Doors};
 use notify::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use store::SqliteStore;
+use store::Store;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
@@ -32,28 +32,28 @@ const WEBHOOK: &str = "/webhook/{source}/{tenant}";
 const BODY_BYTES_MAX: usize = webhook::BODY_BYTES_MAX + 1;
 
 /// What the routes for Slack need.
-type Shared = Arc<(Arc<Engine<SqliteStore>>, SlackDoor)>;
+type Shared<S> = Arc<(Arc<Engine<S>>, SlackDoor)>;
 
 /// What the route for everybody else needs.
-type Opened = Arc<(Arc<Engine<SqliteStore>>, Doors)>;
+type Opened<S> = Arc<(Arc<Engine<S>>, Doors)>;
 
 /// The routes for clicks and commands.
-pub(crate) fn router(engine: Arc<Engine<SqliteStore>>, door: SlackDoor) -> Router {
-    let routes = Router::new().route(PATH, post(click)).route(COMMANDS, post(command));
+pub(crate) fn router<S: Store>(engine: Arc<Engine<S>>, door: SlackDoor) -> Router {
+    let routes = Router::new().route(PATH, post(click::<S>)).route(COMMANDS, post(command::<S>));
     routes.with_state(Arc::new((engine, door)))
 }
 
 /// The route for everybody else.
-pub(crate) fn webhooks(engine: Arc<Engine<SqliteStore>>, doors: Doors) -> Router {
+pub(crate) fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: Doors) -> Router {
     let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
-    Router::new().route(WEBHOOK, post(deliver)).layer(limit).with_state(Arc::new((engine, doors)))
+    Router::new().route(WEBHOOK, post(deliver::<S>)).layer(limit).with_state(Arc::new((engine, doors)))
 }
 
-async fn click(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+async fn click<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap, body: Bytes) -> Response {
     served(Box::pin(slack::interaction(&shared.0, &shared.1, from_slack(&headers, &body))).await)
 }
 
-async fn command(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
+async fn command<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap, body: Bytes) -> Response {
     served(slack::command(&shared.0, &shared.1, from_slack(&headers, &body)).await)
 }
 
@@ -62,8 +62,8 @@ fn from_slack<'a>(headers: &'a HeaderMap, body: &'a Bytes) -> slack::Request<'a>
     slack::Request { timestamp: text(TIMESTAMP_HEADER), signature: text(SIGNATURE_HEADER), body }
 }
 
-async fn deliver(
-    State(opened): State<Opened>,
+async fn deliver<S: Store>(
+    State(opened): State<Opened<S>>,
     Path((source, tenant)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,

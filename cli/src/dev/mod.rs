@@ -22,7 +22,7 @@ use domain::{Card, Source, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
 use simulated::servicenow::INCIDENT;
-use store::{ApprovalQuery, Governance as _, SqliteStore, SystemClock};
+use store::{ApprovalQuery, Store, SystemClock};
 
 use crate::config;
 use crate::context::Context;
@@ -78,17 +78,29 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
     logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
-    let mut stop = Stop::listen()?;
+    let stop = Stop::listen()?;
     let directory = made(&args.dir)?;
     let context = Context { store: directory.join("dev.db"), ..context.clone() };
+    let store = context.open_store()?;
+    live(&args, store, &directory, context, stop).await
+}
+
+/// Keeps everything running on `store` until somebody asks to stop.
+async fn live<S: Store>(
+    args: &Args,
+    store: S,
+    directory: &Path,
+    context: Context,
+    mut stop: Stop,
+) -> Result<Ending, CliError> {
     // First of all: whoever has the ports has the directory's configuration.
     let listener = listen(args.port, "the page").await?;
     let world = World::open(ports(args.port)).await?;
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
-    let engine = engine(&directory, &world, &context, me.clone())?;
+    let engine = engine(directory, &world, (store, &context), me.clone())?;
     settle(&engine, &context).await?;
-    let by_hand = sample(&directory, "triage.yaml", TRIAGE)?;
-    let triggered = sample(&directory, "on-incident.yaml", ON_INCIDENT)?;
+    let by_hand = sample(directory, "triage.yaml", TRIAGE)?;
+    let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
     let page = Page {
         context: context.clone(),
         slack: world.slack.url(),
@@ -132,17 +144,17 @@ fn ports(page: u16) -> Ports {
     }
 }
 
-fn engine(
+fn engine<S: Store>(
     directory: &Path,
     world: &World,
-    context: &Context,
+    (store, context): (S, &Context),
     me: WorkerId,
-) -> Result<Arc<Engine<SqliteStore>>, CliError> {
+) -> Result<Arc<Engine<S>>, CliError> {
     let file = directory.join("countersign.yaml");
     std::fs::write(&file, world.config()).map_err(|source| CliError::Write { path: file.clone(), source })?;
     let config = config::read(Some(&file))?;
     Ok(Arc::new(Engine::new(Parts {
-        store: Arc::new(context.open_store()?),
+        store: Arc::new(store),
         tools: connectors::standard(Allow::default(), config.settings(&credential)?),
         clock: Arc::new(SystemClock),
         me,
@@ -153,7 +165,7 @@ fn engine(
 }
 
 /// Writes down who the people are, unless somebody has settled that.
-async fn settle(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), CliError> {
+async fn settle<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     if engine.store().tenant(&context.tenant).await?.is_none() {
         // Whoever was faster has settled it.
         engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
@@ -200,13 +212,13 @@ impl Coming {
     }
 }
 
-fn routes(engine: &Arc<Engine<SqliteStore>>, world: &World, page: Page) -> Result<Router, CliError> {
+fn routes<S: Store>(engine: &Arc<Engine<S>>, world: &World, page: Page) -> Result<Router, CliError> {
     let clicks = door::router(Arc::clone(engine), world.door(page.context.tenant.clone())?);
     Ok(clicks.merge(page::router(Arc::clone(engine), page)))
 }
 
 /// Slack has forgotten its messages; what can still be answered is posted anew.
-async fn repost(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), CliError> {
+async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     let query = ApprovalQuery { tenant: context.tenant.clone(), after: None, limit: REPOSTED_MAX };
     for approval in engine.store().open_approvals(query).await?.approvals {
         let tenant = &approval.run.tenant;
@@ -221,8 +233,8 @@ async fn repost(engine: &Engine<SqliteStore>, context: &Context) -> Result<(), C
 }
 
 /// Works until a signal comes; says whether every step under way was finished.
-async fn work(
-    engine: Arc<Engine<SqliteStore>>,
+async fn work<S: Store>(
+    engine: Arc<Engine<S>>,
     me: WorkerId,
     stop: &mut Stop,
     keeping: impl Future<Output = ()>,

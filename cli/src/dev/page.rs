@@ -17,7 +17,7 @@ use axum::routing::get;
 use domain::{Approval, RunRecord, Subject, Timestamp};
 use engine::Engine;
 use maud::{DOCTYPE, Markup, html};
-use store::{ApprovalQuery, Governance as _, Ledger as _, RunQuery, SqliteStore, StoreError};
+use store::{ApprovalQuery, RunQuery, Store, StoreError};
 
 use crate::context::Context;
 use telling::time::distance;
@@ -49,19 +49,19 @@ struct Now {
     at: Timestamp,
 }
 
-type Shared = Arc<(Arc<Engine<SqliteStore>>, Page)>;
+type Shared<S> = Arc<(Arc<Engine<S>>, Page)>;
 
 /// The page and its style sheet.
-pub(super) fn router(engine: Arc<Engine<SqliteStore>>, page: Page) -> Router {
-    let shared: Shared = Arc::new((engine, page));
-    Router::new().route("/", get(shown)).route("/style.css", get(style)).with_state(shared)
+pub(super) fn router<S: Store>(engine: Arc<Engine<S>>, page: Page) -> Router {
+    let shared: Shared<S> = Arc::new((engine, page));
+    Router::new().route("/", get(shown::<S>)).route("/style.css", get(style)).with_state(shared)
 }
 
 async fn style() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/css; charset=utf-8"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], STYLE)
 }
 
-async fn shown(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+async fn shown<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap) -> Response {
     if !is_here(&headers) {
         return (StatusCode::FORBIDDEN, "open this page as http://127.0.0.1").into_response();
     }
@@ -88,7 +88,7 @@ fn is_here(headers: &HeaderMap) -> bool {
 }
 
 impl Now {
-    async fn look(engine: &Engine<SqliteStore>, page: &Page) -> Result<Self, StoreError> {
+    async fn look<S: Store>(engine: &Engine<S>, page: &Page) -> Result<Self, StoreError> {
         let tenant = &page.context.tenant;
         let open = ApprovalQuery { tenant: tenant.clone(), after: None, limit: ROWS_MAX };
         let recent = RunQuery { tenant: tenant.clone(), status: None, before: None, limit: ROWS_MAX };
