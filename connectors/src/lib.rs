@@ -10,6 +10,7 @@ mod fields;
 pub mod github;
 pub mod http;
 pub mod model;
+pub mod reference;
 pub mod saying;
 pub mod servicenow;
 pub mod slack;

@@ -40,17 +40,17 @@ impl Builtin {
 }
 
 /// A day: long enough for another team to answer, short enough that somebody notices.
-const PATIENCE_DEFAULT: Millis = Millis::hours(24);
+pub(crate) const PATIENCE_DEFAULT: Millis = Millis::hours(24);
 
 /// A shorter wait could not be met by anybody.
-const PATIENCE_MIN: Millis = Millis::secs(1);
+pub(crate) const PATIENCE_MIN: Millis = Millis::secs(1);
 
 /// After a quarter nobody remembers what the run was for.
-const PATIENCE_MAX: Millis = Millis::hours(24 * 90);
+pub(crate) const PATIENCE_MAX: Millis = Millis::hours(24 * 90);
 
 const WAIT_FIELDS: [&str; 3] = ["event", "timeout", "on_timeout"];
 const GATE_FIELDS: [&str; 6] = ["message", "expires_after", "on_reject", "tier", "people", "groups"];
-const ON_TIMEOUT: [&str; 2] = ["fail", "continue"];
+pub(crate) const ON_TIMEOUT: [&str; 2] = ["fail", "continue"];
 
 /// Refuses what only a call can have.
 pub(crate) fn refuse_call_fields(step: &Fields<'_>, builtin: Builtin) -> Result<(), WorkflowError> {

@@ -9,20 +9,20 @@ use crate::fields::{Fields, choice, duration, id, integer, wrong_kind};
 use crate::parse::File;
 use crate::yaml::{Kind, Node, to_json};
 
-const VALIDATIONS: [&str; 4] = ["per_step", "per_phase", "critical_only", "final_only"];
-const PHASES: [&str; 3] = ["prechecks", "main", "postchecks"];
-const TIERS: [&str; 3] = ["low", "medium", "high"];
-const ON_REJECT: [&str; 2] = ["fail", "pause"];
+pub(crate) const VALIDATIONS: [&str; 4] = ["per_step", "per_phase", "critical_only", "final_only"];
+pub(crate) const PHASES: [&str; 3] = ["prechecks", "main", "postchecks"];
+pub(crate) const TIERS: [&str; 3] = ["low", "medium", "high"];
+pub(crate) const ON_REJECT: [&str; 2] = ["fail", "pause"];
 const PATIENCE_FIELDS: [&str; 2] = ["sla", "expires_after"];
 
 /// A shorter wait could not be met by anybody.
-const PATIENCE_MIN: Millis = Millis::secs(1);
+pub(crate) const PATIENCE_MIN: Millis = Millis::secs(1);
 
 /// After a quarter nobody remembers what the run was for.
-const PATIENCE_MAX: Millis = Millis::hours(24 * 90);
+pub(crate) const PATIENCE_MAX: Millis = Millis::hours(24 * 90);
 
 /// More groups than this are everybody.
-const GROUPS_MAX: usize = 8;
+pub(crate) const GROUPS_MAX: usize = 8;
 
 /// `validation`, or what the environment asks for.
 pub(crate) fn validation(fields: &Fields<'_>, environment: Environment) -> Result<Validation, WorkflowError> {

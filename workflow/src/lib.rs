@@ -18,6 +18,7 @@ mod governance;
 mod parse;
 mod place;
 mod reads;
+pub mod reference;
 mod retry;
 mod scope;
 mod step;

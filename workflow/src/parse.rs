@@ -26,7 +26,7 @@ const WORKFLOW_FIELDS: [&str; 9] = [
     "trigger",
     "steps",
 ];
-const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
+pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 
 /// What is known of a file while its steps are read.
 pub(crate) struct File<'s> {

@@ -8,13 +8,13 @@ use crate::fields::{Fields, choice, duration, integer};
 use crate::yaml::Node;
 
 const FIELDS: [&str; 4] = ["attempts", "backoff", "base", "cap"];
-const BACKOFFS: [&str; 2] = ["table", "exponential"];
+pub(crate) const BACKOFFS: [&str; 2] = ["table", "exponential"];
 
 /// Shorter than this is not waiting.
-const DELAY_MIN: Millis = Millis(100);
+pub(crate) const DELAY_MIN: Millis = Millis(100);
 
 /// Whoever would wait longer wants a person to look.
-const DELAY_MAX: Millis = Millis::hours(24);
+pub(crate) const DELAY_MAX: Millis = Millis::hours(24);
 
 /// The policy that `node` describes; what it leaves out is as in the default.
 pub(crate) fn retry(node: &Node) -> Result<RetryPolicy, WorkflowError> {

@@ -26,7 +26,7 @@ const STEP_FIELDS: [&str; 10] = [
     "rollback",
 ];
 const CALL_FIELDS: [&str; 2] = ["tool", "with"];
-const BLASTS: [&str; 3] = ["low", "medium", "high"];
+pub(crate) const BLASTS: [&str; 3] = ["low", "medium", "high"];
 
 /// The id of the step that `node` describes.
 pub(crate) fn step_id(node: &Node) -> Result<StepId, WorkflowError> {

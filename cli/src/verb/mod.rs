@@ -54,6 +54,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context),
         Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
         Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,
+        Command::Workflow(workflow::Verb::Reference(args)) => workflow::reference::run(&args, context),
         Command::Run(verb) => run::run(verb, context).await,
         Command::Approval(verb) => approval::run(verb, context).await,
         Command::Policy(verb) => policy::run(verb, context).await,

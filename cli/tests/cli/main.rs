@@ -19,6 +19,8 @@ mod outside;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod rollback;

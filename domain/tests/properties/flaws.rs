@@ -11,7 +11,7 @@ use crate::story::{Binding, Holder, Story, Wish};
 use crate::world::{Said, Turn, World};
 
 const YES: Wish = Wish::Answer { back: 0, approve: true, person: 1 };
-const FINISH: Wish = Wish::Finish { who: Holder::Newest, hand_on: false };
+pub(crate) const FINISH: Wish = Wish::Finish { who: Holder::Newest, hand_on: false };
 
 #[test]
 fn a_run_can_begin_with_an_effect_that_another_run_has_done() {
@@ -288,12 +288,12 @@ fn a_run_that_asks_about_taking_back_is_not_stopped_half_way() {
     assert_eq!(world.runs[0].record.status, RunStatus::WaitingApproval);
 }
 
-fn world(steps: [Vec<PlannedStep>; 2]) -> World {
+pub(crate) fn world(steps: [Vec<PlannedStep>; 2]) -> World {
     World::new(&Story { plans: steps.map(plan), wishes: Vec::new() }, |_, _| {})
 }
 
 /// A call whose effect is this step's own.
-fn own(tool: &str) -> PlannedStep {
+pub(crate) fn own(tool: &str) -> PlannedStep {
     step(Work::Call(call(tool, None)))
 }
 
@@ -307,17 +307,17 @@ fn named(tool: &str, key: &str) -> PlannedStep {
 }
 
 /// A call that can be taken back, in one attempt.
-fn undoable(tool: &str) -> PlannedStep {
+pub(crate) fn undoable(tool: &str) -> PlannedStep {
     let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     PlannedStep { rollback: Some(Undo::Call(call(tool, None))), retry, ..own(tool) }
 }
 
-fn failed(certainty: Certainty) -> Wish {
+pub(crate) fn failed(certainty: Certainty) -> Wish {
     Wish::Retry { who: Holder::Newest, certainty, retry_after: None }
 }
 
 /// How the work begins that a commit has granted.
-fn mode(turn: &Turn) -> Option<Mode> {
+pub(crate) fn mode(turn: &Turn) -> Option<Mode> {
     match &turn.said {
         Said::Granted(grant) => Some(grant.mode),
         _ => None,

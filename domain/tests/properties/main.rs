@@ -10,6 +10,7 @@ extern crate countersign_domain as domain;
 
 mod approvals;
 mod chain;
+mod classes;
 mod effects;
 mod endings;
 mod flaws;

@@ -11,5 +11,6 @@ mod files;
 mod manual;
 #[path = "../support/oracle.rs"]
 mod oracle;
+mod recipes;
 mod refused;
 mod shipped;

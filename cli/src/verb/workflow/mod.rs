@@ -3,6 +3,7 @@
 pub(super) mod apply;
 pub(super) mod check;
 pub(super) mod list;
+pub(super) mod reference;
 
 use clap::Subcommand;
 
@@ -12,4 +13,5 @@ pub(crate) enum Verb {
     Check(check::Args),
     Apply(apply::Args),
     List(list::Args),
+    Reference(reference::Args),
 }

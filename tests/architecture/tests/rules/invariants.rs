@@ -48,17 +48,21 @@ fn invariants(page: &str) -> Vec<String> {
 
 /// What is wrong with what an invariant says about its tests.
 fn faults(invariant: &str) -> Vec<String> {
-    let tests = tests_named(invariant);
-    if tests.is_empty() {
+    if tests_named(invariant).is_empty() {
         return vec![format!("no test is named: {invariant}")];
     }
+    test_faults(invariant, invariant)
+}
+
+/// What is wrong with the tests that `text` names; `said` is where they are named.
+pub(crate) fn test_faults(text: &str, said: &str) -> Vec<String> {
     let fault = |(path, test): (&str, &str)| match std::fs::read_to_string(root().join(path)) {
-        Err(_) => Some(format!("there is no file {path}: {invariant}")),
+        Err(_) => Some(format!("there is no file {path}: {said}")),
         // Some suites make their tests from a table, where a name is a literal: text is all they have in common.
-        Ok(text) if !has_word(&text, test) => Some(format!("there is no test {test} in {path}: {invariant}")),
+        Ok(text) if !has_word(&text, test) => Some(format!("there is no test {test} in {path}: {said}")),
         Ok(_) => None,
     };
-    tests.into_iter().filter_map(fault).collect()
+    tests_named(text).into_iter().filter_map(fault).collect()
 }
 
 /// The path and the name in each `path/to/file.rs::name_of_test`.

@@ -7,6 +7,8 @@ mod code;
 #[cfg(test)]
 mod dependencies;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod invariants;
 #[cfg(test)]
 mod libraries;
