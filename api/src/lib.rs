@@ -4,30 +4,54 @@
 //! tenant's [`Desk`](engine::Desk) with the role that it names in its arguments. It parses, calls the engine, and
 //! replies. There is no way to the store that does not go over a desk.
 
+mod approvals;
 mod at;
 pub mod auth;
+mod chance;
+mod evidence;
+mod extract;
+mod keys;
+mod me;
+pub mod openapi;
+mod page;
 pub mod problem;
+mod routes;
 mod runs;
+mod tenant;
+pub mod wire;
+mod workflows;
 
 use std::sync::Arc;
 
+use ::evidence::PublicKey;
 use axum::Router;
-use axum::routing::get;
 use store::Store;
 
 pub use at::{Admin, Approver, Operator, Viewer};
 pub use auth::{Caller, Gate};
+pub use extract::BODY_BYTES_MAX;
+pub use page::{CursorSecret, LIMIT_MAX};
 pub use problem::Problem;
+pub use routes::{PREFIX, Row, rows};
 
 /// What every handler needs.
 pub struct Api<S> {
     gate: Gate<S>,
+    cursors: CursorSecret,
+    verifies: Option<PublicKey>,
 }
 
 impl<S: Store> Api<S> {
-    /// The API for whoever passes `gate`.
-    pub fn new(gate: Gate<S>) -> Self {
-        Self { gate }
+    /// The API for whoever passes `gate`; its cursors are sealed with `cursors`.
+    pub fn new(gate: Gate<S>, cursors: CursorSecret) -> Self {
+        Self { gate, cursors, verifies: None }
+    }
+
+    /// The same, which also verifies evidence: with this key.
+    #[must_use]
+    pub fn verifying(mut self, key: PublicKey) -> Self {
+        self.verifies = Some(key);
+        self
     }
 
     /// Who may come in.
@@ -41,7 +65,5 @@ pub type Shared<S> = Arc<Api<S>>;
 
 /// The routes under `/api/v1`.
 pub fn router<S: Store>(api: Shared<S>) -> Router {
-    let routes = Router::new().route("/runs/{run}", get(runs::show::<S>));
-    let routes = routes.fallback(problem::no_route).with_state(api);
-    Router::new().nest("/api/v1", routes)
+    routes::router(api)
 }

@@ -7,7 +7,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::{Code, Refusal};
 use engine::EngineError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// When somebody may ask again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "2";
@@ -24,12 +25,31 @@ pub struct Problem {
     /// What to do about it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub remedy: &'static str,
+    /// Where in a file it is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// A place in a file, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
 }
 
 impl Problem {
     /// A problem of this kind.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status: status.as_u16(), code, detail: detail.into(), remedy: "" }
+        Self { status: status.as_u16(), code, detail: detail.into(), remedy: "", place: None }
+    }
+
+    /// The same, with where in a file it is wrong.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// The same, with what to do about it.
@@ -87,7 +107,13 @@ impl From<EngineError> for Problem {
             EngineError::BadInput { what, source } => Self::bad_request(format!("{what}: {source}")),
             EngineError::BadPlan { why, .. } => Self::bad_request(why),
             EngineError::NotAPerson { .. } => Self::bad_request(error.to_string()),
-            EngineError::Contended { .. } => {
+            EngineError::TenantChanged { .. } => {
+                let detail = "somebody has settled something since this was looked at";
+                Self::new(StatusCode::CONFLICT, "TENANT_CHANGED", detail)
+                    .remedy("GET /api/v1/tenant, and send the change again with the revision there")
+            }
+            EngineError::NoApiKey { .. } => Self::not_found("key"),
+            EngineError::Contended { .. } | EngineError::KeyTaken { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }
             EngineError::Store(_)
@@ -141,4 +167,10 @@ impl IntoResponse for Problem {
 /// The answer where there is no route.
 pub(crate) async fn no_route() -> Problem {
     Problem::not_found("address")
+}
+
+/// The answer where a route has no such method.
+pub(crate) async fn no_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "nothing here answers to that method")
+        .remedy("the header `Allow` says what does")
 }

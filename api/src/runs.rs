@@ -1,22 +1,207 @@
 //! Runs.
 
 use axum::Json;
-use axum::extract::Path;
-use domain::RunId;
-use serde_json::Value;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::command::{Canceling, Delivered as Delivering};
+use domain::{Digest, IdempotencyKey, RunId, RunStatus, WorkflowName};
+use engine::{Desk, SignalRun, Started};
+use serde::Deserialize;
 use store::Store;
 use telling::hint::Hints;
-use telling::{Seen, run_json};
+use telling::{Seen, run_document};
 
-use crate::at::Viewer;
+use crate::at::{Operator, Viewer};
+use crate::extract::{Asked, Named, Sent};
+use crate::page::{self, List};
 use crate::problem::Problem;
+use crate::routes::PREFIX;
+use crate::wire::{
+    Delivered, Delivery, Fate, Moved, Run, RunLine, Runs, Saying, SendSignal, StartRun, StartedRun, UndoPlan,
+};
+use crate::{Shared, chance};
+
+/// As long as anybody's key is, and short enough for a log line.
+const KEY_CHARS_MAX: usize = 255;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Which runs are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    status: Option<RunStatus>,
+    cursor: Option<String>,
+    limit: Option<String>,
+}
+
+impl Filter {
+    /// What a cursor of this list is good for. A filter that is added is added here too.
+    fn told(&self) -> String {
+        self.status.map(|status| format!("status={status}")).unwrap_or_default()
+    }
+}
+
+/// Runs, newest first.
+pub(crate) async fn list<S: Store>(
+    State(api): State<Shared<S>>,
+    Viewer { desk, .. }: Viewer<S>,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Runs>, Problem> {
+    let limit = page::limit(filter.limit.as_deref())?;
+    let list = List { secret: &api.cursors, tenant: desk.tenant_id(), name: "runs", filter: filter.told() };
+    let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
+    let page = desk.runs(filter.status, before, limit).await?;
+    Ok(Json(Runs {
+        runs: page.runs.iter().map(RunLine::from).collect(),
+        next: page.next.as_ref().map(|next| list.seal(next)),
+    }))
+}
 
 /// Everything about a run.
 pub(crate) async fn show<S: Store>(
     Viewer { desk, .. }: Viewer<S>,
-    Path(run): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let run = RunId::new(&run).map_err(|_| Problem::not_found("run"))?;
+    Named(run): Named<RunId>,
+) -> Result<Json<Run>, Problem> {
     let seen = Seen::at(&desk, &run, Hints::plain()).await?;
-    Ok(Json(run_json(&seen)))
+    Ok(Json(run_document(&seen)))
+}
+
+/// Starts a run, or finds the one that the same request started before.
+pub(crate) async fn start<S: Store>(
+    Operator { desk, caller }: Operator<S>,
+    headers: HeaderMap,
+    Sent(StartRun { workflow, input }): Sent<StartRun>,
+) -> Result<Response, Problem> {
+    let key = request_key(&caller.credential, &headers)?;
+    let started = desk.start(&workflow, key, "api", input).await;
+    Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
+}
+
+/// A workflow is named in what was sent, not in the address.
+fn no_start(error: engine::EngineError, workflow: &WorkflowName) -> Problem {
+    match error {
+        engine::EngineError::NoWorkflow { .. } => {
+            Problem::new(StatusCode::NOT_FOUND, "NO_WORKFLOW", format!("no workflow {workflow} is in use"))
+                .remedy("GET /api/v1/workflows lists those in use; POST there puts one to use")
+        }
+        error => error.into(),
+    }
+}
+
+fn started_run(Started { run, new }: Started) -> Response {
+    let status = if new { StatusCode::CREATED } else { StatusCode::OK };
+    let location = format!("{PREFIX}/runs/{}", run.run);
+    (status, [(header::LOCATION, location)], Json(StartedRun { run: run.run })).into_response()
+}
+
+/// Names a request for ever: by who asks and the key they chose, or by chance if they chose none. What they chose
+/// is hashed, because it may hold anything.
+fn request_key(credential: &str, headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
+    let request = match chosen(headers)? {
+        Some(chosen) => Digest::of_parts("countersign/api-request/v1", &[chosen]).to_string(),
+        None => format!("once-{}", chance::hex::<16>()?),
+    };
+    let key = IdempotencyKey::new(&format!("api:{credential}:{request}"));
+    key.map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+fn chosen(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let (first, second) = (values.next(), values.next());
+    let Some(first) = first else { return Ok(None) };
+    let text = first.to_str().ok().filter(|text| {
+        second.is_none()
+            && (1..=KEY_CHARS_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    });
+    let unusable = || {
+        Problem::bad_request(format!(
+            "`Idempotency-Key` is not one text of 1 to {KEY_CHARS_MAX} visible ASCII characters"
+        ))
+    };
+    text.map(Some).ok_or_else(unusable)
+}
+
+/// Stops a run.
+pub(crate) async fn cancel<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+    Sent(Saying { reason }): Sent<Saying>,
+) -> Result<Json<Moved>, Problem> {
+    let fate = match desk.cancel(&run, &reason).await? {
+        Canceling::Now(_) => Fate::Done,
+        Canceling::Requested => Fate::Requested,
+        Canceling::Before => Fate::Before,
+    };
+    moved(&desk, run, fate).await
+}
+
+/// Holds a run.
+pub(crate) async fn pause<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+    Sent(Saying { reason }): Sent<Saying>,
+) -> Result<Json<Moved>, Problem> {
+    let fate = match desk.pause(&run, &reason).await? {
+        Some(_) => Fate::Done,
+        None => Fate::Requested,
+    };
+    moved(&desk, run, fate).await
+}
+
+/// Lets a paused run go on.
+pub(crate) async fn resume<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+    Sent(Saying { reason }): Sent<Saying>,
+) -> Result<Json<Moved>, Problem> {
+    desk.resume(&run, &reason).await?;
+    moved(&desk, run, Fate::Done).await
+}
+
+/// Takes a run's effects back.
+pub(crate) async fn roll_back<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+    Sent(Saying { reason }): Sent<Saying>,
+) -> Result<Json<Moved>, Problem> {
+    desk.roll_back(&run, &reason).await?;
+    moved(&desk, run, Fate::Done).await
+}
+
+async fn moved<S: Store>(desk: &Desk<S>, run: RunId, fate: Fate) -> Result<Json<Moved>, Problem> {
+    let status = desk.record(&run).await?.status;
+    Ok(Json(Moved { run, status, fate }))
+}
+
+/// What taking back a finished run would do.
+pub(crate) async fn undo_plan<S: Store>(
+    Viewer { desk, .. }: Viewer<S>,
+    Named(run): Named<RunId>,
+) -> Result<Json<UndoPlan>, Problem> {
+    Ok(Json(desk.undo_plan(&run).await?.into()))
+}
+
+/// Starts a run that takes back what a finished run did.
+pub(crate) async fn undo<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+) -> Result<Response, Problem> {
+    Ok(started_run(desk.undo(&run).await?))
+}
+
+/// Delivers an event.
+pub(crate) async fn signal<S: Store>(
+    Operator { desk, .. }: Operator<S>,
+    Named(run): Named<RunId>,
+    Sent(SendSignal { id, event, payload }): Sent<SendSignal>,
+) -> Result<Json<Delivered>, Problem> {
+    let delivery = match desk.signal(&run, SignalRun { id, event, payload }).await? {
+        Delivering::Woke(_) => Delivery::Woke,
+        Delivering::Kept => Delivery::Kept,
+        Delivering::Duplicate => Delivery::Duplicate,
+    };
+    Ok(Json(Delivered { delivery }))
 }

@@ -187,8 +187,8 @@ pub enum Refusal {
         /// Which run.
         run: RunKey,
     },
-    /// The same key with another payload.
-    #[error("the key of run {run} was used before with a different input")]
+    /// The same key with another payload, or for another workflow.
+    #[error("the key of run {run} was used before with a different input or workflow")]
     KeyConflict {
         /// The run that the key names.
         run: RunKey,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey, TenantId, WorkspaceId,
-    json, payload::Fingerprint,
+    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey, TenantId,
+    WorkflowName, WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
 use store::{Admission, Shelf, Store, Write};
@@ -61,13 +61,14 @@ impl<S: Store> Engine<S> {
             key: wish.key,
             input: fingerprint,
         };
+        let workflow = wish.plan.workflow.clone();
         let decision = admit(request, &wish.plan, self.stamp(wish.by));
         let op = decision.record.op.clone();
         let admission = Admission { decision, input };
         let write = self.patiently(|| self.store.admit(admission.clone())).await?;
         match write {
             Write::Committed => Ok(Started { run, new: true }),
-            Write::Superseded => self.started_before(run, &op, fingerprint).await,
+            Write::Superseded => self.started_before(run, &op, (&workflow, fingerprint)).await,
         }
     }
 
@@ -75,10 +76,11 @@ impl<S: Store> Engine<S> {
         &self,
         run: RunKey,
         op: &domain::OpId,
-        input: Fingerprint,
+        (workflow, input): (&WorkflowName, Fingerprint),
     ) -> Result<Started, EngineError> {
         let first = self.load(&run).await?.record;
-        if first.trigger.input != input.sha256 {
+        // A later version of the same workflow is still the same request.
+        if first.trigger.input != input.sha256 || first.workflow != *workflow {
             return Err(Refusal::KeyConflict { run }.into());
         }
         // Our own write whose reply was lost; if others have written since, it was still the same request.

@@ -4,14 +4,15 @@
 //! is opened. What belongs to another tenant is therefore not forbidden but not there, and there is no verb
 //! with which to ask for it. Everything that people reach through the network goes over a desk.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
-    Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator, PersonId,
-    Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId, Timestamp, WorkflowName,
-    WorkspaceId,
+    ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator,
+    KeyId, PersonId, Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId,
+    Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 use store::{ApprovalPage, ApprovalQuery, Cursor, RunPage, RunQuery, Store};
@@ -19,6 +20,7 @@ use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
 use crate::error::EngineError;
+use crate::settle::{NewKey, Settle};
 use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
 
 /// The runtime's verbs for one person of one tenant.
@@ -203,14 +205,60 @@ impl<S: Store> Desk<S> {
 
     /// A workflow in use.
     pub async fn workflow(&self, name: &WorkflowName) -> Result<Arc<CompiledPlan>, EngineError> {
-        let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
-        let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
-        self.engine.plan(&self.tenant, applied.plan).await
+        Ok(self.applied(name).await?.1)
     }
 
     /// Puts a workflow to use.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, EngineError> {
         self.engine.apply(&self.tenant, plan, self.by()).await
+    }
+
+    /// The workflow in use under this name, with its plan.
+    pub async fn applied(&self, name: &WorkflowName) -> Result<(Applied, Arc<CompiledPlan>), EngineError> {
+        let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
+        let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
+        let plan = self.engine.plan(&self.tenant, applied.plan).await?;
+        Ok((applied, plan))
+    }
+
+    /// The tools that steps may call.
+    pub fn tools(&self) -> BTreeSet<ToolName> {
+        self.engine.tools().names().cloned().collect()
+    }
+
+    /// The plan that a run was admitted with.
+    pub async fn plan(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
+        self.engine.plan(&self.tenant, record.plan).await
+    }
+
+    /// Every receipt that the chain of a run speaks of so far.
+    pub async fn receipts(&self, run: &RunId) -> Result<Vec<Receipt>, EngineError> {
+        self.engine.receipts(&self.key(run)).await
+    }
+
+    /// What the tenant has settled, if it has settled anything.
+    pub async fn settled(&self) -> Result<Option<Tenant>, EngineError> {
+        self.engine.settled(&self.tenant).await
+    }
+
+    /// Settles something anew, unless somebody else has since it was looked at.
+    pub async fn settle(&self, settle: Settle) -> Result<Tenant, EngineError> {
+        self.engine.settle(&self.tenant, settle).await
+    }
+
+    /// The tenant's keys, by id.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
+        self.engine.api_keys(&self.tenant).await
+    }
+
+    /// Makes a key of the tenant.
+    pub async fn make_key(&self, new: NewKey) -> Result<ApiKey, EngineError> {
+        self.engine.make_key(&self.tenant, new).await
+    }
+
+    /// Takes a key of the tenant back.
+    pub async fn revoke_key(&self, id: &KeyId) -> Result<ApiKey, EngineError> {
+        self.engine.revoke_key(&self.tenant, id).await
     }
 
     /// What the tenant has settled.

@@ -1,7 +1,7 @@
 //! Why a verb was not done.
 
 use domain::payload::Fingerprint;
-use domain::{Digest, Refusal, RunKey, RunStatus, TenantId, WorkflowName};
+use domain::{Digest, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkflowName};
 use store::StoreError;
 
 use crate::approve::NotShown;
@@ -101,6 +101,24 @@ pub enum EngineError {
     NotAPerson {
         /// What they are called.
         id: String,
+    },
+    /// Somebody else has settled something since it was looked at.
+    #[error("what tenant {tenant} has settled was changed since it was looked at; look again")]
+    TenantChanged {
+        /// Whose.
+        tenant: TenantId,
+    },
+    /// There is no such API key.
+    #[error("there is no API key {key}")]
+    NoApiKey {
+        /// Which one was asked for.
+        key: KeyId,
+    },
+    /// An API key of this name is there already, or others keep changing it.
+    #[error("the API key {key} was written by somebody else meanwhile; try again")]
+    KeyTaken {
+        /// Which key.
+        key: KeyId,
     },
     /// Others kept changing the run.
     #[error("run {run} changed {rounds} times while this was being decided; try again")]

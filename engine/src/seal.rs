@@ -68,6 +68,13 @@ impl<S: Store> Engine<S> {
         Ok((evidence, bytes))
     }
 
+    /// Every receipt that the chain of `run` speaks of so far.
+    pub async fn receipts(&self, run: &RunKey) -> Result<Vec<Receipt>, EngineError> {
+        let loaded = self.load(run).await?;
+        let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
+        self.receipts_of(&loaded, &entries).await
+    }
+
     async fn bundle_of(&self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
         let run = &loaded.record.key;
         let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };

@@ -1,10 +1,10 @@
 //! What became of the effects of a run that was stopped.
 
 use domain::RunStatus;
-use domain::view::{Fate, compensation_log};
+use domain::view::{Compensation, Fate, compensation_log};
 use engine::RunView;
-use serde_json::{Value, json};
 
+use crate::json::CompensationDocument;
 use crate::table::table;
 
 /// Whether the question arises: the run was stopped, or is being taken back.
@@ -35,12 +35,13 @@ pub(super) fn text(view: &RunView) -> String {
     }
 }
 
-pub(super) fn to_json(view: &RunView) -> Value {
-    if !arises(view) {
-        return Value::Null;
-    }
-    let line = |line: domain::view::Compensation| json!({ "step": line.step, "key": line.key, "fate": name(line.fate) });
-    compensation_log(view.plan(), &view.steps).into_iter().map(line).collect()
+pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
+    let line = |line: Compensation| CompensationDocument {
+        step: line.step,
+        key: line.key,
+        fate: name(line.fate).to_owned(),
+    };
+    arises(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
 
 fn words(fate: Fate) -> &'static str {

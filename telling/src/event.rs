@@ -1,8 +1,10 @@
 //! An event as one line that a person reads.
 
 use domain::plan::Plan;
-use domain::{ApprovalStatus, Event, EventBody, Failure, People, Verdict};
+use domain::{ApprovalStatus, Digest, Event, EventBody, Failure, People, Verdict};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::time::moment;
 
@@ -13,9 +15,39 @@ pub fn event_line(plan: &Plan, event: &Event) -> String {
     format!("{}  {:>3}  {told}{status}", moment(event.at), event.n)
 }
 
-/// The same for programs; `event` is what the chain holds.
+/// An event as programs are told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Event)]
+pub struct EventDocument {
+    /// Its number, from 0 without a gap.
+    pub n: u32,
+    /// When it was decided.
+    pub at: String,
+    /// What happened, in a sentence.
+    pub text: String,
+    /// What the chain holds.
+    #[schema(value_type = Object)]
+    pub event: Event,
+    /// The hash of it and all before it, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub hash: Option<Digest>,
+}
+
+/// The same for programs.
+pub fn event_document(plan: &Plan, event: &Event) -> EventDocument {
+    EventDocument {
+        n: event.n,
+        at: moment(event.at),
+        text: told(plan, event),
+        event: event.clone(),
+        hash: None,
+    }
+}
+
+/// The same as JSON; `event` is what the chain holds.
 pub fn event_json(plan: &Plan, event: &Event) -> Value {
-    json!({ "n": event.n, "at": moment(event.at), "text": told(plan, event), "event": event })
+    json!(event_document(plan, event))
 }
 
 fn told(plan: &Plan, event: &Event) -> String {

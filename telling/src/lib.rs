@@ -22,9 +22,12 @@ use store::Store;
 
 use crate::hint::Hints;
 
-pub use event::{event_json, event_line};
+pub use event::{EventDocument, event_document, event_json, event_line};
 pub use history::{History, TryEnd};
-pub use json::run_json;
+pub use json::{
+    ChainDocument, CompensationDocument, LeaseDocument, RunDocument, StepDocument, TryDocument, WaitDocument,
+    WayDocument, run_document, run_json,
+};
 pub use text::{counted, run_text, steps_table, tool};
 pub use waiting::{Waiting, Way, waiting};
 

@@ -1,0 +1,16 @@
+//! Chance, for names and secrets that nobody may guess.
+
+use axum::http::StatusCode;
+
+use crate::problem::Problem;
+
+/// `BYTES` random bytes as hex digits.
+pub(crate) fn hex<const BYTES: usize>() -> Result<String, Problem> {
+    let mut bytes = [0_u8; BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the random source did not answer");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the server cannot make names now")
+    })?;
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+}

@@ -1,0 +1,69 @@
+//! API keys.
+
+use axum::Json;
+use axum::http::StatusCode;
+use domain::access::{NOTE_CHARS_MAX, ShownKey, secret_digest};
+use domain::{KeyId, Millis, Role, Timestamp};
+use engine::NewKey;
+use store::Store;
+
+use crate::at::Admin;
+use crate::chance;
+use crate::extract::{Named, Sent};
+use crate::problem::Problem;
+use crate::wire::{Key, Keys, MadeKey, MakeKey};
+
+/// Ten years; a key that is to outlive that is made for ever.
+const LIFE_MAX: Millis = Millis(10 * 366 * 86_400_000);
+
+/// The tenant's keys.
+pub(crate) async fn list<S: Store>(Admin { desk, .. }: Admin<S>) -> Result<Json<Keys>, Problem> {
+    Ok(Json(Keys { keys: desk.keys().await?.into_iter().map(Key::from).collect() }))
+}
+
+/// Makes a key.
+pub(crate) async fn make<S: Store>(
+    Admin { desk, .. }: Admin<S>,
+    Sent(wish): Sent<MakeKey>,
+) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+    if wish.roles.is_empty() {
+        return Err(Problem::bad_request(
+            "a key without a role opens nothing; name one of viewer, operator, approver and admin",
+        ));
+    }
+    if wish.note.chars().count() > NOTE_CHARS_MAX {
+        return Err(Problem::bad_request(format!("`note` has more than {NOTE_CHARS_MAX} characters")));
+    }
+    let expires_at = wish.expires_in.as_deref().map(|text| end(desk.now(), text)).transpose()?;
+    let bad = |error: domain::id::InvalidId| Problem::bad_request(error.to_string());
+    let id = KeyId::new(&chance::hex::<8>()?).map_err(bad)?;
+    let secret = chance::hex::<32>()?;
+    let new = NewKey {
+        secret: secret_digest(desk.tenant_id(), &id, &secret),
+        id,
+        person: wish.person,
+        roles: wish.roles.into_iter().map(Role::from).collect(),
+        note: wish.note,
+        expires_at,
+    };
+    let key = desk.make_key(new).await?;
+    let text = ShownKey::write(desk.tenant_id(), &key.id, &secret);
+    Ok((StatusCode::CREATED, Json(MadeKey { key: key.into(), text })))
+}
+
+fn end(now: Timestamp, text: &str) -> Result<Timestamp, Problem> {
+    let life: Millis =
+        text.parse().map_err(|error: domain::time::InvalidMillis| Problem::bad_request(error.to_string()))?;
+    if life.0 == 0 || life > LIFE_MAX {
+        return Err(Problem::bad_request("`expires_in` is at most ten years, and more than nothing"));
+    }
+    Ok(now + life)
+}
+
+/// Takes a key back.
+pub(crate) async fn revoke<S: Store>(
+    Admin { desk, .. }: Admin<S>,
+    Named(key): Named<KeyId>,
+) -> Result<Json<Key>, Problem> {
+    Ok(Json(desk.revoke_key(&key).await?.into()))
+}

@@ -1,0 +1,396 @@
+//! The one table of routes.
+//!
+//! A row says where something is, which role it takes, what it takes and gives. The router and the document that
+//! describes the API are made from the same rows, and so are the tests that try every route with every id.
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use domain::Role;
+use store::Store;
+use utoipa::ToSchema;
+
+use crate::extract::BODY_BYTES_MAX;
+use crate::openapi::{Body, Param};
+use crate::{Shared, approvals, evidence, keys, me, openapi, problem, runs, tenant, wire, workflows};
+
+/// Where all of it is.
+pub const PREFIX: &str = "/api/v1";
+
+/// What is known of a route.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The method.
+    pub method: Method,
+    /// The address under `/api/v1`; what stands in braces names something.
+    pub path: &'static str,
+    /// The role that it takes; none, if anybody may.
+    pub role: Option<Role>,
+    /// Its name, for programs that are made from the document.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    pub(crate) takes: Option<Body>,
+    pub(crate) gives: Vec<(u16, &'static str, Body)>,
+    pub(crate) params: Vec<Param>,
+}
+
+impl Row {
+    /// The names of what the address names.
+    pub fn ids(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Whether something is sent along.
+    pub fn takes_a_body(&self) -> bool {
+        self.takes.is_some()
+    }
+}
+
+/// A row with what answers.
+pub(crate) struct Route<S> {
+    pub(crate) row: Row,
+    handler: MethodRouter<Shared<S>>,
+}
+
+impl<S: Store> Route<S> {
+    fn new<H, T>(
+        method: Method,
+        path: &'static str,
+        role: impl Into<Option<Role>>,
+        (name, summary): (&'static str, &'static str),
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Shared<S>>,
+        T: 'static,
+    {
+        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::TRACE);
+        let row = Row {
+            method,
+            path,
+            role: role.into(),
+            name,
+            summary,
+            takes: None,
+            gives: Vec::new(),
+            params: Vec::new(),
+        };
+        Self { row, handler: on(filter, handler) }
+    }
+
+    fn takes<T: ToSchema>(mut self) -> Self {
+        self.row.takes = Some(Body::of::<T>());
+        self
+    }
+
+    fn gives<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
+        self.row.gives.push((status, what, Body::of::<T>()));
+        self
+    }
+
+    fn gives_file(mut self, kind: &'static str, what: &'static str) -> Self {
+        self.row.gives.push((200, what, Body::File(kind)));
+        self
+    }
+
+    fn with(mut self, param: Param) -> Self {
+        self.row.params.push(param);
+        self
+    }
+
+    fn paged(self) -> Self {
+        self.with(Param::CURSOR).with(Param::LIMIT)
+    }
+}
+
+/// Every row, for whoever wants to know what there is.
+pub fn rows<S: Store>() -> Vec<Row> {
+    routes::<S>().into_iter().map(|route| route.row).collect()
+}
+
+/// The routes under `/api/v1`.
+pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
+    let table = routes::<S>();
+    let document = openapi::text(table.iter().map(|route| &route.row));
+    let mut router = Router::new();
+    for Route { row, handler } in table {
+        router = router.route(row.path, handler);
+    }
+    router = router.route("/openapi.json", axum::routing::get(move || openapi::serve(document.clone())));
+    let served = router
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(api);
+    Router::new().nest(PREFIX, served)
+}
+
+fn routes<S: Store>() -> Vec<Route<S>> {
+    [
+        around(),
+        workflow_routes(),
+        run_routes(),
+        verb_routes(),
+        story_routes(),
+        approval_routes(),
+        settled_routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn around<S: Store>() -> Vec<Route<S>> {
+    vec![
+        Route::new(Method::GET, "/health", None, ("health", "Whether the server answers"), me::health)
+            .gives::<wire::Health>(200, "it does"),
+        Route::new(
+            Method::GET,
+            "/me",
+            Role::Viewer,
+            ("me", "Who asks, as the server knows them"),
+            me::show::<S>,
+        )
+        .gives::<wire::Me>(200, "who asks"),
+    ]
+}
+
+fn workflow_routes<S: Store>() -> Vec<Route<S>> {
+    let path = "/workflows";
+    vec![
+        Route::new(
+            Method::GET,
+            path,
+            Role::Viewer,
+            ("listWorkflows", "The workflows in use"),
+            workflows::list::<S>,
+        )
+        .gives::<wire::Workflows>(200, "the workflows"),
+        Route::new(
+            Method::POST,
+            path,
+            Role::Admin,
+            ("applyWorkflow", "Put a workflow to use"),
+            workflows::apply::<S>,
+        )
+        .takes::<wire::ApplyWorkflow>()
+        .gives::<wire::Workflow>(200, "it is in use"),
+        Route::new(
+            Method::GET,
+            "/workflows/{workflow}",
+            Role::Viewer,
+            ("showWorkflow", "A workflow in use, with its plan"),
+            workflows::show::<S>,
+        )
+        .gives::<wire::WorkflowShown>(200, "the workflow"),
+    ]
+}
+
+fn run_routes<S: Store>() -> Vec<Route<S>> {
+    let path = "/runs";
+    vec![
+        Route::new(Method::GET, path, Role::Viewer, ("listRuns", "Runs, newest first"), runs::list::<S>)
+            .with(Param::STATUS)
+            .paged()
+            .gives::<wire::Runs>(200, "a page of runs"),
+        Route::new(Method::POST, path, Role::Operator, ("startRun", "Start a run"), runs::start::<S>)
+            .with(Param::IDEMPOTENCY_KEY)
+            .takes::<wire::StartRun>()
+            .gives::<wire::StartedRun>(201, "the run was started")
+            .gives::<wire::StartedRun>(200, "the same request had started it before"),
+        Route::new(
+            Method::GET,
+            "/runs/{run}",
+            Role::Viewer,
+            ("showRun", "Everything about a run"),
+            runs::show::<S>,
+        )
+        .gives::<wire::Run>(200, "the run"),
+    ]
+}
+
+fn verb_routes<S: Store>() -> Vec<Route<S>> {
+    let verb = |route: Route<S>| route.takes::<wire::Saying>().gives::<wire::Moved>(200, "it was said");
+    vec![
+        verb(Route::new(
+            Method::POST,
+            "/runs/{run}/cancel",
+            Role::Operator,
+            ("cancelRun", "Stop a run"),
+            runs::cancel::<S>,
+        )),
+        verb(Route::new(
+            Method::POST,
+            "/runs/{run}/pause",
+            Role::Operator,
+            ("pauseRun", "Hold a run for an operator"),
+            runs::pause::<S>,
+        )),
+        verb(Route::new(
+            Method::POST,
+            "/runs/{run}/resume",
+            Role::Operator,
+            ("resumeRun", "Let a paused run go on"),
+            runs::resume::<S>,
+        )),
+        verb(Route::new(
+            Method::POST,
+            "/runs/{run}/retry",
+            Role::Operator,
+            ("retryRun", "Try the step again at which a run paused"),
+            runs::resume::<S>,
+        )),
+        verb(Route::new(
+            Method::POST,
+            "/runs/{run}/rollback",
+            Role::Operator,
+            ("rollBackRun", "Take the effects of a run back that is not over"),
+            runs::roll_back::<S>,
+        )),
+        Route::new(
+            Method::GET,
+            "/runs/{run}/undo",
+            Role::Viewer,
+            ("planUndo", "What taking back a finished run would do"),
+            runs::undo_plan::<S>,
+        )
+        .gives::<wire::UndoPlan>(200, "the plan"),
+        Route::new(
+            Method::POST,
+            "/runs/{run}/undo",
+            Role::Operator,
+            ("undoRun", "Start a run that takes back what a finished run did"),
+            runs::undo::<S>,
+        )
+        .gives::<wire::StartedRun>(201, "the run that takes it back was started")
+        .gives::<wire::StartedRun>(200, "it had been started before"),
+        Route::new(
+            Method::POST,
+            "/runs/{run}/signals",
+            Role::Operator,
+            ("signalRun", "Deliver an event to a run"),
+            runs::signal::<S>,
+        )
+        .takes::<wire::SendSignal>()
+        .gives::<wire::Delivered>(200, "it was delivered"),
+    ]
+}
+
+fn story_routes<S: Store>() -> Vec<Route<S>> {
+    vec![
+        Route::new(
+            Method::GET,
+            "/runs/{run}/events",
+            Role::Viewer,
+            ("listEvents", "The chain of a run, as it is stored, with a sentence for each entry"),
+            evidence::events::<S>,
+        )
+        .with(Param::AFTER)
+        .with(Param::LIMIT)
+        .gives::<wire::Events>(200, "a part of the chain"),
+        Route::new(
+            Method::GET,
+            "/runs/{run}/receipts",
+            Role::Viewer,
+            ("listReceipts", "What a run attempted outside, and what happened"),
+            evidence::receipts::<S>,
+        )
+        .gives::<wire::Receipts>(200, "the receipts"),
+        Route::new(
+            Method::GET,
+            "/runs/{run}/evidence",
+            Role::Viewer,
+            ("getEvidence", "The evidence of a finished run, to be verified anywhere"),
+            evidence::download::<S>,
+        )
+        .gives_file(evidence::KIND, "the bundle"),
+        Route::new(
+            Method::GET,
+            "/runs/{run}/evidence/verification",
+            Role::Viewer,
+            ("verifyEvidence", "Whether the evidence of a run is genuine"),
+            evidence::verification::<S>,
+        )
+        .gives::<wire::Verification>(200, "what the server found"),
+    ]
+}
+
+fn approval_routes<S: Store>() -> Vec<Route<S>> {
+    vec![
+        Route::new(
+            Method::GET,
+            "/approvals",
+            Role::Viewer,
+            ("listApprovals", "Requests that people can still answer, oldest first"),
+            approvals::list::<S>,
+        )
+        .with(Param::MINE)
+        .paged()
+        .gives::<wire::Approvals>(200, "a page of requests"),
+        Route::new(
+            Method::GET,
+            "/approvals/{approval}",
+            Role::Viewer,
+            ("showApproval", "A request for approval"),
+            approvals::show::<S>,
+        )
+        .gives::<wire::Approval>(200, "the request"),
+        Route::new(
+            Method::POST,
+            "/approvals/{approval}/approve",
+            Role::Approver,
+            ("approve", "Say yes"),
+            approvals::approve::<S>,
+        )
+        .takes::<wire::Answer>()
+        .gives::<wire::Answered>(200, "it was said"),
+        Route::new(
+            Method::POST,
+            "/approvals/{approval}/reject",
+            Role::Approver,
+            ("reject", "Say no"),
+            approvals::reject::<S>,
+        )
+        .takes::<wire::Answer>()
+        .gives::<wire::Answered>(200, "it was said"),
+    ]
+}
+
+fn settled_routes<S: Store>() -> Vec<Route<S>> {
+    let settled = "/tenant";
+    vec![
+        Route::new(
+            Method::GET,
+            settled,
+            Role::Viewer,
+            ("showTenant", "What the tenant has settled"),
+            tenant::show::<S>,
+        )
+        .gives::<wire::Tenant>(200, "what is settled"),
+        Route::new(
+            Method::PUT,
+            settled,
+            Role::Admin,
+            ("putTenant", "Settle people, groups and caps anew"),
+            tenant::put::<S>,
+        )
+        .takes::<wire::PutTenant>()
+        .gives::<wire::Tenant>(200, "what is settled now"),
+        Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "The tenant's API keys"), keys::list::<S>)
+            .gives::<wire::Keys>(200, "the keys, without their secrets"),
+        Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Make an API key"), keys::make::<S>)
+            .takes::<wire::MakeKey>()
+            .gives::<wire::MadeKey>(201, "the key, with its text, which is shown this once"),
+        Route::new(
+            Method::DELETE,
+            "/keys/{key}",
+            Role::Admin,
+            ("revokeKey", "Take an API key back"),
+            keys::revoke::<S>,
+        )
+        .gives::<wire::Key>(200, "it opens nothing any more"),
+    ]
+}
