@@ -71,6 +71,13 @@ impl Problem {
             .remedy("send an API key or a token that is still good: `Authorization: Bearer …`")
     }
 
+    /// Nobody can say now who asks.
+    pub(crate) fn cannot_check() -> Self {
+        let detail = "who sends the request cannot be checked now";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail)
+            .remedy("try again in a moment; API keys are checked without the identity provider")
+    }
+
     /// Whoever asks may not.
     pub fn forbidden(role: domain::Role) -> Self {
         let detail = format!("this takes the role {role}");

@@ -125,7 +125,8 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(api);
-    Router::new().nest(PREFIX, served)
+    // What is nested does not answer for the bare prefix.
+    Router::new().route("/api/v1/", axum::routing::any(problem::no_route)).nest(PREFIX, served)
 }
 
 fn routes<S: Store>() -> Vec<Route<S>> {

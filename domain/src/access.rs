@@ -160,6 +160,11 @@ impl<'t> ShownKey<'t> {
         Some(Self { tenant, id: id.parse().ok()?, secret })
     }
 
+    /// Whether `text` is meant to be a key, whatever it is.
+    pub fn is_meant(text: &str) -> bool {
+        text.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('_'))
+    }
+
     /// The text of a key, to be shown once. `id` and `secret` are hex digits.
     pub fn write(tenant: &TenantId, id: &KeyId, secret: &str) -> String {
         format!("{PREFIX}_{tenant}_{id}_{secret}")

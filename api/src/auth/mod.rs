@@ -1,18 +1,23 @@
 //! Who asks.
 //!
-//! A request proves itself by one credential: an API key, shown as a bearer token. Whatever is wrong with it is
-//! told in the same words, so that nobody learns which keys there are.
+//! A request proves itself by one credential, shown as a bearer token: an API key, or a token of an identity
+//! provider. Whatever is wrong with it is told in the same words, so that nobody learns which keys there are.
 
 mod key;
+mod oidc;
 
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
+use domain::access::ShownKey;
 use domain::{Channel, PersonId, Role, Roles, TenantId};
 use engine::{Desk, Engine};
 use store::Store;
+use url::form_urlencoded;
 
 use crate::problem::Problem;
+
+pub use oidc::{BadSettings, Oidc, OidcSettings, Signed};
 
 /// Whoever passed the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +42,20 @@ impl Caller {
 /// Who may come in.
 pub struct Gate<S> {
     engine: Arc<Engine<S>>,
+    oidc: Option<Oidc>,
 }
 
 impl<S: Store> Gate<S> {
     /// A gate for the keys that `engine`'s store holds.
     pub fn new(engine: Arc<Engine<S>>) -> Self {
-        Self { engine }
+        Self { engine, oidc: None }
+    }
+
+    /// The same, which also believes tokens of this identity provider.
+    #[must_use]
+    pub fn believing(mut self, oidc: Oidc) -> Self {
+        self.oidc = Some(oidc);
+        self
     }
 
     /// Who sends a request with these headers to this address.
@@ -52,7 +65,10 @@ impl<S: Store> Gate<S> {
                 .remedy("send it as `Authorization: Bearer …`, and take the one in the address back: it may be known"));
         }
         let shown = bearer(headers).ok_or_else(Problem::unauthenticated)?;
-        key::caller(&self.engine, shown).await
+        match &self.oidc {
+            Some(oidc) if !ShownKey::is_meant(shown) => oidc.caller(shown, self.engine.now()).await,
+            _ => key::caller(&self.engine, shown).await,
+        }
     }
 
     /// The desk at which `caller` stands, if they have `role`.
@@ -75,5 +91,5 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn names_a_credential(uri: &Uri) -> bool {
     const NAMES: [&str; 5] = ["api_key", "apikey", "key", "token", "access_token"];
     let query = uri.query().unwrap_or_default();
-    query.split('&').filter_map(|pair| pair.split('=').next()).any(|name| NAMES.contains(&name))
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| NAMES.contains(&name.to_lowercase().as_str()))
 }

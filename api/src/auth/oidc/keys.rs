@@ -1,0 +1,171 @@
+//! The provider's keys, as they were last fetched.
+//!
+//! Whoever shows tokens with names of keys that there are not makes us ask the provider at most once in a while, and
+//! while it does not answer, the keys known so far go on working.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use domain::{Millis, Timestamp, json};
+use jsonwebtoken::jwk::Jwk;
+use reqwest::redirect::Policy;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::sync::Mutex;
+use url::Url;
+
+/// The provider is asked at most this often.
+const REFETCH_AFTER: Millis = Millis::secs(30);
+
+/// A key that the provider took away is believed for at most this long, while it answers.
+const KEYS_LAST: Millis = Millis::mins(15);
+
+/// Longer than any provider takes to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A set holds a few keys, each below a kilobyte.
+const SET_BYTES_MAX: usize = 256 * 1024;
+
+/// What is known about a key.
+pub(super) enum Found {
+    /// Here it is.
+    Key(Arc<Jwk>),
+    /// The provider has none of that name.
+    Unknown,
+    /// The provider does not answer.
+    Unreachable,
+}
+
+/// The provider's keys.
+pub(super) struct KeySet {
+    url: Url,
+    client: reqwest::Client,
+    known: RwLock<Known>,
+    /// Held by whoever asks the provider.
+    asking: Mutex<Option<Asked>>,
+}
+
+#[derive(Default)]
+struct Known {
+    keys: HashMap<String, Arc<Jwk>>,
+    at: Option<Timestamp>,
+}
+
+/// When the provider was asked last, and whether it answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Timestamp,
+    answered: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unreachable {
+    #[error("fetch the key set")]
+    Fetch(#[from] reqwest::Error),
+    #[error("the key set has more than {SET_BYTES_MAX} bytes")]
+    TooLarge,
+    #[error("read the key set")]
+    Read(#[from] json::InvalidJson),
+    #[error("the key set has no `keys`")]
+    NoKeys,
+}
+
+impl KeySet {
+    pub(super) fn new(url: Url) -> reqwest::Result<Self> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .timeout(ANSWER_MAX)
+            .tls_backend_preconfigured(tls())
+            .build()?;
+        Ok(Self { url, client, known: RwLock::default(), asking: Mutex::new(None) })
+    }
+
+    /// The key of this name.
+    pub(super) async fn find(&self, id: &str, now: Timestamp) -> Found {
+        match self.known(id, now) {
+            (Some(key), true) => Found::Key(key),
+            // It is old, and still the best there is: one asks whether it still counts, the others go on.
+            (Some(key), false) => match self.asking.try_lock() {
+                Ok(mut asked) => {
+                    self.ask(&mut asked, now).await;
+                    self.known(id, now).0.map_or(Found::Unknown, Found::Key)
+                }
+                Err(_) => Found::Key(key),
+            },
+            (None, _) => {
+                let mut asked = self.asking.lock().await;
+                // Whoever asked before may have found it.
+                if let (Some(key), _) = self.known(id, now) {
+                    return Found::Key(key);
+                }
+                let answered = self.ask(&mut asked, now).await;
+                match self.known(id, now).0 {
+                    Some(key) => Found::Key(key),
+                    None if answered => Found::Unknown,
+                    None => Found::Unreachable,
+                }
+            }
+        }
+    }
+
+    /// A key that is known, and whether that is recent.
+    fn known(&self, id: &str, now: Timestamp) -> (Option<Arc<Jwk>>, bool) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let recent = known.at.is_some_and(|at| now < at + KEYS_LAST);
+        (known.keys.get(id).cloned(), recent)
+    }
+
+    /// Asks the provider, unless it was asked a moment ago. Whether it answered, then or now.
+    async fn ask(&self, asked: &mut Option<Asked>, now: Timestamp) -> bool {
+        if let Some(asked) = asked.filter(|asked| now < asked.at + REFETCH_AFTER) {
+            return asked.answered;
+        }
+        let fetched = self.fetch().await;
+        *asked = Some(Asked { at: now, answered: fetched.is_ok() });
+        match fetched {
+            Ok(keys) => {
+                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+                *known = Known { keys, at: Some(now) };
+                true
+            }
+            Err(error) => {
+                tracing::error!(error = %engine::told(&error), "the identity provider's keys could not be had");
+                false
+            }
+        }
+    }
+
+    async fn fetch(&self) -> Result<HashMap<String, Arc<Jwk>>, Unreachable> {
+        let mut reply = self.client.get(self.url.clone()).send().await?.error_for_status()?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = reply.chunk().await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > SET_BYTES_MAX {
+                return Err(Unreachable::TooLarge);
+            }
+        }
+        let mut set = json::parse(&bytes)?;
+        let Some(keys) = set.get_mut("keys").and_then(|keys| keys.as_array_mut()) else {
+            return Err(Unreachable::NoKeys);
+        };
+        // A key of a kind that nobody knows keeps none of the others from being used.
+        let read = keys.drain(..).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+        Ok(read.filter_map(|key| Some((key.common.key_id.clone()?, Arc::new(key)))).collect())
+    }
+}
+
+/// TLS with ring, trusting what the operating system trusts; nobody, if it trusts nobody.
+#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
+fn tls() -> ClientConfig {
+    let builder = || {
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows TLS 1.2 and 1.3")
+    };
+    builder()
+        .with_platform_verifier()
+        .unwrap_or_else(|_| builder().with_root_certificates(RootCertStore::empty()))
+        .with_no_client_auth()
+}
