@@ -1,0 +1,11 @@
+//! What the API promises to whoever calls it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod document;
+mod matrix;
+mod oidc;
+mod parsing;
+mod settled;
+mod story;
+mod threats;

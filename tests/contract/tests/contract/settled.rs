@@ -1,0 +1,86 @@
+//! What a tenant settles, and the keys it hands out.
+
+use axum::http::Method;
+use countersign_contract::House;
+use domain::Role;
+use serde_json::{Value, json};
+
+fn put(revision: &Value) -> Value {
+    json!({
+        "people": { "grace": { "slack": "T1:U1" } },
+        "groups": { "leads": ["grace"] },
+        "caps": { "max_writes_per_run": 3 },
+        "revision": revision,
+    })
+}
+
+#[tokio::test]
+async fn whoever_settles_something_has_seen_what_stood_there() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Admin);
+    assert_eq!(house.get(key, "/tenant").await.json()["revision"], json!(null));
+    let first = house.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!((first.status, &first.json()["revision"]), (200, &json!(0)), "{}", first.text());
+    // A second one who saw nothing is told that there is something now.
+    let late = house.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!(late.told(), (409, "TENANT_CHANGED".to_owned()));
+    let second = house.json(&Method::PUT, key, "/tenant", &put(&json!(0))).await;
+    assert_eq!(second.json()["revision"], json!(1));
+    assert_eq!(house.get(key, "/tenant").await.json(), second.json());
+    assert_eq!(house.get(house.umbrella.key(Role::Admin), "/tenant").await.json()["people"], json!({}));
+}
+
+#[tokio::test]
+async fn a_key_is_shown_once_and_opens_what_its_role_opens() {
+    let house = House::new().await;
+    let admin = house.acme.key(Role::Admin);
+    let wish = json!({ "person": "ci", "roles": ["operator"], "note": "nightly", "expires_in": "90d" });
+    let made = house.post(admin, "/keys", &wish).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let text = made.json()["text"].as_str().unwrap().to_owned();
+    let me = house.get(&text, "/me").await.json();
+    assert_eq!((&me["tenant"], &me["person"]), (&json!("acme"), &json!("ci")));
+    assert_eq!(house.post(&text, "/runs", &json!({ "workflow": "plain" })).await.status, 201);
+    assert_eq!(house.get(&text, "/keys").await.status, 403);
+    let listed = house.get(admin, "/keys").await;
+    let secret = text.rsplit('_').next().unwrap();
+    assert!(listed.text().contains("nightly") && !listed.text().contains(secret));
+    assert!(!listed.text().contains("secret"), "not even its digest");
+}
+
+#[tokio::test]
+async fn a_wish_for_a_key_that_makes_no_sense_is_refused() {
+    let house = House::new().await;
+    let admin = house.acme.key(Role::Admin);
+    for wish in [
+        json!({ "person": "ci", "roles": [] }),
+        json!({ "person": "ci", "roles": ["root"] }),
+        json!({ "person": "a b", "roles": ["viewer"] }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "0s" }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "soon" }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "999999d" }),
+        json!({ "person": "ci", "roles": ["viewer"], "note": "x".repeat(201) }),
+    ] {
+        assert_eq!(house.post(admin, "/keys", &wish).await.told(), (400, "BAD_REQUEST".to_owned()), "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_is_put_to_use_and_an_older_one_does_not_take_its_place() {
+    let house = House::new().await;
+    let admin = house.acme.key(Role::Admin);
+    let file = |version: u32, value: &str| {
+        json!({ "source": format!(
+            "workflow: w\nversion: {version}\nsteps:\n  - {{ id: a, tool: transform, with: {{ value: {value} }} }}\n"
+        ) })
+    };
+    assert_eq!(house.post(admin, "/workflows", &file(2, "b")).await.status, 200);
+    assert_eq!(
+        house.post(admin, "/workflows", &file(2, "b")).await.status,
+        200,
+        "the same again is the same"
+    );
+    assert_eq!(house.post(admin, "/workflows", &file(1, "a")).await.status, 409);
+    let shown = house.get(admin, "/workflows/w").await.json();
+    assert_eq!((&shown["workflow"]["version"], &shown["definition"]["version"]), (&json!(2), &json!(2)));
+}

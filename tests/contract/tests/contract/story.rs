@@ -1,0 +1,121 @@
+//! A run, from its start to its evidence.
+
+use base64::Engine as _;
+use countersign_contract::House;
+use domain::{Digest, Role, RunId};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_run_is_started_seen_paused_signalled_and_stopped() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Operator);
+    let started = house.post(key, "/runs", &json!({ "workflow": "waits", "input": { "a": 1 } })).await;
+    assert_eq!(started.status, 201);
+    let run: RunId = started.json()["run"].as_str().unwrap().parse().unwrap();
+    assert_eq!(started.header("location"), format!("/api/v1/runs/{run}"));
+    let path = format!("/runs/{run}");
+    assert_eq!(house.get(key, &path).await.json()["status"], "queued");
+    let paused = house.post(key, &format!("{path}/pause"), &json!({ "reason": "wait" })).await;
+    assert_eq!(paused.json(), json!({ "run": run, "status": "paused", "fate": "done" }));
+    let resumed = house.post(key, &format!("{path}/resume"), &json!({})).await;
+    assert_eq!(resumed.json()["fate"], "done", "{}", resumed.text());
+    house.walk(&house.acme, &run).await;
+    assert_eq!(house.get(key, &path).await.json()["status"], "waiting_event");
+    let signal = json!({ "id": "s1", "event": "news.came", "payload": { "n": 1 } });
+    let delivered = house.post(key, &format!("{path}/signals"), &signal).await;
+    assert_eq!(delivered.json(), json!({ "delivery": "woke" }), "{}", delivered.text());
+    let again = house.post(key, &format!("{path}/signals"), &signal).await;
+    assert_eq!(again.json(), json!({ "delivery": "duplicate" }));
+    let over = house.post(key, &format!("{path}/cancel"), &json!({})).await;
+    assert_eq!(over.told(), (409, "RUN_TERMINAL_STATE".to_owned()));
+    assert!(over.json()["remedy"].as_str().unwrap().contains("undo"));
+}
+
+#[tokio::test]
+async fn runs_are_listed_page_by_page_without_gap_or_repeat() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Viewer);
+    let all = house.get(key, "/runs").await.json();
+    let (mut seen, mut path) = (Vec::new(), "/runs?limit=1".to_owned());
+    loop {
+        let page = house.get(key, &path).await.json();
+        seen.extend(page["runs"].as_array().unwrap().iter().cloned());
+        match page["next"].as_str() {
+            Some(next) => path = format!("/runs?limit=1&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(json!(seen), all["runs"]);
+    let paused = house.get(key, "/runs?status=paused").await.json();
+    assert_eq!(paused["runs"][0]["run"], json!(house.acme.runs.paused));
+    assert_eq!(paused["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(house.get(key, "/runs?status=lost").await.told(), (400, "BAD_REQUEST".to_owned()));
+}
+
+/// C15: events since a cursor.
+#[tokio::test]
+async fn the_chain_is_read_from_where_one_was() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Viewer);
+    let path = format!("/runs/{}/events", house.acme.runs.finished);
+    let all = house.get(key, &path).await.json();
+    let events = all["events"].as_array().unwrap();
+    assert_eq!(all["total"], events.len());
+    assert!(events[0]["text"].as_str().unwrap().starts_with("started by olga"));
+    assert_eq!(events[0]["hash"].as_str().unwrap().len(), 64);
+    let first = house.get(key, &format!("{path}?limit=1")).await.json();
+    assert_eq!((&first["events"][0], &first["next"]), (&events[0], &json!(0)));
+    let rest = house.get(key, &format!("{path}?after=0")).await.json();
+    assert_eq!(rest["events"].as_array().unwrap()[..], events[1..]);
+    for after in ["4294967295", "99"] {
+        let none = house.get(key, &format!("{path}?after={after}")).await.json();
+        assert_eq!((&none["events"], &none["next"]), (&json!([]), &json!(null)));
+    }
+    for after in ["-1", "4294967296", "x"] {
+        assert_eq!(house.get(key, &format!("{path}?after={after}")).await.status, 400, "{after}");
+    }
+}
+
+#[tokio::test]
+async fn evidence_comes_with_its_digest_and_the_server_verifies_it() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Viewer);
+    let run = &house.acme.runs.finished;
+    let file = house.get(key, &format!("/runs/{run}/evidence")).await;
+    let digest = Digest::of_bytes(&file.bytes);
+    assert_eq!(file.header("etag"), format!("\"{digest}\""));
+    let spelled = base64::prelude::BASE64_STANDARD.encode(digest.as_bytes());
+    assert_eq!(file.header("repr-digest"), format!("sha-256=:{spelled}:"));
+    assert_eq!(file.header("content-disposition"), format!("attachment; filename=\"{run}.bundle\""));
+    let found = house.get(key, &format!("/runs/{run}/evidence/verification")).await.json();
+    assert_eq!((&found["verified"], &found["sha256"]), (&json!(true), &json!(digest)));
+    let early = house.get(key, &format!("/runs/{}/evidence", house.acme.runs.asking)).await;
+    assert_eq!(early.told(), (404, "NO_EVIDENCE".to_owned()));
+    let receipts = house.get(key, &format!("/runs/{run}/receipts")).await;
+    assert_eq!(receipts.json(), json!({ "receipts": [] }));
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_says_so() {
+    let house = House::new().await;
+    let operator = house.acme.key(Role::Operator);
+    let finished = format!("/runs/{}/undo", house.acme.runs.finished);
+    assert_eq!(house.get(operator, &finished).await.json()["effects"], json!([]));
+    let reply = house.post(operator, &finished, &json!({})).await;
+    assert_eq!(reply.told(), (409, "RUN_INVALID_TRANSITION".to_owned()));
+    let asking = format!("/runs/{}", house.acme.runs.asking);
+    assert_eq!(house.get(operator, &format!("{asking}/undo")).await.told(), (409, "RUN_NOT_OVER".to_owned()));
+    let reply = house.post(operator, &format!("{asking}/rollback"), &json!({})).await;
+    assert_eq!(reply.told(), (409, "RUN_INVALID_TRANSITION".to_owned()), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn a_run_of_a_workflow_that_nobody_put_to_use_is_not_started() {
+    let house = House::new().await;
+    let reply = house.post(house.acme.key(Role::Operator), "/runs", &json!({ "workflow": "none" })).await;
+    assert_eq!(reply.told(), (404, "NO_WORKFLOW".to_owned()));
+    // Nor one that another tenant has.
+    let theirs = json!({ "workflow": "only-umbrella" });
+    let other = house.post(house.acme.key(Role::Operator), "/runs", &theirs).await;
+    assert_eq!(other.text().replace("only-umbrella", "none"), reply.text());
+}
