@@ -8,6 +8,7 @@ use engine::NewKey;
 use store::Store;
 
 use crate::at::Admin;
+use crate::auth::credential;
 use crate::chance;
 use crate::extract::{Named, Sent};
 use crate::problem::Problem;
@@ -60,10 +61,14 @@ fn end(now: Timestamp, text: &str) -> Result<Timestamp, Problem> {
     Ok(now + life)
 }
 
-/// Takes a key back.
+/// Takes a key back, unless it is the one that is shown: nobody locks themselves out by mistake.
 pub(crate) async fn revoke<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { desk, caller }: Admin<S>,
     Named(key): Named<KeyId>,
 ) -> Result<Json<Key>, Problem> {
+    if caller.credential == credential(&key) {
+        return Err(Problem::new(StatusCode::CONFLICT, "KEY_IN_USE", "a key does not take itself back")
+            .remedy("make another key, and take this one back with that"));
+    }
     Ok(Json(desk.revoke_key(&key).await?.into()))
 }

@@ -43,7 +43,8 @@ impl Body {
             Self::Document { name, .. } => {
                 json!({ "application/json": { "schema": { "$ref": reference(name) } } })
             }
-            Self::File(kind) => json!({ *kind: { "schema": { "type": "string", "format": "binary" } } }),
+            // Every file that is given is JSON of its own kind.
+            Self::File(kind) => json!({ *kind: { "schema": { "type": "object" } } }),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the programs it starts, so that `cargo xtask simulate --json | jq` works. It uses nothing but the
 //! standard library: it is compiled before anything else can happen.
 
+mod api;
 mod cargo;
 mod check;
 mod infra;
@@ -31,6 +32,7 @@ Usage: cargo xtask <command> [options]
   local up|down|status        a local AWS without Docker, in the background
   simulate [options]          the real engine and worker, with every fault at every call
   model [options]             the protocol as a state machine, searched exhaustively, with its mutants
+  api                         the API, tried by schemathesis with what its own document says
   storm [--deliveries N]      10,000 webhooks on a local AWS while workers are killed: nothing is lost
   differential [--actions N]  the default policy against a second reading of its rules, action by action
   bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`)
@@ -68,6 +70,10 @@ fn main() -> ExitCode {
         "test" => match test::options(options) {
             Ok(wanted) => finish(&test::test(&cargo, &wanted)),
             Err(wrong) => explain(&wrong, test::HELP),
+        },
+        "api" => match api::options(options) {
+            Ok(()) => finish(&api::api(&cargo)),
+            Err(wrong) => explain(&wrong, api::HELP),
         },
         "storm" => match storm::options(options) {
             Ok(wanted) => finish(&storm::storm(&cargo, &wanted)),

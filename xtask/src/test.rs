@@ -6,20 +6,20 @@
 use std::io::IsTerminal as _;
 use std::process::Command;
 
-use crate::Misuse;
 use crate::cargo::Cargo;
 use crate::infra::infra;
 use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
+use crate::{Misuse, api};
 
 pub(crate) const HELP: &str = "\
 All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, infra/, the cost, the simulation, the model and the policy's
+  --fast        leaves out the local AWS, schemathesis, infra/, the cost, the simulation, the model and the policy's
                 differential, which take minutes
   --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
@@ -32,6 +32,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   referee       its ledger on DynamoDB Local
   journeys      functions, workers and evidence on the local AWS, and a small storm: cargo xtask storm
   examples      the examples in the documentation
+  api           cargo xtask api: schemathesis
   infra         cargo xtask infra: terraform and checkov
   simulation    cargo xtask simulate --json
   model         cargo xtask model --json
@@ -112,6 +113,7 @@ fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     }
     on_a_local_aws(cargo, wanted.aws, parts);
     parts.run("examples", &mut cargo.command(&["test", "--workspace", ALL, "--doc", "--quiet"]));
+    api::tried(cargo, parts);
     infra(cargo, parts);
     cost(cargo, parts);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];

@@ -1,5 +1,6 @@
 //! API keys.
 
+use domain::KeyId;
 use domain::access::ShownKey;
 use engine::Engine;
 use store::Store;
@@ -16,6 +17,11 @@ pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<
         tracing::warn!(tenant = %shown.tenant, key = %shown.id, "a key that opens nothing was shown");
         return Err(Problem::unauthenticated());
     };
-    let credential = format!("key:{}", key.id);
+    let credential = credential(&key.id);
     Ok(Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential })
+}
+
+/// How a key is spoken of: by its name, never by its secret.
+pub(crate) fn credential(id: &KeyId) -> String {
+    format!("key:{id}")
 }

@@ -17,6 +17,7 @@ use url::form_urlencoded;
 
 use crate::problem::Problem;
 
+pub(crate) use key::credential;
 pub use oidc::{BadSettings, Oidc, OidcSettings, Signed};
 
 /// Whoever passed the gate.

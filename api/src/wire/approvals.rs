@@ -112,6 +112,7 @@ pub struct Approvals {
 pub struct Answer {
     /// In their words.
     #[serde(default)]
+    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
     /// The hash of what they saw: an answer to something else does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]

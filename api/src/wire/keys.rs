@@ -64,7 +64,7 @@ pub struct MakeKey {
     pub roles: Vec<RoleName>,
     /// What it is for, in at most 200 characters.
     #[serde(default)]
-    #[schema(max_length = 200)]
+    #[schema(max_length = 200, pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub note: String,
     /// For how long it opens anything: `12h`, `90d`. For ever, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

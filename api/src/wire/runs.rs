@@ -94,6 +94,7 @@ pub struct Runs {
 pub struct Saying {
     /// In their words; what is beyond 512 characters is cut off.
     #[serde(default)]
+    #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
 }
 

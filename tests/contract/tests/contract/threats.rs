@@ -30,6 +30,10 @@ async fn api_key_revoked() {
     // Done twice, the first time counts.
     let second = house.json(&Method::DELETE, admin, &path, &json!({})).await;
     assert_eq!(second.json()["revoked_at"], first.json()["revoked_at"]);
+    // Nobody locks themselves out by mistake.
+    let own = format!("/keys/{}", house.acme.key_id(Role::Admin));
+    let reply = house.json(&Method::DELETE, admin, &own, &json!({})).await;
+    assert_eq!(reply.told(), (409, "KEY_IN_USE".to_owned()));
     let unknown = "csk_acme_dead_0000000000000000000000000000000000000000000000000000000000000000";
     assert_eq!(house.get(viewer, "/me").await, house.get(unknown, "/me").await);
 }
