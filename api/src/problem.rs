@@ -13,6 +13,38 @@ use utoipa::ToSchema;
 /// When somebody may ask again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "2";
 
+/// Every code that a problem can have, and what it means. `docs/api.md` has the same table.
+pub const CODES: [(&str, &str); 25] = [
+    ("BAD_REQUEST", "what was sent cannot be used, and why"),
+    ("WORKFLOW_INVALID", "the file is no workflow; `place` says where it is wrong"),
+    ("UNAUTHENTICATED", "the credential is missing, wrong, over or taken back"),
+    ("FORBIDDEN", "whoever asks has not the role that it takes"),
+    ("APPROVAL_REFUSED", "whoever answers may not: it is their own run or workflow, or others are asked"),
+    ("NOT_FOUND", "there is no such thing, or it is another tenant's"),
+    ("NO_WORKFLOW", "no workflow of that name is in use"),
+    ("NO_EVIDENCE", "the evidence is not there yet"),
+    ("METHOD_NOT_ALLOWED", "nothing answers to that method; `Allow` says what does"),
+    ("TOO_LARGE", "the body has more than 1 MiB"),
+    ("UNSUPPORTED_MEDIA_TYPE", "the body is not JSON, or does not say so"),
+    ("RUN_INVALID_TRANSITION", "the run, the step or the request cannot do that where it stands"),
+    ("RUN_TERMINAL_STATE", "the run is over"),
+    ("RUN_ORPHANED", "somebody else holds the step now"),
+    ("RUN_RESUME_FAILED", "the run is not paused"),
+    ("RUN_NOT_OVER", "the run is not over yet"),
+    ("IDEMPOTENCY_CONFLICT", "the key was used before, with another input or workflow"),
+    ("IDEMPOTENCY_EXPIRED", "the other side no longer remembers the key"),
+    ("POLICY_DENIED", "policy says no"),
+    ("TENANT_CHANGED", "somebody has settled something since it was looked at"),
+    ("KEY_IN_USE", "a key does not take itself back"),
+    ("CONTENDED", "others kept changing it; try again"),
+    ("CHAIN_BROKEN", "an entry of the chain cannot be read: somebody changed what was stored"),
+    ("NO_PUBLIC_KEY", "the server was given no key to verify evidence with"),
+    (
+        "UNAVAILABLE",
+        "the store or the identity provider does not answer; `Retry-After` says when to try again",
+    ),
+];
+
 /// A no.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -42,6 +74,7 @@ pub struct Place {
 impl Problem {
     /// A problem of this kind.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        debug_assert!(CODES.iter().any(|(known, _)| *known == code), "{code} stands in the table of codes");
         Self { status: status.as_u16(), code, detail: detail.into(), remedy: "", place: None }
     }
 

@@ -313,7 +313,7 @@ mod tests {
     fn a_refusal_is_told_with_its_code_and_the_way_out() {
         assert_eq!(
             refused(Refusal::KeyConflict { run: run() }).to_text(),
-            "error: the key of run acme/run-1 was used before with a different input [IDEMPOTENCY_CONFLICT]\n  \
+            "error: the key of run acme/run-1 was used before with a different input or workflow [IDEMPOTENCY_CONFLICT]\n  \
              help: send the first input again, or use another --key\n"
         );
     }

@@ -34,6 +34,18 @@ pub enum Code {
 }
 
 impl Code {
+    /// Every code.
+    pub const ALL: [Self; 8] = [
+        Self::RunInvalidTransition,
+        Self::RunTerminalState,
+        Self::RunOrphaned,
+        Self::RunResumeFailed,
+        Self::IdempotencyConflict,
+        Self::IdempotencyExpired,
+        Self::ApprovalRefused,
+        Self::PolicyDenied,
+    ];
+
     /// The code as it is written everywhere.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -67,3 +67,17 @@ async fn every_answer_is_one_that_the_document_names() {
         }
     }
 }
+
+/// A page that people read, and the code that they look for in it.
+#[test]
+fn the_page_about_the_api_has_every_code_with_its_meaning() {
+    let page = include_str!("../../../../docs/api.md");
+    let told: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| `") && line.contains("` | ")).collect();
+    let codes: Vec<String> =
+        api::problem::CODES.iter().map(|(code, means)| format!("| `{code}` | {means} |")).collect();
+    assert_eq!(told, codes);
+    for code in domain::Code::ALL {
+        assert!(codes.iter().any(|row| row.starts_with(&format!("| `{code}` |"))), "{code}");
+    }
+}
