@@ -8,6 +8,7 @@ mod at;
 pub mod auth;
 pub mod problem;
 mod runs;
+pub mod stream;
 
 use std::sync::Arc;
 
@@ -22,12 +23,25 @@ pub use problem::Problem;
 /// What every handler needs.
 pub struct Api<S> {
     gate: Gate<S>,
+    streams: stream::Streams,
 }
 
 impl<S: Store> Api<S> {
     /// The API for whoever passes `gate`.
     pub fn new(gate: Gate<S>) -> Self {
-        Self { gate }
+        Self { gate, streams: stream::Streams::default() }
+    }
+
+    /// The same, with streams of this kind.
+    #[must_use]
+    pub fn with_streams(mut self, streams: stream::Streams) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Who listens to what.
+    pub fn streams(&self) -> &stream::Streams {
+        &self.streams
     }
 
     /// Who may come in.
@@ -41,7 +55,7 @@ pub type Shared<S> = Arc<Api<S>>;
 
 /// The routes under `/api/v1`.
 pub fn router<S: Store>(api: Shared<S>) -> Router {
-    let routes = Router::new().route("/runs/{run}", get(runs::show::<S>));
+    let routes = Router::new().route("/runs/{run}", get(runs::show::<S>)).merge(stream::routes());
     let routes = routes.fallback(problem::no_route).with_state(api);
     Router::new().nest("/api/v1", routes)
 }
