@@ -75,9 +75,12 @@ impl<P> Drop for Seat<P> {
     }
 }
 
+/// A hub, once whoever came first has opened it.
+type Opening<P> = Arc<OnceCell<Arc<Hub<P>>>>;
+
 /// The hubs of one kind, by what they are about.
 pub(super) struct Hubs<K, P> {
-    hubs: Mutex<HashMap<K, Arc<OnceCell<Arc<Hub<P>>>>>>,
+    hubs: Mutex<HashMap<K, Opening<P>>>,
 }
 
 impl<K, P> Default for Hubs<K, P> {

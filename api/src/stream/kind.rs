@@ -63,7 +63,37 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As an envelope names it. Those outside of the standard's twelve begin with our name.
+    /// Every type, those of the twelve first.
+    pub const ALL: [Self; 26] = [
+        Self::SessionCreated,
+        Self::SessionAssigned,
+        Self::ApprovalRequested,
+        Self::ApprovalResolved,
+        Self::StepStarted,
+        Self::StepCompleted,
+        Self::StepFailed,
+        Self::RollbackStarted,
+        Self::RollbackCompleted,
+        Self::SessionCompleted,
+        Self::SessionFailed,
+        Self::ApprovalVoted,
+        Self::ApprovalReminded,
+        Self::ApprovalEscalated,
+        Self::ActionDenied,
+        Self::OutcomeUnknown,
+        Self::StepRolledBack,
+        Self::WaitOpened,
+        Self::WaitTimedOut,
+        Self::SignalKept,
+        Self::SignalDelivered,
+        Self::CancelRequested,
+        Self::RunCanceled,
+        Self::PauseRequested,
+        Self::RunPaused,
+        Self::RunResumed,
+    ];
+
+    /// As an envelope names it. Those that are not among the twelve of C16 begin with our name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionCreated => "session.created",
@@ -183,5 +213,63 @@ fn of_the_run(event: &Event) -> Option<Kind> {
         FailedTerminal => Some(Kind::SessionFailed),
         Canceled => Some(Kind::RunCanceled),
         Queued | Running | WaitingApproval | WaitingEvent | Paused | RollingBack | FailedRetryable => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(mut event: Value, more: Value) -> Vec<&'static str> {
+        let common = json!({ "n": 1, "at": 0, "by": { "cause": "system", "id": "w" }, "seq": 0 });
+        for part in [common, more] {
+            event.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        }
+        kinds(&serde_json::from_value(event).unwrap()).into_iter().map(Kind::as_str).collect()
+    }
+
+    fn run(from: &str, to: &str) -> Value {
+        json!({ "run": { "from": from, "to": to } })
+    }
+
+    #[test]
+    fn the_step_that_ends_last_also_ends_the_run() {
+        let failed =
+            json!({ "kind": "step_failed", "number": 0, "failure": { "code": "X", "message": "x" } });
+        assert_eq!(told(failed.clone(), run("running", "running")), ["execution.step.failed"]);
+        let ends = ["execution.step.failed", "session.failed"];
+        assert_eq!(told(failed, run("running", "failed_terminal")), ends);
+    }
+
+    #[test]
+    fn a_gate_that_is_passed_is_a_step_that_is_done() {
+        let step = json!({ "step": { "seq": 0, "id": "a", "from": "waiting_approval", "to": "succeeded" } });
+        let resolved = json!({ "kind": "approval_withdrawn", "approval": "a.1", "reason": "" });
+        assert_eq!(told(resolved, step), ["approval.resolved", "execution.step.completed"]);
+    }
+
+    #[test]
+    fn a_rollback_is_complete_when_the_run_that_rolled_back_ends() {
+        let effects = json!({ "done": 1, "undone": 1, "unknown": 0 });
+        let canceled = json!({ "kind": "run_canceled", "reason": "", "effects": effects });
+        let failed = json!({ "kind": "run_failed", "reason": "", "effects": effects });
+        let stopped = ["countersign.run.canceled"];
+        assert_eq!(told(canceled.clone(), run("paused", "canceled")), stopped);
+        let taken_back = ["execution.rollback.completed", "countersign.run.canceled"];
+        assert_eq!(told(canceled, run("rolling_back", "canceled")), taken_back);
+        let taken_back = ["execution.rollback.completed", "session.failed"];
+        assert_eq!(told(failed, run("rolling_back", "failed_terminal")), taken_back);
+    }
+
+    #[test]
+    fn every_type_has_a_name_of_its_own_and_stands_in_the_document() {
+        let document = include_str!("../../../docs/stream.md");
+        for kind in Kind::ALL {
+            assert!(document.contains(&format!("| `{}` |", kind.as_str())), "{}", kind.as_str());
+            let named = Kind::ALL.iter().filter(|other| other.as_str() == kind.as_str());
+            assert_eq!(named.count(), 1, "{}", kind.as_str());
+        }
     }
 }

@@ -26,7 +26,7 @@ use axum::response::Response;
 use axum::routing::get;
 use domain::{RunId, TenantId};
 use store::Store;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Duration, sleep, timeout};
 
 use crate::Shared;
@@ -73,6 +73,9 @@ impl Default for StreamSettings {
     }
 }
 
+/// However often somebody nudges, the store is left in peace for so long.
+const LOOK_LEAST: Duration = Duration::from_millis(20);
+
 /// Who listens to what.
 #[derive(Clone)]
 pub struct Streams(Arc<Inner>);
@@ -82,7 +85,7 @@ pub(crate) struct Inner {
     runs: Hubs<(TenantId, RunId), Place>,
     tenants: Hubs<TenantId, Turn>,
     listeners: Arc<Mutex<HashMap<TenantId, usize>>>,
-    nudge: Notify,
+    nudge: watch::Sender<()>,
     closing: watch::Sender<bool>,
 }
 
@@ -100,7 +103,7 @@ impl Streams {
             runs: Hubs::default(),
             tenants: Hubs::default(),
             listeners: Arc::default(),
-            nudge: Notify::new(),
+            nudge: watch::Sender::new(()),
             closing: watch::Sender::new(false),
         }))
     }
@@ -112,7 +115,7 @@ impl Streams {
 
     /// Something was committed in this process: whoever listens need not wait for the next look.
     pub fn nudge(&self) {
-        self.0.nudge.notify_waiters();
+        self.0.nudge.send_replace(());
     }
 
     /// Ends every stream, so that a server can leave. Listeners are told to come back.
@@ -123,13 +126,11 @@ impl Streams {
 }
 
 impl Inner {
-    /// Waits until the store should be looked at again.
-    async fn pause(&self, length: Duration) {
-        let nudged = self.nudge.notified();
-        // However often somebody is nudged, the store is left in peace for a while.
-        let least = length / 10;
+    /// Waits until the store should be looked at again: for so long, or until somebody nudges.
+    async fn pause(&self, nudged: &mut watch::Receiver<()>, length: Duration) {
+        let least = LOOK_LEAST.min(length);
         sleep(least).await;
-        let _ = timeout(length.saturating_sub(least), nudged).await;
+        let _ = timeout(length.saturating_sub(least), nudged.changed()).await;
     }
 
     fn is_closing(&self) -> bool {

@@ -51,9 +51,10 @@ struct Watch<S> {
 impl<S: Store> Watch<S> {
     async fn run(mut self) {
         let every = self.streams.settings.look_every;
+        let mut nudged = self.streams.nudge.subscribe();
         let mut pause = every;
         loop {
-            self.streams.pause(pause).await;
+            self.streams.pause(&mut nudged, pause).await;
             // What was told stands in the ledger, so nobody loses anything by a hub that goes at once.
             if self.hub.is_gone_after(Duration::ZERO) || self.streams.is_closing() {
                 break;

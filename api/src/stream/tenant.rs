@@ -73,9 +73,10 @@ struct Watch<S> {
 impl<S: Store> Watch<S> {
     async fn run(mut self, tenant: TenantId) {
         let settings = self.streams.settings.clone();
+        let mut nudged = self.streams.nudge.subscribe();
         let mut pause = settings.look_every;
         loop {
-            self.streams.pause(pause).await;
+            self.streams.pause(&mut nudged, pause).await;
             if self.hub.is_gone_after(settings.linger) || self.streams.is_closing() {
                 break;
             }
