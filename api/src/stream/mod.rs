@@ -126,10 +126,10 @@ impl Streams {
 }
 
 impl Inner {
-    /// Waits until the store should be looked at again: for so long, or until somebody nudges.
-    async fn pause(&self, nudged: &mut watch::Receiver<()>, length: Duration) {
-        let least = LOOK_LEAST.min(length);
-        sleep(least).await;
+    /// Waits until the store should be looked at again: for so long, or until somebody nudges after the first part
+    /// of that.
+    async fn pause(&self, nudged: &mut watch::Receiver<()>, length: Duration, least: Duration) {
+        sleep(least.min(length)).await;
         let _ = timeout(length.saturating_sub(least), nudged.changed()).await;
     }
 
@@ -139,9 +139,13 @@ impl Inner {
 
     /// Room for one more listener of a tenant.
     fn admit(&self, tenant: &TenantId) -> Result<Ticket, Problem> {
+        if self.is_closing() {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the server leaves")
+                .remedy("come back in a moment, with `last_event_id`"));
+        }
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let count = listeners.entry(tenant.clone()).or_default();
-        if *count >= self.settings.listeners_max || self.is_closing() {
+        if *count >= self.settings.listeners_max {
             let detail = "as many listen to this tenant as this server has room for";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "TOO_MANY_LISTENERS", detail)
                 .remedy("close a stream that nobody looks at, or come back later"));

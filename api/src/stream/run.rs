@@ -7,12 +7,12 @@ use engine::{Desk, EngineError};
 use store::Store;
 use tokio::time::Duration;
 
-use super::Inner;
 use super::envelope::{Line, of_event};
 use super::feed::Feed;
 use super::hub::Hub;
 use super::listener::History;
 use super::place::Place;
+use super::{Inner, LOOK_LEAST};
 
 /// How many entries of the chain are read at once.
 const ENTRIES: u32 = 100;
@@ -54,7 +54,7 @@ impl<S: Store> Watch<S> {
         let mut nudged = self.streams.nudge.subscribe();
         let mut pause = every;
         loop {
-            self.streams.pause(&mut nudged, pause).await;
+            self.streams.pause(&mut nudged, pause, LOOK_LEAST).await;
             // What was told stands in the ledger, so nobody loses anything by a hub that goes at once.
             if self.hub.is_gone_after(Duration::ZERO) || self.streams.is_closing() {
                 break;

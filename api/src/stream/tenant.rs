@@ -8,13 +8,13 @@ use engine::{Desk, EngineError};
 use store::Store;
 use tokio::time::Instant;
 
-use super::Inner;
 use super::envelope::{of_event, of_stream};
 use super::feed::Feed;
 use super::hub::{Hub, Seat};
 use super::listener::Start;
 use super::lookout::{Lookout, Overlooked};
 use super::place::Turn;
+use super::{Inner, LOOK_LEAST};
 
 const OPENED: (&str, &str) = ("stream.opened", "what happens from now on is told here");
 
@@ -23,8 +23,8 @@ const RESYNC: (&str, &str) = (
     "what happened since that id is not known here any more; list the runs again, then go on from here",
 );
 
-/// The store is looked at for this part of the time at most, however many runs are open: a look that took long is
-/// followed by a pause of as many times its length.
+/// A look is followed by a pause of as many times its length, however many runs are open and whoever nudges: so the
+/// store is looked at for a quarter of the time at most.
 const REST: u32 = 3;
 
 /// A seat at the tenant's hub.
@@ -74,9 +74,9 @@ impl<S: Store> Watch<S> {
     async fn run(mut self, tenant: TenantId) {
         let settings = self.streams.settings.clone();
         let mut nudged = self.streams.nudge.subscribe();
-        let mut pause = settings.look_every;
+        let mut rest = LOOK_LEAST;
         loop {
-            self.streams.pause(&mut nudged, pause).await;
+            self.streams.pause(&mut nudged, settings.look_every.max(rest), rest).await;
             if self.hub.is_gone_after(settings.linger) || self.streams.is_closing() {
                 break;
             }
@@ -84,7 +84,7 @@ impl<S: Store> Watch<S> {
             if let Err(error) = self.look().await {
                 tracing::warn!(%tenant, %error, "a tenant's runs were not all looked at");
             }
-            pause = settings.look_every.max(begun.elapsed().saturating_mul(REST));
+            rest = LOOK_LEAST.max(begun.elapsed().saturating_mul(REST));
         }
         self.streams.tenants.forget(&tenant, &self.hub);
     }

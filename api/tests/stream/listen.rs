@@ -76,10 +76,15 @@ pub(crate) struct Events(Lines<BufReader<TcpStream>>);
 
 impl Events {
     pub(crate) async fn open(scene: &Scene, path: &str) -> Self {
+        Self::open_with(scene, path, "").await
+    }
+
+    /// Opens with another header, as a browser does that comes back.
+    pub(crate) async fn open_with(scene: &Scene, path: &str, header: &str) -> Self {
         let mut stream = TcpStream::connect(scene.at).await.unwrap();
         // In HTTP/1.0 the body is what it is, without chunks.
         let request = format!(
-            "GET /api/v1{path} HTTP/1.0\r\nAccept: text/event-stream\r\nAuthorization: Bearer {}\r\n\r\n",
+            "GET /api/v1{path} HTTP/1.0\r\nAccept: text/event-stream\r\nAuthorization: Bearer {}\r\n{header}\r\n",
             key_of("acme")
         );
         stream.write_all(request.as_bytes()).await.unwrap();

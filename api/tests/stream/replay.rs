@@ -101,6 +101,15 @@ async fn server_sent_events_are_the_same_envelopes_in_the_same_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_comes_back_by_itself_goes_on_from_what_it_saw_and_not_from_its_address() {
+    let scene = Scene::open(quick()).await;
+    let run = scene.run("acme", "k", &steps(4)).await.run;
+    let path = format!("/runs/{run}/stream?last_event_id=0");
+    let mut back = Events::open_with(&scene, &path, "Last-Event-ID: 3\r\n").await;
+    assert_eq!(ids(&back.until("session.completed").await), ["4", "4.1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_envelope_says_what_happened_where_and_who_did_it() {
     let scene = Scene::open(quick()).await;
     let run = scene.run("acme", "k", &steps(1)).await;
