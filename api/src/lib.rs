@@ -17,6 +17,7 @@ mod page;
 pub mod problem;
 mod routes;
 mod runs;
+pub mod stream;
 mod tenant;
 pub mod wire;
 mod workflows;
@@ -39,12 +40,13 @@ pub struct Api<S> {
     gate: Gate<S>,
     cursors: CursorSecret,
     verifies: Option<PublicKey>,
+    streams: stream::Streams,
 }
 
 impl<S: Store> Api<S> {
     /// The API for whoever passes `gate`; its cursors are sealed with `cursors`.
     pub fn new(gate: Gate<S>, cursors: CursorSecret) -> Self {
-        Self { gate, cursors, verifies: None }
+        Self { gate, cursors, verifies: None, streams: stream::Streams::default() }
     }
 
     /// The same, which also verifies evidence: with this key.
@@ -52,6 +54,18 @@ impl<S: Store> Api<S> {
     pub fn verifying(mut self, key: PublicKey) -> Self {
         self.verifies = Some(key);
         self
+    }
+
+    /// The same, with streams of this kind.
+    #[must_use]
+    pub fn with_streams(mut self, streams: stream::Streams) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Who listens to what.
+    pub fn streams(&self) -> &stream::Streams {
+        &self.streams
     }
 
     /// Who may come in.

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
-use crate::{Shared, approvals, evidence, keys, me, openapi, problem, runs, tenant, wire, workflows};
+use crate::{Shared, approvals, evidence, keys, me, openapi, problem, runs, stream, tenant, wire, workflows};
 
 /// Where all of it is.
 pub const PREFIX: &str = "/api/v1";
@@ -121,6 +121,7 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
     }
     router = router.route("/openapi.json", axum::routing::get(move || openapi::serve(document.clone())));
     let served = router
+        .merge(stream::routes())
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

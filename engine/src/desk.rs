@@ -104,6 +104,11 @@ impl<S: Store> Desk<S> {
         record.ok_or(EngineError::NoRun { run: key })
     }
 
+    /// The plan of a run.
+    pub async fn plan_of(&self, record: &RunRecord) -> Result<Arc<CompiledPlan>, EngineError> {
+        self.engine.plan(&self.tenant, record.plan).await
+    }
+
     /// The chain of a run from event `from` on, at most `limit` entries. Nothing, if there is no such run.
     pub async fn events(&self, run: &RunId, from: u32, limit: u32) -> Result<Vec<StoredEvent>, EngineError> {
         let key = self.key(run);

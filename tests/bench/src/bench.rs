@@ -278,15 +278,15 @@ impl Bench {
     }
 }
 
-fn me() -> Result<WorkerId, String> {
+pub(crate) fn me() -> Result<WorkerId, String> {
     WorkerId::new("bench").map_err(|error| error.to_string())
 }
 
-fn tenant() -> Result<TenantId, String> {
+pub(crate) fn tenant() -> Result<TenantId, String> {
     TenantId::new("bench").map_err(|error| error.to_string())
 }
 
-fn plan(steps: u16) -> Result<Plan, String> {
+pub(crate) fn plan(steps: u16) -> Result<Plan, String> {
     let tool = ToolName::new(noop::NAME).map_err(|error| error.to_string())?;
     let steps = (0..steps)
         .map(|n| {

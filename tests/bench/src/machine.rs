@@ -12,6 +12,25 @@ pub(crate) fn cpu_s() -> f64 {
     (ticks(11) + ticks(12)) / TICKS_PER_S
 }
 
+/// Allows this process so many open files, and says how many it has now.
+pub(crate) fn allow_files(wanted: u64) -> Result<u64, String> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match (current, maximum) {
+        (Some(current), _) if current >= wanted => return Ok(current),
+        (None, _) => return Ok(u64::MAX),
+        (Some(_), Some(maximum)) if maximum < wanted => {
+            return Err(format!(
+                "this takes {wanted} open files and {maximum} are allowed; try `ulimit -n {wanted}`"
+            ));
+        }
+        (Some(_), _) => {}
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+        .map_err(|error| format!("allow {wanted} open files: {error}"))?;
+    Ok(wanted)
+}
+
 /// The most memory this process has held, in MiB.
 pub(crate) fn peak_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what a step costs, counted.
+//! `cargo xtask bench`: what a step costs, counted; and how soon those who listen see an event.
 //!
 //! The real engine, worker and embedded store in one process, on a file, with every commit synced. The
 //! steps do nothing, so that what is measured is the runtime. Afterwards the recorded steps are counted in
@@ -8,26 +8,38 @@ mod bench;
 mod machine;
 mod noop;
 mod report;
+mod stream;
 
 use std::process::ExitCode;
 
 use bench::{Bench, Load};
 
 const HELP: &str = "\
-What a step costs on the embedded store, with every commit synced.
+What a step costs on the embedded store, with every commit synced; how soon all who listen see an event.
 
 Usage: bench linear5 [--runs N] [--in-flight N] [--flat] [--json]
+       bench stream [--listeners N] [--events N] [--json]
 
   --runs N       runs that are measured, after a tenth as many to warm up [default: 2000]
   --in-flight N  runs under way at once [default: 64]
   --flat         also show that cost stays flat: 60 steps against 5, the 100,000th run against the 100th
+  --listeners N  WebSockets on one server, to the tenant and then to one run [default: 1000]
+  --events N     events that each of them is to see [default: 100]
   --json         one JSON object on standard output
 ";
 
 struct Options {
+    what: What,
     load: Load,
+    stream: stream::Load,
     flat: bool,
     json: bool,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Linear5,
+    Stream,
 }
 
 fn main() -> ExitCode {
@@ -48,11 +60,18 @@ fn main() -> ExitCode {
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    if args.next().as_deref() != Some("linear5") {
-        return Err(String::new());
-    }
-    let mut options =
-        Options { load: Load { runs: 2_000, in_flight: 64, steps: 5 }, flat: false, json: false };
+    let what = match args.next().as_deref() {
+        Some("linear5") => What::Linear5,
+        Some("stream") => What::Stream,
+        _ => return Err(String::new()),
+    };
+    let mut options = Options {
+        what,
+        load: Load { runs: 2_000, in_flight: 64, steps: 5 },
+        stream: stream::Load { listeners: 1_000, events: 100 },
+        flat: false,
+        json: false,
+    };
     while let Some(arg) = args.next() {
         let mut number = || {
             args.next()
@@ -65,6 +84,8 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--flat" => options.flat = true,
             "--runs" => options.load.runs = number()?,
             "--in-flight" => options.load.in_flight = number()?,
+            "--listeners" => options.stream.listeners = number()?,
+            "--events" => options.stream.events = number()?,
             other => return Err(format!("unknown option {other:?}\n\n")),
         }
     }
@@ -72,6 +93,17 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    match options.what {
+        What::Linear5 => linear5(options),
+        What::Stream => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            runtime.block_on(stream::run(options.stream, options.json))
+        }
+    }
+}
+
+fn linear5(options: &Options) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()

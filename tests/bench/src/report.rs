@@ -116,7 +116,7 @@ pub(crate) fn print(report: &Linear5, json: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(index).copied().unwrap_or_default()
 }
@@ -125,7 +125,7 @@ fn step_ms(measured: &Measured) -> f64 {
     round(ms(percentile(&measured.runs, 50)) / f64::from(measured.load.steps))
 }
 
-fn ms(duration: Duration) -> f64 {
+pub(crate) fn ms(duration: Duration) -> f64 {
     round(duration.as_secs_f64() * 1_000.0)
 }
 

@@ -1,0 +1,169 @@
+//! A server, an engine and a worker on a store in memory, and two tenants.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connectors::{Allow, Settings};
+use countersign_api::stream::{StreamSettings, Streams};
+use countersign_api::{Api, CursorSecret, Gate, router};
+use domain::access::{ShownKey, secret_digest};
+use domain::{
+    ApiKey, ApprovalId, Cause, Channel, Initiator, KeyId, Role, Roles, RunKey, RunStatus, TenantId, Timestamp,
+};
+use engine::{Engine, Parts, Reply, StartRun, Timing};
+use serde_json::json;
+use store::{Access as _, Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use tokio::net::TcpSocket;
+use worker::{Leave, Worker, WorkerSettings, leaving};
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// As little as the kernel takes, so that a listener that does not read is noticed after a few kilobytes.
+const SEND_BYTES: u32 = 4 * 1024;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Scene {
+    pub(crate) engine: Arc<Engine<SqliteStore>>,
+    pub(crate) streams: Streams,
+    pub(crate) at: SocketAddr,
+    _leave: Leave,
+}
+
+/// A quick server.
+pub(crate) fn quick() -> StreamSettings {
+    StreamSettings { look_every: Duration::from_millis(25), ..StreamSettings::default() }
+}
+
+/// A server that looks only when it is nudged.
+pub(crate) fn only_nudged() -> StreamSettings {
+    StreamSettings { look_every: Duration::from_hours(1), ..StreamSettings::default() }
+}
+
+impl Scene {
+    pub(crate) async fn open(settings: StreamSettings) -> Self {
+        let engine = Arc::new(Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: connectors::standard(Allow::default(), Settings::default()),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        }));
+        let (leave, leaving) = leaving();
+        let worker =
+            Worker::new(Arc::clone(&engine), WorkerSettings::default(), "w".parse().unwrap(), leaving);
+        tokio::spawn(worker.run());
+        let streams = Streams::new(settings);
+        let at = serve(Arc::clone(&engine), streams.clone());
+        let scene = Self { engine, streams, at, _leave: leave };
+        for tenant in ["acme", "umbrella"] {
+            scene.put_key(tenant, 0, None).await;
+        }
+        scene
+    }
+
+    async fn put_key(&self, tenant: &str, revision: u32, revoked_at: Option<Timestamp>) {
+        let (tenant, id): (TenantId, KeyId) = (tenant.parse().unwrap(), "00ff".parse().unwrap());
+        let key = ApiKey {
+            secret: secret_digest(&tenant, &id, SECRET),
+            tenant,
+            id,
+            person: "vera".parse().unwrap(),
+            roles: Roles::from_iter([Role::Viewer]),
+            note: String::new(),
+            created_at: Timestamp(0),
+            expires_at: None,
+            revoked_at,
+            revision,
+        };
+        assert_eq!(self.engine.store().put_key(key).await.unwrap(), store::Write::Committed);
+    }
+
+    pub(crate) async fn take_the_key_back(&self, tenant: &str) {
+        self.put_key(tenant, 1, Some(self.engine.now())).await;
+    }
+
+    /// Starts a run of these steps.
+    pub(crate) async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
+        let names = self.engine.tools().names().cloned().collect();
+        let wish = StartRun {
+            tenant: tenant.parse().unwrap(),
+            workspace: "main".parse().unwrap(),
+            plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{steps}"), &names).unwrap(),
+            trigger_kind: "test".to_owned(),
+            key: key.parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "ada"),
+        };
+        self.engine.start(wish).await.unwrap().run
+    }
+
+    /// Starts a run and waits until it has ended well.
+    pub(crate) async fn run(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
+        let run = self.start(tenant, key, steps).await;
+        self.until(&run, RunStatus::Succeeded).await;
+        run
+    }
+
+    pub(crate) async fn until(&self, run: &RunKey, status: RunStatus) {
+        eventually(async || self.engine.store().load(run).await.unwrap().unwrap().status == status).await;
+    }
+
+    /// Says yes to what `run` asks.
+    pub(crate) async fn approve(&self, run: &RunKey) {
+        let asked = self.engine.store().approvals(run).await.unwrap().pop().unwrap();
+        self.answer(run, asked.id, asked.subject.hash()).await;
+    }
+
+    async fn answer(&self, run: &RunKey, approval: ApprovalId, subject: domain::Digest) {
+        let reply = Reply {
+            approval,
+            subject: Some(subject),
+            person: "grace".parse().unwrap(),
+            approve: true,
+            reason: String::new(),
+            through: Channel::CommandLine,
+        };
+        Box::pin(self.engine.answer(&run.tenant, reply)).await.unwrap();
+    }
+}
+
+/// Waits until it is so.
+pub(crate) async fn eventually(is_so: impl AsyncFn() -> bool) {
+    let waits = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waits).await.unwrap();
+}
+
+/// So many steps that do nothing.
+pub(crate) fn steps(count: usize) -> String {
+    let step = |n| format!("  - {{ id: s{n}, tool: transform, with: {{ value: {n} }} }}\n");
+    (0..count).map(step).collect::<Vec<_>>().concat()
+}
+
+/// A step that asks a person.
+pub(crate) fn gate(id: &str) -> String {
+    format!("  - {{ id: {id}, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n")
+}
+
+pub(crate) fn key_of(tenant: &str) -> String {
+    ShownKey::write(&tenant.parse().unwrap(), &"00ff".parse().unwrap(), SECRET)
+}
+
+fn serve(engine: Arc<Engine<SqliteStore>>, streams: Streams) -> SocketAddr {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(SEND_BYTES).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(128).unwrap();
+    let at = listener.local_addr().unwrap();
+    let app = router(Arc::new(Api::new(Gate::new(engine), CursorSecret::new([7; 32])).with_streams(streams)));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    at
+}
