@@ -19,6 +19,8 @@ use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
 use crate::error::EngineError;
+use crate::forecast::Foreseen;
+use crate::health::Health;
 use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
 
 /// The runtime's verbs for one person of one tenant.
@@ -206,6 +208,22 @@ impl<S: Store> Desk<S> {
         let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
         let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
         self.engine.plan(&self.tenant, applied.plan).await
+    }
+
+    /// What would come of every step of a workflow in use, if a run of it were started here with `input`.
+    pub async fn forecast(
+        &self,
+        workflow: &WorkflowName,
+        input: Value,
+    ) -> Result<(Arc<CompiledPlan>, Vec<Foreseen>), EngineError> {
+        let plan = self.workflow(workflow).await?;
+        let foreseen = self.engine.forecast(&self.tenant, &plan, input, self.by()).await?;
+        Ok((plan, foreseen))
+    }
+
+    /// How the fleet is doing, as far as it is this tenant's business.
+    pub async fn health(&self) -> Result<Health, EngineError> {
+        self.engine.health(&self.tenant).await
     }
 
     /// Puts a workflow to use.
