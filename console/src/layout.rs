@@ -70,7 +70,7 @@ pub(crate) fn page<S>(visitor: &Visitor<S>, page: &Page<'_>) -> Markup {
         (page.head)
         @match page.stream.address() {
             Some(stream) => {
-                p #live-state .soft role="status" hidden {}
+                p #live-state .soft role="status" {}
                 div #live data-stream=(stream) hx-get=(visitor.address) hx-trigger="changed from:body"
                     hx-select="#live" hx-swap="outerHTML" { (page.live) }
             }

@@ -182,7 +182,7 @@ fn steps(plan: &Plan) -> Markup {
                 tbody { @for (n, step) in plan.steps.iter().enumerate() { tr {
                     td data-label="Step" { span.soft.number { (n + 1) } " " (step.id) }
                     td data-label="Tool" { code { (tool(&step.work)) } }
-                    td data-label="What it is" { (described(step)) }
+                    td.long data-label="What it is" { (described(step)) }
                     td data-label="Reach" { (reach(step.blast)) @if step.critical { ", critical" } }
                     td data-label="Taken back" { @if step.rollback.is_some() { "the workflow says how" } @else { span.soft { "–" } } }
                 } } }
@@ -222,8 +222,8 @@ fn forecast(plan: &Plan, foreseen: &[Foreseen]) -> Markup {
             } }
             tbody { @for (step, foreseen) in plan.steps.iter().zip(foreseen) { tr {
                 td data-label="Step" { (step.id) }
-                td data-label="What would come of it" { (told(foreseen)) }
-                td data-label="Rule" { @for reason in because(foreseen) { div { code { (Seen(&reason.rule)) } ": " (Seen(&reason.says)) } } }
+                td.long data-label="What would come of it" { (told(foreseen)) }
+                td.long data-label="Rule" { @for reason in because(foreseen) { div { code { (Seen(&reason.rule)) } ": " (Seen(&reason.says)) } } }
                 td data-label="Where it stands" { @for reason in because(foreseen) { div { (place(reason)) } } }
             } } }
         }

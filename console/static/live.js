@@ -20,7 +20,6 @@
   const say = (text) => {
     if (state.textContent === text) return;
     state.textContent = text;
-    state.hidden = false;
   };
 
   // Whoever types is not interrupted.
@@ -69,17 +68,16 @@
   document.addEventListener("visibilitychange", changed);
 
   // What was unfolded, and where the reader stood, stay as they were.
+  const REACHED = "a, button, input, select, textarea, summary, [tabindex]";
   let unfolded = [];
-  let reading = null;
-  const labelled = (element) => element && element.getAttribute("aria-label");
+  let stood = -1;
   document.body.addEventListener("htmx:beforeSwap", () => {
     unfolded = [...live().querySelectorAll("details[open][id]")].map((details) => details.id);
-    reading = live().contains(document.activeElement) ? labelled(document.activeElement) : null;
+    stood = [...live().querySelectorAll(REACHED)].indexOf(document.activeElement);
   });
   document.body.addEventListener("htmx:afterSwap", () => {
     for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
-    const again = [...live().querySelectorAll("[tabindex]")].find((element) => reading && labelled(element) === reading);
-    again?.focus({ preventScroll: true });
+    live()?.querySelectorAll(REACHED)[stood]?.focus({ preventScroll: true });
     if (connected) say("Live.");
   });
 

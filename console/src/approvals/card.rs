@@ -45,8 +45,18 @@ fn drawn_block(block: &Value) -> Markup {
                     div { dt { (Lines(name)) } dd { (Lines(value)) } }
                 }
             },
-            (Some("section"), None) => p.lines { (Lines(&text(&block["text"]))) },
+            (Some("section"), None) => (paragraph(&text(&block["text"]))),
             _ => {}
+        }
+    }
+}
+
+/// A text whose first line says what the others are about.
+fn paragraph(said: &str) -> Markup {
+    html! {
+        @match said.split_once('\n') {
+            Some((about, rest)) => p.lines { span.label { (Lines(about)) } (Lines(rest)) },
+            None => p.lines { (Lines(said)) },
         }
     }
 }

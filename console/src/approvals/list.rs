@@ -55,7 +55,7 @@ pub(crate) fn table(approvals: &[Approval], now: Timestamp) -> Markup {
             } }
             tbody { @for approval in approvals { tr {
                 td data-label="Step" { a href={ "/approvals/" (approval.id) } { (approval.workflow) ": " (approval.step) } }
-                td data-label="What is asked" { (Seen(&asks(approval))) }
+                td.long data-label="What is asked" { (Seen(&asks(approval))) }
                 td data-label="Asked" { (when(approval.asked_at, now)) }
                 td data-label="Due" { (when(approval.sla_at, now)) }
                 td data-label="Lapses" { (when(approval.expires_at, now)) }

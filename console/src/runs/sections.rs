@@ -35,7 +35,7 @@ pub(super) fn steps(look: &Look) -> Markup {
                     td data-label="Status" { (badge(step_status(record, &look.view.steps, seq))) }
                     td.number data-label="Tries" { (tries(past.tries.len(), past.undo_tries.len())) }
                     td data-label="By" { (past.workers().join(", ")) }
-                    td data-label="What went wrong" {
+                    td.long data-label="What went wrong" {
                         @if let Some(failure) = &past.failure { code { (failure.code) } " " (Seen(&failure.message)) }
                     }
                 }
@@ -63,7 +63,7 @@ pub(super) fn approvals(look: &Look) -> Markup {
                 td data-label="Step" { a href={ "/approvals/" (approval.id) } { (approval.step) } }
                 td data-label="Status" { (approval_status(approval.status)) }
                 td data-label="Asked" { (when(approval.asked_at, look.now)) }
-                td data-label="Answers" {
+                td.long data-label="Answers" {
                     @for vote in &approval.votes {
                         div {
                             (vote.person) @if vote.approve { " said yes" } @else { " said no" }
@@ -103,9 +103,9 @@ pub(super) fn verdicts(look: &Look) -> Markup {
             } }
             tbody { @for (event, (verdict, about)) in &said { tr {
                 td data-label="Step" { @if let Some(step) = plan.step(event.seq) { (step.id) } }
-                td data-label="About" { (Seen(about)) }
+                td.long data-label="About" { (Seen(about)) }
                 td data-label="Verdict" { (ruling(&verdict.ruling)) }
-                td data-label="Rule" { @for reason in &verdict.because { div { code { (Seen(&reason.rule)) } ": " (Seen(&reason.says)) } } }
+                td.long data-label="Rule" { @for reason in &verdict.because { div { code { (Seen(&reason.rule)) } ": " (Seen(&reason.says)) } } }
                 td data-label="Where it stands" { @for reason in &verdict.because { div { (place(reason)) } } }
                 td data-label="Policy" { code title=(verdict.policy) { (verdict.policy.short()) } }
             } } }
@@ -118,8 +118,8 @@ pub(super) fn verdicts(look: &Look) -> Markup {
 pub(crate) fn place(reason: &domain::Reason) -> Markup {
     html! {
         @match (&reason.file, reason.line) {
-            (Some(file), Some(line)) => code { (Seen(file)) ":" (line) },
-            (Some(file), None) => code { (Seen(file)) },
+            (Some(file), Some(line)) => code.place { (Seen(file)) ":" (line) },
+            (Some(file), None) => code.place { (Seen(file)) },
             (None, _) => span.soft { "the runtime's own" },
         }
     }
@@ -136,9 +136,9 @@ pub(super) fn receipts(receipts: &[Receipt], run: &RunId) -> Markup {
             tbody { @for receipt in receipts { tr {
                 td data-label="Step" { (receipt.step) @if receipt.undo { " (taken back)" } }
                 td data-label="Tool" { code { (receipt.tool) } }
-                td data-label="Target" { (Seen(&receipt.target)) }
-                td data-label="Outcome" { (outcome(receipt, run)) }
-                td data-label="Idempotency key" { code { (Seen(receipt.key.as_str())) } }
+                td.long data-label="Target" { (Seen(&receipt.target)) }
+                td.long data-label="Outcome" { (outcome(receipt, run)) }
+                td.long data-label="Idempotency key" { code { (Seen(receipt.key.as_str())) } }
                 td data-label="Action" { code title=(receipt.action) { (receipt.action.short()) } }
             } } }
         }
