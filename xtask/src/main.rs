@@ -4,6 +4,7 @@
 //! the programs it starts, so that `cargo xtask simulate --json | jq` works. It uses nothing but the
 //! standard library: it is compiled before anything else can happen.
 
+mod browser;
 mod cargo;
 mod check;
 mod infra;
