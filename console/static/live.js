@@ -16,13 +16,17 @@
   let connected = false;
   let failures = 0;
   let planned = null;
+  let missed = false;
 
   const say = (text) => {
     if (state.textContent === text) return;
     state.textContent = text;
   };
 
-  // Whoever types is not interrupted.
+  // Whoever types or presses a button is not interrupted.
+  let pressed = false;
+  addEventListener("pointerdown", () => (pressed = true), true);
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (pressed = false), true);
   const typing = () => {
     const fields = [...live().querySelectorAll("input:not([type=hidden]), textarea, select")];
     return fields.some((field) => field === document.activeElement || field.value !== field.defaultValue);
@@ -30,12 +34,10 @@
 
   const fetchAgain = () => {
     planned = null;
-    if (document.hidden) return;
-    if (typing()) {
-      say("Not updated while you type.");
-      return;
-    }
-    htmx.trigger(document.body, "changed");
+    if (document.hidden || !live()) return;
+    missed = typing();
+    if (missed) say("Not updated while you type.");
+    else htmx.trigger(document.body, "changed");
   };
 
   // Several events at once are one change.
@@ -63,7 +65,7 @@
   };
 
   setInterval(() => {
-    if (!connected) changed();
+    if (!connected || missed) changed();
   }, EVERY_MS);
   document.addEventListener("visibilitychange", changed);
 
@@ -71,7 +73,12 @@
   const REACHED = "a, button, input, select, textarea, summary, [tabindex]";
   let unfolded = [];
   let stood = -1;
-  document.body.addEventListener("htmx:beforeSwap", () => {
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    if (pressed || typing()) {
+      event.detail.shouldSwap = false;
+      missed = true;
+      return;
+    }
     unfolded = [...live().querySelectorAll("details[open][id]")].map((details) => details.id);
     stood = [...live().querySelectorAll(REACHED)].indexOf(document.activeElement);
   });

@@ -87,11 +87,16 @@ impl Browser {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        self.try_to(method, path, body).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+    }
+
+    fn try_to(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let path = format!("/session/{}{path}", self.session);
-        let reply = ask(&self.address, method, &path, body).unwrap();
-        let value = reply["value"].clone();
-        assert!(value["error"].is_null(), "{method} {path}: {}", value["message"]);
-        value
+        let reply = ask(&self.address, method, &path, body)?;
+        match reply["value"]["error"].as_str() {
+            Some(_) => Err(reply["value"]["message"].to_string()),
+            None => Ok(reply["value"].clone()),
+        }
     }
 
     /// Goes to `url`.
@@ -114,21 +119,30 @@ impl Browser {
         self.send("POST", "/execute/async", Some(&json!({ "script": script, "args": [] })))
     }
 
-    fn element(&self, selector: &str) -> String {
+    /// Does something to what `selector` names. The page may be fetched again between finding it and doing that, so
+    /// it is tried until it is done.
+    fn act(&self, selector: &str, verb: &str, body: &Value) {
         let wanted = json!({ "using": "css selector", "value": selector });
-        let found = self.send("POST", "/element", Some(&wanted));
-        found[ELEMENT].as_str().unwrap_or_else(|| panic!("{selector} is not there")).to_owned()
+        let once = || {
+            let found = self.try_to("POST", "/element", Some(&wanted))?;
+            let element = found[ELEMENT].as_str().unwrap_or_default();
+            self.try_to("POST", &format!("/element/{element}/{verb}"), Some(body))
+        };
+        let began = Instant::now();
+        while let Err(why) = once() {
+            assert!(began.elapsed() < PATIENCE, "{verb} {selector}: {why}; the page says:\n{}", self.text());
+            sleep(LOOK_EVERY);
+        }
     }
 
     /// Clicks on what `selector` names.
     pub fn click(&self, selector: &str) {
-        self.send("POST", &format!("/element/{}/click", self.element(selector)), Some(&json!({})));
+        self.act(selector, "click", &json!({}));
     }
 
     /// Types `text` into what `selector` names.
     pub fn type_into(&self, selector: &str, text: &str) {
-        let typed = json!({ "text": text });
-        self.send("POST", &format!("/element/{}/value", self.element(selector)), Some(&typed));
+        self.act(selector, "value", &json!({ "text": text }));
     }
 
     /// Presses the key that leads to the next thing.

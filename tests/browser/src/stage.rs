@@ -165,6 +165,11 @@ impl Stage {
         self.wait(started).unwrap().run.run
     }
 
+    /// Has `person` hold a run.
+    pub fn pause(&self, tenant: &str, person: &str, run: &RunId) {
+        self.wait(self.desk(tenant, person).pause(run, "wait")).unwrap();
+    }
+
     /// The request that people are asked next, once they are.
     pub fn asked(&self, tenant: &str, run: &RunId) -> ApprovalId {
         let desk = self.desk(tenant, "nobody");

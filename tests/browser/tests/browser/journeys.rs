@@ -83,12 +83,14 @@ fn whoever_types_a_reason_is_not_interrupted_by_what_happens() {
     stage.asked("acme", &run);
     log_in(&stage, &browser, ("acme", "otto"), &[Role::Operator]);
     browser.go(&stage.at(&format!("/runs/{run}")));
-    browser.click("#say-pause summary");
-    browser.type_into("#reason-pause", "let me look");
+    browser.click("#say-cancel summary");
+    browser.type_into("#reason-cancel", "it is the ");
+    stage.pause("acme", "anne", &run);
     browser.wait_for("Not updated while you type.");
-    browser.click("#say-pause button");
-    browser.wait_for("Paused by otto");
-    browser.wait_for("let me look");
+    browser.type_into("#reason-cancel", "wrong one");
+    browser.click("#say-cancel button");
+    browser.wait_for("stopped: it is the wrong one");
+    assert!(browser.text().contains("paused: wait"), "{}", browser.text());
 }
 
 #[test]
