@@ -11,8 +11,8 @@ use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
 use countersign_console::{Console, Parts, router};
 use domain::access::{ShownKey, secret_digest};
 use domain::{
-    Action, ApiKey, Approval, Cause, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, KeyId,
-    PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
+    Action, ApiKey, Approval, Cause, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator,
+    KeyId, PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
 };
 use engine::{Engine, Pulse, Sealing, StartRun, Timing, WalkLimits};
 use evidence::SigningKey;
@@ -136,8 +136,7 @@ impl Scene {
     pub(crate) async fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
         let tenant: TenantId = tenant.parse().unwrap();
         let person: PersonId = person.parse().unwrap();
-        let hex: String = person.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
-        let id: KeyId = hex.parse().unwrap();
+        let id = KeyId::new(&Digest::of_bytes(person.as_str().as_bytes()).short()).unwrap();
         let secret = "0123456789abcdef".repeat(4);
         let key = ApiKey {
             secret: secret_digest(&tenant, &id, &secret),
@@ -184,7 +183,7 @@ impl Scene {
         let by = Initiator::new(Cause::User, "ada");
         self.engine.apply(&tenant, &plan, by.clone()).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
-        let key = domain::Digest::of_bytes(key.as_bytes()).short();
+        let key = Digest::of_bytes(key.as_bytes()).short();
         let wish = StartRun {
             tenant,
             workspace: "main".parse().unwrap(),
@@ -230,6 +229,6 @@ impl Scene {
 }
 
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
-    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
     fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
 }

@@ -1,4 +1,4 @@
-//! Chromium, driven over WebDriver.
+//! Chromium, driven over `WebDriver`.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How often somebody looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The name under which WebDriver hands out elements.
+/// The name under which `WebDriver` hands out elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// How a page is looked at.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// A page may take long to load on a small machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Sends `body` to `path` at `address`, and reads the reply as JSON.
 pub fn ask(address: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
@@ -24,7 +24,7 @@ pub fn ask(address: &str, method: &str, path: &str, body: Option<&Value>) -> Res
     let mut reply = Vec::new();
     // A driver may keep the connection, whatever it was told; the length says where the reply ends.
     while !is_whole(&reply) {
-        let mut some = [0; 64 * 1024];
+        let mut some = [0; 16 * 1024];
         match stream.read(&mut some).map_err(failed)? {
             0 => break,
             count => reply.extend_from_slice(&some[..count]),

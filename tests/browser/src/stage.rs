@@ -10,7 +10,7 @@ use axum::Router;
 use connectors::Allow;
 use console::Console;
 use domain::access::{ShownKey, secret_digest};
-use domain::{ApiKey, ApprovalId, KeyId, PersonId, Role, RunId, TenantId, Timestamp, WorkflowName};
+use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp, WorkflowName};
 use engine::{Desk, Engine, Parts, Sealing, Timing};
 use evidence::SigningKey;
 use serde_json::json;
@@ -137,8 +137,7 @@ impl Stage {
     /// A key of `person`, as it is shown to them.
     pub fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
         let tenant = TenantId::new(tenant).unwrap();
-        let hex: String = person.bytes().map(|byte| format!("{byte:02x}")).collect();
-        let id = KeyId::new(&hex).unwrap();
+        let id = KeyId::new(&Digest::of_bytes(person.as_bytes()).short()).unwrap();
         let secret = "0123456789abcdef".repeat(4);
         let key = ApiKey {
             secret: secret_digest(&tenant, &id, &secret),
