@@ -20,6 +20,8 @@ use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
 use crate::error::EngineError;
+use crate::forecast::Foreseen;
+use crate::health::Health;
 use crate::settle::{NewKey, Settle};
 use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
 
@@ -211,6 +213,22 @@ impl<S: Store> Desk<S> {
     /// A workflow in use.
     pub async fn workflow(&self, name: &WorkflowName) -> Result<Arc<CompiledPlan>, EngineError> {
         Ok(self.applied(name).await?.1)
+    }
+
+    /// What would come of every step of a workflow in use, if a run of it were started here with `input`.
+    pub async fn forecast(
+        &self,
+        workflow: &WorkflowName,
+        input: Value,
+    ) -> Result<(Arc<CompiledPlan>, Vec<Foreseen>), EngineError> {
+        let plan = self.workflow(workflow).await?;
+        let foreseen = self.engine.forecast(&self.tenant, &plan, input, self.by()).await?;
+        Ok((plan, foreseen))
+    }
+
+    /// How the fleet is doing, as far as it is this tenant's business.
+    pub async fn health(&self) -> Result<Health, EngineError> {
+        self.engine.health(&self.tenant).await
     }
 
     /// Puts a workflow to use.

@@ -28,4 +28,4 @@ pub use fault::Fault;
 pub use html::html;
 pub use key::{InvalidKey, PublicKey, SigningKey};
 pub use log::{Log, LogEntry, leaf};
-pub use verify::{Contradiction, Verified, verify};
+pub use verify::{Check, Contradiction, Verified, examine, verify};

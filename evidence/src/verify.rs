@@ -26,12 +26,83 @@ pub enum Contradiction {
     TwoRoots,
 }
 
+/// A part of verifying. They come in this order, and each only if those before it held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// The key signed it.
+    Signature,
+    /// It is written the one way there is.
+    Document,
+    /// The key signed the state of the log that it names.
+    Checkpoint,
+    /// No event was changed, dropped, swapped or added.
+    Chain,
+    /// The events tell a story that the machines allow.
+    Story,
+    /// What it says of the run is what the events say.
+    Run,
+    /// What it says of each step is what the events say.
+    Outcomes,
+    /// Each answer was given by whom it could be, about what it says.
+    Approvals,
+    /// Each effect has its receipt, its verdict and, where one was asked for, its approval.
+    Effects,
+    /// The costs add up.
+    Costs,
+    /// The run stands in the log.
+    Inclusion,
+}
+
+impl Check {
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Signature,
+        Self::Document,
+        Self::Checkpoint,
+        Self::Chain,
+        Self::Story,
+        Self::Run,
+        Self::Outcomes,
+        Self::Approvals,
+        Self::Effects,
+        Self::Costs,
+        Self::Inclusion,
+    ];
+
+    /// What holds once it has passed, in a sentence.
+    pub fn says(self) -> &'static str {
+        match self {
+            Self::Signature => "The key signed this file.",
+            Self::Document => "It is written in the one canonical way, and holds nothing unknown.",
+            Self::Checkpoint => "The key signed the state of the log of runs that it names.",
+            Self::Chain => "The chain of events is whole: none was changed, dropped, swapped or added.",
+            Self::Story => "The events tell a story that the rules of runs and steps allow.",
+            Self::Run => "What it says of the run is what the events say.",
+            Self::Outcomes => "How each step ended is what the events say.",
+            Self::Approvals => "Each answer was about what it says, by somebody who could give it.",
+            Self::Effects => {
+                "Each effect has its receipt, the verdict that allowed it and the approval that was asked for."
+            }
+            Self::Costs => "The costs add up.",
+            Self::Inclusion => "The run stands in the log of runs.",
+        }
+    }
+}
+
 /// The bundle in `bytes`, if `key` signed it and all of it holds.
 pub fn verify(bytes: &[u8], key: &PublicKey) -> Result<Verified, Fault> {
+    examine(bytes, key, &mut |_| {})
+}
+
+/// The same, and tells `held` of each check that passed.
+pub fn examine(bytes: &[u8], key: &PublicKey, held: &mut dyn FnMut(Check)) -> Result<Verified, Fault> {
     let payload = envelope::open(bytes, key)?;
+    held(Check::Signature);
     let bundle = read(&payload)?;
+    held(Check::Document);
     bundle.log.check_checkpoint(key)?;
-    let events = check::check(&bundle)?;
+    held(Check::Checkpoint);
+    let events = check::check(&bundle, held)?;
     Ok(Verified { bundle, events })
 }
 

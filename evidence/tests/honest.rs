@@ -5,7 +5,7 @@
 mod stories;
 
 use countersign_evidence::bundle::Fate;
-use countersign_evidence::{BuildError, Fault, build, html, verify};
+use countersign_evidence::{BuildError, Check, Fault, build, examine, html, verify};
 use domain::RunStatus;
 use stories::{NAMES, key, tell};
 
@@ -20,6 +20,20 @@ fn every_story_has_a_bundle_that_verifies() {
         let verified = verify(&bytes, &key().public()).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         assert_eq!(verified.bundle().run.status, told.record.status, "{name}");
     }
+}
+
+#[test]
+fn whoever_watches_sees_every_check_pass_in_its_order() {
+    let bytes = build(&tell(NAMES[0]).material(), &key()).unwrap();
+    let mut held = Vec::new();
+    examine(&bytes, &key().public(), &mut |check| held.push(check)).unwrap();
+    assert_eq!(held, Check::ALL);
+    let mut flipped = bytes;
+    let last = flipped.len() - 2;
+    flipped[last] ^= 1;
+    held.clear();
+    examine(&flipped, &key().public(), &mut |check| held.push(check)).unwrap_err();
+    assert!(held.is_empty(), "what was not reached is not said to hold: {held:?}");
 }
 
 #[test]

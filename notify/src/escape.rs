@@ -117,7 +117,7 @@ fn unformatted(c: char) -> char {
 ///
 /// Some scripts and many emoji need joiners. There they show as codes: on a card that is approved, a strange
 /// sight is better than an unseen one.
-fn is_unseen(c: char) -> bool {
+pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
         || matches!(c,

@@ -5,6 +5,7 @@
 //! standard library: it is compiled before anything else can happen.
 
 mod api;
+mod browser;
 mod cargo;
 mod check;
 mod infra;

@@ -12,15 +12,15 @@ use crate::local::{self, Aws};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
-use crate::{Misuse, api};
+use crate::{Misuse, api, browser};
 
 pub(crate) const HELP: &str = "\
 All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, schemathesis, infra/, the cost, the simulation, the model and the policy's
-                differential, which take minutes
+  --fast        leaves out the local AWS, the browser, schemathesis, infra/, the cost, the simulation, the model and the
+                policy's differential, which take minutes
   --localstack  LocalStack plays AWS, in MiniStack's place
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
@@ -31,6 +31,8 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   stack         the store with DynamoDB, SQS and S3 of the local AWS
   referee       its ledger on DynamoDB Local
   journeys      functions, workers and evidence on the local AWS, and a small storm: cargo xtask storm
+  chromium      Debian's chromium and chromium-driver, and axe-core from npm, installed unless they are there
+  browser       the console in Chromium; pictures of every page are kept in target/browser
   examples      the examples in the documentation
   api           cargo xtask api: schemathesis
   infra         cargo xtask infra: terraform and checkov
@@ -76,8 +78,9 @@ pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"
 /// Everything that is built only where it is asked for.
 pub(crate) const ALL: &str = "--all-features";
 
-/// The tests that need no local AWS, by the names of their targets.
-const WITHOUT_AWS: &str = "not (binary(stack) or (package(countersign-journeys) and kind(test)))";
+/// The tests that need neither a local AWS nor a browser, by the names of their targets.
+const WITHOUT_AWS: &str =
+    "not (binary(stack) or (package(countersign-journeys) and kind(test)) or binary(browser))";
 
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
@@ -100,9 +103,12 @@ fn in_short(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     tests(cargo, (&[], &args), &[], parts);
     if wanted.filter.is_empty() {
         parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
-        parts.leave_out("AWS, infra/, the simulation, the model and the differential were left out: --fast");
+        let left_out = "AWS, the browser, infra/, the simulation, the model and the differential";
+        parts.leave_out(format!("{left_out} were left out: --fast"));
     } else {
-        parts.leave_out("AWS, the documentation's examples and the proofs were left out: a filter was given");
+        parts.leave_out(
+            "AWS, the browser, the documentation's examples and the proofs were left out: a filter was given",
+        );
     }
 }
 
@@ -111,7 +117,9 @@ fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
         parts.leave_out("nothing was run, because it does not build");
         return;
     }
+    let chromium = parts.work("chromium", || browser::install(cargo));
     on_a_local_aws(cargo, wanted.aws, parts);
+    in_a_browser(cargo, chromium, parts);
     parts.run("examples", &mut cargo.command(&["test", "--workspace", ALL, "--doc", "--quiet"]));
     api::tried(cargo, parts);
     infra(cargo, parts);
@@ -121,6 +129,16 @@ fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
     let differential = POLICY.command(cargo, &["--actions", "1000000"]);
     prove_with(parts, "policy", differential, &["actions", "differences"]);
+}
+
+/// The console in Chromium, one test at a time: each has a browser or two to itself.
+fn in_a_browser(cargo: &Cargo, chromium: bool, parts: &mut Parts) {
+    if !chromium {
+        parts.leave_out("the console was not tried in a browser, because there is none");
+        return;
+    }
+    let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
+    parts.run("browser", command.args(["--test", "browser", "--", "--test-threads", "1"]));
 }
 
 /// The program is built with the rest, so it is not built once more with other features.

@@ -1,11 +1,12 @@
 //! API keys.
 
 use domain::KeyId;
-use domain::access::ShownKey;
+use domain::access::{ApiKey, ShownKey};
 use engine::Engine;
 use store::Store;
 
 use super::Caller;
+use super::session::Session;
 use crate::problem::Problem;
 
 /// Who shows this key.
@@ -17,8 +18,19 @@ pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<
         tracing::warn!(tenant = %shown.tenant, key = %shown.id, "a key that opens nothing was shown");
         return Err(Problem::unauthenticated());
     };
+    Ok(holder(key))
+}
+
+/// Whoever began this session, as long as its key opens anything.
+pub(super) async fn of_session<S: Store>(engine: &Engine<S>, session: &Session) -> Result<Caller, Problem> {
+    let known = engine.api_key(&session.tenant, &session.key).await?;
+    let live = known.filter(|key| key.is_live(engine.now()));
+    live.map(holder).ok_or_else(Problem::unauthenticated)
+}
+
+fn holder(key: ApiKey) -> Caller {
     let credential = credential(&key.id);
-    Ok(Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential })
+    Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential }
 }
 
 /// How a key is spoken of: by its name, never by its secret.

@@ -1,21 +1,24 @@
 //! Who asks.
 //!
 //! A request proves itself by one credential, shown as a bearer token: an API key, or a token of an identity
-//! provider. Whatever is wrong with it is told in the same words, so that nobody learns which keys there are.
+//! provider; or by a [`session`] that was begun with a key. Whatever is wrong with it is told in the same words, so
+//! that nobody learns which keys there are.
 
 mod key;
 mod oidc;
+pub mod session;
 
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
 use domain::access::ShownKey;
-use domain::{Channel, PersonId, Role, Roles, TenantId};
+use domain::{Channel, KeyId, PersonId, Role, Roles, TenantId};
 use engine::{Desk, Engine};
 use store::Store;
 use url::form_urlencoded;
 
 use crate::problem::Problem;
+use session::{Session, Sessions};
 
 pub(crate) use key::credential;
 pub use oidc::{BadSettings, Oidc, OidcSettings, Signed};
@@ -44,12 +47,13 @@ impl Caller {
 pub struct Gate<S> {
     engine: Arc<Engine<S>>,
     oidc: Option<Oidc>,
+    sessions: Option<Arc<Sessions>>,
 }
 
 impl<S: Store> Gate<S> {
     /// A gate for the keys that `engine`'s store holds.
     pub fn new(engine: Arc<Engine<S>>) -> Self {
-        Self { engine, oidc: None }
+        Self { engine, oidc: None, sessions: None }
     }
 
     /// The same, which also believes tokens of this identity provider.
@@ -59,17 +63,52 @@ impl<S: Store> Gate<S> {
         self
     }
 
+    /// The same for people at a browser, too.
+    #[must_use]
+    pub fn with_sessions(mut self, sessions: Arc<Sessions>) -> Self {
+        self.sessions = Some(sessions);
+        self
+    }
+
     /// Who sends a request with these headers to this address.
     pub async fn enter(&self, headers: &HeaderMap, uri: &Uri) -> Result<Caller, Problem> {
         if names_a_credential(uri) {
             return Err(Problem::bad_request("a credential stands in the address, where logs keep it")
                 .remedy("send it as `Authorization: Bearer …`, and take the one in the address back: it may be known"));
         }
+        if self.sessions.is_some() && !headers.contains_key(header::AUTHORIZATION) {
+            return self.onlooker(headers).await;
+        }
         let shown = bearer(headers).ok_or_else(Problem::unauthenticated)?;
         match &self.oidc {
             Some(oidc) if !ShownKey::is_meant(shown) => oidc.caller(shown, self.engine.now()).await,
             _ => key::caller(&self.engine, shown).await,
         }
+    }
+
+    /// Who shows this key.
+    pub async fn owner(&self, shown: &str) -> Result<(Caller, KeyId), Problem> {
+        let caller = key::caller(&self.engine, shown).await?;
+        let id = ShownKey::read(shown).ok_or_else(Problem::unauthenticated)?.id;
+        Ok((caller, id))
+    }
+
+    /// Who sits at the browser that sends these headers.
+    pub async fn visitor(&self, headers: &HeaderMap) -> Result<(Caller, Session), Problem> {
+        let brought =
+            self.sessions.as_ref().and_then(|sessions| sessions.brought(headers, self.engine.now()));
+        let session = brought.ok_or_else(Problem::unauthenticated)?;
+        Ok((key::of_session(&self.engine, &session).await?, session))
+    }
+
+    /// Whoever brings a session instead of a credential may look: any page can make a browser send it.
+    async fn onlooker(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        if !session::is_from_here(headers) {
+            return Err(Problem::unauthenticated());
+        }
+        let (caller, _) = self.visitor(headers).await?;
+        let looks = caller.roles.allow(Role::Viewer).then_some(Role::Viewer);
+        Ok(Caller { roles: looks.into_iter().collect(), ..caller })
     }
 
     /// The desk at which `caller` stands, if they have `role`.

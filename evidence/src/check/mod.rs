@@ -15,20 +15,29 @@ use domain::{Event, json};
 
 use crate::bundle::{Bundle, FORMAT};
 use crate::fault::Fault;
+use crate::verify::Check;
 
-/// The events of the bundle, if everything in it agrees with them.
-pub(crate) fn check(bundle: &Bundle) -> Result<Vec<Event>, Fault> {
+/// The events of the bundle, if everything in it agrees with them; tells `held` of each check that passed.
+pub(crate) fn check(bundle: &Bundle, held: &mut dyn FnMut(Check)) -> Result<Vec<Event>, Fault> {
     if bundle.format != FORMAT {
         return Err(Fault::Format { found: bundle.format.clone() });
     }
     let events = events(bundle)?;
+    held(Check::Chain);
     let stand = machine::walk(&bundle.steps, &events)?;
+    held(Check::Story);
     run::check(bundle, &events, &stand)?;
+    held(Check::Run);
     outcomes::check(bundle, &events)?;
+    held(Check::Outcomes);
     approvals::check(bundle, &events)?;
+    held(Check::Approvals);
     effects::check(bundle, &events)?;
+    held(Check::Effects);
     outcomes::check_sums(bundle)?;
+    held(Check::Costs);
     bundle.log.check_inclusion(&bundle.run)?;
+    held(Check::Inclusion);
     Ok(events)
 }
 

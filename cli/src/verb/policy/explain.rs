@@ -24,8 +24,8 @@ use telling::table::indented;
 use telling::tool;
 
 use super::counting::Counting;
-use super::forecast::{Forecast, Foreseen, Judged};
-use super::words;
+use engine::{Forecast, Foreseen, Judged};
+use telling::verdict as words;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,10 +5,8 @@ mod check;
 mod counting;
 mod explain;
 mod files;
-mod forecast;
 mod show;
 mod test;
-mod words;
 
 use clap::Subcommand;
 

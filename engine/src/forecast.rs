@@ -6,35 +6,46 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ::policy::{Bundle, Explanation};
 use connectors::{Ask, Toolbox};
+use domain::command::{Admit, admit};
+use domain::payload::Fingerprint;
 use domain::plan::{Call, PlannedStep, Work};
 use domain::validation::{Circumstances, thousandths, tighten};
 use domain::{
-    Action, Demand, Digest, EffectClass, Failure, Ruling, RunRecord, StepId, StepSeq, Tenant, Verdict,
+    Action, Demand, Digest, EffectClass, Failure, IdempotencyKey, Initiator, Ruling, RunRecord, StepId,
+    StepSeq, Tenant, TenantId, Verdict, WorkspaceId,
 };
-use engine::question;
+use policy::{Bundle, Explanation};
 use serde_json::Value;
+use store::Store;
 use workflow::{CompiledPlan, CompiledWork, Scope};
+
+use crate::error::EngineError;
+use crate::{Engine, question};
 
 /// The tool whose output is known before it runs.
 const TRANSFORM: &str = "transform";
 
 /// What is known beforehand.
-pub(super) struct Forecast<'a> {
-    pub(super) plan: &'a CompiledPlan,
-    pub(super) tools: &'a Toolbox,
-    pub(super) tenant: &'a Tenant,
-    pub(super) bundle: &'a Result<Bundle, (Digest, String)>,
+pub struct Forecast<'a> {
+    /// The workflow.
+    pub plan: &'a CompiledPlan,
+    /// What its steps may call.
+    pub tools: &'a Toolbox,
+    /// What its tenant has settled.
+    pub tenant: &'a Tenant,
+    /// The policy, or its hash and why it cannot be asked.
+    pub bundle: &'a Result<Bundle, (Digest, String)>,
     /// The run as it would be admitted; moved along from step to step.
-    pub(super) record: RunRecord,
-    pub(super) trigger: Arc<Value>,
+    pub record: RunRecord,
+    /// The run's input.
+    pub trigger: Arc<Value>,
     /// Outputs of steps, as far as they are known.
-    pub(super) outputs: BTreeMap<StepId, Arc<Value>>,
+    pub outputs: BTreeMap<StepId, Arc<Value>>,
 }
 
 /// What would come of a step.
-pub(super) enum Foreseen {
+pub enum Foreseen {
     /// It changes nothing outside, so policy is not asked.
     NoEffect,
     /// It waits for an event.
@@ -52,17 +63,56 @@ pub(super) enum Foreseen {
 }
 
 /// An action and what is said about it.
-pub(super) struct Judged {
-    pub(super) action: Action,
+pub struct Judged {
+    /// The action, as far as it can be said without a look outside.
+    pub action: Action,
     /// The verdict that counts: of policy and the runtime.
-    pub(super) verdict: Verdict,
+    pub verdict: Verdict,
     /// What policy alone said, rule by rule; absent if there is none to be asked.
-    pub(super) explanation: Option<Explanation>,
+    pub explanation: Option<Explanation>,
+}
+
+impl<S: Store> Engine<S> {
+    /// What would come of every step of `plan`, if a run of it were started now with `input`, by the policy that
+    /// counts for the tenant. Nothing is run, kept or looked at outside.
+    pub(crate) async fn forecast(
+        &self,
+        tenant: &TenantId,
+        plan: &CompiledPlan,
+        input: Value,
+        by: Initiator,
+    ) -> Result<Vec<Foreseen>, EngineError> {
+        domain::json::check(&input).map_err(|source| EngineError::BadInput { what: "the input", source })?;
+        let tenant = self.tenant(tenant).await?;
+        let bundle = self.bundle(&tenant).await?;
+        let wish = Admit {
+            tenant: tenant.tenant.clone(),
+            workspace: WorkspaceId::default(),
+            trigger_kind: "forecast".to_owned(),
+            key: forecast_key(),
+            input: Fingerprint::of(&input),
+        };
+        let forecast = Forecast {
+            plan,
+            tools: &self.tools,
+            tenant: &tenant,
+            bundle: &bundle,
+            record: admit(wish, plan.plan(), self.stamp(by)).record,
+            trigger: Arc::new(input),
+            outputs: BTreeMap::new(),
+        };
+        Ok(forecast.steps())
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the text is a constant, and the test below reads it")]
+fn forecast_key() -> IdempotencyKey {
+    IdempotencyKey::new("forecast").expect("a word is a key")
 }
 
 impl Forecast<'_> {
     /// What would come of every step, in their order.
-    pub(super) fn steps(mut self) -> Vec<Foreseen> {
+    pub fn steps(mut self) -> Vec<Foreseen> {
         let steps = (0_u16..).map(StepSeq).zip(&self.plan.plan().steps);
         steps
             .map(|(seq, step)| {
@@ -148,8 +198,8 @@ impl Forecast<'_> {
         let explanation = asked.map(|(bundle, facts)| bundle.explain(&facts));
         let said = match (&explanation, self.bundle) {
             (Some(explanation), _) => explanation.verdict.clone(),
-            (None, Err((hash, why))) => ::policy::without_bundle(*hash, why),
-            (None, Ok(bundle)) => ::policy::without_bundle(bundle.hash(), "it was not asked"),
+            (None, Err((hash, why))) => policy::without_bundle(*hash, why),
+            (None, Ok(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
         };
         Judged { verdict: tighten(said, &action, &around), action, explanation }
     }
@@ -183,5 +233,13 @@ impl Forecast<'_> {
         if approved {
             self.record.phase = Some(step.phase);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_forecast_has_a_key() {
+        assert_eq!(super::forecast_key().as_str(), "forecast");
     }
 }

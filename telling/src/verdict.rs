@@ -3,7 +3,7 @@
 use domain::{Demand, Reason, Ruling};
 
 /// A ruling in one line.
-pub(super) fn ruling(ruling: &Ruling) -> String {
+pub fn ruling(ruling: &Ruling) -> String {
     match ruling {
         Ruling::Deny => "denied".to_owned(),
         Ruling::Allow => "allowed".to_owned(),
@@ -22,7 +22,7 @@ fn people(demand: &Demand) -> String {
 }
 
 /// A rule that led to a ruling, and where it stands.
-pub(super) fn reason(reason: &Reason) -> String {
+pub fn reason(reason: &Reason) -> String {
     let place = match (&reason.file, reason.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
         _ => "the runtime's own".to_owned(),

@@ -1,0 +1,8 @@
+//! Requests for approval.
+
+mod card;
+mod list;
+mod show;
+
+pub(crate) use list::{list, table};
+pub(crate) use show::{answer, show};

@@ -1,0 +1,62 @@
+//! Who looks at a page, and the desk they stand at.
+
+use api::auth::session::Session;
+use api::{Caller, Problem};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use domain::Role;
+use engine::Desk;
+use store::Store;
+
+use crate::Shared;
+use crate::no::No;
+
+/// Somebody with a session, at the desk of their tenant.
+pub(crate) struct Visitor<S> {
+    pub(crate) desk: Desk<S>,
+    pub(crate) caller: Caller,
+    pub(crate) session: Session,
+    /// The address they asked for, to be fetched again.
+    pub(crate) address: String,
+}
+
+impl<S> Visitor<S> {
+    /// Whether they may do what `role` may.
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.caller.roles.allow(role)
+    }
+
+    /// Refuses whoever has not this role.
+    pub(crate) fn must_be(&self, role: Role) -> Result<(), Problem> {
+        if self.may(role) { Ok(()) } else { Err(Problem::forbidden(role)) }
+    }
+}
+
+impl<S: Store> FromRequestParts<Shared<S>> for Visitor<S> {
+    type Rejection = No;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Shared<S>) -> Result<Self, No> {
+        let address = parts.uri.path_and_query().map_or("/", |address| address.as_str()).to_owned();
+        let (caller, session) = match console.gate.visitor(&parts.headers).await {
+            Ok(known) => known,
+            Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
+                return Err(unknown(&parts.headers, address));
+            }
+            Err(problem) => return Err(problem.into()),
+        };
+        let desk = console.gate.desk(&caller, Role::Viewer)?;
+        Ok(Self { desk, caller, session, address })
+    }
+}
+
+/// What is said to somebody without a session. A browser that was led here from elsewhere keeps the session back, and
+/// is led here once more, by us.
+fn unknown(headers: &HeaderMap, address: String) -> No {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let led = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
+    if led && text("sec-fetch-mode") == Some("navigate") {
+        return No::Bounce { to: address };
+    }
+    No::LogIn { next: address, script: headers.contains_key("hx-request") }
+}

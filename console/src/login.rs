@@ -1,0 +1,102 @@
+//! Logging in, with an API key. The key itself is not kept: the session names it.
+
+use api::Problem;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use store::Store;
+
+use crate::Shared;
+use crate::form::{self, Sent};
+use crate::layout::{self, inside};
+use crate::no::{No, notice};
+
+#[derive(Deserialize)]
+pub(crate) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Nothing {}
+
+pub(crate) async fn show(Query(wanted): Query<Wanted>) -> Html<String> {
+    Html(page(&wanted.next, None).into_string())
+}
+
+pub(crate) async fn log_in<S: Store>(
+    State(console): State<Shared<S>>,
+    request: Request,
+) -> Result<Response, No> {
+    form::must_be_from_here(request.headers())?;
+    let shown: Shown = form::read(request, &console).await?.0;
+    let (caller, key) = match console.gate.owner(shown.key.trim()).await {
+        Ok(known) => known,
+        Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
+            let page = page(&shown.next, Some(&refused())).into_string();
+            return Ok((StatusCode::UNAUTHORIZED, Html(page)).into_response());
+        }
+        Err(problem) => return Err(problem.into()),
+    };
+    let chance = chance()?;
+    let cookie = console.sessions.begin(&caller.tenant, &key, console.engine.now(), chance);
+    tracing::info!(tenant = %caller.tenant, person = %caller.person, key = %key, "somebody logged in");
+    Ok(with_cookie(Redirect::to(inside(&shown.next)).into_response(), &cookie))
+}
+
+pub(crate) async fn log_out<S: Store>(
+    State(console): State<Shared<S>>,
+    Sent { form: Nothing {}, .. }: Sent<S, Nothing>,
+) -> Response {
+    with_cookie(Redirect::to("/login").into_response(), &console.sessions.end())
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn chance() -> Result<[u8; 16], Problem> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the system gave no random bytes");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "no session can be begun now")
+    })?;
+    Ok(bytes)
+}
+
+fn refused() -> Problem {
+    let detail = "this key opens nothing here";
+    Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
+        .remedy("it may be mistyped, taken back or over; an admin of the tenant can give you another")
+}
+
+fn page(next: &str, problem: Option<&Problem>) -> Markup {
+    let main = html! {
+        div.narrow {
+            h1 { "Log in" }
+            @if let Some(problem) = problem { (notice(problem)) }
+            form.stack method="post" action="/login" {
+                input type="hidden" name="next" value=(inside(next));
+                label for="key" { "API key" }
+                input #key name="key" type="password" required autocomplete="current-password" spellcheck="false"
+                    autofocus aria-describedby="key-hint";
+                p #key-hint .soft { "It begins with " code { "csk_" } ". An admin of your tenant makes one for you." }
+                button.primary type="submit" { "Log in" }
+            }
+        }
+    };
+    layout::bare("Log in", &main)
+}

@@ -1,0 +1,126 @@
+//! One run: where it stands and why, what happened when, and what it did.
+
+use api::Problem;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse as _, Response};
+use domain::{EventBody, RunId};
+use engine::EngineError;
+use maud::{Markup, html};
+use store::Store;
+use telling::hint::Hints;
+use telling::time::{length, moment};
+use telling::{Seen as Look, waiting};
+
+use super::act::buttons;
+use super::sections;
+use super::timeline;
+use crate::at::Visitor;
+use crate::layout::{self, Entry, Page, Stream, facts};
+use crate::no::{No, notice};
+use crate::text::{Seen, money, status, when};
+
+pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Path(run): Path<String>) -> Result<Response, No> {
+    let run = RunId::new(&run).map_err(|_| No::such("run"))?;
+    render(visitor, &run, None).await
+}
+
+/// The page of a run, with what was refused just now.
+pub(super) async fn render<S: Store>(
+    visitor: Visitor<S>,
+    run: &RunId,
+    refused: Option<Problem>,
+) -> Result<Response, No> {
+    let look = Look::at(&visitor.desk, run, Hints::plain()).await?;
+    let receipts = receipts(&visitor, &look).await?;
+    let record = &look.view.record;
+    let live = html! {
+        (standing(&look))
+        (why(&visitor, &look))
+        section aria-labelledby="timeline" { h2 #timeline { "Timeline" } (timeline::drawn(&look)) }
+        (sections::steps(&look))
+        (sections::approvals(&look))
+        (sections::verdicts(&look))
+        (sections::receipts(&receipts, &record.key.run))
+        (sections::costs(&look))
+        (sections::events(&look))
+    };
+    let title = format!("{} {}", record.workflow, record.key.run);
+    let page = Page {
+        title: &title,
+        under: Entry::Runs,
+        stream: Stream::Run(record.key.run.as_str()),
+        head: html! {
+            h1 { (record.workflow) " " span.soft { "v" (record.workflow_version) } }
+            p.soft { "Run " code { (record.key.run) } }
+            @if let Some(problem) = &refused { (notice(problem)) }
+        },
+        live,
+        foot: html! {},
+    };
+    let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
+    let page = Html(layout::page(&visitor, &page).into_string());
+    Ok((status.unwrap_or(StatusCode::OK), page).into_response())
+}
+
+/// The receipts that the chain speaks of, in its order.
+async fn receipts<S: Store>(visitor: &Visitor<S>, look: &Look) -> Result<Vec<domain::Receipt>, EngineError> {
+    let mut keys = Vec::new();
+    for event in look.view.events.as_deref().unwrap_or_default() {
+        let receipt = match &event.body {
+            EventBody::EffectIntended { receipt, .. } => Some(receipt),
+            EventBody::StepSucceeded { receipt, .. } | EventBody::StepRolledBack { receipt, .. } => {
+                receipt.as_ref()
+            }
+            _ => None,
+        };
+        keys.extend(receipt.map(|receipt| receipt.key.clone()).filter(|key| !keys.contains(key)));
+    }
+    let mut receipts = Vec::with_capacity(keys.len());
+    for key in &keys {
+        receipts.extend(visitor.desk.receipt(key).await?);
+    }
+    Ok(receipts)
+}
+
+fn standing(look: &Look) -> Markup {
+    let record = &look.view.record;
+    let took = record.duration().map(|took| html! { " after " (length(took)) });
+    let evidence = record.status.is_terminal().then(|| {
+        html! { a href={ "/evidence/" (record.key.run) } { "Verify it" } }
+    });
+    let by = record.trigger.requester.as_ref().map(ToString::to_string);
+    facts(&[
+        ("Status", html! { (status(record.status)) @if let Some(took) = took { (took) } }),
+        (
+            "Started",
+            html! { (when(record.created_at, look.now)) " " span.soft { (moment(record.created_at)) } },
+        ),
+        ("By", html! { (by.unwrap_or_else(|| record.trigger.kind.clone())) }),
+        ("Key", html! { code { (Seen(record.trigger.reference.as_str())) } }),
+        ("Cost", html! { (money(record.cost_microusd)) }),
+        ("Evidence", evidence.unwrap_or_else(|| html! { span.soft { "when it is over" } })),
+    ])
+}
+
+fn why<S: Store>(visitor: &Visitor<S>, look: &Look) -> Markup {
+    let Some(waiting) = waiting(look) else { return html! {} };
+    let asked = look.asked().filter(|asked| asked.is_open());
+    html! {
+        section.why aria-labelledby="why" {
+            h2 #why { "Why it waits" }
+            p { (Seen(&waiting.why)) }
+            @if let Some(asked) = asked {
+                p { a.button.primary href={ "/approvals/" (asked.id) } { "Read and answer" } }
+            }
+            h3 { "What ends the wait" }
+            ul.ways { @for way in &waiting.ends { li {
+                @match &way.command {
+                    Some(command) => { code { (Seen(command)) } " " (Seen(&way.what)) }
+                    None => { "By itself: " (Seen(&way.what)) }
+                }
+            } } }
+            (buttons(visitor, &look.view))
+        }
+    }
+}

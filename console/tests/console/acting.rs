@@ -1,0 +1,140 @@
+//! What people do.
+
+use axum::http::StatusCode;
+use domain::{ApprovalStatus, Role, RunKey, RunStatus};
+use store::Ledger as _;
+
+use crate::scene::{Answer, Scene};
+
+async fn stands(scene: &Scene, run: &RunKey) -> RunStatus {
+    scene.engine.store().load(run).await.unwrap().unwrap().status
+}
+
+async fn answer(scene: &Scene, run: &RunKey, who: &str, fields: &[(&str, &str)]) -> Answer {
+    let asked = scene.asked(run).await;
+    let path = format!("/approvals/{}", asked.id);
+    let token = scene.get("/runs", who).await.token();
+    let subject = asked.subject.hash().to_string();
+    let always = [("token", token.as_str()), ("subject", subject.as_str())];
+    // What is said later stands.
+    let mut sent: Vec<_> =
+        always.iter().filter(|(name, _)| fields.iter().all(|(said, _)| said != name)).copied().collect();
+    sent.extend_from_slice(fields);
+    scene.send(&path, who, &sent).await
+}
+
+#[tokio::test]
+async fn whoever_approves_sees_the_exact_action_and_its_hash_first() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let grace = scene.enter("acme", "grace", &[Role::Approver]).await;
+    let asked = scene.asked(&run).await;
+    let page = scene.get(&format!("/approvals/{}", asked.id), &grace).await;
+    assert!(page.body.contains(&asked.subject.hash().to_string()));
+    assert!(page.body.contains("&quot;target&quot;:&quot;the record&quot;"), "{}", page.body);
+    assert!(
+        page.body.contains("says: &quot;old&quot; → &quot;new&quot;"),
+        "what Slack's card says: {}",
+        page.body
+    );
+    let said = answer(&scene, &run, &grace, &[("answer", "approve"), ("reason", "fine")]).await;
+    assert_eq!(said.status, StatusCode::SEE_OTHER, "{}", said.body);
+    scene.walk(&run).await;
+    assert_eq!(
+        scene.asked(&run).await.step.as_str(),
+        "ask",
+        "the change is made and the next question asked"
+    );
+}
+
+#[tokio::test]
+async fn a_no_needs_a_reason_and_ends_the_run() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let grace = scene.enter("acme", "grace", &[Role::Approver]).await;
+    let refused = answer(&scene, &run, &grace, &[("answer", "reject"), ("reason", "  ")]).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.body.contains("A no needs a reason"), "{}", refused.body);
+    answer(&scene, &run, &grace, &[("answer", "reject"), ("reason", "not today")]).await;
+    scene.walk(&run).await;
+    assert_eq!(stands(&scene, &run).await, RunStatus::FailedTerminal);
+    let page = scene.get(&format!("/runs/{}", run.run), &grace).await.body;
+    assert!(page.contains("grace said no: not today"), "{page}");
+}
+
+#[tokio::test]
+async fn whoever_asked_for_the_run_is_refused_in_words() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let ada = scene.enter("acme", "ada", &[Role::Approver]).await;
+    let page = scene.get(&format!("/approvals/{}", scene.asked(&run).await.id), &ada).await.body;
+    assert!(page.contains("somebody else must answer") && !page.contains("value=\"approve\""), "{page}");
+    let refused = answer(&scene, &run, &ada, &[("answer", "approve")]).await;
+    assert!(refused.status.is_client_error() && refused.body.contains("role=\"alert\""), "{}", refused.body);
+    assert_eq!(scene.asked(&run).await.status, ApprovalStatus::Requested);
+}
+
+#[tokio::test]
+async fn an_answer_to_something_else_does_not_count() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let grace = scene.enter("acme", "grace", &[Role::Approver]).await;
+    let other = "0".repeat(64);
+    let refused = answer(&scene, &run, &grace, &[("answer", "approve"), ("subject", &other)]).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.body);
+    assert_eq!(scene.asked(&run).await.status, ApprovalStatus::Requested);
+}
+
+#[tokio::test]
+async fn each_role_has_its_buttons_and_no_others() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let (one, asked) = (format!("/runs/{}", run.run), format!("/approvals/{}", scene.asked(&run).await.id));
+    for (person, role, steers, answers) in [
+        ("vera", Role::Viewer, false, false),
+        ("otto", Role::Operator, true, false),
+        ("anne", Role::Approver, false, true),
+    ] {
+        let who = scene.enter("acme", person, &[role]).await;
+        let page = scene.get(&one, &who).await;
+        assert_eq!(page.body.contains("/cancel\""), steers, "{role}");
+        assert_eq!(scene.get(&asked, &who).await.body.contains("value=\"approve\""), answers, "{role}");
+        let health = scene.get("/health", &who).await.status;
+        assert_eq!(health == StatusCode::OK, steers, "{role}");
+        if !steers {
+            let fields = [("token", page.token()), ("reason", "no".to_owned())];
+            let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+            assert_eq!(
+                scene.send(&format!("{one}/cancel"), &who, &fields).await.status,
+                StatusCode::FORBIDDEN
+            );
+        }
+    }
+    assert_eq!(stands(&scene, &run).await, RunStatus::WaitingApproval);
+}
+
+#[tokio::test]
+async fn an_operator_pauses_a_run_lets_it_go_on_and_cancels_it() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let page = format!("/runs/{}", run.run);
+    for (verb, status) in
+        [("pause", RunStatus::Paused), ("resume", RunStatus::Queued), ("cancel", RunStatus::Canceled)]
+    {
+        let token = scene.get(&page, &otto).await.token();
+        let fields = [("token", token.as_str()), ("reason", "because")];
+        let answer = scene.send(&format!("{page}/{verb}"), &otto, &fields).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{verb}: {}", answer.body);
+        let now = stands(&scene, &run).await;
+        assert!(now == status || verb == "resume" && !now.is_terminal(), "{verb}: {now}");
+    }
+    let token = scene.get(&page, &otto).await.token();
+    let again = scene.send(&format!("{page}/pause"), &otto, &[("token", &token), ("reason", "late")]).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert!(
+        again.body.contains("role=\"alert\"") && again.body.contains("RUN_TERMINAL_STATE"),
+        "{}",
+        again.body
+    );
+}

@@ -1,0 +1,218 @@
+//! Everything behind the pages.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::auth::Gate;
+use api::auth::session::{Over, Sessions};
+use axum::Router;
+use connectors::Allow;
+use console::Console;
+use domain::access::{ShownKey, secret_digest};
+use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp, WorkflowName};
+use engine::{Desk, Engine, Parts, Sealing, Timing};
+use evidence::SigningKey;
+use serde_json::json;
+use simulated::model::{self, Model, Recording};
+use simulated::servicenow::{self, INCIDENT, ServiceNow};
+use simulated::slack::{self, SimulatedSlack, User};
+use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
+use systems::Systems;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use worker::{Leave, Worker, WorkerSettings, leaving};
+
+/// An incident is read, a model says who should take it, and the incident is changed if somebody agrees.
+const TRIAGE: &str = include_str!("../../../cli/src/demo/workflows/triage.yaml");
+
+/// What the model said when it was asked about the incident.
+const SAID: &str =
+    r#"{"group": "db-oncall", "urgency": "1", "confidence": 0.93, "because": "It is a database."}"#;
+
+const SLACK_TOKEN: &str = "xoxb-simulated";
+const CHANNEL: &str = "C0APPROVALS";
+
+/// A server with everything that it needs. It ends when this is dropped.
+pub struct Stage {
+    // In the order in which they are to end.
+    _leave: Leave,
+    url: String,
+    engine: Arc<Engine<SqliteStore>>,
+    _world: World,
+    runtime: Runtime,
+}
+
+/// The systems outside.
+struct World {
+    servicenow: ServiceNow,
+    slack: SimulatedSlack,
+    model: Model,
+}
+
+impl World {
+    async fn open() -> Self {
+        let recording = Recording {
+            input_tokens: 186,
+            output_tokens: 41,
+            ..Recording::new("Primary database does not answer", SAID)
+        };
+        let settings = slack::Settings {
+            token: SLACK_TOKEN.to_owned(),
+            signing_secret: "0123456789abcdef0123456789abcdef".to_owned(),
+            team: "T0SIM".to_owned(),
+            channels: vec![CHANNEL.to_owned()],
+            users: vec![User { id: "U0ADA".to_owned(), name: "ada".to_owned() }],
+            callback: None,
+        };
+        Self {
+            servicenow: ServiceNow::start().await.unwrap(),
+            slack: SimulatedSlack::start_with(settings).await.unwrap(),
+            model: Model::start(vec![recording]).await.unwrap(),
+        }
+    }
+
+    fn systems(&self) -> Systems {
+        let text = format!(
+            "servicenow:\n  base: {}\n  user: {}\n  password_env: SERVICENOW\n\
+             slack:\n  base: {}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n\
+             models:\n  simulated:\n    base: {}\n    shape: bedrock\n    key_env: MODEL\n    prices:\n      \
+             triage-1: {{ input: 3000000, output: 15000000 }}\n",
+            self.servicenow.url(),
+            servicenow::USER,
+            self.slack.url(),
+            self.model.url(),
+        );
+        Systems::parse(&text).unwrap()
+    }
+}
+
+fn credential(name: &str) -> Option<String> {
+    let value = match name {
+        "SERVICENOW" => servicenow::PASSWORD,
+        "SLACK" => SLACK_TOKEN,
+        "MODEL" => model::KEY,
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+impl Stage {
+    /// Opens one, with a workflow in use for each of these tenants.
+    pub fn open(tenants: &[&str]) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (engine, world, leave, url) = runtime.block_on(async {
+            let world = World::open().await;
+            let key = SigningKey::from_seed([7; 32]);
+            let public = key.public();
+            let engine = Arc::new(engine(&world, key));
+            for tenant in tenants {
+                apply(&engine, tenant).await;
+            }
+            let url = serve(&engine, public).await;
+            let (leave, heard) = leaving();
+            let settings = WorkerSettings { poll: Duration::from_secs(1), ..WorkerSettings::default() };
+            let worker = Worker::new(Arc::clone(&engine), settings, "worker-a".parse().unwrap(), heard);
+            tokio::spawn(worker.run());
+            (engine, world, leave, url)
+        });
+        Self { _leave: leave, url, engine, _world: world, runtime }
+    }
+
+    /// The address of a page.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    fn desk(&self, tenant: &str, person: &str) -> Desk<SqliteStore> {
+        let tenant = TenantId::new(tenant).unwrap();
+        Desk::open(Arc::clone(&self.engine), tenant, PersonId::new(person).unwrap())
+    }
+
+    /// A key of `person`, as it is shown to them.
+    pub fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
+        let tenant = TenantId::new(tenant).unwrap();
+        let id = KeyId::new(&Digest::of_bytes(person.as_bytes()).short()).unwrap();
+        let secret = "0123456789abcdef".repeat(4);
+        let key = ApiKey {
+            secret: secret_digest(&tenant, &id, &secret),
+            tenant: tenant.clone(),
+            id: id.clone(),
+            person: PersonId::new(person).unwrap(),
+            roles: roles.iter().copied().collect(),
+            note: String::new(),
+            created_at: Timestamp(0),
+            expires_at: None,
+            revoked_at: None,
+            revision: 0,
+        };
+        self.wait(self.engine.store().put_key(key)).unwrap();
+        ShownKey::write(&tenant, &id, &secret)
+    }
+
+    /// Starts a run over the desk that the API stands at, as `person`.
+    pub fn start(&self, tenant: &str, person: &str, key: &str) -> RunId {
+        let desk = self.desk(tenant, person);
+        let workflow = WorkflowName::new("triage-incident").unwrap();
+        let input = json!({ "incident": INCIDENT });
+        let started = desk.start(&workflow, key.parse().unwrap(), "api", input);
+        self.wait(started).unwrap().run.run
+    }
+
+    /// Has `person` hold a run.
+    pub fn pause(&self, tenant: &str, person: &str, run: &RunId) {
+        self.wait(self.desk(tenant, person).pause(run, "wait")).unwrap();
+    }
+
+    /// The request that people are asked next, once they are.
+    pub fn asked(&self, tenant: &str, run: &RunId) -> ApprovalId {
+        let desk = self.desk(tenant, "nobody");
+        self.wait(async {
+            loop {
+                let open = desk.open_approvals(None, 50).await.unwrap().approvals;
+                if let Some(asked) = open.into_iter().find(|asked| asked.run.run == *run) {
+                    return asked.id;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+    }
+}
+
+fn engine(world: &World, key: SigningKey) -> Engine<SqliteStore> {
+    let systems = world.systems();
+    Engine::new(Parts {
+        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+        tools: connectors::standard(Allow::default(), systems.settings(&credential).unwrap()),
+        clock: Arc::new(SystemClock),
+        me: "worker-a".parse().unwrap(),
+        timing: Timing::default(),
+        shows: systems.showing(&credential).unwrap(),
+        sealing: Some(Sealing { key: Arc::new(key), origin: "browser.example/log".to_owned() }),
+    })
+}
+
+async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
+    let names = engine.tools().names().cloned().collect();
+    let plan = workflow::parse(TRIAGE, &names).unwrap();
+    let desk = Desk::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
+    desk.apply(&plan).await.unwrap();
+}
+
+/// The console and the API, as one server on the loopback.
+async fn serve(engine: &Arc<Engine<SqliteStore>>, key: evidence::PublicKey) -> String {
+    let sessions = Arc::new(Sessions::new([9; 32], Over::Loopback));
+    let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
+    let parts = console::Parts { engine: Arc::clone(engine), sessions, key: Some(key) };
+    let pages = console::router(Arc::new(Console::new(parts)));
+    let routes: Router = api::router(Arc::new(api::Api::new(gate))).merge(pages);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    url
+}
