@@ -13,9 +13,10 @@ Examples:
   countersign dev                          keep it all running here, and press the buttons yourself
   countersign workflow check triage.yaml   is the file right? if not: line, column, way out
   countersign worker                       work on runs until Ctrl-C
-  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
+  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run list --status paused     which runs need a person?
   countersign run show RUN                 where it stands, why it waits, what to type
+  countersign run timeline RUN             the same over time, drawn
   countersign policy explain triage.yaml   what would policy say, and by which rule?
   countersign approval list                what are people asked?
   countersign bundle verify RUN.bundle     is this evidence genuine? needs no store

@@ -25,6 +25,8 @@ pub(crate) struct Surroundings {
     pub(crate) user: Option<String>,
     /// What is to be logged.
     pub(crate) log: Option<String>,
+    /// Whether the terminal shows more than ASCII.
+    pub(crate) utf8: bool,
     /// This program's own file.
     pub(crate) program: Option<PathBuf>,
     /// Where temporary files go.

@@ -15,6 +15,7 @@ mod input;
 mod keys;
 mod logging;
 mod new_file;
+mod progress;
 mod random;
 mod run_name;
 mod screen;
@@ -56,8 +57,15 @@ fn surroundings() -> Surroundings {
         store: env::var_os("COUNTERSIGN_STORE").filter(|path| !path.is_empty()).map(PathBuf::from),
         user: text("USER").or_else(|| text("LOGNAME")),
         log: text("RUST_LOG"),
+        utf8: speaks_utf8(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text)),
         program: env::current_exe().ok(),
         temp: env::temp_dir(),
         variable: |name| env::var(name).ok().filter(|text| !text.is_empty()),
     }
+}
+
+/// Whether this locale, the first that is set of those that count, writes UTF-8.
+fn speaks_utf8(locale: Option<String>) -> bool {
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.ends_with("utf-8") || locale.ends_with("utf8")
 }

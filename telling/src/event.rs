@@ -74,7 +74,7 @@ fn is_about_a_step(body: &EventBody) -> bool {
     )
 }
 
-fn body(event: &Event) -> String {
+pub(crate) fn body(event: &Event) -> String {
     let by = &event.by.id;
     match &event.body {
         EventBody::RunAdmitted { workflow, version, .. } => {

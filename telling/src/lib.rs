@@ -11,6 +11,7 @@ mod json;
 pub mod table;
 mod text;
 pub mod time;
+pub mod timeline;
 mod waiting;
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod approval;
 mod bundle;
+mod completions;
+mod man;
 mod policy;
 mod queue;
 mod run;
@@ -45,6 +47,8 @@ pub(crate) enum Command {
     Queue(queue::Verb),
     Demo(demo::Args),
     Dev(dev::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Does what was asked for.
@@ -63,5 +67,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,
+        Command::Completions(args) => completions::run(&args, context),
+        Command::Man(args) => man::run(&args, context),
     }
 }

@@ -15,6 +15,8 @@ mod drain;
 #[cfg(test)]
 mod journey;
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod outside;
 #[cfg(test)]
 mod policy;
@@ -28,5 +30,7 @@ mod rollback;
 mod shell;
 #[cfg(test)]
 mod tenant;
+#[cfg(test)]
+mod timeline;
 #[cfg(test)]
 mod undo;

@@ -20,7 +20,7 @@ use super::watch;
 const EXAMPLES: &str = "\
 Examples:
   countersign run start triage.yaml
-  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
+  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run start triage.yaml --input @ticket.json --key INC-7
   curl -s https://example.com/ticket | countersign run start triage.yaml --input -
 
@@ -42,8 +42,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     key: Option<IdempotencyKey>,
     /// Follow the run until it is over or paused
-    #[arg(long)]
-    watch: bool,
+    #[arg(long, visible_alias = "watch")]
+    follow: bool,
 }
 
 /// A wish to start a run.
@@ -61,7 +61,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
     let other_plan = !started.new && is_of_another_plan(&engine, &started.run, &plan).await?;
     context.answer(&text(&started, &plan, other_plan, context), &to_json(&started, &plan, other_plan))?;
-    if args.watch { watch::follow(&engine, &started.run, context).await } else { Ok(Ending::Done) }
+    if args.follow { watch::follow(&engine, &started.run, context).await } else { Ok(Ending::Done) }
 }
 
 /// Starts a run, or finds the one that the same request started before.

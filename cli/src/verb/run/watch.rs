@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::run_name::RunName;
 use crate::screen;
 use telling::{event_json, event_line};
@@ -47,6 +48,7 @@ pub(super) async fn follow(
     context: &Context,
 ) -> Result<Ending, CliError> {
     let plan = engine.inspect(run).await?.plan().clone();
+    let progress = Progress::new(plan.steps.len(), context);
     let mut next = 0;
     loop {
         // The record first: what it counts is then there to be read.
@@ -55,15 +57,23 @@ pub(super) async fn follow(
             let page = engine.store().events(run, next, PAGE).await?;
             for entry in &page {
                 let event = read(next, entry)?;
-                tell(&plan, &event, context)?;
+                progress.aside(|| tell(&plan, &event, context))?;
                 next += 1;
             }
         }
+        progress.stands(record.at.index(), &stands(&plan, &record));
         if record.status.is_terminal() || record.status == RunStatus::Paused {
+            drop(progress);
             return conclude(&record, context);
         }
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// `assign: waiting_approval`.
+fn stands(plan: &Plan, record: &RunRecord) -> String {
+    let step = plan.step(record.at).map(|step| format!("{}: ", step.id)).unwrap_or_default();
+    format!("{step}{}", record.status)
 }
 
 async fn load(engine: &Engine<SqliteStore>, run: &RunKey) -> Result<RunRecord, CliError> {
