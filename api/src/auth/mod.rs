@@ -4,6 +4,7 @@
 //! provider. Whatever is wrong with it is told in the same words, so that nobody learns which keys there are.
 
 mod key;
+mod local;
 mod oidc;
 
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub struct Caller {
 impl Caller {
     /// How they came, as an approval records it.
     pub fn channel(&self) -> Channel {
+        if self.credential == local::CREDENTIAL {
+            return Channel::CommandLine;
+        }
         Channel::Api { credential: self.credential.clone() }
     }
 }
@@ -44,12 +48,13 @@ impl Caller {
 pub struct Gate<S> {
     engine: Arc<Engine<S>>,
     oidc: Option<Oidc>,
+    local: Option<Caller>,
 }
 
 impl<S: Store> Gate<S> {
     /// A gate for the keys that `engine`'s store holds.
     pub fn new(engine: Arc<Engine<S>>) -> Self {
-        Self { engine, oidc: None }
+        Self { engine, oidc: None, local: None }
     }
 
     /// The same, which also believes tokens of this identity provider.
@@ -64,6 +69,9 @@ impl<S: Store> Gate<S> {
         if names_a_credential(uri) {
             return Err(Problem::bad_request("a credential stands in the address, where logs keep it")
                 .remedy("send it as `Authorization: Bearer …`, and take the one in the address back: it may be known"));
+        }
+        if let Some(local) = &self.local {
+            return Ok(local.clone());
         }
         let shown = bearer(headers).ok_or_else(Problem::unauthenticated)?;
         match &self.oidc {
