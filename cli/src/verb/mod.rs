@@ -3,11 +3,14 @@
 mod approval;
 mod bundle;
 mod completions;
+mod key;
 mod man;
 mod policy;
+mod profile;
 mod queue;
 mod run;
 mod tenant;
+mod whoami;
 mod worker;
 mod workflow;
 
@@ -42,6 +45,13 @@ pub(crate) enum Command {
     /// Hand out the evidence of a run, and verify it
     #[command(subcommand)]
     Bundle(bundle::Verb),
+    /// Make and take back the keys that programs and people prove themselves with
+    #[command(subcommand)]
+    Key(key::Verb),
+    Whoami(whoami::Args),
+    /// Name servers, and say which one is meant
+    #[command(subcommand)]
+    Profile(profile::Verb),
     /// Look after messages that were given up
     #[command(subcommand)]
     Queue(queue::Verb),
@@ -59,11 +69,15 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
         Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,
         Command::Workflow(workflow::Verb::Reference(args)) => workflow::reference::run(&args, context),
+        Command::Workflow(workflow::Verb::Show(args)) => workflow::show::run(&args, context).await,
         Command::Run(verb) => run::run(verb, context).await,
         Command::Approval(verb) => approval::run(verb, context).await,
         Command::Policy(verb) => policy::run(verb, context).await,
         Command::Tenant(verb) => tenant::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
+        Command::Key(verb) => key::run(&verb, context).await,
+        Command::Whoami(args) => whoami::run(&args, context).await,
+        Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,

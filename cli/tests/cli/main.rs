@@ -21,11 +21,15 @@ mod outside;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod profile;
+#[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod rollback;
+#[cfg(test)]
+mod server;
 #[cfg(test)]
 mod shell;
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod pause;
 mod retry;
 mod rollback;
 mod show;
-mod signal;
+pub(super) mod signal;
 pub(crate) mod start;
 mod timeline;
 mod undo;
