@@ -174,13 +174,15 @@ impl From<Refusal> for Problem {
             Refusal::NotApprover { .. } => StatusCode::FORBIDDEN,
             _ => StatusCode::CONFLICT,
         };
-        let remedy = match refusal.code() {
-            Code::IdempotencyConflict => "use another Idempotency-Key for another request",
-            Code::RunTerminalState => "a run that is over is not changed; `undo` takes back what it did",
-            Code::RunInvalidTransition => "look at the run again: it has moved since",
+        let remedy = match (&refusal, refusal.code()) {
+            (Refusal::Held { .. }, _) => "`pause` holds the run once its step has finished; then try again",
+            (Refusal::NothingToRollBack, _) => "`cancel` stops the run; its effects stand",
+            (_, Code::IdempotencyConflict) => "use another Idempotency-Key for another request",
+            (_, Code::RunTerminalState) => "a run that is over is not changed; `undo` takes back what it did",
+            (_, Code::RunInvalidTransition) => "look at the run again: it has moved since",
             _ => "",
         };
-        Self::new(status, refusal.code().as_str(), refusal.to_string()).remedy(remedy)
+        Self::new(status, refusal.code().as_str(), telling::refusal_in_words(&refusal)).remedy(remedy)
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use domain::{PersonId, TenantId};
+use url::Url;
 
+use crate::profile::ProfileName;
 use crate::verb::Command;
 
 const EXAMPLES: &str = "\
@@ -13,12 +15,15 @@ Examples:
   countersign dev                          keep it all running here, and press the buttons yourself
   countersign workflow check triage.yaml   is the file right? if not: line, column, way out
   countersign worker                       work on runs until Ctrl-C
-  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
+  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run list --status paused     which runs need a person?
   countersign run show RUN                 where it stands, why it waits, what to type
+  countersign run timeline RUN             the same over time, drawn
   countersign policy explain triage.yaml   what would policy say, and by which rule?
   countersign approval list                what are people asked?
   countersign bundle verify RUN.bundle     is this evidence genuine? needs no store
+  countersign profile add work --url https://countersign.example --key-file ~/.countersign.key
+  countersign run list --profile work      the same on a server
   countersign run undo RUN --plan          how would a finished run be taken back?
 
 Exit codes:
@@ -26,12 +31,14 @@ Exit codes:
   1  it was refused, or the run failed, was canceled, or its chain of events is broken; tests of a
      policy failed; evidence did not verify
   2  the command line, a file or an input is wrong, or there is no such run
-  3  the store could not be used
+  3  the store or the server could not be used
   4  the watched run is paused and waits for an operator
 
 Environment:
-  COUNTERSIGN_STORE   the store's file, if --store is not given
-  RUST_LOG            what the worker logs: error, warn, info (default), debug, trace";
+  COUNTERSIGN_STORE     the store's file, if --store is not given
+  COUNTERSIGN_PROFILE   the profile, if neither --profile, --server nor --store is given
+  COUNTERSIGN_API_KEY   the key for a server, unless its profile names another place
+  RUST_LOG              what the worker logs: error, warn, info (default), debug, trace";
 
 /// Runs workflows so that whatever dies, nothing is lost, and nothing outside happens twice unless a person
 /// said so.
@@ -51,15 +58,21 @@ pub(crate) struct Common {
     /// The file that holds runs, queue and payloads [default: `countersign.db`]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub(crate) store: Option<PathBuf>,
-    /// Whose runs are meant
+    /// The server whose API is spoken to, instead of a store on this machine
+    #[arg(long, global = true, value_name = "URL", conflicts_with_all = ["store", "profile"], help_heading = "Common options")]
+    pub(crate) server: Option<Url>,
+    /// The server of this profile (see `countersign profile`)
     #[arg(
         long,
         global = true,
-        value_name = "TENANT",
-        default_value = "default",
+        value_name = "NAME",
+        conflicts_with = "store",
         help_heading = "Common options"
     )]
-    pub(crate) tenant: TenantId,
+    pub(crate) profile: Option<ProfileName>,
+    /// Whose runs are meant [default: `default`, or the tenant of the key for a server]
+    #[arg(long, global = true, value_name = "TENANT", help_heading = "Common options")]
+    pub(crate) tenant: Option<TenantId>,
     /// Who is asking: whoever starts a run cannot approve it [default: the user of this shell]
     #[arg(long = "as", global = true, value_name = "NAME", help_heading = "Common options")]
     pub(crate) user: Option<PersonId>,

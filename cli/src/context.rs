@@ -3,28 +3,36 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connectors::Toolbox;
+use connectors::{Allow, Settings};
 use domain::{Cause, Initiator, RunKey, TenantId, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
+use url::Url;
 
 use crate::args::Common;
 use crate::config::Variable;
 use crate::error::CliError;
+use crate::profile::{self, ProfileName, Profiles, Server};
 use crate::run_name::RunName;
 use crate::{random, screen};
-use telling::hint::{Hints, STORE_DEFAULT};
+use telling::hint::{Hints, STORE_DEFAULT, TENANT_DEFAULT};
 
 /// What the process was started with, beside its arguments. Only `main` finds it out.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     /// The store's file, if the environment names one.
     pub(crate) store: Option<PathBuf>,
+    /// The profile, if the environment names one.
+    pub(crate) profile: Option<String>,
+    /// The file of profiles.
+    pub(crate) config: Option<PathBuf>,
     /// The name of the user.
     pub(crate) user: Option<String>,
     /// What is to be logged.
     pub(crate) log: Option<String>,
+    /// Whether the terminal shows more than ASCII.
+    pub(crate) utf8: bool,
     /// This program's own file.
     pub(crate) program: Option<PathBuf>,
     /// Where temporary files go.
@@ -40,18 +48,45 @@ pub(crate) struct Context {
     pub(crate) store: PathBuf,
     /// Whose runs are meant.
     pub(crate) tenant: TenantId,
+    /// Whose runs are meant, if somebody said so.
+    pub(crate) tenant_named: Option<TenantId>,
+    /// What was said about where the command goes.
+    pub(crate) goes: Goes,
     /// Whether a program reads the answer.
     pub(crate) json: bool,
     /// What the process was started with.
     pub(crate) surroundings: Surroundings,
 }
 
+/// Where a command goes, as somebody typed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Goes {
+    /// To the store.
+    Store,
+    /// To this server.
+    Server(Url),
+    /// To the server of this profile.
+    Profile(ProfileName),
+    /// Nobody said; the environment and the file of profiles may.
+    Unsaid,
+}
+
 impl Context {
-    pub(crate) fn new(common: Common, mut surroundings: Surroundings) -> Self {
+    pub(crate) fn new(common: Common, mut surroundings: Surroundings) -> Result<Self, CliError> {
         surroundings.user = common.user.map(|user| user.to_string()).or(surroundings.user);
+        let goes = match (common.server, common.profile, &common.store) {
+            (Some(url), _, _) => Goes::Server(url),
+            (None, Some(profile), _) => Goes::Profile(profile),
+            (None, None, Some(_)) => Goes::Store,
+            (None, None, None) => Goes::Unsaid,
+        };
         let named = common.store.or_else(|| surroundings.store.clone());
         let store = named.unwrap_or_else(|| STORE_DEFAULT.into());
-        Self { store, tenant: common.tenant, json: common.json, surroundings }
+        let tenant = match &common.tenant {
+            Some(tenant) => tenant.clone(),
+            None => TenantId::new(TENANT_DEFAULT)?,
+        };
+        Ok(Self { store, tenant, tenant_named: common.tenant, goes, json: common.json, surroundings })
     }
 
     /// Who is asking, as the chain of events names them.
@@ -75,13 +110,57 @@ impl Context {
         Hints::new(&self.store, &self.tenant)
     }
 
-    /// The same for the tenant of `run`.
-    pub(crate) fn hints_for(&self, run: &RunKey) -> Hints {
-        Hints::new(&self.store, &run.tenant)
+    /// The profiles.
+    pub(crate) fn profiles(&self) -> Result<Profiles, CliError> {
+        self.surroundings.config.as_deref().map_or_else(|| Ok(Profiles::default()), profile::read)
+    }
+
+    /// The server that the command goes to; none, if it goes to the store.
+    pub(crate) fn server(&self) -> Result<Option<Server>, CliError> {
+        let variable = self.surroundings.variable;
+        let server = match self.goes()? {
+            Goes::Server(url) => Server::at(url, variable)?,
+            Goes::Profile(name) => Server::named(&name, &self.profiles()?, variable)?,
+            Goes::Store | Goes::Unsaid => return Ok(None),
+        };
+        server.of(self.tenant_named.clone()).map(Some)
+    }
+
+    /// Where the command goes: what was typed, or else what the environment says, or else the profile in use.
+    fn goes(&self) -> Result<Goes, CliError> {
+        if self.goes != Goes::Unsaid {
+            return Ok(self.goes.clone());
+        }
+        match (&self.surroundings.profile, &self.surroundings.store) {
+            (Some(_), Some(_)) => Err(CliError::Usage(
+                "COUNTERSIGN_PROFILE names a server and COUNTERSIGN_STORE a store; unset one, or say which with \
+                 --profile or --store"
+                    .to_owned(),
+            )),
+            (Some(name), None) => {
+                let wrong = |why| CliError::Usage(format!("COUNTERSIGN_PROFILE cannot be used: {why}"));
+                Ok(Goes::Profile(name.parse().map_err(wrong)?))
+            }
+            (None, Some(_)) => Ok(Goes::Store),
+            (None, None) => Ok(self.profiles()?.used.map_or(Goes::Store, Goes::Profile)),
+        }
+    }
+
+    /// Refuses if the command goes to a server: what was meant there must not happen here.
+    fn must_be_for_a_store(&self) -> Result<(), CliError> {
+        let server = match self.goes()? {
+            Goes::Server(url) => format!("the server {url}"),
+            Goes::Profile(name) => format!("the server of profile {}", name.as_str()),
+            Goes::Store | Goes::Unsaid => return Ok(()),
+        };
+        Err(CliError::Usage(format!(
+            "this command works on a store, and cannot be done on {server}; name the store with --store FILE"
+        )))
     }
 
     /// Opens the store, and creates it if it is not there.
     pub(crate) fn open_store(&self) -> Result<SqliteStore, CliError> {
+        self.must_be_for_a_store()?;
         SqliteStore::open(&self.store, SqliteOptions::default())
             .map_err(|source| CliError::OpenStore { path: self.store.clone(), source })
     }
@@ -91,8 +170,8 @@ impl Context {
         let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
         Ok(Engine::new(Parts {
             store: Arc::new(self.open_store()?),
-            // Nothing is executed here.
-            tools: Toolbox::default(),
+            // Nothing is executed here; workflows are checked against what workers can do.
+            tools: connectors::standard(Allow::default(), Settings::default()),
             clock: Arc::new(SystemClock),
             me,
             timing: Timing::default(),
@@ -104,6 +183,7 @@ impl Context {
 
     /// The engine on a store that must be there: looking for a run must not leave an empty file behind.
     pub(crate) fn existing_engine(&self) -> Result<Engine<SqliteStore>, CliError> {
+        self.must_be_for_a_store()?;
         if is_missing(&self.store) {
             return Err(CliError::NoStore { path: self.store.clone() });
         }

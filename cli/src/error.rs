@@ -1,14 +1,15 @@
 //! Why a command was not done: what it names, what caused it, the way out, and the exit code.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
+use client::{ClientError, Problem};
+use domain::Refusal;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
-use domain::machine::{IllegalRunMove, RunMove};
-use domain::{Code, Refusal};
 use engine::EngineError;
 use serde_json::{Value, json};
 use store::StoreError;
@@ -16,7 +17,7 @@ use workflow::Place;
 
 use crate::ending::Ending;
 use crate::screen::harmless;
-use telling::time::moment;
+use telling::refusal_in_words;
 
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub(crate) enum CliError {
     /// The engine did not do it.
     #[error("{}", in_words(.0))]
     Engine(#[from] EngineError),
+    /// The API did not do it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The store did not answer.
     #[error("the store did not answer")]
     Store(#[from] StoreError),
@@ -105,6 +109,7 @@ impl CliError {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Engine(error) => engine_ending(error),
+            Self::Client(error) => client_ending(error),
             Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => Ending::NoStore,
             Self::Read { .. }
             | Self::TooLarge { .. }
@@ -125,9 +130,10 @@ impl CliError {
     }
 
     /// The code that stands for it on the API and in logs, if the rules said no.
-    fn code(&self) -> Option<Code> {
+    fn code(&self) -> Option<&str> {
         match self {
-            Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code()),
+            Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code().as_str()),
+            Self::Client(error) => error.problem().map(|problem| problem.code.as_str()),
             _ => None,
         }
     }
@@ -146,9 +152,10 @@ impl CliError {
     }
 
     /// The way out, where the text does not say it.
-    fn help(&self) -> Option<&'static str> {
-        match self {
+    fn help(&self) -> Option<Cow<'static, str>> {
+        let words = match self {
             Self::Engine(EngineError::Refused(refusal)) => way_out(refusal),
+            Self::Client(ClientError::Refused(problem)) => return way_out_of(problem),
             Self::Engine(EngineError::Store(StoreError::Busy { .. })) => {
                 Some("another process holds the file; try again")
             }
@@ -158,7 +165,8 @@ impl CliError {
             ),
             Self::OpenStore { .. } => Some("--store or COUNTERSIGN_STORE names another file"),
             _ => None,
-        }
+        };
+        words.map(Cow::Borrowed)
     }
 
     /// Says on standard error what went wrong; gives back how the program ends.
@@ -179,6 +187,7 @@ impl CliError {
         let first = match self {
             // Its own text already stands on top.
             Self::Engine(error) => error.source(),
+            Self::Client(error) => error.source(),
             other => other.source(),
         };
         std::iter::successors(first, |&error| error.source()).map(ToString::to_string).collect()
@@ -213,11 +222,15 @@ impl CliError {
 
 fn engine_ending(error: &EngineError) -> Ending {
     match error {
-        EngineError::Refused(_) | EngineError::Contended { .. } => Ending::NotDone,
+        EngineError::Refused(_)
+        | EngineError::Contended { .. }
+        | EngineError::TenantChanged { .. }
+        | EngineError::KeyTaken { .. } => Ending::NotDone,
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
             Ending::NotDone
         }
         EngineError::NoRun { .. }
+        | EngineError::NoApiKey { .. }
         | EngineError::NoWorkflow { .. }
         | EngineError::BadInput { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
@@ -231,36 +244,49 @@ fn engine_ending(error: &EngineError) -> Ending {
     }
 }
 
-/// An error of the engine, with moments as people read them.
-fn in_words(error: &EngineError) -> String {
+fn client_ending(error: &ClientError) -> Ending {
     match error {
-        EngineError::Refused(Refusal::Held { owner, until }) => {
-            format!("the current step is held by {owner} until {}", moment(*until))
+        ClientError::Refused(problem) => match problem.status {
+            400 | 404 | 413 | 415 => Ending::BadInput,
+            500.. => Ending::NoStore,
+            _ => Ending::NotDone,
+        },
+        ClientError::BadServer { .. } => Ending::BadInput,
+        ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } | ClientError::Unreadable(_) => {
+            Ending::NoStore
         }
-        EngineError::Refused(Refusal::NotBefore { at }) => {
-            format!("the next attempt is due at {}", moment(*at))
-        }
-        EngineError::Refused(Refusal::Run(IllegalRunMove { from, by })) => {
-            format!("a run that is {from} cannot {}", verb(*by))
-        }
-        EngineError::BadInput { what, .. } => format!("{what} cannot be used"),
-        other => other.to_string(),
     }
 }
 
-/// What a move is called by whoever asks for it.
-fn verb(by: RunMove) -> &'static str {
-    match by {
-        RunMove::Claim => "be worked on",
-        RunMove::OpenWait => "wait for an event",
-        RunMove::OpenGate => "ask a person",
-        RunMove::Continue | RunMove::Resume => "go on",
-        RunMove::Complete => "be completed",
-        RunMove::Retry => "be tried again",
-        RunMove::Fail => "fail",
-        RunMove::Cancel => "be canceled",
-        RunMove::Pause => "be paused",
-        RunMove::RollBack => "be rolled back",
+/// The verbs of a run that the API's words speak of.
+const VERBS: [&str; 4] = ["pause", "cancel", "undo", "retry"];
+
+/// The way out that this program has, or else the one that the API tells of, with the commands for its verbs.
+fn way_out_of(problem: &Problem) -> Option<Cow<'static, str>> {
+    let words = match problem.code.as_str() {
+        "RUN_TERMINAL_STATE" => "`run start` begins another run; `run show` tells how this one ended",
+        "APPROVAL_REFUSED" => "`approval show` says who is asked and what was answered",
+        "UNAUTHENTICATED" => {
+            "the key is unknown, has run out or was taken back; see `countersign profile list`"
+        }
+        _ if problem.remedy.is_empty() => return None,
+        _ => {
+            let told = problem.remedy.clone();
+            let told = VERBS
+                .iter()
+                .fold(told, |told, verb| told.replace(&format!("`{verb}`"), &format!("`run {verb}`")));
+            return Some(told.into());
+        }
+    };
+    Some(words.into())
+}
+
+/// An error of the engine, with moments as people read them.
+fn in_words(error: &EngineError) -> String {
+    match error {
+        EngineError::Refused(refusal) => refusal_in_words(refusal),
+        EngineError::BadInput { what, .. } => format!("{what} cannot be used"),
+        other => other.to_string(),
     }
 }
 
@@ -299,7 +325,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{RunKey, Timestamp};
+    use domain::RunKey;
 
     fn run() -> RunKey {
         RunKey { tenant: "acme".parse().unwrap(), run: "run-1".parse().unwrap() }
@@ -333,18 +359,6 @@ mod tests {
         let error = CliError::from(EngineError::NoRun { run: run() });
         assert_eq!(error.to_text(), "error: there is no run acme/run-1; `run list` shows those there are\n");
         assert_eq!(error.ending(), Ending::BadInput);
-    }
-
-    #[test]
-    fn a_moment_in_a_refusal_is_told_as_people_read_it() {
-        let error = refused(Refusal::NotBefore { at: Timestamp(0) });
-        assert_eq!(error.to_string(), "the next attempt is due at 1970-01-01T00:00:00.000Z");
-    }
-
-    #[test]
-    fn a_move_that_is_not_allowed_is_told_in_words() {
-        let moved = domain::RunStatus::WaitingEvent.after(RunMove::Pause).unwrap_err();
-        assert_eq!(refused(moved.into()).to_string(), "a run that is waiting_event cannot be paused");
     }
 
     #[test]

@@ -56,14 +56,19 @@ impl JsonSource {
 
 /// Reads the workflow at `path`; its steps may call `tools`.
 pub(crate) fn read_workflow(path: &Path, tools: &Toolbox) -> Result<Plan, CliError> {
-    let bytes = read_file(path, &path.display().to_string(), SOURCE_BYTES_MAX)?;
-    let source = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
+    let source = read_source(path)?;
     let names: BTreeSet<ToolName> = tools.names().cloned().collect();
     workflow::parse(&source, &names).map_err(|error| CliError::NotAWorkflow {
         path: path.into(),
         place: error.place,
         shown: error.render(&source),
     })
+}
+
+/// Reads the text of the workflow at `path`.
+pub(crate) fn read_source(path: &Path) -> Result<String, CliError> {
+    let bytes = read_file(path, &path.display().to_string(), SOURCE_BYTES_MAX)?;
+    String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
 }
 
 pub(crate) fn read_file(path: &Path, what: &str, most: usize) -> Result<Vec<u8>, CliError> {

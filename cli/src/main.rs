@@ -13,8 +13,11 @@ mod ending;
 mod error;
 mod input;
 mod keys;
+mod link;
 mod logging;
 mod new_file;
+mod profile;
+mod progress;
 mod random;
 mod run_name;
 mod screen;
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.common.json;
     let context = Context::new(cli.common, surroundings());
-    let ended = run(cli.command, &context);
+    let ended = context.and_then(|context| run(cli.command, &context));
     ended.unwrap_or_else(|error| error.report(json)).into()
 }
 
@@ -54,10 +57,25 @@ fn surroundings() -> Surroundings {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     Surroundings {
         store: env::var_os("COUNTERSIGN_STORE").filter(|path| !path.is_empty()).map(PathBuf::from),
+        profile: text("COUNTERSIGN_PROFILE"),
+        config: config_home().map(|home| home.join("countersign/config.yaml")),
         user: text("USER").or_else(|| text("LOGNAME")),
         log: text("RUST_LOG"),
+        utf8: speaks_utf8(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text)),
         program: env::current_exe().ok(),
         temp: env::temp_dir(),
         variable: |name| env::var(name).ok().filter(|text| !text.is_empty()),
     }
+}
+
+/// Where programs keep what a person has settled.
+fn config_home() -> Option<PathBuf> {
+    let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    path("XDG_CONFIG_HOME").or_else(|| Some(path("HOME")?.join(".config")))
+}
+
+/// Whether this locale, the first that is set of those that count, writes UTF-8.
+fn speaks_utf8(locale: Option<String>) -> bool {
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.ends_with("utf-8") || locale.ends_with("utf8")
 }

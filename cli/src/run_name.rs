@@ -13,6 +13,11 @@ pub(crate) struct RunName {
 }
 
 impl RunName {
+    /// The tenant, if it was typed.
+    pub(crate) fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
     /// The run that is meant, if the tenant was not typed with it, of `tenant`.
     pub(crate) fn of(&self, tenant: &TenantId) -> RunKey {
         RunKey { tenant: self.tenant.as_ref().unwrap_or(tenant).clone(), run: self.run.clone() }

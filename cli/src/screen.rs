@@ -13,17 +13,24 @@ use crate::error::CliError;
 pub(crate) fn text(text: &str) -> Result<(), CliError> {
     let text = harmless(text);
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    write(&format!("{text}{end}"))
+    bytes(format!("{text}{end}").as_bytes())
 }
 
 /// Prints one JSON document on one line.
 pub(crate) fn json(value: &Value) -> Result<(), CliError> {
-    write(&format!("{value}\n"))
+    bytes(format!("{value}\n").as_bytes())
 }
 
-fn write(text: &str) -> Result<(), CliError> {
+/// Prints what programs read, as it is.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Print)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(CliError::Print)
+}
+
+/// How many columns the terminal has; none if standard output is none.
+pub(crate) fn width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// The same text without anything that a terminal would obey.

@@ -4,7 +4,7 @@ use domain::RunStatus;
 use domain::view::{Compensation, Fate, compensation_log};
 use engine::RunView;
 
-use crate::json::CompensationDocument;
+use crate::json::{CompensationDocument, RunDocument};
 use crate::table::table;
 
 /// Whether the question arises: the run was stopped, or is being taken back.
@@ -14,21 +14,16 @@ fn arises(view: &RunView) -> bool {
 
 /// One line for each effect, newest first, and one for those nobody can account for; empty where the
 /// question does not arise.
-pub(super) fn text(view: &RunView) -> String {
-    if !arises(view) {
-        return String::new();
-    }
-    let log = compensation_log(view.plan(), &view.steps);
-    let rows: Vec<_> = log
-        .iter()
-        .map(|line| [line.step.to_string(), words(line.fate).to_owned(), line.key.to_string()])
-        .collect();
+pub(super) fn text(run: &RunDocument) -> String {
+    let Some(log) = &run.compensation else { return String::new() };
+    let rows: Vec<_> =
+        log.iter().map(|line| [line.step.to_string(), words(&line.fate), line.key.to_string()]).collect();
     let known = if rows.is_empty() {
         "no effect is known to stand\n".to_owned()
     } else {
         table(["STEP", "EFFECT", "KEY"], &rows)
     };
-    match view.record.effects.unknown {
+    match run.effects.unknown {
         0 => known,
         1 => format!("{known}1 effect was given up on; nobody knows whether it happened\n"),
         many => format!("{known}{many} effects were given up on; nobody knows whether they happened\n"),
@@ -44,12 +39,15 @@ pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
     arises(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
 
-fn words(fate: Fate) -> &'static str {
-    match fate {
-        Fate::RolledBack => "was taken back",
-        Fate::StandsReversible => "stands; the workflow says how to take it back",
-        Fate::Stands => "stands; the workflow does not say how to take it back",
-    }
+/// A fate in words; one that a newer server tells of, as it tells it.
+fn words(fate: &str) -> String {
+    let told = match fate {
+        "rolled_back" => "was taken back",
+        "stands_reversible" => "stands; the workflow says how to take it back",
+        "stands" => "stands; the workflow does not say how to take it back",
+        other => other,
+    };
+    told.to_owned()
 }
 
 fn name(fate: Fate) -> &'static str {

@@ -10,9 +10,15 @@ use crate::time::moment;
 
 /// `2026-11-15T03:35:23.120Z    3  assign: done by worker-b (attempt 2)`.
 pub fn event_line(plan: &Plan, event: &Event) -> String {
-    let told = told(plan, event);
-    let status = event.run.map(|run| format!("; the run is {}", run.to)).unwrap_or_default();
-    format!("{}  {:>3}  {told}{status}", moment(event.at), event.n)
+    event_document(plan, event).line()
+}
+
+impl EventDocument {
+    /// The line that [`event_line`] gives.
+    pub fn line(&self) -> String {
+        let status = self.event.run.map(|run| format!("; the run is {}", run.to)).unwrap_or_default();
+        format!("{}  {:>3}  {}{status}", self.at, self.n, self.text)
+    }
 }
 
 /// An event as programs are told of it.
@@ -74,7 +80,7 @@ fn is_about_a_step(body: &EventBody) -> bool {
     )
 }
 
-fn body(event: &Event) -> String {
+pub(crate) fn body(event: &Event) -> String {
     let by = &event.by.id;
     match &event.body {
         EventBody::RunAdmitted { workflow, version, .. } => {

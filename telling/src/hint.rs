@@ -8,7 +8,7 @@ use domain::{RunKey, TenantId};
 pub const STORE_DEFAULT: &str = "countersign.db";
 
 /// The tenant if nobody says otherwise.
-const TENANT_DEFAULT: &str = "default";
+pub const TENANT_DEFAULT: &str = "default";
 
 /// What stands before the verb in every command that is suggested.
 #[derive(Debug, Clone)]
@@ -25,6 +25,16 @@ impl Hints {
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
         let words = ["countersign".to_owned()].into_iter().chain(store).chain(tenant);
         Self { beginning: words.collect::<Vec<_>>().join(" ") }
+    }
+
+    /// Hints for the server that `option` names on a command line.
+    pub fn of_server(option: &str) -> Self {
+        Self { beginning: format!("countersign {option}") }
+    }
+
+    /// A command that was suggested to whoever has said elsewhere what is meant, with that said again.
+    pub fn spelled_out(&self, plain: &str) -> String {
+        plain.strip_prefix("countersign ").map_or_else(|| plain.to_owned(), |rest| self.line(rest))
     }
 
     /// Hints for whoever has said elsewhere which server and tenant are meant.
@@ -64,6 +74,12 @@ mod tests {
     fn a_hint_names_only_what_is_not_the_default() {
         assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
         assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
+    }
+
+    #[test]
+    fn a_plain_hint_is_spelled_out() {
+        let hints = Hints::of_server("--profile work");
+        assert_eq!(hints.spelled_out("countersign run list"), "countersign --profile work run list");
     }
 
     #[test]

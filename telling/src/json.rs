@@ -38,6 +38,9 @@ pub struct RunDocument {
     /// Where it stands.
     #[schema(value_type = String)]
     pub status: RunStatus,
+    /// The step it stands at, from 0.
+    #[schema(value_type = u32)]
+    pub at: StepSeq,
     /// When it was admitted.
     pub created_at: String,
     /// When it ended.
@@ -91,6 +94,14 @@ pub struct StepDocument {
     #[schema(value_type = Value)]
     #[serde(default)]
     pub output: Value,
+}
+
+impl StepDocument {
+    /// Whether somebody works on it now.
+    pub fn is_under_way(&self) -> bool {
+        let newest = self.undo_tries.last().or(self.tries.last());
+        newest.is_some_and(|newest| newest.end == end_name(TryEnd::UnderWay))
+    }
 }
 
 /// One try at a step.
@@ -189,6 +200,7 @@ pub fn run_document(seen: &Seen) -> RunDocument {
         version: record.workflow_version,
         plan: record.plan,
         status: record.status,
+        at: record.at,
         created_at: moment(record.created_at),
         completed_at: record.completed_at.map(moment),
         key: record.trigger.reference.clone(),

@@ -8,9 +8,11 @@ mod event;
 pub mod hint;
 mod history;
 mod json;
+mod refusal;
 pub mod table;
 mod text;
 pub mod time;
+pub mod timeline;
 pub mod verdict;
 mod waiting;
 
@@ -29,7 +31,8 @@ pub use json::{
     ChainDocument, CompensationDocument, LeaseDocument, RunDocument, StepDocument, TryDocument, WaitDocument,
     WayDocument, run_document, run_json,
 };
-pub use text::{counted, run_text, steps_table, tool};
+pub use refusal::refusal_in_words;
+pub use text::{counted, document_text, run_text, steps_table, tool};
 pub use waiting::{Waiting, Way, waiting};
 
 /// A run as the ledger had it at one moment.

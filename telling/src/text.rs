@@ -1,31 +1,34 @@
 //! A run on a page, for people.
 
 use domain::plan::{Plan, PlannedStep, Work};
-use domain::view::step_status;
-use domain::{Live, RunRecord, RunStatus, StepSeq};
+use domain::{RunStatus, StepSeq, StepStatus, Timestamp};
 
+use crate::json::{ChainDocument, RunDocument, StepDocument, WaitDocument, WayDocument, run_document};
 use crate::table::{indented, table, wrapped};
-use crate::time::{distance, length, moment};
+use crate::time::{distance, length, read};
 
-use super::history::History;
-use super::{Seen, Waiting, compensation, waiting};
+use super::{Seen, compensation};
 
 /// Sentences are broken at this width; a terminal is rarely narrower than this and the indent.
 const WIDTH: usize = 92;
 
 /// Everything about the run that a person needs.
 pub fn run_text(seen: &Seen) -> String {
-    let waiting = waiting(seen);
-    let why = waiting.as_ref().map(|waiting| wrapped(&waiting.why, WIDTH)).unwrap_or_default();
-    let ends = waiting.as_ref().map(ways).unwrap_or_default();
+    document_text(&run_document(seen), seen.now)
+}
+
+/// The same for a run that was told of as a document, read at `now`.
+pub fn document_text(run: &RunDocument, now: Timestamp) -> String {
+    let why = run.waits.as_ref().map(|waits| wrapped(&waits.why, WIDTH)).unwrap_or_default();
+    let ends = run.waits.as_ref().map(ways).unwrap_or_default();
     [
-        heading(seen),
-        format!("\n{}", indented(&steps_table(seen), 2)),
-        section("what went wrong", &failures(seen)),
-        section("effects", &compensation::text(&seen.view)),
+        heading(run, now),
+        format!("\n{}", indented(&table_of(run, now), 2)),
+        section("what went wrong", &failures(run)),
+        section("effects", &compensation::text(run)),
         section("why it waits", &why),
         section("what ends the wait", &ends),
-        format!("\n{}\n", chain(seen)),
+        format!("\n{}\n", chain(&run.chain)),
     ]
     .concat()
 }
@@ -34,23 +37,24 @@ fn section(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("\n{title}\n{}", indented(body, 2)) }
 }
 
-fn heading(seen: &Seen) -> String {
-    let record = &seen.view.record;
-    let RunRecord { workflow, workflow_version, steps, trigger, .. } = record;
+fn heading(run: &RunDocument, now: Timestamp) -> String {
+    let RunDocument { workflow, version, steps, created_at, .. } = run;
+    let ago = read(created_at).map(|at| format!(", {}", distance(at, now))).unwrap_or_default();
     let lines = [
-        ("run", record.key.run.to_string()),
-        ("workflow", format!("{workflow}, version {workflow_version}, {}", counted((*steps).into(), "step"))),
-        ("status", status(record)),
-        ("started", format!("{}, {}", moment(record.created_at), distance(record.created_at, seen.now))),
-        ("key", trigger.reference.to_string()),
+        ("run", run.run.to_string()),
+        ("workflow", format!("{workflow}, version {version}, {}", counted(steps.len(), "step"))),
+        ("status", status(run)),
+        ("started", format!("{created_at}{ago}")),
+        ("key", run.key.to_string()),
     ];
     lines.map(|(name, value)| format!("{name:<10}{value}\n")).concat()
 }
 
-fn status(record: &RunRecord) -> String {
-    match record.duration() {
-        Some(took) => format!("{} after {}", record.status, length(took)),
-        None => record.status.to_string(),
+fn status(run: &RunDocument) -> String {
+    let ended = run.completed_at.as_deref().and_then(read);
+    match read(&run.created_at).zip(ended) {
+        Some((began, ended)) => format!("{} after {}", run.status, length(ended - began)),
+        None => run.status.to_string(),
     }
 }
 
@@ -61,8 +65,11 @@ pub fn counted(count: usize, what: &str) -> String {
 
 /// The steps with their status, their attempts and who made them.
 pub fn steps_table(seen: &Seen) -> String {
-    let history = seen.history();
-    let rows: Vec<_> = numbered(seen.view.plan()).map(|(seq, step)| row(seen, &history, seq, step)).collect();
+    table_of(&run_document(seen), seen.now)
+}
+
+fn table_of(run: &RunDocument, now: Timestamp) -> String {
+    let rows: Vec<_> = run.steps.iter().map(|step| row(step, now)).collect();
     table(["#", "STEP", "TOOL", "STATUS", "ATTEMPTS", "WORKER"], &rows)
 }
 
@@ -71,20 +78,19 @@ pub(super) fn numbered(plan: &Plan) -> impl Iterator<Item = (StepSeq, &PlannedSt
     (0_u16..).map(StepSeq).zip(&plan.steps)
 }
 
-fn row(seen: &Seen, history: &History, seq: StepSeq, step: &PlannedStep) -> [String; 6] {
-    let past = history.step(seq);
-    let attempts = match (past.tries.len(), past.undo_tries.len()) {
+fn row(step: &StepDocument, now: Timestamp) -> [String; 6] {
+    let attempts = match (step.tries.len(), step.undo_tries.len()) {
         (0, 0) => String::new(),
         (tries, 0) => tries.to_string(),
         (tries, undo_tries) => format!("{tries} + {undo_tries} back"),
     };
     [
-        (seq.index() + 1).to_string(),
+        (step.seq.index() + 1).to_string(),
         step.id.to_string(),
-        tool(&step.work).to_owned(),
-        step_status(&seen.view.record, &seen.view.steps, seq).to_string(),
+        step.tool.clone(),
+        step.status.to_string(),
         attempts,
-        workers(seen, history, seq),
+        workers(step, now),
     ]
 }
 
@@ -97,47 +103,52 @@ pub fn tool(work: &Work) -> &str {
     }
 }
 
-fn workers(seen: &Seen, history: &History, seq: StepSeq) -> String {
-    let past = history.step(seq);
-    let names = past.workers().join(", ");
-    let record = &seen.view.record;
-    match &record.live {
-        Live::Running(lease) if seq == record.at && past.under_way().is_some() => {
-            let held = if lease.until > seen.now { "lease runs out" } else { "lease ran out" };
-            format!("{names} ({held} {})", distance(lease.until, seen.now))
+/// Those who tried the step, each once, the first one first, and how long the last one still holds it.
+fn workers(step: &StepDocument, now: Timestamp) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for attempt in step.tries.iter().chain(&step.undo_tries) {
+        if !names.contains(&attempt.worker.as_str()) {
+            names.push(&attempt.worker);
+        }
+    }
+    let names = names.join(", ");
+    match step.lease.as_ref().and_then(|lease| read(&lease.until)) {
+        Some(until) if step.is_under_way() => {
+            let held = if until > now { "lease runs out" } else { "lease ran out" };
+            format!("{names} ({held} {})", distance(until, now))
         }
         _ => names,
     }
 }
 
-fn failures(seen: &Seen) -> String {
-    let history = seen.history();
-    let record = &seen.view.record;
+fn failures(run: &RunDocument) -> String {
     // Why the run waits tells these in more words.
-    let waits = record.status == RunStatus::Paused || matches!(record.live, Live::Retrying { .. });
-    let told_as_wait = |seq| seq == record.at && waits;
-    let told = |(seq, step): (StepSeq, &PlannedStep)| {
-        let failure = history.step(seq).failure.filter(|_| !told_as_wait(seq))?;
+    let told_as_wait = |step: &StepDocument| {
+        step.seq == run.at && (run.status == RunStatus::Paused || step.status == StepStatus::FailedRetryable)
+    };
+    let told = |step: &StepDocument| {
+        let failure = step.failure.as_ref().filter(|_| !told_as_wait(step))?;
         Some(wrapped(&format!("{}: {}: {}", step.id, failure.code, failure.message), WIDTH))
     };
-    numbered(seen.view.plan()).filter_map(told).collect()
+    run.steps.iter().filter_map(told).collect()
 }
 
-fn ways(waiting: &Waiting) -> String {
-    let told = |way: &super::Way| match &way.command {
+fn ways(waits: &WaitDocument) -> String {
+    let told = |way: &WayDocument| match &way.command {
         Some(command) => format!("{command}\n    {}\n", way.what),
         None => format!("(by itself) {}\n", way.what),
     };
-    waiting.ends.iter().map(told).collect()
+    waits.ends.iter().map(told).collect()
 }
 
 /// Whether the chain of events holds, or where it breaks.
-fn chain(seen: &Seen) -> String {
-    match &seen.view.events {
-        Ok(events) => {
-            format!("chain     {}, verified: nothing was altered or left out", counted(events.len(), "event"))
+fn chain(chain: &ChainDocument) -> String {
+    match &chain.fault {
+        None => {
+            let events = counted(chain.events.unwrap_or_default(), "event");
+            format!("chain     {events}, verified: nothing was altered or left out")
         }
-        Err(fault) => format!(
+        Some(fault) => format!(
             "chain     BROKEN: {fault}; attempts and workers are not shown, because nothing proves them"
         ),
     }

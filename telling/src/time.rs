@@ -11,6 +11,12 @@ pub fn moment(at: Timestamp) -> String {
     }
 }
 
+/// The moment that `text` writes as [`moment`] does.
+pub fn read(text: &str) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp(moment.as_millisecond()))
+}
+
 /// How far `at` is from `now`: `in 4.2 s`, `3 min ago`.
 pub fn distance(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", length(at - now)) } else { format!("{} ago", length(now - at)) }
@@ -36,6 +42,14 @@ mod tests {
         assert_eq!(moment(Timestamp(0)), "1970-01-01T00:00:00.000Z");
         assert_eq!(moment(Timestamp(1_700_000_000_123)), "2023-11-14T22:13:20.123Z");
         assert_eq!(moment(Timestamp(i64::MAX)), "9223372036854775807ms");
+    }
+
+    #[test]
+    fn a_moment_is_read_as_it_was_written() {
+        for at in [Timestamp(0), Timestamp(1_700_000_000_123)] {
+            assert_eq!(read(&moment(at)), Some(at));
+        }
+        assert_eq!(read("yesterday"), None);
     }
 
     #[test]

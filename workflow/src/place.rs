@@ -35,9 +35,9 @@ impl Place {
     }
 
     /// The line of `source` that this place is on, with a caret under the column.
-    pub(crate) fn snippet(self, source: &str) -> String {
-        let line = source.lines().nth(self.line - 1).unwrap_or_default();
-        let (shown, caret) = cropped(line, self.column - 1);
+    pub fn snippet(self, source: &str) -> String {
+        let line = source.lines().nth(self.line.saturating_sub(1)).unwrap_or_default();
+        let (shown, caret) = cropped(line, self.column.saturating_sub(1));
         let number = self.line.to_string();
         let gutter = " ".repeat(number.len());
         format!("{gutter} |\n{number} | {shown}\n{gutter} | {}^\n", " ".repeat(caret))

@@ -5,6 +5,7 @@
 //! that nobody learns which keys there are.
 
 mod key;
+mod local;
 mod oidc;
 pub mod session;
 
@@ -39,6 +40,9 @@ pub struct Caller {
 impl Caller {
     /// How they came, as an approval records it.
     pub fn channel(&self) -> Channel {
+        if self.credential == local::CREDENTIAL {
+            return Channel::CommandLine;
+        }
         Channel::Api { credential: self.credential.clone() }
     }
 }
@@ -48,12 +52,13 @@ pub struct Gate<S> {
     engine: Arc<Engine<S>>,
     oidc: Option<Oidc>,
     sessions: Option<Arc<Sessions>>,
+    local: Option<Caller>,
 }
 
 impl<S: Store> Gate<S> {
     /// A gate for the keys that `engine`'s store holds.
     pub fn new(engine: Arc<Engine<S>>) -> Self {
-        Self { engine, oidc: None, sessions: None }
+        Self { engine, oidc: None, sessions: None, local: None }
     }
 
     /// The same, which also believes tokens of this identity provider.
@@ -75,6 +80,9 @@ impl<S: Store> Gate<S> {
         if names_a_credential(uri) {
             return Err(Problem::bad_request("a credential stands in the address, where logs keep it")
                 .remedy("send it as `Authorization: Bearer …`, and take the one in the address back: it may be known"));
+        }
+        if let Some(local) = &self.local {
+            return Ok(local.clone());
         }
         if self.sessions.is_some() && !headers.contains_key(header::AUTHORIZATION) {
             return self.onlooker(headers).await;

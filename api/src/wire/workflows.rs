@@ -1,5 +1,6 @@
 //! Workflows in use.
 
+use domain::plan::TriggeredBy;
 use domain::{Applied, Digest, Plan, WorkflowName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,6 +28,9 @@ pub struct Workflow {
     pub plan: Digest,
     /// What starts runs of it by itself, if anything does.
     pub triggered_by: Option<String>,
+    /// The same in full: from where, about what, and under which condition.
+    #[schema(value_type = Option<Object>)]
+    pub trigger: Option<TriggeredBy>,
     /// When it was put to use.
     pub applied_at: String,
     /// By whom.
@@ -39,7 +43,8 @@ impl From<Applied> for Workflow {
             workflow: applied.workflow,
             version: applied.version,
             plan: applied.plan,
-            triggered_by: applied.triggered_by.map(|by| by.source.to_string()),
+            triggered_by: applied.triggered_by.as_ref().map(|by| by.source.to_string()),
+            trigger: applied.triggered_by,
             applied_at: moment(applied.at),
             applied_by: applied.by.id,
         }

@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use crate::context::Context;
+use crate::context::{Context, Goes};
 use crate::dev::door::{self, Served};
 use crate::dev::world::{CREDENTIALS, Ports, World, listen, tenant_of};
 use crate::error::CliError;
@@ -77,7 +77,8 @@ impl Stage {
             None => temporary_directory(&surroundings.temp)?,
         };
         surroundings.user = Some(REQUESTER.to_owned());
-        let context = Context { store: directory.join("demo.db"), surroundings, ..context.clone() };
+        let context =
+            Context { store: directory.join("demo.db"), goes: Goes::Store, surroundings, ..context.clone() };
         let desk =
             Desk::open().await.map_err(|source| CliError::Start { what: "the service desk", source })?;
         let engine = Arc::new(context.engine()?);

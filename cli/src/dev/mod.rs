@@ -25,7 +25,7 @@ use simulated::servicenow::INCIDENT;
 use store::{ApprovalQuery, Store, SystemClock};
 
 use crate::config;
-use crate::context::Context;
+use crate::context::{Context, Goes};
 use crate::demo::TRIAGE;
 use crate::ending::Ending;
 use crate::error::CliError;
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
     let stop = Stop::listen()?;
     let directory = made(&args.dir)?;
-    let context = Context { store: directory.join("dev.db"), ..context.clone() };
+    let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
     let store = context.open_store()?;
     live(&args, store, &directory, context, stop).await
 }

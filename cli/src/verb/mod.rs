@@ -2,10 +2,15 @@
 
 mod approval;
 mod bundle;
+mod completions;
+mod key;
+mod man;
 mod policy;
+mod profile;
 mod queue;
 mod run;
 mod tenant;
+mod whoami;
 mod worker;
 mod workflow;
 
@@ -40,11 +45,20 @@ pub(crate) enum Command {
     /// Hand out the evidence of a run, and verify it
     #[command(subcommand)]
     Bundle(bundle::Verb),
+    /// Make and take back the keys that programs and people prove themselves with
+    #[command(subcommand)]
+    Key(key::Verb),
+    Whoami(whoami::Args),
+    /// Name servers, and say which one is meant
+    #[command(subcommand)]
+    Profile(profile::Verb),
     /// Look after messages that were given up
     #[command(subcommand)]
     Queue(queue::Verb),
     Demo(demo::Args),
     Dev(dev::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Does what was asked for.
@@ -55,13 +69,19 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
         Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,
         Command::Workflow(workflow::Verb::Reference(args)) => workflow::reference::run(&args, context),
+        Command::Workflow(workflow::Verb::Show(args)) => workflow::show::run(&args, context).await,
         Command::Run(verb) => run::run(verb, context).await,
         Command::Approval(verb) => approval::run(verb, context).await,
         Command::Policy(verb) => policy::run(verb, context).await,
         Command::Tenant(verb) => tenant::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
+        Command::Key(verb) => key::run(&verb, context).await,
+        Command::Whoami(args) => whoami::run(&args, context).await,
+        Command::Profile(verb) => profile::run(verb, context),
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,
+        Command::Completions(args) => completions::run(&args, context),
+        Command::Man(args) => man::run(&args, context),
     }
 }

@@ -15,9 +15,13 @@ mod drain;
 #[cfg(test)]
 mod journey;
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod outside;
 #[cfg(test)]
 mod policy;
+#[cfg(test)]
+mod profile;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -25,8 +29,12 @@ mod refusals;
 #[cfg(test)]
 mod rollback;
 #[cfg(test)]
+mod server;
+#[cfg(test)]
 mod shell;
 #[cfg(test)]
 mod tenant;
+#[cfg(test)]
+mod timeline;
 #[cfg(test)]
 mod undo;

@@ -2,6 +2,10 @@
 
 use std::process::Stdio;
 
+use domain::{Cause, Initiator, RunKey};
+use tokio::runtime::Runtime;
+
+use crate::server::engine;
 use crate::shell::Shell;
 
 const WAIT: &str = "{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}";
@@ -137,7 +141,14 @@ fn a_large_input_within_bounds_is_kept_whole() {
 fn what_a_stranger_wrote_does_not_reach_the_terminal_as_a_command() {
     let shell = Shell::new();
     let run = shell.start(WAIT);
-    shell.run_with(&format!("run cancel {run} --reason"), "\u{1b}[2Jgone\u{202e}").expect(0);
+    let harmful = "\u{1b}[2Jgone\u{202e}";
+    let cancel = format!("run cancel {run} --reason");
+    shell.run_with(&cancel, harmful).expect(2).says("control character U+001B");
+    // Another program may have let it in.
+    let key = RunKey { tenant: "default".parse().unwrap(), run: run.parse().unwrap() };
+    let by = Initiator::new(Cause::User, "mallory");
+    let engine = engine(&shell.path("countersign.db"));
+    Runtime::new().unwrap().block_on(engine.cancel(&key, &by, harmful)).unwrap();
     let shown = shell.run(&format!("run watch {run}")).expect(1).says("[2Jgone");
     assert!(!shown.out.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
 }

@@ -48,6 +48,8 @@ impl Shell {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(args.split_whitespace()).current_dir(self.home.path());
         command.env_remove("COUNTERSIGN_STORE").env_remove("RUST_LOG").env("USER", "ada");
+        command.env_remove("COUNTERSIGN_PROFILE").env_remove("COUNTERSIGN_API_KEY");
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         command
     }
 
@@ -79,6 +81,7 @@ impl Shell {
         let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
         let mut shell = Command::new("sh");
         shell.args(["-c", line]).current_dir(self.home.path()).env("PATH", path).env("USER", "ada");
+        shell.env("XDG_CONFIG_HOME", self.path("config")).env_remove("COUNTERSIGN_PROFILE");
         Answer::of(shell.env_remove("COUNTERSIGN_STORE").output().unwrap())
     }
 

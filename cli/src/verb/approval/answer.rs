@@ -1,14 +1,16 @@
 //! `countersign approval approve|reject`: a person answers.
 
-use domain::command::{Advanced, Answered};
-use domain::{Channel, PersonId, StepId};
-use engine::Reply;
+use api::wire::{Answer, AnswerOutcome};
+use domain::{PersonId, StepId};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
+use crate::verb::run::signal::follows;
+
+use super::find::find;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,49 +43,36 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
-    let person = match args.by {
-        Some(person) => person,
-        None => PersonId::new(&context.user())?,
+    let (link, run) = match args.by {
+        Some(person) => context.link_to_as(&args.run, person)?,
+        None => context.link_to(&args.run)?,
     };
-    let engine = context.existing_engine()?;
-    let approval = engine.approval_of(&run, &args.step).await?;
-    let hash = approval.subject.hash().to_string();
+    let asked = find(&link, &run, &args.step).await?;
+    let hash = asked.subject.to_string();
     if args.hash.as_ref().is_some_and(|seen| seen.len() < HASH_CHARS_MIN || !hash.starts_with(seen.as_str()))
     {
         let why = format!("step {} asks about {hash} by now, not about what you saw", args.step);
         return Err(CliError::Refused(why));
     }
-    let reply = Reply {
-        approval: approval.id.clone(),
-        subject: Some(approval.subject.hash()),
-        person: person.clone(),
-        approve,
-        reason: args.reason,
-        through: Channel::CommandLine,
+    let person = link.client.me().await?.person;
+    let answer = Answer { reason: args.reason, subject: Some(asked.subject) };
+    let answered = link.client.answer(&asked.approval, approve, &answer).await?;
+    let follows = match answered.outcome {
+        AnswerOutcome::Before => "you had said so before, nothing changed".to_owned(),
+        AnswerOutcome::Counted if answered.missing == 1 => "one more person must agree".to_owned(),
+        AnswerOutcome::Counted => format!("{} more people must agree", answered.missing),
+        AnswerOutcome::Decided => follows(link.client.run(&run.run).await?.status),
     };
-    let answered = Box::pin(engine.answer(&run.tenant, reply)).await?;
     let word = if approve { "approved" } else { "rejected" };
-    let text = format!("{} {word} by {person}; {}", args.step, follows(answered));
+    let text = format!("{} {word} by {person}; {follows}", args.step);
     let json = json!({
         "run": run.run,
         "step": args.step,
-        "approval": approval.id,
+        "approval": asked.approval,
         "approved": approve,
         "by": person,
-        "new": answered != Answered::Before,
+        "new": answered.outcome != AnswerOutcome::Before,
     });
     context.answer(&text, &json)?;
     Ok(Ending::Done)
-}
-
-fn follows(answered: Answered) -> String {
-    match answered {
-        Answered::Before => "you had said so before, nothing changed".to_owned(),
-        Answered::Counted { missing: 1 } => "one more person must agree".to_owned(),
-        Answered::Counted { missing } => format!("{missing} more people must agree"),
-        Answered::Decided(Advanced::Ready) => "the run goes on".to_owned(),
-        Answered::Decided(Advanced::Paused) => "the run is paused".to_owned(),
-        Answered::Decided(Advanced::Over(status)) => format!("the run is {status}"),
-    }
 }

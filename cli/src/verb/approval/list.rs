@@ -1,14 +1,16 @@
 //! `countersign approval list`: what people can still answer.
 
-use domain::{Approval, Subject, Timestamp};
+use api::LIMIT_MAX;
+use api::wire::{Approval, Approvals};
+use domain::{Subject, Timestamp};
 use serde_json::{Value, json};
-use store::{ApprovalQuery, Governance as _};
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 use telling::table::table;
-use telling::time::{distance, moment};
+use telling::time::{self, distance};
 
 /// As many as fit on a screen or two.
 const LIMIT_DEFAULT: u32 = 50;
@@ -22,13 +24,26 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let engine = context.existing_engine()?;
-    let query = ApprovalQuery { tenant: context.tenant.clone(), after: None, limit: args.limit };
-    let page = engine.store().open_approvals(query).await?;
+    let link = context.link()?;
+    let page = read(args.limit, &link).await?;
     let rows: Value = page.approvals.iter().map(row).collect();
     let json = json!({ "approvals": rows, "more": page.next.is_some() });
-    context.answer(&text(&page.approvals, engine.now(), page.next.is_some()), &json)?;
+    context.answer(&text(&page.approvals, Link::now(), page.next.is_some()), &json)?;
     Ok(Ending::Done)
+}
+
+/// As many requests as were asked for, in as many pages as that takes.
+async fn read(limit: u32, link: &Link) -> Result<Approvals, CliError> {
+    let mut all = Approvals { approvals: Vec::new(), next: None };
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(all.approvals.len()).unwrap_or(u32::MAX));
+        let page = link.client.approvals(all.next.take(), Some(missing.min(LIMIT_MAX))).await?;
+        all.approvals.extend(page.approvals);
+        all.next = page.next;
+        if all.next.is_none() || all.approvals.len() >= limit as usize {
+            return Ok(all);
+        }
+    }
 }
 
 fn text(approvals: &[Approval], now: Timestamp, more: bool) -> String {
@@ -41,35 +56,36 @@ fn text(approvals: &[Approval], now: Timestamp, more: bool) -> String {
     format!("{table}{more}")
 }
 
-fn cells(approval: &Approval, now: Timestamp) -> [String; 6] {
+fn cells(asked: &Approval, now: Timestamp) -> [String; 6] {
+    let agreed = asked.votes.iter().filter(|vote| vote.approve).count();
     [
-        approval.run.run.to_string(),
-        approval.step.to_string(),
-        asks(approval),
-        format!("{} of {}", approval.approvers().count(), approval.demand.people.count()),
-        format!("{:?}", approval.demand.tier).to_lowercase(),
-        distance(approval.expires_at, now),
+        asked.run.to_string(),
+        asked.step.to_string(),
+        asks(asked),
+        format!("{agreed} of {}", asked.demand.people.count()),
+        format!("{:?}", asked.demand.tier).to_lowercase(),
+        time::read(&asked.expires_at).map_or_else(|| asked.expires_at.clone(), |at| distance(at, now)),
     ]
 }
 
-fn asks(approval: &Approval) -> String {
-    match &approval.subject {
+fn asks(asked: &Approval) -> String {
+    match &asked.about {
         Subject::Question { message } => message.chars().take(60).collect(),
         Subject::Action { action, .. } => format!("{} {}", action.tool, action.target),
     }
 }
 
-fn row(approval: &Approval) -> Value {
+fn row(asked: &Approval) -> Value {
     json!({
-        "approval": approval.id,
-        "run": approval.run.run,
-        "step": approval.step,
-        "asks": asks(approval),
-        "subject": approval.subject.hash(),
-        "tier": approval.demand.tier,
-        "people": approval.demand.people.count(),
-        "missing": approval.missing(),
-        "sla_at": moment(approval.sla_at),
-        "expires_at": moment(approval.expires_at),
+        "approval": asked.approval,
+        "run": asked.run,
+        "step": asked.step,
+        "asks": asks(asked),
+        "subject": asked.subject,
+        "tier": asked.demand.tier,
+        "people": asked.demand.people.count(),
+        "missing": asked.missing,
+        "sla_at": asked.sla_at,
+        "expires_at": asked.expires_at,
     })
 }

@@ -1,6 +1,7 @@
 //! `countersign approval list|show|approve|reject`: what people are asked, and what they answer.
 
 mod answer;
+mod find;
 mod list;
 mod show;
 

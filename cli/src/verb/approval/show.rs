@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
-use domain::{Action, Approval, Reversibility, StepId, Subject, Verdict};
+use api::wire::Approval;
+use domain::{Action, ApprovalStatus, Reversibility, StepId, Subject, Verdict};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::run_name::RunName;
-use telling::time::moment;
+
+use super::find::find;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign approval show RUN assign")]
@@ -21,33 +23,44 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
-    let engine = context.existing_engine()?;
-    let approval = engine.approval_of(&run, &args.step).await?;
-    let json = serde_json::to_value(&approval).unwrap_or(Value::Null);
-    context.answer(&text(&approval), &json!({ "approval": json, "subject": approval.subject.hash() }))?;
+    let (link, run) = context.link_to(&args.run)?;
+    let asked = find(&link, &run, &args.step).await?;
+    let mut json = json!(asked);
+    json["id"] = json!(asked.approval);
+    json["subject"] = json!(asked.about);
+    context.answer(&text(&asked), &json!({ "approval": json, "subject": asked.subject }))?;
     Ok(Ending::Done)
 }
 
-fn text(approval: &Approval) -> String {
+fn text(asked: &Approval) -> String {
     let mut text = format!(
         "approval {}\nrun      {}\nstep     {}{}\nstatus   {}\nhash     {}\n",
-        approval.id,
-        approval.run.run,
-        approval.step,
-        if approval.undo { " (taking it back)" } else { "" },
-        approval.outcome(),
-        approval.subject.hash(),
+        asked.approval,
+        asked.run,
+        asked.step,
+        if asked.undo { " (taking it back)" } else { "" },
+        outcome(asked),
+        asked.subject,
     );
-    match &approval.subject {
+    match &asked.about {
         Subject::Question { message } => push(&mut text, &format!("asks     {message}")),
         Subject::Action { action, verdict } => {
             push(&mut text, &proposed(action));
             push(&mut text, &because(verdict));
         }
     }
-    push(&mut text, &people(approval));
+    push(&mut text, &people(asked));
     text
+}
+
+/// How it stands, and whose word that was.
+fn outcome(asked: &Approval) -> String {
+    match (asked.status, asked.votes.last()) {
+        (ApprovalStatus::Approved | ApprovalStatus::Rejected, Some(vote)) => {
+            format!("{} by {} at {}", asked.status.as_str(), vote.person, vote.at)
+        }
+        (status, _) => status.as_str().to_owned(),
+    }
 }
 
 fn push(text: &mut String, more: &str) {
@@ -92,19 +105,19 @@ fn because(verdict: &Verdict) -> String {
     format!("policy   {}\n{rules}", verdict.policy)
 }
 
-fn people(approval: &Approval) -> String {
+fn people(asked: &Approval) -> String {
     let names = |people: Vec<String>| if people.is_empty() { "nobody".to_owned() } else { people.join(", ") };
-    let groups: Vec<_> = approval.demand.groups.iter().map(ToString::to_string).collect();
+    let groups: Vec<_> = asked.demand.groups.iter().map(ToString::to_string).collect();
     let mut text = format!(
         "needs    {} of {}\nnot      {}\nlapses   {}",
-        approval.demand.people.count(),
+        asked.demand.people.count(),
         if groups.is_empty() { "anybody".to_owned() } else { groups.join(", ") },
-        names(approval.excluded().iter().map(ToString::to_string).collect()),
-        moment(approval.expires_at),
+        names(asked.excluded.iter().map(ToString::to_string).collect()),
+        asked.expires_at,
     );
-    for vote in &approval.votes {
+    for vote in &asked.votes {
         let word = if vote.approve { "yes" } else { "no" };
-        let _ = write!(text, "\n  {} said {word} at {}: {}", vote.person, moment(vote.at), vote.reason);
+        let _ = write!(text, "\n  {} said {word} at {}: {}", vote.person, vote.at, vote.reason);
     }
     text
 }

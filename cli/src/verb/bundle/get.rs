@@ -18,6 +18,8 @@ use crate::run_name::RunName;
 use crate::{keys, random};
 use telling::hint::quoted;
 
+use super::download;
+
 const EXAMPLES: &str = "\
 Examples:
   countersign bundle get RUN                        writes RUN.bundle and RUN.bundle.pub
@@ -25,7 +27,8 @@ Examples:
   countersign bundle verify RUN.bundle              anybody can, anywhere
 
 The bundle holds what happened, who approved it and what came of it, signed; inputs and outputs
-are in it as hashes alone. The public key is written beside it. No file is overwritten.";
+are in it as hashes alone. The public key is written beside it. No file is overwritten. From a server
+comes the bundle alone: whoever verifies it has the signer's key from elsewhere.";
 
 /// Write the evidence of a finished run to a file
 #[derive(Debug, clap::Args)]
@@ -39,6 +42,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    if context.server()?.is_some() {
+        return download::run(&args.run, args.out.clone(), context).await;
+    }
     let run = context.run(&args.run);
     let out = args.out.clone().unwrap_or_else(|| format!("{}.bundle", run.run).into());
     let out_key = with_ending(&out, ".pub");

@@ -1,5 +1,6 @@
 //! `countersign bundle get|verify|show`: the evidence of a finished run.
 
+mod download;
 mod get;
 mod read;
 mod show;

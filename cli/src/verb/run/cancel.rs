@@ -1,11 +1,12 @@
 //! `countersign run cancel`: stops a run.
 
-use domain::command::{Advanced, Canceling};
+use api::wire::Fate;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 
 use super::directive::Directive;
 
@@ -22,18 +23,17 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.wish.run);
-    let engine = context.existing_engine()?;
-    let canceling = engine.cancel(&run, &context.by_user(), &args.wish.reason).await?;
-    let (result, words) = match canceling {
-        Canceling::Now(Advanced::Over(status)) => ("done", format!("the run is {status}")),
-        Canceling::Now(Advanced::Ready | Advanced::Paused) => ("done", "the run stops".to_owned()),
-        Canceling::Requested => {
+    let (link, run) = context.link_to(&args.wish.run)?;
+    let canceled = link.client.cancel(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
+    let (result, words) = match canceled.fate {
+        Fate::Done if canceled.status.is_terminal() => ("done", format!("the run is {}", canceled.status)),
+        Fate::Done => ("done", "the run stops".to_owned()),
+        Fate::Requested => {
             ("requested", "its step is being worked on; the run stops when that has finished".to_owned())
         }
-        Canceling::Before => ("before", "that was asked for before; nothing changed".to_owned()),
+        Fate::Before => ("before", "that was asked for before; nothing changed".to_owned()),
     };
-    let show = context.hints_for(&run).run("show", &run);
+    let show = link.hints.run("show", &run);
     context.answer(&format!("{words}\n  see {show}"), &json!({ "run": run.run, "result": result }))?;
     Ok(Ending::Done)
 }

@@ -7,8 +7,9 @@ mod pause;
 mod retry;
 mod rollback;
 mod show;
-mod signal;
+pub(super) mod signal;
 pub(crate) mod start;
+mod timeline;
 mod undo;
 mod watch;
 
@@ -25,6 +26,7 @@ pub(crate) enum Verb {
     List(list::Args),
     Show(show::Args),
     Watch(watch::Args),
+    Timeline(timeline::Args),
     Cancel(cancel::Args),
     Retry(retry::Args),
     Rollback(rollback::Args),
@@ -39,6 +41,7 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliErro
         Verb::List(args) => list::run(&args, context).await,
         Verb::Show(args) => show::run(&args, context).await,
         Verb::Watch(args) => watch::run(&args, context).await,
+        Verb::Timeline(args) => timeline::run(&args, context).await,
         Verb::Cancel(args) => cancel::run(&args, context).await,
         Verb::Retry(args) => retry::run(&args, context).await,
         Verb::Rollback(args) => rollback::run(&args, context).await,

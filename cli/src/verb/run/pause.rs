@@ -1,10 +1,12 @@
 //! `countersign run pause`: holds a run for an operator.
 
+use api::wire::Fate;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 
 use super::directive::Directive;
 
@@ -19,14 +21,15 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.wish.run);
-    let engine = context.existing_engine()?;
-    let paused = engine.pause(&run, &context.by_user(), &args.wish.reason).await?;
-    let (result, words) = match paused {
-        Some(_) => ("done", "the run is paused"),
-        None => ("requested", "its step is being worked on; the run pauses when that has finished"),
+    let (link, run) = context.link_to(&args.wish.run)?;
+    let paused = link.client.pause(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
+    let (result, words) = match paused.fate {
+        Fate::Done | Fate::Before => ("done", "the run is paused"),
+        Fate::Requested => {
+            ("requested", "its step is being worked on; the run pauses when that has finished")
+        }
     };
-    let retry = context.hints_for(&run).run("retry", &run);
+    let retry = link.hints.run("retry", &run);
     context.answer(
         &format!("{words}\n  let it go on with: {retry}"),
         &json!({ "run": run.run, "result": result }),

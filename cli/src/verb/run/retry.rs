@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 
 use super::directive::Directive;
 
@@ -23,10 +24,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.wish.run);
-    let engine = context.existing_engine()?;
-    engine.resume(&run, &context.by_user(), &args.wish.reason).await?;
-    let watch = context.hints_for(&run).run("watch", &run);
+    let (link, run) = context.link_to(&args.wish.run)?;
+    link.client.retry(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
+    let watch = link.hints.run("watch", &run);
     context.answer(
         &format!("the run goes on with its current step\n  follow it with: {watch}"),
         &json!({ "run": run.run, "result": "resumed" }),

@@ -1,11 +1,13 @@
 //! `countersign run rollback`: takes a run's effects back.
 
-use domain::StepSeq;
+use domain::{EventBody, StepSeq};
 use serde_json::json;
+use telling::EventDocument;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 
 use super::directive::Directive;
 
@@ -21,16 +23,25 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.wish.run);
-    let engine = context.existing_engine()?;
-    let first: StepSeq = engine.roll_back(&run, &context.by_user(), &args.wish.reason).await?;
-    let view = engine.inspect(&run).await?;
-    let step = view.plan().step(first).map(|step| step.id.clone());
-    let name = step.as_ref().map_or_else(|| first.to_string(), ToString::to_string);
-    let watch = context.hints_for(&run).run("watch", &run);
+    let (link, run) = context.link_to(&args.wish.run)?;
+    link.client.roll_back(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
+    let begun = link.chain(&run.run).await?.iter().rev().find_map(began_with);
+    let steps = link.client.run(&run.run).await?.steps;
+    let first = begun.and_then(|seq| steps.into_iter().find(|step| step.seq == seq));
+    let step = first.map(|step| step.id);
+    let name = step.as_ref().map_or_else(|| "the newest".to_owned(), ToString::to_string);
+    let watch = link.hints.run("watch", &run);
     context.answer(
         &format!("the run takes its effects back, beginning with step {name}\n  follow it with: {watch}"),
         &json!({ "run": run.run, "result": "rolling_back", "first": step }),
     )?;
     Ok(Ending::Done)
+}
+
+/// The step that taking back began with, if the event says so.
+fn began_with(entry: &EventDocument) -> Option<StepSeq> {
+    match entry.event.body {
+        EventBody::RollbackStarted { from, .. } => Some(from),
+        _ => None,
+    }
 }

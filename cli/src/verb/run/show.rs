@@ -3,8 +3,10 @@
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 use crate::run_name::RunName;
-use telling::{Seen, run_json, run_text};
+use serde_json::json;
+use telling::document_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,8 +26,12 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
-    let seen = Seen::look(&context.existing_engine()?, &run, context.hints_for(&run)).await?;
-    context.answer(&run_text(&seen), &run_json(&seen))?;
-    Ok(Ending::done_if(seen.view.events.is_ok()))
+    let (link, run) = context.link_to(&args.run)?;
+    let mut seen = link.client.run(&run.run).await.map_err(Link::about(&run))?;
+    for way in seen.waits.iter_mut().flat_map(|waits| &mut waits.ends) {
+        // The API does not know how this program was told where it is.
+        way.command = way.command.take().map(|command| link.hints.spelled_out(&command));
+    }
+    context.answer(&document_text(&seen, Link::now()), &json!(seen))?;
+    Ok(Ending::done_if(seen.chain.verified))
 }

@@ -1,14 +1,14 @@
 //! `countersign run signal`: an event from outside reaches a run.
 
-use domain::command::{Advanced, Delivered};
-use domain::{EventName, SignalId};
-use engine::SignalRun;
+use api::wire::{Delivery, SendSignal};
+use domain::{EventName, RunStatus, SignalId};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::JsonSource;
+use crate::link::Link;
 use crate::random;
 use crate::run_name::RunName;
 
@@ -37,24 +37,32 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
     let payload = args.payload.read("the event's payload")?;
     let id = args.id.map_or_else(random_id, Ok)?;
-    let engine = context.existing_engine()?;
-    let wish = SignalRun { id: id.clone(), event: args.event.clone(), payload };
-    let delivered = engine.signal(&run, &context.by_user(), wish).await?;
-    let (result, words) = match delivered {
-        Delivered::Woke(Advanced::Over(status)) => ("delivered", format!("delivered; the run is {status}")),
-        Delivered::Woke(Advanced::Paused) => ("delivered", "delivered; the run is paused".to_owned()),
-        Delivered::Woke(Advanced::Ready) => ("delivered", "delivered; the run goes on".to_owned()),
-        Delivered::Kept => ("kept", "no step waits for it yet; it is kept until one does".to_owned()),
-        Delivered::Duplicate => ("duplicate", "delivered before; nothing changed".to_owned()),
+    let (link, run) = context.link_to(&args.run)?;
+    let wish = SendSignal { id: id.clone(), event: args.event.clone(), payload };
+    let delivered = link.client.signal(&run.run, &wish).await.map_err(Link::about(&run))?;
+    let (result, words) = match delivered.delivery {
+        Delivery::Woke => {
+            let status = link.client.run(&run.run).await?.status;
+            ("delivered", format!("delivered; {}", follows(status)))
+        }
+        Delivery::Kept => ("kept", "no step waits for it yet; it is kept until one does".to_owned()),
+        Delivery::Duplicate => ("duplicate", "delivered before; nothing changed".to_owned()),
     };
     context.answer(
         &format!("{}: {words}", args.event),
         &json!({ "run": run.run, "event": args.event, "id": id, "result": result }),
     )?;
     Ok(Ending::Done)
+}
+
+/// What became of a run that was moved along.
+pub(crate) fn follows(status: RunStatus) -> String {
+    if status.is_terminal() || status == RunStatus::Paused {
+        return format!("the run is {status}");
+    }
+    "the run goes on".to_owned()
 }
 
 fn random_id() -> Result<SignalId, CliError> {

@@ -1,9 +1,11 @@
 //! `countersign run start`: a workflow and an input become a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use api::wire;
+use client::ClientError;
 use connectors::{Allow, Settings};
-use domain::{IdempotencyKey, Plan, RunKey, WorkspaceId};
+use domain::{IdempotencyKey, Plan, RunKey, WorkflowName, WorkspaceId};
 use engine::{Engine, StartRun, Started};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
@@ -14,14 +16,16 @@ use crate::error::CliError;
 use crate::input::{JsonSource, read_workflow};
 use crate::random;
 use telling::counted;
+use telling::hint::{Hints, quoted};
 
 use super::watch;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign run start triage.yaml
-  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --watch
+  countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run start triage.yaml --input @ticket.json --key INC-7
+  countersign run start triage --profile work      a workflow in use, by its name, on a server
   curl -s https://example.com/ticket | countersign run start triage.yaml --input -
 
 The key names the request: the same key always means the same run, so a start that may have been
@@ -33,7 +37,8 @@ lost can simply be typed again. The same key with another input is refused (IDEM
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The workflow
+    /// The workflow: a file, or the name of one in use
+    #[arg(value_name = "WORKFLOW")]
     file: PathBuf,
     /// The run's input: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
@@ -42,8 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     key: Option<IdempotencyKey>,
     /// Follow the run until it is over or paused
-    #[arg(long)]
-    watch: bool,
+    #[arg(long, visible_alias = "watch")]
+    follow: bool,
 }
 
 /// A wish to start a run.
@@ -54,14 +59,72 @@ pub(crate) struct Wish {
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+    if let Some(name) = in_use(&args.file, context)? {
+        return by_name(name, args, context).await;
+    }
     let plan = read_workflow(&args.file, &connectors::standard(Allow::default(), Settings::default()))?;
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;
     let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
     let other_plan = !started.new && is_of_another_plan(&engine, &started.run, &plan).await?;
-    context.answer(&text(&started, &plan, other_plan, context), &to_json(&started, &plan, other_plan))?;
-    if args.watch { watch::follow(&engine, &started.run, context).await } else { Ok(Ending::Done) }
+    let told = Told {
+        run: started.run,
+        new: started.new,
+        other_plan,
+        workflow: plan.workflow.clone(),
+        version: plan.version,
+        steps: plan.steps.len(),
+    };
+    context.answer(&told.text(&context.hints()), &told.to_json())?;
+    if args.follow { watch::follow(&context.link()?, &told.run, context).await } else { Ok(Ending::Done) }
+}
+
+/// The name that was typed, unless it is a file. A server knows no files of this machine.
+fn in_use(typed: &Path, context: &Context) -> Result<Option<WorkflowName>, CliError> {
+    let name = typed.to_str().and_then(|text| text.parse().ok());
+    match context.server()? {
+        Some(_) if name.is_none() || typed.is_file() => Err(CliError::Usage(format!(
+            "a server starts workflows that are in use: `workflow apply {}`, then `run start` with its name",
+            quoted(&typed.to_string_lossy())
+        ))),
+        Some(_) => Ok(name),
+        None => Ok(name.filter(|_| !typed.exists() && context.store.exists())),
+    }
+}
+
+/// Starts a run of a workflow in use.
+async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Result<Ending, CliError> {
+    let input = args.input.read("the run's input")?;
+    let key = args.key.map_or_else(random_key, Ok)?;
+    let link = context.link()?;
+    let wish = wire::StartRun { workflow: workflow.clone(), input };
+    let started = link.client.start(&wish, key.to_string()).await.map_err(in_words)?;
+    let seen = link.client.run(&started.run).await?;
+    let newest = link.client.workflow(&workflow).await?.workflow.plan;
+    let told = Told {
+        run: RunKey { tenant: seen.tenant, run: started.run },
+        new: started.new,
+        other_plan: !started.new && newest != seen.plan,
+        workflow: seen.workflow,
+        version: seen.version,
+        steps: seen.steps.len(),
+    };
+    context.answer(&told.text(&link.hints), &told.to_json())?;
+    if args.follow { watch::follow(&link, &told.run, context).await } else { Ok(Ending::Done) }
+}
+
+/// Why it was not started, where the API's words are about something else.
+fn in_words(error: ClientError) -> CliError {
+    match error.problem() {
+        Some(problem) if problem.code == "IDEMPOTENCY_CONFLICT" => {
+            CliError::Refused(format!("{problem} [{}]; use another --key for another request", problem.code))
+        }
+        Some(problem) if problem.code == "NO_WORKFLOW" => CliError::Usage(format!(
+            "{problem}, and there is no such file; `workflow list` shows those in use"
+        )),
+        _ => error.into(),
+    }
 }
 
 /// Starts a run, or finds the one that the same request started before.
@@ -97,29 +160,42 @@ async fn is_of_another_plan(
     Ok(record.is_some_and(|record| record.plan != plan.hash()))
 }
 
-fn text(started: &Started, plan: &Plan, other_plan: bool, context: &Context) -> String {
-    let (run, hints) = (&started.run, context.hints());
-    let steps = counted(plan.steps.len(), "step");
-    let what = match (started.new, other_plan) {
-        (true, _) => format!("started: workflow {}, version {}, {steps}", plan.workflow, plan.version),
-        (false, false) => "already started by an earlier request with this key; nothing changed".to_owned(),
-        (false, true) => {
-            "already started by an earlier request with this key, from a different version of the workflow; \
-             nothing changed"
-                .to_owned()
-        }
-    };
-    format!("{}\n  {what}\n  follow it with: {}\n", run.run, hints.run("watch", run))
+/// What is told of a run that was started.
+struct Told {
+    run: RunKey,
+    new: bool,
+    other_plan: bool,
+    workflow: WorkflowName,
+    version: u32,
+    steps: usize,
 }
 
-fn to_json(started: &Started, plan: &Plan, other_plan: bool) -> Value {
-    json!({
-        "run": started.run.run,
-        "tenant": started.run.tenant,
-        "new": started.new,
-        "workflow": plan.workflow,
-        "version": plan.version,
-        "steps": plan.steps.len(),
-        "other_plan": other_plan,
-    })
+impl Told {
+    fn text(&self, hints: &Hints) -> String {
+        let steps = counted(self.steps, "step");
+        let what = match (self.new, self.other_plan) {
+            (true, _) => format!("started: workflow {}, version {}, {steps}", self.workflow, self.version),
+            (false, false) => {
+                "already started by an earlier request with this key; nothing changed".to_owned()
+            }
+            (false, true) => {
+                "already started by an earlier request with this key, from a different version of the \
+                 workflow; nothing changed"
+                    .to_owned()
+            }
+        };
+        format!("{}\n  {what}\n  follow it with: {}\n", self.run.run, hints.run("watch", &self.run))
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "run": self.run.run,
+            "tenant": self.run.tenant,
+            "new": self.new,
+            "workflow": self.workflow,
+            "version": self.version,
+            "steps": self.steps,
+            "other_plan": self.other_plan,
+        })
+    }
 }

@@ -1,12 +1,14 @@
 //! `countersign run undo`: what a finished run did is taken back by another run.
 
+use api::wire::{UndoEffect, UndoPlan};
+use client::ClientError;
 use domain::RunKey;
-use engine::{EngineError, UndoEffect, UndoPlan};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
 use crate::run_name::RunName;
 use telling::counted;
 use telling::table::{indented, table};
@@ -32,57 +34,52 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let run = context.run(&args.run);
-    let engine = context.existing_engine()?;
-    let plan = engine.undo_plan(&run).await.map_err(|error| in_words(error, context))?;
+    let (link, run) = context.link_to(&args.run)?;
+    let plan = link.client.undo_plan(&run.run).await.map_err(|error| in_words(error, &run, &link))?;
     if args.plan {
-        context.answer(&plan_text(&plan, context), &plan_json(&plan))?;
+        context.answer(&plan_text(&plan, &run, &link), &json!(plan))?;
         return Ok(Ending::Done);
     }
     if taken_back(&plan) == 0 {
         return Err(CliError::Refused(format!("nothing is taken back\n{}", effects_text(&plan))));
     }
-    let started = engine.undo(&run, &context.by_user()).await?;
-    let undo = &started.run;
+    let started = link.client.undo(&run.run).await.map_err(Link::about(&run))?;
+    let undo = RunKey { tenant: run.tenant.clone(), run: started.run };
     let what = if started.new {
         format!("started: takes back {} of {}", counted(taken_back(&plan), "effect"), run.run)
     } else {
         format!("already started to take back {}; nothing changed", run.run)
     };
-    let watch = context.hints_for(undo).run("watch", undo);
-    let mut json = plan_json(&plan);
+    let watch = link.hints.run("watch", &undo);
+    let mut json = json!(plan);
     json["undo"] = json!(undo.run);
     json["new"] = started.new.into();
     context.answer(&format!("{}\n  {what}\n  follow it with: {watch}\n{}", undo.run, left(&plan)), &json)?;
     Ok(Ending::Done)
 }
 
-/// Why it was not done, where the engine's words are about something else.
-fn in_words(error: EngineError, context: &Context) -> CliError {
-    match error {
-        EngineError::NotOver { run, status } => {
-            let rollback = context.hints_for(&run).run("rollback", &run);
-            CliError::Refused(format!("run {run} is {status}, not over; take it back with `{rollback}`"))
+/// Why it was not done, where the API's words are about something else.
+fn in_words(error: ClientError, run: &RunKey, link: &Link) -> CliError {
+    match error.problem() {
+        Some(problem) if problem.code == "RUN_NOT_OVER" => {
+            let rollback = link.hints.run("rollback", run);
+            CliError::Refused(format!("{problem}; take it back with `{rollback}`"))
         }
-        other => other.into(),
+        _ => Link::about(run)(error),
     }
 }
 
 fn taken_back(plan: &UndoPlan) -> usize {
-    plan.effects.iter().filter(|effect| effect.by.is_ok()).count()
+    plan.effects.iter().filter(|effect| effect.by.is_some()).count()
 }
 
-fn plan_text(plan: &UndoPlan, context: &Context) -> String {
+fn plan_text(plan: &UndoPlan, run: &RunKey, link: &Link) -> String {
     let next = if taken_back(plan) == 0 {
         "there is nothing to take back\n".to_owned()
     } else {
-        format!("do it with: {}\n", hint(&plan.run, context))
+        format!("do it with: {}\n", link.hints.run("undo", run))
     };
     format!("{}{next}", effects_text(plan))
-}
-
-fn hint(run: &RunKey, context: &Context) -> String {
-    context.hints_for(run).run("undo", run)
 }
 
 fn effects_text(plan: &UndoPlan) -> String {
@@ -90,9 +87,10 @@ fn effects_text(plan: &UndoPlan) -> String {
         return "the run had no effects\n".to_owned();
     }
     let row = |effect: &UndoEffect| {
-        let how = match &effect.by {
-            Ok(call) => format!("is taken back by {}", call.tool),
-            Err(why) => format!("stays: {why}"),
+        let how = match (&effect.by, &effect.stays) {
+            (Some(call), _) => format!("is taken back by {}", call.tool),
+            (None, Some(why)) => format!("stays: {why}"),
+            (None, None) => "stays".to_owned(),
         };
         [effect.step.to_string(), effect.target.clone(), how]
     };
@@ -103,19 +101,8 @@ fn effects_text(plan: &UndoPlan) -> String {
 /// What will stay, and why; empty if nothing does.
 fn left(plan: &UndoPlan) -> String {
     let line = |effect: &UndoEffect| {
-        let why = effect.by.as_ref().err()?;
+        let why = effect.stays.as_ref()?;
         Some(format!("{} on {} stays: {why}\n", effect.step, effect.target))
     };
     indented(&plan.effects.iter().filter_map(line).collect::<String>(), 2)
-}
-
-fn plan_json(plan: &UndoPlan) -> Value {
-    let effect = |effect: &UndoEffect| {
-        let (by, stays) = match &effect.by {
-            Ok(call) => (json!({ "tool": call.tool, "with": call.with }), None),
-            Err(why) => (Value::Null, Some(why.to_string())),
-        };
-        json!({ "step": effect.step, "seq": effect.seq, "target": effect.target, "by": by, "stays": stays })
-    };
-    json!({ "run": plan.run.run, "effects": plan.effects.iter().map(effect).collect::<Value>() })
 }

@@ -2,24 +2,26 @@
 
 use std::time::Duration;
 
-use domain::chain::StoredEvent;
-use domain::{Event, Plan, RunKey, RunRecord, RunStatus};
-use engine::{Engine, EngineError};
-use store::{Ledger as _, SqliteStore, StoreError};
+use api::wire::Run;
+use domain::{RunKey, RunStatus};
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::link::Link;
+use crate::progress::Progress;
 use crate::run_name::RunName;
 use crate::screen;
-use telling::{event_json, event_line};
+use telling::EventDocument;
 
 /// Soon enough for a person, seldom enough for the store.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A page of events; a run that has more is read in several.
-const PAGE: u32 = 256;
+/// The whole run is looked at when something happened, and once in so many looks: that a worker took a step is seen
+/// there alone.
+const LOOKS_FOR_ALL: u32 = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,57 +39,70 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    follow(&context.existing_engine()?, &context.run(&args.run), context).await
+    let (link, run) = context.link_to(&args.run)?;
+    follow(&link, &run, context).await
 }
 
 /// Follows `run` until it is over or paused.
-pub(super) async fn follow(
-    engine: &Engine<SqliteStore>,
-    run: &RunKey,
-    context: &Context,
-) -> Result<Ending, CliError> {
-    let plan = engine.inspect(run).await?.plan().clone();
-    let mut next = 0;
+pub(super) async fn follow(link: &Link, run: &RunKey, context: &Context) -> Result<Ending, CliError> {
+    let mut seen = link.client.run(&run.run).await.map_err(Link::about(run))?;
+    let progress = Progress::new(seen.steps.len(), context);
+    let (mut last, mut looks) = (None, 0_u32);
     loop {
-        // The record first: what it counts is then there to be read.
-        let record = load(engine, run).await?;
-        while next < record.events {
-            let page = engine.store().events(run, next, PAGE).await?;
-            for entry in &page {
-                let event = read(next, entry)?;
-                tell(&plan, &event, context)?;
-                next += 1;
-            }
+        let page = link.client.events(&run.run, last).await.map_err(Link::about(run))?;
+        for entry in &page.events {
+            progress.aside(|| context.answer(&entry.line(), &told(entry)))?;
+            last = Some(entry.n);
         }
-        if record.status.is_terminal() || record.status == RunStatus::Paused {
-            return conclude(&record, context);
+        if page.next.is_some() {
+            continue;
+        }
+        looks = looks.wrapping_add(1);
+        if !page.events.is_empty() || looks.is_multiple_of(LOOKS_FOR_ALL) {
+            seen = link.client.run(&run.run).await.map_err(Link::about(run))?;
+            progress.stands(seen.at.index(), &stands(&seen));
+        }
+        if !is_told(&seen, last) {
+            continue;
+        }
+        if stops(seen.status) {
+            drop(progress);
+            return conclude(link, run, seen.status, context);
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-async fn load(engine: &Engine<SqliteStore>, run: &RunKey) -> Result<RunRecord, CliError> {
-    let record = engine.store().load(run).await?;
-    record.ok_or_else(|| EngineError::NoRun { run: run.clone() }.into())
+/// Whether no event of the run as it was seen comes after event `last`.
+fn is_told(seen: &Run, last: Option<u32>) -> bool {
+    let told = last.map_or(0, |last| last as usize + 1);
+    seen.chain.events.is_none_or(|events| events <= told)
 }
 
-fn read(n: u32, entry: &StoredEvent) -> Result<Event, CliError> {
-    let event = serde_json::from_slice(&entry.canonical);
-    event.map_err(|error| StoreError::broken("read an event", format!("event {n}: {error}")).into())
+/// Whether there is nothing more to be seen without somebody's word.
+fn stops(status: RunStatus) -> bool {
+    status.is_terminal() || status == RunStatus::Paused
 }
 
-fn tell(plan: &Plan, event: &Event, context: &Context) -> Result<(), CliError> {
-    context.answer(&event_line(plan, event), &event_json(plan, event))
+/// The entry as the chain holds it; its hash is told where evidence is.
+fn told(entry: &EventDocument) -> Value {
+    json!(EventDocument { hash: None, ..entry.clone() })
 }
 
-fn conclude(record: &RunRecord, context: &Context) -> Result<Ending, CliError> {
-    let ending = match record.status {
+/// `assign: waiting_approval`.
+fn stands(run: &Run) -> String {
+    let step = run.steps.get(run.at.index()).map(|step| format!("{}: ", step.id)).unwrap_or_default();
+    format!("{step}{}", run.status)
+}
+
+fn conclude(link: &Link, run: &RunKey, status: RunStatus, context: &Context) -> Result<Ending, CliError> {
+    let ending = match status {
         RunStatus::Succeeded => Ending::Done,
         RunStatus::Paused => Ending::Paused,
         _ => Ending::NotDone,
     };
     if !context.json && ending != Ending::Done {
-        let show = context.hints_for(&record.key).run("show", &record.key);
+        let show = link.hints.run("show", run);
         screen::text(&format!("why, and what can be done: {show}"))?;
     }
     Ok(ending)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use api::wire::{self, PutTenant};
 use domain::tenant::{Caps, Person};
 use domain::{GroupName, PersonId, Tenant};
 use serde::Deserialize;
@@ -12,14 +13,17 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::read_file;
+use crate::link::Link;
 use telling::table::indented;
 
 use super::changes::changes;
-use super::settle::settle;
-use super::show::tenant_json;
+use super::show::{settled, tenant_json};
 
 /// Some thousand people; beyond that a directory service is meant.
 const FILE_BYTES_MAX: usize = 256 * 1024;
+
+/// Whoever meets others this often has somebody to talk to.
+const ROUNDS_MAX: u32 = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,19 +61,48 @@ struct Wanted {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let wanted = read(&args.file)?;
-    let store = context.open_store()?;
-    let settled = settle(&store, &context.tenant, |tenant| wanted.clone().put_into(tenant)).await?;
-    let changes = changes(&settled.before, &settled.after);
+    let (before, after) = settle(&context.link_or_new()?, &wanted).await?;
+    let changes = changes(&before, &after);
     let text = if changes.is_empty() {
-        format!("tenant {}: nothing changed", context.tenant)
+        format!("tenant {}: nothing changed", after.tenant)
     } else {
         let lines = indented(&changes.join("\n"), 2);
-        format!("tenant {}, revision {}\n{lines}", context.tenant, settled.after.revision)
+        format!("tenant {}, revision {}\n{lines}", after.tenant, after.revision)
     };
-    let mut json = tenant_json(&settled.after);
+    let mut json = tenant_json(&after);
     json["changes"] = json!(changes);
     context.answer(&text, &json)?;
     Ok(Ending::Done)
+}
+
+/// What was settled before, and what is now. If somebody else settles something meanwhile, it is looked at again.
+async fn settle(link: &Link, wanted: &Wanted) -> Result<(Tenant, Tenant), CliError> {
+    let mut rounds = ROUNDS_MAX;
+    loop {
+        let told = link.client.tenant().await?;
+        let revision = told.revision;
+        let before = settled(told);
+        let mut after = before.clone();
+        wanted.clone().put_into(&mut after);
+        if after == before && revision.is_some() {
+            return Ok((before, after));
+        }
+        rounds -= 1;
+        match link.client.put_tenant(&put(after, revision)).await {
+            Err(error) if rounds > 0 && error.is("TENANT_CHANGED") => {}
+            told => return Ok((before, settled(told?))),
+        }
+    }
+}
+
+fn put(tenant: Tenant, revision: Option<u32>) -> PutTenant {
+    let person = |(id, person): (PersonId, Person)| (id, wire::Person { slack: person.slack });
+    PutTenant {
+        caps: wire::Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
+        people: tenant.people.into_iter().map(person).collect(),
+        groups: tenant.groups,
+        revision,
+    }
 }
 
 fn read(path: &Path) -> Result<Wanted, CliError> {

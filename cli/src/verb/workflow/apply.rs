@@ -1,16 +1,17 @@
 //! `countersign workflow apply`: what triggers a workflow starts runs of it from now on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use connectors::{Allow, Settings};
-use domain::Applied;
+use api::wire::Workflow;
+use client::{ClientError, Problem};
 use domain::plan::TriggeredBy;
 use serde_json::{Value, json};
+use workflow::Place;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::input::read_workflow;
+use crate::input::read_source;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,17 +30,30 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    let plan = read_workflow(&args.file, &connectors::standard(Allow::default(), Settings::default()))?;
-    let engine = context.engine()?;
-    let applied = engine.apply(&context.tenant, &plan, context.by_user()).await?;
+    let source = read_source(&args.file)?;
+    let link = context.link_or_new()?;
+    let applied =
+        link.client.apply(source.clone()).await.map_err(|error| in_file(error, &args.file, &source))?;
     let text = format!(
         "workflow {}, version {} is in use\n  {}\n",
         applied.workflow,
         applied.version,
-        starts(applied.triggered_by.as_ref())
+        starts(applied.trigger.as_ref())
     );
     context.answer(&text, &to_json(&applied))?;
     Ok(Ending::Done)
+}
+
+/// What is wrong with a file, with the line that it is on.
+fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
+    match error.problem() {
+        Some(Problem { detail, place: Some(place), .. }) => {
+            let place = Place { line: place.line, column: place.column };
+            let shown = format!("{detail}\n{}", place.snippet(source));
+            CliError::NotAWorkflow { path: path.into(), place, shown }
+        }
+        _ => error.into(),
+    }
 }
 
 /// What starts runs, in words.
@@ -50,13 +64,13 @@ pub(super) fn starts(by: Option<&TriggeredBy>) -> String {
     format!("started by {}{about}{when}", by.source)
 }
 
-pub(super) fn to_json(applied: &Applied) -> Value {
+pub(super) fn to_json(applied: &Workflow) -> Value {
     json!({
         "workflow": applied.workflow,
         "version": applied.version,
         "plan": applied.plan,
-        "trigger": applied.triggered_by,
-        "applied_at": applied.at,
-        "applied_by": applied.by.id,
+        "trigger": applied.trigger,
+        "applied_at": applied.applied_at,
+        "applied_by": applied.applied_by,
     })
 }

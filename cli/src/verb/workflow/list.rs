@@ -14,11 +14,11 @@ use super::apply::{starts, to_json};
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
-    let applied = context.existing_engine()?.applied(&context.tenant).await?;
+    let applied = context.link()?.client.workflows().await?.workflows;
     let rows: Vec<_> = applied
         .iter()
         .map(|applied| {
-            let by = starts(applied.triggered_by.as_ref());
+            let by = starts(applied.trigger.as_ref());
             [applied.workflow.to_string(), applied.version.to_string(), by]
         })
         .collect();

@@ -4,6 +4,7 @@ pub(super) mod apply;
 pub(super) mod check;
 pub(super) mod list;
 pub(super) mod reference;
+pub(super) mod show;
 
 use clap::Subcommand;
 
@@ -14,4 +15,5 @@ pub(crate) enum Verb {
     Apply(apply::Args),
     List(list::Args),
     Reference(reference::Args),
+    Show(show::Args),
 }

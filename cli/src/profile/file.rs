@@ -1,0 +1,139 @@
+//! The file of profiles. It appears whole or not at all, and only its owner reads it.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Profile, Profiles};
+use crate::error::CliError;
+use crate::input::read_file;
+use crate::new_file::with_ending;
+use crate::random;
+
+/// Some hundred servers.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// The profiles in the file at `path`; none, if there is no file.
+pub(crate) fn read(path: &Path) -> Result<Profiles, CliError> {
+    let bytes = match read_file(path, &path.display().to_string(), BYTES_MAX) {
+        Err(CliError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Profiles::default());
+        }
+        read => read?,
+    };
+    let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
+    if text.trim().is_empty() {
+        return Ok(Profiles::default());
+    }
+    let wrong = |why: String| CliError::Usage(format!("{} cannot be used: {why}", path.display()));
+    let profiles: Profiles = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match profiles
+        .profiles
+        .iter()
+        .find(|(_, profile)| profile.key_env.is_some() && profile.key_file.is_some())
+    {
+        Some((name, _)) => {
+            Err(wrong(format!("profile {} names both `key_env` and `key_file`; keep one", name.as_str())))
+        }
+        None => Ok(profiles),
+    }
+}
+
+/// Writes the profiles to the file at `path`.
+pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
+    let failed = |source| CliError::Write { path: path.into(), source };
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
+    let draft = with_ending(path, &format!(".{}", random::hex::<4>()?));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(text(profiles).as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&draft, path));
+    written.map_err(|source| {
+        // Half a file would be in the way.
+        let _ = fs::remove_file(&draft);
+        failed(source)
+    })
+}
+
+/// The file's text. A JSON string is one of YAML too.
+fn text(profiles: &Profiles) -> String {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let line = |name: &str, value: Option<String>| {
+        value.map(|value| format!("    {name}: {}\n", quoted(&value))).unwrap_or_default()
+    };
+    let entry = |profile: &Profile| {
+        [
+            line("url", Some(profile.url.to_string())),
+            line("tenant", profile.tenant.as_ref().map(ToString::to_string)),
+            line("key_env", profile.key_env.clone()),
+            line("key_file", profile.key_file.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        ]
+        .concat()
+    };
+    let used = profiles.used.as_ref().map(|name| format!("use: {}\n", quoted(name.as_str())));
+    let entries: Vec<String> = profiles
+        .profiles
+        .iter()
+        .map(|(name, profile)| format!("  {}:\n{}", quoted(name.as_str()), entry(profile)))
+        .collect();
+    let entries = if entries.is_empty() {
+        "profiles: {}\n".to_owned()
+    } else {
+        format!("profiles:\n{}", entries.concat())
+    };
+    format!(
+        "# Servers by name; see `countersign profile --help`. Keys stand elsewhere.\n{}{entries}",
+        used.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_found_as_they_were_written_and_nobody_else_reads_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("countersign/config.yaml");
+        assert_eq!(read(&path).unwrap(), Profiles::default());
+        let profile = Profile {
+            url: "https://countersign.example/".parse().unwrap(),
+            tenant: Some("acme".parse().unwrap()),
+            key_env: None,
+            key_file: Some("/keys/it's: # \"mine\"".into()),
+        };
+        let name: super::super::ProfileName = "work".parse().unwrap();
+        let profiles = Profiles { used: Some(name.clone()), profiles: [(name, profile)].into() };
+        write(&path, &profiles).unwrap();
+        assert_eq!(read(&path).unwrap(), profiles);
+        write(&path, &Profiles::default()).unwrap();
+        assert_eq!(read(&path).unwrap(), Profiles::default());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_says_two_things_or_an_unknown_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.yaml");
+        for (text, words) in [
+            ("profiles: {a: {url: 'https://a.example', key_env: A, key_file: b}}", "names both"),
+            ("profiles: {a: {url: 'https://a.example', key: csk_a}}", "key"),
+            ("profiles: {a: {url: nowhere}}", "url"),
+            ("profiles: {'a b': {url: 'https://a.example'}}", "name of a profile"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

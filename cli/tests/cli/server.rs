@@ -1,0 +1,238 @@
+//! The same program against a server: the API on a port, on a store that a worker shares.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use api::{Api, CursorSecret, Gate};
+use connectors::{Allow, Settings};
+use engine::{Engine, Parts, Timing};
+use store::{SqliteOptions, SqliteStore, SystemClock};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use crate::shell::Shell;
+
+const WAIT_ASK: &str = "
+workflow: triage
+version: 1
+environment: dev
+steps:
+  - { id: approved, tool: wait.event, with: { event: change.approved, timeout: 1h } }
+  - { id: ask, tool: approval.gate, with: { message: \"Really?\", on_reject: pause } }
+  - { id: sum, tool: transform, with: { value: \"${ steps.ask.by }\" } }
+";
+
+/// A server on the store `server.db` of a shell; it ends with this.
+struct Server {
+    url: String,
+    _runtime: Runtime,
+}
+
+/// The engine on the store at `path`, as another program has it.
+pub(crate) fn engine(path: &Path) -> Engine<SqliteStore> {
+    Engine::new(Parts {
+        store: Arc::new(SqliteStore::open(path, SqliteOptions::default()).unwrap()),
+        tools: connectors::standard(Allow::default(), Settings::default()),
+        clock: Arc::new(SystemClock),
+        me: "server".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    })
+}
+
+impl Server {
+    fn on(shell: &Shell) -> Self {
+        let engine = engine(&shell.path("server.db"));
+        let api = Api::new(Gate::new(Arc::new(engine)), CursorSecret::new([7; 32]));
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        runtime.spawn(async move { axum::serve(listener, api::router(Arc::new(api))).await });
+        Self { url, _runtime: runtime }
+    }
+}
+
+/// A profile for `person` of `tenant`, with a key of this role.
+fn profile(shell: &Shell, server: &Server, (tenant, person): (&str, &str), role: &str) {
+    shell
+        .run(&format!(
+            "--store server.db --tenant {tenant} key create {person} --role {role} --out {person}.key"
+        ))
+        .expect(0);
+    shell
+        .run(&format!("profile add {person} --url {} --key-file {person}.key --for {tenant}", server.url))
+        .expect(0);
+}
+
+/// A shell, a server, and ada, grace and eve of acme, who administers, approves and looks; mallory is elsewhere.
+fn acme() -> (Shell, Server) {
+    let shell = Shell::new();
+    let server = Server::on(&shell);
+    profile(&shell, &server, ("acme", "ada"), "admin");
+    profile(&shell, &server, ("acme", "grace"), "approver");
+    profile(&shell, &server, ("acme", "eve"), "viewer");
+    profile(&shell, &server, ("umbrella", "mallory"), "admin");
+    shell.write("triage.yaml", WAIT_ASK);
+    (shell, server)
+}
+
+fn started(shell: &Shell) -> String {
+    shell.run("workflow apply triage.yaml --profile ada").expect(0).says("version 1 is in use");
+    let run = shell.run("run start triage --profile ada --key INC-7 --json").expect(0).json();
+    shell.run("worker --store server.db --until-idle").expect(0);
+    run["run"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_run_is_started_looked_at_approved_and_followed_on_a_server() {
+    let (shell, _server) = acme();
+    let run = started(&shell);
+    assert!(!shell.path("countersign.db").exists(), "nothing happens on this machine");
+    shell.run("workflow show triage --profile eve").expect(0).says("approval.gate");
+    shell.run("run list --profile eve").expect(0).says(&run).says("waiting_event");
+    shell.run("run list --profile eve --status paused").expect(0).says("no run is paused");
+
+    shell.run(&format!("run signal {run} change.approved --profile ada")).expect(0).says("the run goes on");
+    shell.run("worker --store server.db --until-idle").expect(0);
+    shell.run("approval list --profile grace").expect(0).says(&run).says("Really?");
+    shell.run(&format!("approval show {run} ask --profile grace")).expect(0).says("asks     Really?");
+    let own = shell.run(&format!("approval approve {run} ask --profile ada")).expect(1);
+    own.says("whoever asked for the run does not approve it");
+    let answered = shell.run(&format!("approval approve {run} ask --profile grace --reason fine")).expect(0);
+    answered.says("ask approved by grace; the run goes on");
+    shell.run("worker --store server.db --until-idle").expect(0);
+
+    let told = shell.run(&format!("run watch {run} --profile eve")).expect(0);
+    told.says("started by ada: workflow triage").says("ask: approved by grace: fine").says("is succeeded");
+    let drawn = shell.run(&format!("run timeline {run} --profile eve --plain")).expect(0);
+    drawn.says("~ waits for an event").says("= asks people");
+    assert_eq!(
+        shell.run(&format!("run show {run} --profile eve --json")).expect(0).json()["status"],
+        "succeeded"
+    );
+}
+
+#[test]
+fn evidence_comes_from_a_server_and_is_verified_with_a_key_from_elsewhere() {
+    let (shell, _server) = acme();
+    shell.write("triage.yaml", "{workflow: triage, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}");
+    let run = started(&shell);
+    let got = shell.run(&format!("bundle get {run} --profile eve --out a.bundle")).expect(0);
+    got.says("bundle verify a.bundle --key");
+    shell.run("bundle verify a.bundle --key server.db.pub").expect(0).says("verified: ");
+    shell.run("bundle verify a.bundle").expect(2).says("there is no key a.bundle.pub");
+    shell.run(&format!("bundle get {run} --profile eve --out a.bundle")).expect(1).says("left alone");
+    shell.run("bundle get run-1 --profile eve").expect(2).says("there is no run");
+}
+
+#[test]
+fn a_waiting_run_says_the_same_through_a_server_as_on_its_store() {
+    let (shell, _server) = acme();
+    let run = started(&shell);
+    let on = |place: &str| shell.run(&format!("run show {run} --json {place}")).expect(0).json();
+    let (here, there) = (on("--store server.db --tenant acme"), on("--profile ada"));
+    assert_eq!(here["waits"]["why"], there["waits"]["why"]);
+    assert_eq!(here["waits"]["why"], "Step approved waits for the event change.approved from outside.");
+    assert_eq!(here["steps"], there["steps"]);
+    let command = |seen: &serde_json::Value| seen["waits"]["ends"][0]["command"].as_str().unwrap().to_owned();
+    let rest = format!("run signal {run} change.approved --payload '{{}}'");
+    assert_eq!(command(&here), format!("countersign --store server.db --tenant acme {rest}"));
+    assert_eq!(command(&there), format!("countersign --profile ada {rest}"));
+    shell.type_in(&command(&there)).expect(0).says("delivered");
+    shell.run(&format!("run show {run} --profile ada")).expect(0).says("why it waits");
+}
+
+#[test]
+fn an_operator_says_how_a_run_goes_on_through_a_server() {
+    let (shell, _server) = acme();
+    let run = started(&shell);
+    let again = shell.run("run start triage --profile ada --key INC-7").expect(0);
+    again.says("already started").says(&format!("countersign --profile ada run watch {run}"));
+    let other = shell.run_with("run start triage --profile ada --key INC-7 --input", r#"{"a":1}"#).expect(1);
+    other.says("IDEMPOTENCY_CONFLICT").says("--key");
+    shell.run("run start nothing --profile ada").expect(2).says("no workflow nothing is in use");
+    shell.run("run start triage.yaml --profile ada").expect(2).says("workflow apply triage.yaml");
+    shell.run(&format!("run undo {run} --plan --profile ada")).expect(1).says("not over");
+    let canceled = shell.run(&format!("run cancel {run} --reason no --profile ada")).expect(0);
+    canceled.says("the run is canceled").says(&format!("countersign --profile ada run show {run}"));
+    let over = shell.run(&format!("run retry {run} --profile ada")).expect(1);
+    over.says("[RUN_TERMINAL_STATE]").says("help: `run start` begins another run");
+    shell.run(&format!("run undo {run} --plan --profile ada")).expect(0).says("had no effects");
+}
+
+#[test]
+fn whoever_may_not_is_told_which_role_it_takes_and_strangers_find_nothing() {
+    let (shell, server) = acme();
+    let run = started(&shell);
+    shell.run("whoami --profile eve").expect(0).says("eve of tenant acme").says("viewer");
+    let refused = shell.run(&format!("run cancel {run} --profile eve --json")).expect(1).error();
+    assert_eq!(refused["code"], "FORBIDDEN");
+    assert_eq!(refused["exit"], 1);
+    shell.run(&format!("run show {run} --profile mallory")).expect(2).says("there is no run");
+    shell
+        .run(&format!("run show acme/{run} --profile mallory"))
+        .expect(2)
+        .says("the key is for tenant umbrella");
+    shell.run("run list --profile mallory --tenant acme").expect(2).says("not for acme");
+    let by = shell.run(&format!("approval approve {run} ask --by grace --profile ada")).expect(2);
+    by.says("knows who answers by their key");
+
+    let keys = shell.run("key list --profile ada --json").expect(0).json();
+    let eve = keys["keys"].as_array().unwrap().iter().find(|key| key["person"] == "eve").unwrap();
+    let id = eve["id"].as_str().unwrap();
+    shell.run(&format!("key revoke {id} --profile ada")).expect(0).says("opens nothing any more");
+    let revoked = shell.run("run list --profile eve").expect(1).says("[UNAUTHENTICATED]");
+    let secret = std::fs::read_to_string(shell.path("eve.key")).unwrap();
+    assert!(!revoked.err.contains(secret.trim()), "{revoked:?}");
+    shell.run(&format!("run list --server {}", server.url)).expect(2).says("COUNTERSIGN_API_KEY is not set");
+}
+
+#[test]
+fn what_a_tenant_has_settled_is_settled_through_a_server() {
+    let (shell, _server) = acme();
+    shell.write("acme.yaml", "people: {grace: {}}\ngroups: {db: [grace]}\n");
+    shell.run("tenant set acme.yaml --profile ada").expect(0).says("group db is new: grace");
+    shell.run("tenant set acme.yaml --profile ada").expect(0).says("nothing changed");
+    shell.run("tenant show --profile eve").expect(0).says("tenant    acme").says("db");
+    shell.write("eve.yaml", "people: {eve: {}}\ngroups: {db: [eve]}\n");
+    shell.run("tenant set eve.yaml --profile eve").expect(1).says("[FORBIDDEN]");
+    shell.write("bad.yaml", "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: no.such }\n");
+    let bad = shell.run("workflow apply bad.yaml --profile ada").expect(2).says("bad.yaml, line 4");
+    bad.says("no.such }").says("^");
+}
+
+#[test]
+fn what_needs_a_store_says_so_and_does_nothing_here() {
+    let (shell, _server) = acme();
+    for line in ["queue redrive", "policy show", "worker --until-idle"] {
+        let refused = shell.run(&format!("{line} --profile ada")).expect(2);
+        refused.says("works on a store").says("--store FILE");
+    }
+    assert!(!shell.path("countersign.db").exists());
+}
+
+#[test]
+fn a_server_that_is_gone_is_named() {
+    let (shell, server) = acme();
+    let url = server.url.clone();
+    drop(server);
+    let gone = shell.run("run list --profile ada").expect(3);
+    gone.says(&format!("{url}/ cannot be reached")).says("caused by: ");
+}
+
+#[test]
+fn runs_beyond_a_page_of_the_server_are_read_page_by_page() {
+    let (shell, _server) = acme();
+    shell.run("workflow apply triage.yaml --profile ada").expect(0);
+    for _ in 0..3 {
+        shell.run("run start triage --profile ada").expect(0);
+    }
+    let first = shell.run("run list --limit 2 --profile ada").expect(0).says("older ones: ");
+    let line = first.out.lines().last().unwrap().trim_start_matches("older ones: ").to_owned();
+    let second = shell.type_in(&format!("{line} --json")).expect(0).json();
+    assert_eq!(second["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(second["runs"][0]["tenant"], "acme");
+    let stranger = line.replace("--profile ada", "--profile mallory");
+    shell.type_in(&stranger).expect(2).says("--before cannot be used");
+}

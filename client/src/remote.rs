@@ -1,0 +1,183 @@
+//! A server over the network.
+//!
+//! The key goes to that server alone: over TLS unless the server is on this very machine, and along no redirect.
+//! What did not get there is tried again; what may have got there is tried again only if asking twice is the same
+//! as asking once.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Response, redirect};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::time::sleep;
+use url::{Host, Url};
+
+use crate::REPLY_BYTES_MAX;
+use crate::ask::{Ask, Reply};
+use crate::error::ClientError;
+
+/// Four tries reach over a restart of the server, and end before a person gives up.
+const TRIES_MAX: u32 = 4;
+
+/// Before the second try; doubled before each one after that.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A server that wants more time than this is told of instead of waited for.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Longer than any request takes.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// A host that takes longer to accept a connection is down.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
+
+/// A server over the network.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    http: reqwest::Client,
+    server: Url,
+    key: SecretString,
+}
+
+/// Why one try failed, and whether another may be made.
+struct Failed {
+    error: ClientError,
+    again: bool,
+    pause: Option<Duration>,
+}
+
+impl Remote {
+    /// The server at `server`, which is shown `key`.
+    pub fn new(server: &Url, key: SecretString) -> Result<Self, ClientError> {
+        let bad = |why| ClientError::BadServer { url: server.to_string(), why };
+        match server.scheme() {
+            "https" => {}
+            "http" if is_here(server) => {}
+            "http" => return Err(bad("a key goes over https alone, except to this machine")),
+            _ => return Err(bad("it is not an address of the web")),
+        }
+        if !server.username().is_empty() || server.password().is_some() || server.query().is_some() {
+            return Err(bad("write the address alone: no user, no password, nothing behind a `?`"));
+        }
+        let http = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(CONNECT_MAX)
+            .timeout(ANSWER_MAX)
+            .tls_backend_preconfigured(tls().ok_or_else(|| bad("TLS is not to be had"))?)
+            .build()
+            .map_err(|source| ClientError::Unreachable { server: server.to_string(), source })?;
+        Ok(Self { http, server: server.clone(), key })
+    }
+
+    /// Asks until there is an answer, as often as that is safe.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply, ClientError> {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES_MAX {
+            match self.try_once(ask).await {
+                Ok(reply) => return Ok(reply),
+                Err(Failed { error, again: false, .. }) => return Err(error),
+                Err(Failed { pause: asked, .. }) => sleep(asked.unwrap_or(pause)).await,
+            }
+            pause *= 2;
+        }
+        self.try_once(ask).await.map_err(|failed| failed.error)
+    }
+
+    async fn try_once(&self, ask: &Ask) -> Result<Reply, Failed> {
+        let address = format!("{}{}", self.server.as_str().trim_end_matches('/'), ask.path());
+        let mut request = self.http.request(ask.method.clone(), address).header(AUTHORIZATION, self.bearer());
+        for (name, value) in ask.headers() {
+            request = request.header(name, value);
+        }
+        if let Some(body) = &ask.body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
+        }
+        let response = request.send().await.map_err(|error| self.failed(error, ask))?;
+        let (status, wait) = (response.status(), retry_after(&response));
+        let reply = Reply { status, body: self.read(response, ask).await? };
+        match wait {
+            Some(pause) if status == StatusCode::SERVICE_UNAVAILABLE => Err(Failed {
+                error: reply.problem(),
+                again: ask.repeatable && pause <= PAUSE_MAX,
+                pause: Some(pause),
+            }),
+            _ => Ok(reply),
+        }
+    }
+
+    async fn read(&self, mut response: Response, ask: &Ask) -> Result<Vec<u8>, Failed> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error, ask))? {
+            if body.len() + chunk.len() > REPLY_BYTES_MAX {
+                let error = ClientError::unreadable("it does not end".to_owned());
+                return Err(Failed { error, again: false, pause: None });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn failed(&self, source: reqwest::Error, ask: &Ask) -> Failed {
+        let server = self.server.to_string();
+        // The address would stand in it a second time.
+        let source = source.without_url();
+        if source.is_connect() || source.is_builder() {
+            let again = source.is_connect();
+            return Failed { error: ClientError::Unreachable { server, source }, again, pause: None };
+        }
+        Failed { error: ClientError::NoAnswer { server, source }, again: ask.repeatable, pause: None }
+    }
+
+    /// A key that cannot stand in a header opens nothing, and nothing is what is sent of it.
+    fn bearer(&self) -> HeaderValue {
+        let text = format!("Bearer {}", self.key.expose_secret());
+        let mut value = HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
+        value.set_sensitive(true);
+        value
+    }
+}
+
+/// When the server says that it may be asked again.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_secs)
+}
+
+/// Whether the server is on this machine.
+fn is_here(server: &Url) -> bool {
+    match server.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
+        None => false,
+    }
+}
+
+/// TLS with ring, trusting what the operating system trusts. Without any root certificate on the machine, every
+/// handshake fails.
+fn tls() -> Option<ClientConfig> {
+    let builder = || {
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .ok()
+    };
+    let trusting = builder()?.with_platform_verifier();
+    let config = match trusting {
+        Ok(config) => config,
+        Err(_) => builder()?.with_root_certificates(RootCertStore::empty()),
+    };
+    Some(config.with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! A method for each route.
+
+use api::wire::{
+    Answer, Answered, ApplyWorkflow, Approval, Approvals, Delivered, Events, Key, Keys, MadeKey, MakeKey, Me,
+    Moved, PutTenant, Receipts, Run, Runs, Saying, SendSignal, StartRun, StartedRun, Tenant, UndoPlan,
+    Verification, Workflow, WorkflowShown, Workflows,
+};
+use axum::http::{Method, StatusCode};
+use domain::{ApprovalId, KeyId, RunId, RunStatus, WorkflowName};
+
+use crate::ask::{Ask, Reply};
+use crate::{Client, ClientError};
+
+/// Which runs are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Those in this status.
+    pub status: Option<RunStatus>,
+    /// Those behind this cursor.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Which run.
+    pub run: RunId,
+    /// Whether it was started now; else by the same request before.
+    pub new: bool,
+}
+
+impl Started {
+    fn of(reply: &Reply) -> Result<Self, ClientError> {
+        let StartedRun { run } = reply.document()?;
+        Ok(Self { run, new: reply.status == StatusCode::CREATED })
+    }
+}
+
+/// Who asks, and what is settled.
+impl Client {
+    /// Who asks, as the server knows them.
+    pub async fn me(&self) -> Result<Me, ClientError> {
+        self.document(Ask::get("/me")).await
+    }
+
+    /// What the tenant has settled.
+    pub async fn tenant(&self) -> Result<Tenant, ClientError> {
+        self.document(Ask::get("/tenant")).await
+    }
+
+    /// Settles people, groups and caps anew.
+    pub async fn put_tenant(&self, put: &PutTenant) -> Result<Tenant, ClientError> {
+        self.document(Ask::say_once(Method::PUT, "/tenant").sending(put)?).await
+    }
+
+    /// The tenant's API keys.
+    pub async fn keys(&self) -> Result<Keys, ClientError> {
+        self.document(Ask::get("/keys")).await
+    }
+
+    /// Makes an API key.
+    pub async fn make_key(&self, wish: &MakeKey) -> Result<MadeKey, ClientError> {
+        self.document(Ask::say_once(Method::POST, "/keys").sending(wish)?).await
+    }
+
+    /// Takes an API key back.
+    pub async fn revoke_key(&self, key: &KeyId) -> Result<Key, ClientError> {
+        self.document(Ask::say(Method::DELETE, format!("/keys/{key}"))).await
+    }
+
+    /// The workflows in use.
+    pub async fn workflows(&self) -> Result<Workflows, ClientError> {
+        self.document(Ask::get("/workflows")).await
+    }
+
+    /// A workflow in use, with its plan.
+    pub async fn workflow(&self, name: &WorkflowName) -> Result<WorkflowShown, ClientError> {
+        self.document(Ask::get(format!("/workflows/{name}"))).await
+    }
+
+    /// Puts a workflow to use.
+    pub async fn apply(&self, source: String) -> Result<Workflow, ClientError> {
+        let wish = ApplyWorkflow { source };
+        self.document(Ask::say(Method::POST, "/workflows").sending(&wish)?).await
+    }
+}
+
+/// Runs.
+impl Client {
+    /// Runs, newest first.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Runs, ClientError> {
+        let RunFilter { status, cursor, limit } = filter;
+        let ask = Ask::get("/runs").with("status", status).with("cursor", cursor).with("limit", limit);
+        self.document(ask).await
+    }
+
+    /// Everything about a run.
+    pub async fn run(&self, run: &RunId) -> Result<Run, ClientError> {
+        self.document(Ask::get(format!("/runs/{run}"))).await
+    }
+
+    /// Starts a run, or finds the one that was started under the same key.
+    pub async fn start(&self, wish: &StartRun, key: String) -> Result<Started, ClientError> {
+        let ask = Ask::say(Method::POST, "/runs").sending(wish)?.under(key);
+        Started::of(&self.reply(&ask).await?)
+    }
+
+    /// Stops a run.
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+        let wish = Saying { reason: reason.to_owned() };
+        self.document(Ask::say(Method::POST, format!("/runs/{run}/cancel")).sending(&wish)?).await
+    }
+
+    /// Holds a run for an operator.
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+        self.say_once(run, "pause", reason).await
+    }
+
+    /// Lets a paused run go on.
+    pub async fn retry(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+        self.say_once(run, "retry", reason).await
+    }
+
+    /// Takes the effects of a run back that is not over.
+    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+        self.say_once(run, "rollback", reason).await
+    }
+
+    async fn say_once(&self, run: &RunId, verb: &str, reason: &str) -> Result<Moved, ClientError> {
+        let wish = Saying { reason: reason.to_owned() };
+        self.document(Ask::say_once(Method::POST, format!("/runs/{run}/{verb}")).sending(&wish)?).await
+    }
+
+    /// What taking back a finished run would do.
+    pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, ClientError> {
+        self.document(Ask::get(format!("/runs/{run}/undo"))).await
+    }
+
+    /// Starts a run that takes back what a finished run did.
+    pub async fn undo(&self, run: &RunId) -> Result<Started, ClientError> {
+        Started::of(&self.reply(&Ask::say(Method::POST, format!("/runs/{run}/undo"))).await?)
+    }
+
+    /// Delivers an event to a run.
+    pub async fn signal(&self, run: &RunId, signal: &SendSignal) -> Result<Delivered, ClientError> {
+        self.document(Ask::say(Method::POST, format!("/runs/{run}/signals")).sending(signal)?).await
+    }
+
+    /// The chain of a run behind event `after`, or from its beginning; as much of it as a page holds.
+    pub async fn events(&self, run: &RunId, after: Option<u32>) -> Result<Events, ClientError> {
+        let ask = Ask::get(format!("/runs/{run}/events")).with("after", after);
+        self.document(ask.with("limit", Some(api::LIMIT_MAX))).await
+    }
+
+    /// What a run attempted outside.
+    pub async fn receipts(&self, run: &RunId) -> Result<Receipts, ClientError> {
+        self.document(Ask::get(format!("/runs/{run}/receipts"))).await
+    }
+
+    /// The evidence of a finished run.
+    pub async fn evidence(&self, run: &RunId) -> Result<Vec<u8>, ClientError> {
+        Ok(self.reply(&Ask::get(format!("/runs/{run}/evidence"))).await?.body)
+    }
+
+    /// Whether the evidence of a run is genuine, as the server finds it.
+    pub async fn verification(&self, run: &RunId) -> Result<Verification, ClientError> {
+        self.document(Ask::get(format!("/runs/{run}/evidence/verification"))).await
+    }
+}
+
+/// Requests for approval.
+impl Client {
+    /// Requests that people can still answer, oldest first.
+    pub async fn approvals(
+        &self,
+        cursor: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Approvals, ClientError> {
+        self.document(Ask::get("/approvals").with("cursor", cursor).with("limit", limit)).await
+    }
+
+    /// A request for approval.
+    pub async fn approval(&self, approval: &ApprovalId) -> Result<Approval, ClientError> {
+        self.document(Ask::get(format!("/approvals/{approval}"))).await
+    }
+
+    /// Says yes or no to a request.
+    pub async fn answer(
+        &self,
+        approval: &ApprovalId,
+        approve: bool,
+        answer: &Answer,
+    ) -> Result<Answered, ClientError> {
+        let verb = if approve { "approve" } else { "reject" };
+        self.document(Ask::say(Method::POST, format!("/approvals/{approval}/{verb}")).sending(answer)?).await
+    }
+}
