@@ -232,6 +232,7 @@ fn engine_ending(error: &EngineError) -> Ending {
         EngineError::NoRun { .. }
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorkflow { .. }
+        | EngineError::NoApiKey { .. }
         | EngineError::BadInput { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)

@@ -1,12 +1,14 @@
 //! `countersign dev`: everything in one process, to try things out on a laptop.
 //!
-//! A worker, a page, the routes for Slack's clicks and for webhooks, and an outside world that is simulated. What the runtime
+//! A worker, the console, the API with its live stream, the routes for Slack's clicks and for webhooks, a page of
+//! links, and an outside world that is simulated. What the runtime
 //! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
 //! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
 
 pub(crate) mod door;
 mod hook;
 mod page;
+mod people;
 mod records;
 pub(crate) mod stop;
 pub(crate) mod world;
@@ -15,7 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::console::Console;
 use ::worker::{Worker, WorkerSettings, leaving};
+use api::auth::session::{Over, Sessions};
+use api::{Api, CursorSecret, Gate};
 use axum::Router;
 use connectors::Allow;
 use domain::{Card, Source, WorkerId};
@@ -35,6 +40,7 @@ use telling::hint::quoted;
 use door::Served;
 use hook::Hook;
 use page::Page;
+use people::Keys;
 use stop::Stop;
 use world::{Ports, World, credential, listen, tenant_of};
 
@@ -44,7 +50,7 @@ Examples:
   countersign dev --dir /tmp/try --port 0      any free ports
   RUST_LOG=info countersign dev                and say what the worker does
 
-The page is on the port that --port names; the simulated Slack, ServiceNow and model are on the
+The console, the API and a page of links (/dev) are on the port that --port names; the simulated Slack, ServiceNow and model are on the
 three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
 start on the same directory and ports goes on where it was. On other ports the systems outside
 are other systems, so what was approved for the old ones is asked again.";
@@ -108,6 +114,7 @@ async fn live<S: Store>(
         model: world.model.url(),
         first: first_command(&context, &by_hand),
     };
+    let keys = Keys::found(directory, &engine, &context.tenant).await?;
     let hook = Hook::new(context.tenant.clone())?;
     let routes =
         routes(&engine, &world, page.clone())?.merge(door::webhooks(Arc::clone(&engine), hook.doors()?));
@@ -115,9 +122,9 @@ async fn live<S: Store>(
     world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
     let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
     repost(&engine, &context).await?;
-    let coming = Coming { apply: apply_command(&context, &triggered), hook };
+    let coming = Coming { apply: apply_command(&context, &triggered), hook, keys };
     context.answer(
-        &format!("{}{}", greeting(&page, &served.url()), coming.text(&served.url())),
+        &format!("{}{}", greeting(&page, &coming.keys, &served.url()), coming.text(&served.url())),
         &addresses(&page, &coming, &served.url()),
     )?;
     let finished = work(engine, me, &mut stop, kept.keep(&world)).await;
@@ -197,6 +204,8 @@ struct Coming {
     /// Puts the workflow to use that wants it.
     apply: String,
     hook: Hook,
+    /// Who may come in, and with which key.
+    keys: Keys,
 }
 
 impl Coming {
@@ -214,7 +223,14 @@ impl Coming {
 
 fn routes<S: Store>(engine: &Arc<Engine<S>>, world: &World, page: Page) -> Result<Router, CliError> {
     let clicks = door::router(Arc::clone(engine), world.door(page.context.tenant.clone())?);
-    Ok(clicks.merge(page::router(Arc::clone(engine), page)))
+    let public = keys::public(&keys::public_path(&page.context.store))?;
+    // New at every start: whoever was logged in logs in again.
+    let sessions = Arc::new(Sessions::new(random::bytes()?, Over::Loopback));
+    let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
+    let served = Api::new(gate, CursorSecret::new(random::bytes()?)).verifying(public.clone());
+    let pages = Console::new(::console::Parts { engine: Arc::clone(engine), sessions, key: Some(public) });
+    let routes = clicks.merge(page::router(Arc::clone(engine), page));
+    Ok(routes.merge(api::router(Arc::new(served))).merge(::console::router(Arc::new(pages))))
 }
 
 /// Slack has forgotten its messages; what can still be answered is posted anew.
@@ -255,16 +271,20 @@ async fn work<S: Store>(
     }
 }
 
-fn greeting(page: &Page, url: &str) -> String {
+fn greeting(page: &Page, keys: &Keys, url: &str) -> String {
     format!(
         "Countersign is running. Ctrl-C ends it.\n\n  \
-         page        {url}/\n  \
+         console     {url}/    log in as ada with {}\n  \
+         API         {url}/api/v1/openapi.json    the other keys are in {}\n  \
+         links       {url}/dev\n  \
          Slack       {}/    press the buttons here, as ada, grace or ben\n  \
          ServiceNow  {}\n  \
          model       {}\n  \
          store       {}\n\n\
          Try this in another terminal, and then look at the page:\n\n  {}\n\n\
-         The systems outside are simulated. Anybody on this machine can press any button here.\n",
+         The systems outside are simulated. Anybody on this machine can press any button in that Slack.\n",
+        keys.of("ada"),
+        keys.file.display(),
         page.slack,
         page.servicenow,
         page.model,
@@ -275,7 +295,10 @@ fn greeting(page: &Page, url: &str) -> String {
 
 fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
     json!({
-        "page": url,
+        "console": url,
+        "api": format!("{url}/api/v1"),
+        "keys": coming.keys.file,
+        "page": format!("{url}/dev"),
         "slack": page.slack,
         "slack_interactions": format!("{url}{}", door::PATH),
         "servicenow": page.servicenow,
@@ -287,4 +310,24 @@ fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
         "webhook_command": coming.hook.line(url),
         "apply_command": coming.apply,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use connectors::Toolbox;
+    use store::{SqliteOptions, SqliteStore};
+
+    /// An engine on a store that is gone when it is dropped.
+    pub(super) fn engine() -> Engine<SqliteStore> {
+        Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "dev".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        })
+    }
 }

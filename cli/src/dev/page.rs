@@ -54,7 +54,7 @@ type Shared<S> = Arc<(Arc<Engine<S>>, Page)>;
 /// The page and its style sheet.
 pub(super) fn router<S: Store>(engine: Arc<Engine<S>>, page: Page) -> Router {
     let shared: Shared<S> = Arc::new((engine, page));
-    Router::new().route("/", get(shown::<S>)).route("/style.css", get(style)).with_state(shared)
+    Router::new().route("/dev", get(shown::<S>)).route("/dev/style.css", get(style)).with_state(shared)
 }
 
 async fn style() -> impl IntoResponse {
@@ -108,7 +108,7 @@ fn render(page: &Page, now: &Now) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width";
                 title { "Countersign on this machine" }
-                link rel="stylesheet" href="/style.css";
+                link rel="stylesheet" href="/dev/style.css";
             }
             body {
                 h1 { "Countersign" }

@@ -37,11 +37,14 @@ impl Dev {
 
     fn get(&self, of: &str, headers: &str) -> String {
         let address = self.address(of);
-        ask(&address, &format!("GET / HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+        let (host, path) = address.split_once('/').unwrap_or((&address, ""));
+        ask(host, &format!("GET /{path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
     }
 
     fn page(&self, of: &str) -> String {
-        self.get(of, &format!("Host: {}\r\n", self.address(of)))
+        let address = self.address(of);
+        let host = address.split('/').next().unwrap();
+        self.get(of, &format!("Host: {host}\r\n"))
     }
 
     /// Presses Approve on the only card in the Slack pane; gives back what the pane then says.

@@ -41,6 +41,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "telling",
             "api",
             "client",
+            "console",
             "systems",
             "worker",
             "functions",
