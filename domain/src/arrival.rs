@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
-use crate::id::{RunId, RunKey, TenantId};
+use crate::id::{RunId, RunKey, TenantId, WorkspaceId};
+use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
 use crate::time::{Millis, Timestamp};
@@ -19,6 +20,12 @@ use crate::time::{Millis, Timestamp};
 /// How long a delivery is remembered: nobody delivers the same thing a day later, and the run that it started
 /// keeps its key for ever.
 pub const REMEMBERED_FOR: Millis = Millis::hours(24);
+
+/// How long an arrival may wait for its ticket. A run that takes longer than this has been forgotten itself.
+pub const WAITING_MAX: Millis = Millis::hours(24 * 28);
+
+/// How long an arrival that waits is kept: longer than it may wait, so that none is lost.
+const WAITING_KEPT: Millis = Millis::hours(24 * 30);
 
 /// Why an arrival started nothing, in a sentence or two.
 const WHY_CHARS_MAX: usize = 512;
@@ -35,11 +42,16 @@ pub enum Source {
     GitHub,
     /// Anything that signs its requests as we ask.
     Webhook,
+    /// A person or a program that asks for a run by name.
+    Api,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
+    pub const ALL: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api];
+
+    /// Those that come in by a door, and that a workflow's trigger can name.
+    pub const DOORS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
 
     /// As it stands in addresses, workflow files and records.
     pub fn as_str(self) -> &'static str {
@@ -47,6 +59,7 @@ impl Source {
             Self::ServiceNow => "servicenow",
             Self::GitHub => "github",
             Self::Webhook => "webhook",
+            Self::Api => "api",
         }
     }
 }
@@ -57,7 +70,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The text names no source.
+/// The text names no source that has a door.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a source; there are servicenow, github and webhook")]
 pub struct UnknownSource(String);
@@ -65,7 +78,7 @@ pub struct UnknownSource(String);
 impl FromStr for Source {
     type Err = UnknownSource;
     fn from_str(text: &str) -> Result<Self, UnknownSource> {
-        let named = Self::ALL.into_iter().find(|source| source.as_str() == text);
+        let named = Self::DOORS.into_iter().find(|source| source.as_str() == text);
         named.ok_or_else(|| UnknownSource(bounded(text, 64)))
     }
 }
@@ -89,10 +102,26 @@ pub struct Arrival {
     pub fingerprint: Fingerprint,
     /// What came.
     pub body: Payload,
+    /// What is asked for by name. Otherwise the workflow that wants it is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// When.
     pub at: Timestamp,
     /// What became of it.
     pub fate: Fate,
+}
+
+/// A run that is asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// What it does, by hash.
+    pub plan: Digest,
+    /// For which part of the tenant.
+    pub workspace: WorkspaceId,
+    /// What kind of thing asks.
+    pub trigger_kind: String,
+    /// Who or what asks.
+    pub by: Initiator,
 }
 
 /// What became of an arrival.
@@ -103,6 +132,11 @@ pub enum Fate {
     Waiting,
     /// It started its run.
     Begun,
+    /// Another run has its ticket, and answers for it.
+    Joined {
+        /// That run.
+        run: RunId,
+    },
     /// No workflow wanted it.
     Unwanted,
     /// It could not start a run.
@@ -125,8 +159,14 @@ impl Arrival {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
     }
 
-    /// Until when it is remembered.
-    pub fn forgotten_at(&self) -> Timestamp {
+    /// Until when it is kept while nothing becomes of it. Once something has, it is remembered for
+    /// [`REMEMBERED_FOR`].
+    pub fn kept_until(&self) -> Timestamp {
+        self.at + WAITING_KEPT
+    }
+
+    /// Until when what proved where it comes from is remembered.
+    pub fn proof_forgotten_at(&self) -> Timestamp {
         self.at + REMEMBERED_FOR
     }
 }
@@ -137,8 +177,10 @@ mod tests {
 
     #[test]
     fn a_source_is_read_as_it_is_written() {
-        for source in Source::ALL {
+        for source in Source::DOORS {
             assert_eq!(source.as_str().parse(), Ok(source));
+        }
+        for source in Source::ALL {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
         assert!("jira".parse::<Source>().unwrap_err().to_string().contains("servicenow"));

@@ -11,6 +11,7 @@ use crate::digest::Digest;
 use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::json;
 use crate::schedule::RetryPolicy;
+use crate::ticket::TicketRule;
 use crate::time::Millis;
 use crate::verdict::Demand;
 
@@ -40,6 +41,9 @@ pub struct Plan {
     /// What starts runs of it by itself; absent, if only people and programs do by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<TriggeredBy>,
+    /// Which ticket its runs are about, of which each has one run at a time; absent, if they are about none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<TicketRule>,
     /// The steps in their order; at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
 }
@@ -299,6 +303,7 @@ impl Plan {
             patience: Patience::default_in(environment),
             auto_approve: None,
             triggered_by: None,
+            ticket: None,
             steps,
         }
     }

@@ -29,7 +29,7 @@ use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId}
 use store::{Clock, Store};
 use workflow::CompiledPlan;
 
-pub use admit::{StartRun, Started};
+pub use admit::{Place, StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
 pub use desk::{Desk, DeskReply};

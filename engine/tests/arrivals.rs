@@ -52,6 +52,7 @@ fn knock(key: &str, body: Value) -> Knock {
         about: Some("incident".to_owned()),
         proof: Digest::of_bytes(key.as_bytes()),
         body,
+        asked: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -18,15 +18,20 @@ pub enum Accepted {
 
 /// Arrivals, and the workflows that a tenant has put to use.
 pub trait Inbox {
-    /// Keeps an arrival, unless one with its key or its proof is there. It may be forgotten once the time on it
-    /// has passed.
+    /// Keeps an arrival, unless one with its key or its proof is there. It may be forgotten once
+    /// [`Arrival::kept_until`] has passed.
     fn accept(&self, arrival: Arrival) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
     /// The arrival that may start `run`.
     fn arrival(&self, run: &RunKey) -> impl Future<Output = Result<Option<Arrival>, StoreError>> + Send;
 
-    /// Records what became of an arrival. Superseded unless it waits.
-    fn settle(&self, run: &RunKey, fate: Fate) -> impl Future<Output = Result<Write, StoreError>> + Send;
+    /// Records what became of an arrival. Superseded unless it waits. It may be forgotten at `forget_at`.
+    fn settle(
+        &self,
+        run: &RunKey,
+        fate: Fate,
+        forget_at: Timestamp,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use.
     fn apply(&self, applied: Applied) -> impl Future<Output = Result<Write, StoreError>> + Send;

@@ -11,8 +11,8 @@ use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
-    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunId, RunKey, RunRecord,
+    RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
 };
 
 use crate::access::Access;
@@ -97,6 +97,10 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
 
     async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
         self.plainly("ledger.admit", self.store.admit(admission)).await
+    }
+
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<RunId>, StoreError> {
+        self.plainly("ledger.holder", self.store.holder(tenant, ticket)).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -291,8 +295,8 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
         self.plainly("inbox.arrival", self.store.arrival(run)).await
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
-        self.plainly("inbox.settle", self.store.settle(run, fate)).await
+    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+        self.plainly("inbox.settle", self.store.settle(run, fate, forget_at)).await
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {

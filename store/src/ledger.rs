@@ -5,8 +5,8 @@ use std::future::Future;
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp,
+    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, SignalId,
+    StepRecord, StepSeq, TenantId, Ticket, Timestamp,
 };
 
 use crate::cursor::Cursor;
@@ -28,6 +28,17 @@ pub struct Admission {
     pub decision: Decision,
     /// The run's input.
     pub input: Payload,
+    /// The ticket that the run takes, if it is about one.
+    pub hold: Option<Hold>,
+}
+
+/// A run takes a ticket in the commit that begins it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Which ticket.
+    pub ticket: Ticket,
+    /// The run that took it last, and is over; `None`, if nobody ever did.
+    pub after: Option<RunId>,
 }
 
 /// Which runs are wanted, newest first.
@@ -65,8 +76,16 @@ pub trait Ledger {
         hash: &Digest,
     ) -> impl Future<Output = Result<Option<Plan>, StoreError>> + Send;
 
-    /// Begins a run. Superseded if there is one of this key already.
+    /// Begins a run. Superseded if there is one of this key already, or if its ticket was taken last by another
+    /// run than the one that it names. A run that is not begun takes no ticket.
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// The run that took `ticket` last.
+    fn holder(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+    ) -> impl Future<Output = Result<Option<RunId>, StoreError>> + Send;
 
     /// Commits a decision about a run: the record if its version is the one decided from, its events and
     /// step records, its receipts if each replaces the revision it names, what they displace, its signals,

@@ -117,6 +117,12 @@ pub enum Fault {
     /// A condition that is no expression.
     #[error("`when` is one expression, such as `${{ trigger.record.priority == \"1\" }}`")]
     NotACondition,
+    /// A ticket without a name.
+    #[error("`ticket` is empty; name what a run is about, such as `${{ trigger.record.sys_id }}`")]
+    TicketEmpty,
+    /// A ticket that every run would have to itself.
+    #[error("`ticket` reads `run`, which is another for every run; read what came, as `trigger`")]
+    TicketOfRun,
     /// The name of a table or an event is a word.
     #[error("{found:?} is no name of a table or an event; letters, digits, `_`, `.` and `-` are allowed")]
     NotAWord {

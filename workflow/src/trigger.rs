@@ -24,13 +24,13 @@ impl File<'_> {
         let Some(node) = fields.get("trigger") else { return Ok(None) };
         let sources = Fields::of(node, "`trigger`", &SOURCES)?;
         let given: Vec<_> =
-            Source::ALL.into_iter().filter(|source| sources.get(source.as_str()).is_some()).collect();
+            Source::DOORS.into_iter().filter(|source| sources.get(source.as_str()).is_some()).collect();
         let [source] = given[..] else { return Err(WorkflowError::of(node, Fault::NotOneTrigger)) };
         let node = sources.need(source.as_str())?;
         let (fields, about) = match source {
             Source::ServiceNow => (Fields::of(node, "`servicenow`", &SERVICENOW_FIELDS)?, Some("table")),
             Source::GitHub => (Fields::of(node, "`github`", &GITHUB_FIELDS)?, Some("event")),
-            Source::Webhook => (Fields::of(node, "`webhook`", &WEBHOOK_FIELDS)?, None),
+            Source::Webhook | Source::Api => (Fields::of(node, "`webhook`", &WEBHOOK_FIELDS)?, None),
         };
         let about = about.and_then(|name| fields.get(name)).map(word).transpose()?;
         let when = fields.get("when").map(|node| self.condition(node)).transpose()?;

@@ -31,6 +31,8 @@ pub(super) enum Unusable {
     Field(&'static str),
     #[error("the header `{0}` is missing or not what it should be")]
     Header(&'static str),
+    #[error("nothing is delivered to this address")]
+    NoDoor,
     #[error("`tenant` is not the one whose address this was sent to")]
     OtherTenant,
 }
@@ -42,6 +44,7 @@ impl Letter {
             Source::ServiceNow => servicenow(body).map(Some),
             Source::GitHub => github(headers, &body),
             Source::Webhook => webhook(&body).map(Some),
+            Source::Api => Err(Unusable::NoDoor),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! proved where it comes from. Whichever of the two stands there already tells that it was here before.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -14,7 +14,7 @@ use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
 use super::error::Class;
-use super::item::{BODY, Item, Unfit, number, read_text, text};
+use super::item::{BODY, Item, RUN, Unfit, number, read_text, text};
 use super::key::Key;
 use super::{AwsStore, Condition, TIME_TO_LIVE, with};
 
@@ -23,8 +23,6 @@ const SETTLING: &str = "settle an arrival";
 
 /// What became of an arrival, beside its body, which never changes.
 const FATE: &str = "fate";
-/// The run that a proof stands for.
-const RUN: &str = "run";
 
 impl<Q, B> Inbox for AwsStore<Q, B>
 where
@@ -55,10 +53,14 @@ where
         Ok(Some(Arrival { fate, ..self.read(&item, doing).await? }))
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
-        let values =
-            Item::from([(":waiting".to_owned(), told(&Fate::Waiting)?), (":fate".to_owned(), told(&fate)?)]);
-        self.update(&Key::arrival(run), "SET fate = :fate", "fate = :waiting", values, SETTLING).await
+    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+        let values = Item::from([
+            (":waiting".to_owned(), told(&Fate::Waiting)?),
+            (":fate".to_owned(), told(&fate)?),
+            (":ttl".to_owned(), seconds(forget_at)),
+        ]);
+        let words = "SET fate = :fate, #ttl = :ttl";
+        self.update(&Key::arrival(run), words, "fate = :waiting", values, SETTLING).await
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
@@ -99,20 +101,20 @@ where
 {
     async fn arriving(&self, arrival: &Arrival) -> Result<Transaction, StoreError> {
         let tenant = &arrival.run.tenant;
-        // The table forgets by the second.
-        let forget = || number(arrival.forgotten_at().0 / 1_000);
         let body = self.body(tenant, arrival, ACCEPTING).await?;
         let item = with(
             &Key::arrival(&arrival.run),
-            [(BODY, body), (FATE, told(&arrival.fate)?), (TIME_TO_LIVE, forget())],
+            [(BODY, body), (FATE, told(&arrival.fate)?), (TIME_TO_LIVE, seconds(arrival.kept_until()))],
         );
         let proof = with(
             &Key::proof(tenant, &arrival.proof),
-            [(RUN, text(arrival.run.run.as_str())), (TIME_TO_LIVE, forget())],
+            [(RUN, text(arrival.run.run.as_str())), (TIME_TO_LIVE, seconds(arrival.proof_forgotten_at()))],
         );
         let mut transaction = Transaction::default();
-        self.put_in(&mut transaction, Guard::Version, item, Condition::is_new())?;
-        self.put_in(&mut transaction, Guard::Version, proof, Condition::is_new())?;
+        let now = self.clock.now();
+        for item in [item, proof] {
+            self.put_in(&mut transaction, Guard::Version, item, Condition::is_forgotten(now))?;
+        }
         Ok(transaction)
     }
 
@@ -126,6 +128,11 @@ where
         let Some(run) = run else { return Ok(None) };
         self.arrival(&RunKey { tenant: arrival.run.tenant.clone(), run }).await
     }
+}
+
+/// The table forgets by the second.
+fn seconds(at: Timestamp) -> AttributeValue {
+    number(at.0 / 1_000)
 }
 
 fn told(fate: &Fate) -> Result<AttributeValue, StoreError> {

@@ -52,6 +52,9 @@ pub(super) const ERRAND: &str = "errand";
 /// Which way a message goes.
 pub(super) const LANE: &str = "lane";
 
+/// The run that something stands for: a proof, a ticket.
+pub(super) const RUN: &str = "run";
+
 /// Where a run's evidence is.
 pub(super) const EVIDENCE: &str = "evidence";
 /// Set while a run that is over has no evidence yet.

@@ -7,8 +7,8 @@ use domain::chain::StoredEvent;
 use domain::plan::STEPS_MAX;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord,
-    StepSeq, TenantId, Timestamp,
+    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunId, RunKey, RunRecord, SignalId, StepRecord,
+    StepSeq, TenantId, Ticket, Timestamp,
 };
 
 use crate::blobs::Blobs;
@@ -17,7 +17,7 @@ use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::Queue;
 
 use super::index::missing;
-use super::item::{BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, read_number};
+use super::item::{BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, RUN, read_number, read_text};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
 
@@ -38,11 +38,19 @@ where
     }
 
     async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
-        self.write_decision(admission.decision, Some(admission.input)).await
+        let Admission { decision, input, hold } = admission;
+        self.write_decision(decision, Some(input), hold).await
+    }
+
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<RunId>, StoreError> {
+        let doing = "find who has a ticket";
+        let Some(item) = self.get(&Key::ticket(tenant, ticket), doing).await? else { return Ok(None) };
+        let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
+        run.map(Some).ok_or_else(|| missing(RUN, doing))
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
-        self.write_decision(decision, None).await
+        self.write_decision(decision, None, None).await
     }
 
     async fn load(&self, run: &RunKey) -> Result<Option<RunRecord>, StoreError> {

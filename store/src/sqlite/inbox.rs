@@ -30,7 +30,7 @@ impl Db {
         }
         self.run(
             "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![tenant, arrival.run.run.as_str(), proof, arrival.forgotten_at().0, text(arrival)?],
+            params![tenant, arrival.run.run.as_str(), proof, arrival.kept_until().0, text(arrival)?],
         )?;
         Ok(Accepted::New)
     }
@@ -43,13 +43,13 @@ impl Db {
         )
     }
 
-    pub(super) fn settle(&self, run: &RunKey, fate: Fate) -> Sql<Write> {
+    pub(super) fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Sql<Write> {
         let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == Fate::Waiting) else {
             return Ok(Write::Superseded);
         };
         self.run(
-            "UPDATE arrivals SET body = ?3 WHERE tenant = ?1 AND run = ?2",
-            params![run.tenant.as_str(), run.run.as_str(), text(&Arrival { fate, ..arrival })?],
+            "UPDATE arrivals SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
+            params![run.tenant.as_str(), run.run.as_str(), text(&Arrival { fate, ..arrival })?, forget_at.0],
         )?;
         Ok(Write::Committed)
     }

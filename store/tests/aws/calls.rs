@@ -3,14 +3,14 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _,
-    PolicyFiles, RunQuery, Write,
+    Accepted, Access as _, Admission, ApprovalQuery, Archive as _, Governance as _, Hold, Inbox as _,
+    Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
     ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
-    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, merkle,
+    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, merkle,
 };
 use serde_json::json;
 
@@ -64,6 +64,14 @@ fn ledger() -> Vec<Call<Table>> {
             |store| { store.plan(&tenant(), &plan().hash()).await }
         ),
         call!("admit", NOTHING, |store| store.admit(admission()).await, again: SUPERSEDED),
+        call!("admit, with a ticket", NOTHING, |store| store.admit(with_ticket()).await, again: SUPERSEDED),
+        call!(
+            "holder",
+            |table| Box::pin(async {
+                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+            }),
+            |store| { store.holder(&tenant(), &ticket()).await }
+        ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
         call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),
         call!("load", BEGUN, |store| store.load(&run()).await),
@@ -81,6 +89,15 @@ fn ledger() -> Vec<Call<Table>> {
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
         call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
     ]
+}
+
+/// The first commit of a run that is about a ticket.
+fn with_ticket() -> Admission {
+    Admission { hold: Some(Hold { ticket: ticket(), after: None }), ..admission() }
+}
+
+fn ticket() -> Ticket {
+    Ticket::derive(&tenant(), &plan().workflow, "INC1")
 }
 
 /// The step is held for longer: what changes the record and nothing else.
@@ -241,7 +258,7 @@ fn inbox() -> Vec<Call<Table>> {
         call!("accept", NOTHING, |store| store.accept(arrival("sn:1")).await, again: Some("Known")),
         call!("accept, known by its proof", CAME, |store| store.accept(arrival("sn:2")).await),
         call!("arrival", CAME, |store| store.arrival(&arrival("sn:1").run).await),
-        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun).await, again: SUPERSEDED),
+        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun, FAR_AHEAD).await, again: SUPERSEDED),
         call!("apply", NOTHING, |store| store.apply(applied()).await),
         call!(
             "applied",
@@ -278,6 +295,7 @@ fn arrival(key: &str) -> Arrival {
         proof: Digest::of_bytes(b"proof"),
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
+        asked: None,
         at: NOON,
         fate: Fate::Waiting,
     }

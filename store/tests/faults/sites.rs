@@ -44,6 +44,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_plan": "PutItem" from "mod.rs::put", Write, "keep a plan";
     "plan": "GetItem" from "mod.rs::get", Read, "read a plan";
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "admit, with a ticket": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "holder": "GetItem" from "mod.rs::get", Read, "find who has a ticket";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::arrival::REMEMBERED_FOR;
 use domain::payload::Fingerprint;
 use domain::plan::TriggeredBy;
 use domain::{Applied, Arrival, Cause, Digest, Fate, IdempotencyKey, Initiator, Payload, Source, Timestamp};
@@ -31,9 +32,15 @@ fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
         proof: Digest::of_bytes(proof.as_bytes()),
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
+        asked: None,
         at: SystemClock.now(),
         fate: Fate::Waiting,
     }
+}
+
+/// When what is settled now may be forgotten.
+fn later() -> Timestamp {
+    SystemClock.now() + REMEMBERED_FOR
 }
 
 fn known(accepted: Accepted) -> Arrival {
@@ -95,10 +102,10 @@ async fn of_many_deliveries_at_once_one_is_new<S: Store>(store: Arc<S>) {
 
 async fn an_arrival_is_settled_once<S: Store>(store: Arc<S>) {
     let came = arrival("acme", "sn:1", "proof");
-    assert_eq!(store.settle(&came.run, Fate::Begun).await.unwrap(), Write::Superseded);
+    assert_eq!(store.settle(&came.run, Fate::Begun, later()).await.unwrap(), Write::Superseded);
     store.accept(came.clone()).await.unwrap();
-    assert_eq!(store.settle(&came.run, Fate::Begun).await.unwrap(), Write::Committed);
-    assert_eq!(store.settle(&came.run, Fate::refused("late")).await.unwrap(), Write::Superseded);
+    assert_eq!(store.settle(&came.run, Fate::Begun, later()).await.unwrap(), Write::Committed);
+    assert_eq!(store.settle(&came.run, Fate::refused("late"), later()).await.unwrap(), Write::Superseded);
     assert_eq!(store.arrival(&came.run).await.unwrap().unwrap().fate, Fate::Begun);
     assert_eq!(known(store.accept(came).await.unwrap()).fate, Fate::Begun);
 }

@@ -300,6 +300,7 @@ fn knock(number: u32) -> Result<Knock, String> {
         about: Some("incident".to_owned()),
         proof: Digest::of_parts("cost/proof", &[number.to_string().as_str()]),
         body: body(number),
+        asked: None,
     })
 }
 

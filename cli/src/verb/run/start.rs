@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use connectors::{Allow, Settings};
 use domain::{IdempotencyKey, Plan, RunKey, WorkspaceId};
-use engine::{Engine, StartRun, Started};
+use engine::{Engine, Place, StartRun, Started};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
 
@@ -59,7 +59,9 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;
     let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
-    let other_plan = !started.new && is_of_another_plan(&engine, &started.run, &plan).await?;
+    let other_plan = !started.new
+        && started.place == Place::Own
+        && is_of_another_plan(&engine, &started.run, &plan).await?;
     context.answer(&text(&started, &plan, other_plan, context), &to_json(&started, &plan, other_plan))?;
     if args.watch { watch::follow(&engine, &started.run, context).await } else { Ok(Ending::Done) }
 }
@@ -100,10 +102,18 @@ async fn is_of_another_plan(
 fn text(started: &Started, plan: &Plan, other_plan: bool, context: &Context) -> String {
     let (run, hints) = (&started.run, context.hints());
     let steps = counted(plan.steps.len(), "step");
-    let what = match (started.new, other_plan) {
-        (true, _) => format!("started: workflow {}, version {}, {steps}", plan.workflow, plan.version),
-        (false, false) => "already started by an earlier request with this key; nothing changed".to_owned(),
-        (false, true) => {
+    let what = match (&started.place, started.new, other_plan) {
+        (Place::Joined, ..) => "is about the same ticket and not over; no other run was started".to_owned(),
+        (Place::Behind(by), ..) => {
+            format!("starts when run {} is over, which is about the same ticket", by.run)
+        }
+        (Place::Own, true, _) => {
+            format!("started: workflow {}, version {}, {steps}", plan.workflow, plan.version)
+        }
+        (Place::Own, false, false) => {
+            "already started by an earlier request with this key; nothing changed".to_owned()
+        }
+        (Place::Own, false, true) => {
             "already started by an earlier request with this key, from a different version of the workflow; \
              nothing changed"
                 .to_owned()
@@ -117,6 +127,11 @@ fn to_json(started: &Started, plan: &Plan, other_plan: bool) -> Value {
         "run": started.run.run,
         "tenant": started.run.tenant,
         "new": started.new,
+        "joined": started.place == Place::Joined,
+        "behind": match &started.place {
+            Place::Behind(by) => Some(&by.run),
+            Place::Own | Place::Joined => None,
+        },
         "workflow": plan.workflow,
         "version": plan.version,
         "steps": plan.steps.len(),
