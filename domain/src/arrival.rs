@@ -21,6 +21,15 @@ use crate::time::{Millis, Timestamp};
 /// keeps its key for ever.
 pub const REMEMBERED_FOR: Millis = Millis::hours(24);
 
+/// How long a refusal is remembered: whoever is told of it needs some time to put right what was wrong.
+pub const REFUSAL_REMEMBERED_FOR: Millis = Millis::hours(1);
+
+/// How often an arrival that is delivered again is taken up again within that time, the first time included.
+pub const TRIES_MAX: u32 = 3;
+
+/// Arrivals that tell the same within this time are one: whoever tells it twice does so at once.
+pub const ALIKE_WITHIN: Millis = Millis::secs(5);
+
 /// How long an arrival may wait for its ticket. A run that takes longer than this has been forgotten itself.
 pub const WAITING_MAX: Millis = Millis::hours(24 * 28);
 
@@ -98,6 +107,10 @@ pub struct Arrival {
     /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
     /// itself the second time.
     pub proof: Digest,
+    /// Stands for what it tells, in whichever words. Whatever tells the same within [`ALIKE_WITHIN`] is the same
+    /// request. Absent, where only the key and the proof tell requests apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alike: Option<Digest>,
     /// The fingerprint of what came.
     pub fingerprint: Fingerprint,
     /// What came.
@@ -107,6 +120,9 @@ pub struct Arrival {
     pub asked: Option<Asked>,
     /// When.
     pub at: Timestamp,
+    /// How often it was refused before it was taken up again.
+    #[serde(default)]
+    pub tries: u32,
     /// What became of it.
     pub fate: Fate,
 }
@@ -143,13 +159,16 @@ pub enum Fate {
     Refused {
         /// Why.
         why: String,
+        /// When.
+        #[serde(default)]
+        at: Timestamp,
     },
 }
 
 impl Fate {
     /// It could not start a run, because of `why`.
-    pub fn refused(why: &str) -> Self {
-        Self::Refused { why: bounded(why, WHY_CHARS_MAX) }
+    pub fn refused(why: &str, at: Timestamp) -> Self {
+        Self::Refused { why: bounded(why, WHY_CHARS_MAX), at }
     }
 }
 
@@ -159,10 +178,34 @@ impl Arrival {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
     }
 
+    /// Whether it may be taken up again now that it is delivered again; then, how often it was refused before.
+    pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
+        let Fate::Refused { at, .. } = self.fate else { return None };
+        let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
+        (tries < TRIES_MAX).then_some(tries)
+    }
+
+    /// Whether this goes by the name of `known`, or with its proof, and is something else.
+    pub fn contradicts(&self, known: &Self) -> bool {
+        let same_name = self.key == known.key || self.proof == known.proof;
+        same_name && self.fingerprint != known.fingerprint
+    }
+
+    /// Whether this is the same request as `known`, told at about the same time in other words.
+    pub fn echoes(&self, known: &Self) -> bool {
+        let apart = (self.at - known.at).max(known.at - self.at);
+        self.alike.is_some() && self.alike == known.alike && apart < ALIKE_WITHIN
+    }
+
     /// Until when it is kept while nothing becomes of it. Once something has, it is remembered for
     /// [`REMEMBERED_FOR`].
     pub fn kept_until(&self) -> Timestamp {
-        self.at + WAITING_KEPT
+        Self::kept_from(self.at)
+    }
+
+    /// Until when an arrival is kept that waits from `at` on.
+    pub fn kept_from(at: Timestamp) -> Timestamp {
+        at + WAITING_KEPT
     }
 
     /// Until when what proved where it comes from is remembered.
@@ -184,5 +227,31 @@ mod tests {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
         assert!("jira".parse::<Source>().unwrap_err().to_string().contains("servicenow"));
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_three_times_within_an_hour_and_afresh_after_it() {
+        let key = IdempotencyKey::new("sn:1").unwrap();
+        let refused = |tries| Arrival {
+            run: Arrival::run_of(&"acme".parse().unwrap(), &key),
+            key: key.clone(),
+            source: Source::ServiceNow,
+            about: None,
+            proof: Digest::ZERO,
+            alike: None,
+            fingerprint: Fingerprint::of(&serde_json::json!(1)),
+            body: Payload::Inline(serde_json::json!(1)),
+            asked: None,
+            at: Timestamp(0),
+            tries,
+            fate: Fate::refused("two workflows want it", Timestamp(0)),
+        };
+        let soon = Timestamp(1);
+        assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
+        let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
+        assert_eq!(refused(2).may_try_again(late), Some(0));
+        for fate in [Fate::Waiting, Fate::Begun, Fate::Unwanted] {
+            assert_eq!(Arrival { fate, ..refused(0) }.may_try_again(late), None);
+        }
     }
 }

@@ -136,12 +136,13 @@ impl<S: Store> Engine<S> {
             key: wish.key,
             source: Source::Api,
             about: None,
+            alike: None,
             body: wish.input,
             asked: Some(asked),
         });
         let Welcome { run, new, fate } = welcome.await?;
         match fate {
-            Fate::Refused { why } => Err(Refusal::NotStarted { run, why }.into()),
+            Fate::Refused { why, .. } => Err(Refusal::NotStarted { run, why }.into()),
             Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted => {
                 Ok(Started { run, new, place: Place::Behind(by) })
             }

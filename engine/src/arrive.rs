@@ -12,7 +12,7 @@ use domain::{
     Plan, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkspaceId, json,
 };
 use serde_json::Value;
-use store::{Accepted, Store, Write};
+use store::{Accepted, Again, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
@@ -37,6 +37,8 @@ pub struct Knock {
     pub about: Option<String>,
     /// Stands for what proved where it comes from.
     pub proof: Digest,
+    /// Stands for what it tells, where the same may be told twice in other words.
+    pub alike: Option<Digest>,
     /// What came.
     pub body: Value,
     /// What is asked for by name; otherwise the workflow that wants it is looked for.
@@ -65,18 +67,20 @@ impl<S: Store> Engine<S> {
             source: knock.source,
             about: knock.about,
             proof: knock.proof,
+            alike: knock.alike,
             fingerprint,
             body,
             asked: knock.asked,
             at: self.now(),
+            tries: 0,
             fate: Fate::Waiting,
         };
         let welcome = match self.patiently(|| self.store.accept(arrival.clone())).await? {
             Accepted::New => Welcome { run: arrival.run, new: true, fate: Fate::Waiting },
-            Accepted::Known(known) if known.fingerprint != fingerprint => {
+            Accepted::Known(known) if arrival.contradicts(&known) => {
                 return Err(Refusal::KeyConflict { run: known.run }.into());
             }
-            Accepted::Known(known) => Welcome { run: known.run, new: false, fate: known.fate },
+            Accepted::Known(known) => self.known(*known).await?,
         };
         // Whoever kept it the first time may have died before saying so.
         if welcome.fate == Fate::Waiting {
@@ -85,6 +89,18 @@ impl<S: Store> Engine<S> {
             self.patiently(|| self.store.send(&message)).await?;
         }
         Ok(welcome)
+    }
+
+    /// What came before and is delivered again. If it was refused it may be taken up again, some times.
+    async fn known(&self, known: Arrival) -> Result<Welcome, EngineError> {
+        let Arrival { run, fate, .. } = &known;
+        let Some(tries) = known.may_try_again(self.now()) else {
+            return Ok(Welcome { run: known.run, new: false, fate: known.fate });
+        };
+        let again = Again { was: fate.clone(), tries, keep_until: Arrival::kept_from(self.now()) };
+        // Whoever was faster has let it wait, too.
+        self.patiently(|| self.store.reopen(run, again.clone())).await?;
+        Ok(Welcome { run: known.run, new: false, fate: Fate::Waiting })
     }
 
     /// Takes up what came: starts its run, if a workflow wants it and its ticket is free.
@@ -100,7 +116,7 @@ impl<S: Store> Engine<S> {
         let fate = match found {
             Wanted::By(plan) => self.start_from(&arrival, &plan, &came).await?,
             Wanted::ByNobody => Fate::Unwanted,
-            Wanted::Unclear(why) => Fate::refused(&why),
+            Wanted::Unclear(why) => Fate::refused(&why, self.now()),
         };
         if fate == Fate::Waiting {
             return Ok(WalkEnd::NotBefore(look_again(&arrival, self.now())));
@@ -124,13 +140,15 @@ impl<S: Store> Engine<S> {
             Ok(Tried::Taken(by)) => Ok(match wish.when_taken() {
                 WhenTaken::Join => Fate::Joined { run: by.run },
                 WhenTaken::Queue if self.now() < arrival.at + WAITING_MAX => Fate::Waiting,
-                WhenTaken::Queue | WhenTaken::Refuse => Fate::refused(&wish.refused(by).to_string()),
+                WhenTaken::Queue | WhenTaken::Refuse => {
+                    Fate::refused(&wish.refused(by).to_string(), self.now())
+                }
             }),
             // Whoever started it died before saying so, and since then another workflow has come to want what came.
             Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, arrival).await? => {
                 self.begun_before(run).await
             }
-            Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string())),
+            Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string(), self.now())),
             Err(error) => Err(error),
         }
     }

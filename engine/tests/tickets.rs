@@ -75,6 +75,7 @@ async fn knock(engine: &Engine<SqliteStore>, key: &str, when_taken: &str) -> Wel
         source: Source::ServiceNow,
         about: None,
         proof: Digest::of_bytes(key.as_bytes()),
+        alike: None,
         body: about("INC1"),
         asked: None,
     };
@@ -164,7 +165,7 @@ async fn a_webhook_about_a_ticket_that_is_taken_meets_the_fate_that_the_workflow
         match when_taken {
             "join" => assert_eq!(fate, Fate::Joined { run: first.run.run }),
             "queue" => assert!(fate == Fate::Waiting && end_of_walk != WalkEnd::Done),
-            _ => assert!(matches!(&fate, Fate::Refused { why } if why.contains(first.run.run.as_str()))),
+            _ => assert!(matches!(&fate, Fate::Refused { why, .. } if why.contains(first.run.run.as_str()))),
         }
         assert!(engine.store().load(&welcome.run).await.unwrap().is_none(), "{when_taken}");
     }

@@ -12,13 +12,25 @@ use crate::ledger::Write;
 pub enum Accepted {
     /// It is kept, durably.
     New,
-    /// This one was here before, under the same key or with the same proof.
+    /// This one was here before, under the same key or with the same proof, or told the same just now.
     Known(Box<Arrival>),
+}
+
+/// An arrival that is taken up once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// What became of it before.
+    pub was: Fate,
+    /// How often it was refused.
+    pub tries: u32,
+    /// Until when it is kept now.
+    pub keep_until: Timestamp,
 }
 
 /// Arrivals, and the workflows that a tenant has put to use.
 pub trait Inbox {
-    /// Keeps an arrival, unless one with its key or its proof is there. It may be forgotten once
+    /// Keeps an arrival, unless one with its key or its proof is there, or one that it
+    /// [echoes](Arrival::echoes). It may be forgotten once
     /// [`Arrival::kept_until`] has passed.
     fn accept(&self, arrival: Arrival) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
@@ -32,6 +44,9 @@ pub trait Inbox {
         fate: Fate,
         forget_at: Timestamp,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Lets an arrival wait again. Superseded unless `again.was` is what became of it.
+    fn reopen(&self, run: &RunKey, again: Again) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use.
     fn apply(&self, applied: Applied) -> impl Future<Output = Result<Write, StoreError>> + Send;

@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Inbox};
+use crate::inbox::{Accepted, Again, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Shelf, Store};
@@ -297,6 +297,10 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
 
     async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
         self.plainly("inbox.settle", self.store.settle(run, fate, forget_at)).await
+    }
+
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        self.plainly("inbox.reopen", self.store.reopen(run, again)).await
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {

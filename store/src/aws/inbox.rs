@@ -1,28 +1,34 @@
 //! What came in from outside, and the workflows it may start.
 //!
 //! An arrival is two items written together: itself, under the run it may start, and a small one under what
-//! proved where it comes from. Whichever of the two stands there already tells that it was here before.
+//! proved where it comes from. Whichever of the two stands there already tells that it was here before. Where the same
+//! may be told twice in other words there is a third, under what is told, with the time.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::inbox::{Accepted, Inbox};
+use crate::inbox::{Accepted, Again, Inbox};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
 use super::error::Class;
-use super::item::{BODY, Item, RUN, Unfit, number, read_text, text};
+use super::item::{BODY, CAME_AT, Item, RUN, Unfit, number, read_number, read_text, text};
 use super::key::Key;
-use super::{AwsStore, Condition, TIME_TO_LIVE, with};
+use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
 
 const ACCEPTING: &str = "keep an arrival";
 const SETTLING: &str = "settle an arrival";
 
+/// How long it is known what an arrival told: longer than anybody asks, and clocks differ.
+const ALIKE_KEPT: Millis = Millis::hours(1);
+
 /// What became of an arrival, beside its body, which never changes.
 const FATE: &str = "fate";
+/// How often it was refused before that.
+const TRIES: &str = "tries";
 
 impl<Q, B> Inbox for AwsStore<Q, B>
 where
@@ -50,7 +56,8 @@ where
         let Some(item) = self.get(&Key::arrival(run), doing).await? else { return Ok(None) };
         let fate = read_text(&item, FATE).and_then(|fate| serde_json::from_str(fate).ok());
         let fate = fate.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(FATE)))?;
-        Ok(Some(Arrival { fate, ..self.read(&item, doing).await? }))
+        let tries = read_number(&item, TRIES).unwrap_or_default();
+        Ok(Some(Arrival { fate, tries, ..self.read(&item, doing).await? }))
     }
 
     async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
@@ -61,6 +68,17 @@ where
         ]);
         let words = "SET fate = :fate, #ttl = :ttl";
         self.update(&Key::arrival(run), words, "fate = :waiting", values, SETTLING).await
+    }
+
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        let values = Item::from([
+            (":waiting".to_owned(), told(&Fate::Waiting)?),
+            (":tries".to_owned(), number(again.tries)),
+            (":ttl".to_owned(), seconds(again.keep_until)),
+            was(told(&again.was)?),
+        ]);
+        let words = "SET fate = :waiting, tries = :tries, #ttl = :ttl";
+        self.update(&Key::arrival(run), words, "fate = :was", values, "reopen an arrival").await
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
@@ -115,18 +133,36 @@ where
         for item in [item, proof] {
             self.put_in(&mut transaction, Guard::Version, item, Condition::is_forgotten(now))?;
         }
+        if let Some(alike) = &arrival.alike {
+            let key = Key::alike(tenant, alike);
+            let forget_at = seconds(arrival.at + ALIKE_KEPT);
+            let run = text(arrival.run.run.as_str());
+            let item = with(&key, [(RUN, run), (CAME_AT, number(arrival.at.0)), (TIME_TO_LIVE, forget_at)]);
+            self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(arrival.at))?;
+        }
         Ok(transaction)
     }
 
-    /// The arrival with the same key, or else the one with the same proof.
+    /// The arrival with the same key, or else the one with the same proof, or else the one that told the same.
     async fn known(&self, arrival: &Arrival) -> Result<Option<Arrival>, StoreError> {
         if let Some(known) = self.arrival(&arrival.run).await? {
             return Ok(Some(known));
         }
-        let proof = self.get(&Key::proof(&arrival.run.tenant, &arrival.proof), ACCEPTING).await?;
-        let run = proof.as_ref().and_then(|proof| read_text(proof, RUN)).and_then(|run| run.parse().ok());
+        let tenant = &arrival.run.tenant;
+        if let Some(known) = self.arrival_under(tenant, &Key::proof(tenant, &arrival.proof)).await? {
+            return Ok(Some(known));
+        }
+        let Some(alike) = &arrival.alike else { return Ok(None) };
+        let known = self.arrival_under(tenant, &Key::alike(tenant, alike)).await?;
+        Ok(known.filter(|known| arrival.echoes(known)))
+    }
+
+    /// The arrival that the item under `key` stands for.
+    async fn arrival_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<Arrival>, StoreError> {
+        let item = self.get(key, ACCEPTING).await?;
+        let run = item.as_ref().and_then(|item| read_text(item, RUN)).and_then(|run| run.parse().ok());
         let Some(run) = run else { return Ok(None) };
-        self.arrival(&RunKey { tenant: arrival.run.tenant.clone(), run }).await
+        self.arrival(&RunKey { tenant: tenant.clone(), run }).await
     }
 }
 

@@ -55,6 +55,9 @@ pub(super) const LANE: &str = "lane";
 /// The run that something stands for: a proof, a ticket.
 pub(super) const RUN: &str = "run";
 
+/// When something came.
+pub(super) const CAME_AT: &str = "came_at";
+
 /// Where a run's evidence is.
 pub(super) const EVIDENCE: &str = "evidence";
 /// Set while a run that is over has no evidence yet.

@@ -108,6 +108,11 @@ impl Key {
         Self { pk: format!("{tenant}#proof#{proof}"), sk: "proof".to_owned() }
     }
 
+    /// What an arrival told.
+    pub(super) fn alike(tenant: &TenantId, alike: &Digest) -> Self {
+        Self { pk: format!("{tenant}#alike#{alike}"), sk: "alike".to_owned() }
+    }
+
     /// Which run has a ticket.
     pub(super) fn ticket(tenant: &TenantId, ticket: &Ticket) -> Self {
         Self { pk: format!("{tenant}#ticket#{ticket}"), sk: "ticket".to_owned() }

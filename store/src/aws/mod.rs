@@ -36,6 +36,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use domain::arrival::ALIKE_WITHIN;
 use domain::{BlobRef, Lane, Millis, Outgoing, RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -247,6 +248,17 @@ impl Condition {
     fn is_forgotten(now: Timestamp) -> Self {
         let values = Item::from([(":now".to_owned(), item::number(now.0 / 1_000))]);
         Self { expression: "attribute_not_exists(pk) OR #ttl <= :now", values: Some(values) }
+    }
+
+    /// Nothing stands there, or what came long before `at`, or long after.
+    fn is_no_echo(at: Timestamp) -> Self {
+        let apart = ALIKE_WITHIN.0.cast_signed();
+        let values = [(":before", at.0.saturating_sub(apart)), (":after", at.0.saturating_add(apart))];
+        let values = values.map(|(name, at)| (name.to_owned(), item::number(at)));
+        Self {
+            expression: "attribute_not_exists(pk) OR came_at <= :before OR came_at >= :after",
+            values: Some(values.into()),
+        }
     }
 
     /// The one that stands there has this revision.

@@ -1,9 +1,9 @@
 //! The statements about what came in, and about the workflows it may start.
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
 use rusqlite::params;
 
-use crate::inbox::Accepted;
+use crate::inbox::{Accepted, Again};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -25,14 +25,34 @@ impl Db {
             params![tenant, arrival.run.run.as_str(), proof, now.0],
             body,
         )?;
-        if let Some(known) = known {
+        if let Some(known) = known.map_or_else(|| self.echoed(arrival), |known| Ok(Some(known)))? {
             return Ok(Accepted::Known(Box::new(known)));
         }
         self.run(
-            "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![tenant, arrival.run.run.as_str(), proof, arrival.kept_until().0, text(arrival)?],
+            "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body, alike, came_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                tenant,
+                arrival.run.run.as_str(),
+                proof,
+                arrival.kept_until().0,
+                text(arrival)?,
+                arrival.alike.as_ref().map(Digest::as_bytes),
+                arrival.at.0
+            ],
         )?;
         Ok(Accepted::New)
+    }
+
+    /// The arrival that told the same just now.
+    fn echoed(&self, arrival: &Arrival) -> Sql<Option<Arrival>> {
+        let Some(alike) = &arrival.alike else { return Ok(None) };
+        let latest: Option<Arrival> = self.get(
+            "SELECT body FROM arrivals WHERE tenant = ?1 AND alike = ?2 ORDER BY came_at DESC LIMIT 1",
+            params![arrival.run.tenant.as_str(), alike.as_bytes()],
+            body,
+        )?;
+        Ok(latest.filter(|latest| arrival.echoes(latest)))
     }
 
     pub(super) fn arrival(&self, run: &RunKey) -> Sql<Option<Arrival>> {
@@ -44,12 +64,28 @@ impl Db {
     }
 
     pub(super) fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Sql<Write> {
-        let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == Fate::Waiting) else {
+        let settled = |arrival| Arrival { fate, ..arrival };
+        self.change_fate(run, &Fate::Waiting, settled, forget_at)
+    }
+
+    pub(super) fn reopen(&self, run: &RunKey, again: &Again) -> Sql<Write> {
+        let waiting = |arrival| Arrival { fate: Fate::Waiting, tries: again.tries, ..arrival };
+        self.change_fate(run, &again.was, waiting, again.keep_until)
+    }
+
+    fn change_fate(
+        &self,
+        run: &RunKey,
+        was: &Fate,
+        change: impl FnOnce(Arrival) -> Arrival,
+        forget_at: Timestamp,
+    ) -> Sql<Write> {
+        let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == *was) else {
             return Ok(Write::Superseded);
         };
         self.run(
             "UPDATE arrivals SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
-            params![run.tenant.as_str(), run.run.as_str(), text(&Arrival { fate, ..arrival })?, forget_at.0],
+            params![run.tenant.as_str(), run.run.as_str(), text(&change(arrival))?, forget_at.0],
         )?;
         Ok(Write::Committed)
     }

@@ -35,7 +35,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Inbox};
+use crate::inbox::{Accepted, Again, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wake::Bell;
@@ -410,6 +410,11 @@ impl Inbox for SqliteStore {
     async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
         let run = run.clone();
         self.front.write("settle an arrival", move |db| db.settle(&run, fate.clone(), forget_at)).await
+    }
+
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        let run = run.clone();
+        self.front.write("reopen an arrival", move |db| db.reopen(&run, &again)).await
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {

@@ -1,4 +1,4 @@
--- Version 7: one run at a time for each ticket.
+-- Version 7: one run at a time for each ticket; what comes twice in other words.
 
 -- The run that took a ticket last. It has the ticket until it is over.
 CREATE TABLE tickets (
@@ -7,3 +7,8 @@ CREATE TABLE tickets (
     run    TEXT NOT NULL,
     PRIMARY KEY (tenant, ticket)
 ) WITHOUT ROWID;
+
+-- What an arrival tells, in whichever words, and when it came.
+ALTER TABLE arrivals ADD COLUMN alike BLOB;
+ALTER TABLE arrivals ADD COLUMN came_at INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX arrivals_alike ON arrivals (tenant, alike, came_at) WHERE alike IS NOT NULL;

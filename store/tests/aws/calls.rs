@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, ApprovalQuery, Archive as _, Governance as _, Hold, Inbox as _,
+    Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, Governance as _, Hold, Inbox as _,
     Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
@@ -257,8 +257,28 @@ fn inbox() -> Vec<Call<Table>> {
     vec![
         call!("accept", NOTHING, |store| store.accept(arrival("sn:1")).await, again: Some("Known")),
         call!("accept, known by its proof", CAME, |store| store.accept(arrival("sn:2")).await),
+        call!(
+            "accept, known by what it tells",
+            |table| Box::pin(async {
+                assert_eq!(table.store.accept(telling("github:1")).await.unwrap(), Accepted::New);
+            }),
+            |store| { store.accept(telling("github:2")).await }
+        ),
         call!("arrival", CAME, |store| store.arrival(&arrival("sn:1").run).await),
         call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun, FAR_AHEAD).await, again: SUPERSEDED),
+        call!(
+            "reopen",
+            |table| Box::pin(async {
+                CAME(table).await;
+                let settled = table.store.settle(&arrival("sn:1").run, refused(), FAR_AHEAD).await;
+                assert_eq!(settled.unwrap(), Write::Committed);
+            }),
+            |store| {
+                let again = Again { was: refused(), tries: 1, keep_until: FAR_AHEAD };
+                store.reopen(&arrival("sn:1").run, again).await
+            },
+            again: SUPERSEDED
+        ),
         call!("apply", NOTHING, |store| store.apply(applied()).await),
         call!(
             "applied",
@@ -293,12 +313,24 @@ fn arrival(key: &str) -> Arrival {
         source: Source::ServiceNow,
         about: None,
         proof: Digest::of_bytes(b"proof"),
+        alike: None,
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
         asked: None,
         at: NOON,
+        tries: 0,
         fate: Fate::Waiting,
     }
+}
+
+fn refused() -> Fate {
+    Fate::refused("two workflows want it", NOON)
+}
+
+/// An arrival that tells what others tell.
+fn telling(key: &str) -> Arrival {
+    let (proof, alike) = (Digest::of_bytes(key.as_bytes()), Some(Digest::of_bytes(b"opened")));
+    Arrival { proof, alike, ..arrival(key) }
 }
 
 fn applied() -> Applied {

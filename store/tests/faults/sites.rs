@@ -94,8 +94,11 @@ pub(crate) const ROWS: &[Row] = rows![
     "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
     "accept, known by its proof": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
     "accept, known by its proof": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
+    "accept, known by what it tells": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
+    "accept, known by what it tells": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
     "arrival": "GetItem" from "mod.rs::get", Read, "read an arrival";
     "settle": "UpdateItem" from "mod.rs::update", Write, "settle an arrival";
+    "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an arrival";
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
     "apply": "PutItem" from "mod.rs::put", Write, "put a workflow to use";
     "applied": "Query" from "index.rs::range", Read, "read the workflows in use";
