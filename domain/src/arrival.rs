@@ -53,13 +53,21 @@ pub enum Source {
     Webhook,
     /// A person or a program that asks for a run by name.
     Api,
+    /// A person in Slack who asks for a run by name.
+    Slack,
+    /// A schedule whose time has come.
+    Schedule,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api];
+    pub const ALL: [Self; 6] =
+        [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api, Self::Slack, Self::Schedule];
 
-    /// Those that come in by a door, and that a workflow's trigger can name.
+    /// Those that a workflow's trigger can name.
+    pub const TRIGGERS: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Schedule];
+
+    /// Those that come in by a door for webhooks.
     pub const DOORS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
 
     /// As it stands in addresses, workflow files and records.
@@ -69,6 +77,8 @@ impl Source {
             Self::GitHub => "github",
             Self::Webhook => "webhook",
             Self::Api => "api",
+            Self::Slack => "slack",
+            Self::Schedule => "schedule",
         }
     }
 }

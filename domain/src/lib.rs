@@ -11,6 +11,7 @@ pub mod approval;
 pub mod arrival;
 pub mod chain;
 pub mod command;
+pub mod cron;
 pub mod digest;
 pub mod draft;
 pub mod effect;

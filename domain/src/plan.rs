@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::arrival::Source;
+use crate::cron::Cron;
 use crate::digest::Digest;
 use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::json;
@@ -59,6 +60,18 @@ pub struct TriggeredBy {
     /// An expression over what came, as it is written, that must be true. Nothing more is asked, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// When it comes round, if it is a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+}
+
+/// When runs of a workflow start by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// At which minutes of the calendar.
+    pub cron: Cron,
+    /// Whose clocks count: a name of the IANA database.
+    pub zone: String,
 }
 
 /// Where a workflow runs.

@@ -206,7 +206,8 @@ impl<S: Store> Engine<S> {
             at: self.now(),
             by,
         };
-        match self.patiently(|| self.store.apply(applied.clone())).await? {
+        let due = self.first_slot(plan)?;
+        match self.patiently(|| self.store.apply(applied.clone(), due)).await? {
             Write::Committed => Ok(applied),
             Write::Superseded => {
                 Err(Refusal::NotNewer { workflow: applied.workflow, version: applied.version }.into())

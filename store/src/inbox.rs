@@ -27,6 +27,15 @@ pub struct Again {
     pub keep_until: Timestamp,
 }
 
+/// A workflow in use whose time has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DueSchedule {
+    /// Which one.
+    pub applied: Applied,
+    /// When it was due.
+    pub at: Timestamp,
+}
+
 /// Arrivals, and the workflows that a tenant has put to use.
 pub trait Inbox {
     /// Keeps an arrival, unless one with its key or its proof is there, or one that it
@@ -48,8 +57,27 @@ pub trait Inbox {
     /// Lets an arrival wait again. Superseded unless `again.was` is what became of it.
     fn reopen(&self, run: &RunKey, again: Again) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use.
-    fn apply(&self, applied: Applied) -> impl Future<Output = Result<Write, StoreError>> + Send;
+    /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use. It is due at
+    /// `due`; if it has the trigger of the one that was in use, when that was due.
+    fn apply(
+        &self,
+        applied: Applied,
+        due: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Workflows that were due at `now` or before, longest overdue first, through an index.
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<DueSchedule>, StoreError>> + Send;
+
+    /// Makes a workflow due at `to`, or never again. Superseded unless it is in use and due when `due` says.
+    fn reschedule(
+        &self,
+        due: &DueSchedule,
+        to: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// The workflows in use, by name; the newest version of each.
     fn applied(&self, tenant: &TenantId) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;

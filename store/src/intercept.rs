@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Again, Inbox};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Shelf, Store};
@@ -303,8 +303,16 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
         self.plainly("inbox.reopen", self.store.reopen(run, again)).await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
-        self.plainly("inbox.apply", self.store.apply(applied)).await
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.plainly("inbox.apply", self.store.apply(applied, due)).await
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        self.plainly("inbox.due_schedules", self.store.due_schedules(now, limit)).await
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.plainly("inbox.reschedule", self.store.reschedule(due, to)).await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {

@@ -29,7 +29,7 @@ pub use clock::{Clock, SystemClock};
 pub use cursor::{Cursor, UnknownCursor};
 pub use error::StoreError;
 pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-pub use inbox::{Accepted, Again, Inbox};
+pub use inbox::{Accepted, Again, DueSchedule, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Hold, Ledger, RunPage, RunQuery, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};

@@ -46,7 +46,7 @@ impl Letter {
             Source::ServiceNow => servicenow(body).map(Some),
             Source::GitHub => github(headers, &body),
             Source::Webhook => webhook(&body).map(Some),
-            Source::Api => Err(Unusable::NoDoor),
+            Source::Api | Source::Slack | Source::Schedule => Err(Unusable::NoDoor),
         }
     }
 }

@@ -9,7 +9,7 @@ use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::inbox::{Accepted, Again, Inbox};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
@@ -17,6 +17,7 @@ use super::commit::{Guard, Transaction};
 use super::error::Class;
 use super::item::{BODY, CAME_AT, Item, RUN, Unfit, number, read_number, read_text, text};
 use super::key::Key;
+use super::table::DUE;
 use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
 
 const ACCEPTING: &str = "keep an arrival";
@@ -24,6 +25,13 @@ const SETTLING: &str = "settle an arrival";
 
 /// How long it is known what an arrival told: longer than anybody asks, and clocks differ.
 const ALIKE_KEPT: Millis = Millis::hours(1);
+
+/// The part of the due index that schedules stand in. They are few, and move when they come round: one part is enough,
+/// and every look at it is paid for.
+const SCHEDULES: &str = "schedule";
+
+/// The plan of a workflow, beside its body.
+const OF_PLAN: &str = "of_plan";
 
 /// What became of an arrival, beside its body, which never changes.
 const FATE: &str = "fate";
@@ -81,7 +89,7 @@ where
         self.update(&Key::arrival(run), words, "fate = :was", values, "reopen an arrival").await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
         let doing = "put a workflow to use";
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let stands = self.get(&key, doing).await?;
@@ -92,13 +100,51 @@ where
         if !applied.follows(before.as_ref()) {
             return Ok(Write::Superseded);
         }
-        let item = with(&key, [(BODY, self.body(&applied.tenant, &applied, doing).await?)]);
+        let alike = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
+        let was_due = stands.as_ref().filter(|_| alike).and_then(|item| read_number(item, DUE.range));
+        let body = self.body(&applied.tenant, &applied, doing).await?;
+        let mut item = with(&key, [(BODY, body), (OF_PLAN, text(applied.plan.to_string()))]);
+        if let Some(due) = was_due.or(due.map(|due| due.0)) {
+            item.extend(due_at(Timestamp(due)));
+        }
         let body = stands.and_then(|mut stands| stands.remove(BODY));
         match self.put(item, body.map_or_else(Condition::is_new, Condition::body), doing).await? {
             Write::Committed => Ok(Write::Committed),
             // Somebody put another one to use in between: it must be looked at first.
             Write::Superseded => Err(StoreError::Busy { doing }),
         }
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        let doing = "find due schedules";
+        let found = self.due_in(SCHEDULES, now, limit, doing).await?;
+        let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
+        let mut due = Vec::new();
+        for item in self.get_all(&keys, doing).await? {
+            // The index may be late.
+            let at = read_number(&item, DUE.range).map(Timestamp).filter(|at| *at <= now);
+            if let Some(at) = at {
+                due.push(DueSchedule { applied: self.read(&item, doing).await?, at });
+            }
+        }
+        due.sort_by_key(|due| due.at);
+        Ok(due)
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        let DueSchedule { applied, at } = due;
+        let mut values =
+            Item::from([was(number(at.0)), (":plan".to_owned(), text(applied.plan.to_string()))]);
+        let words = match to {
+            Some(to) => {
+                values.insert(":to".to_owned(), number(to.0));
+                "SET due_at = :to"
+            }
+            None => "REMOVE due_in, due_at",
+        };
+        let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
+        let stands = "due_at = :was AND of_plan = :plan";
+        self.update(&key, words, stands, values, "reschedule a workflow").await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
@@ -164,6 +210,13 @@ where
         let Some(run) = run else { return Ok(None) };
         self.arrival(&RunKey { tenant: tenant.clone(), run }).await
     }
+}
+
+/// What puts a workflow into the due index.
+fn due_at(at: Timestamp) -> Item {
+    [(DUE.hash, text(SCHEDULES)), (DUE.range, number(at.0))]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
 }
 
 /// The table forgets by the second.

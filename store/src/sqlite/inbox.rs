@@ -3,7 +3,7 @@
 use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
 use rusqlite::params;
 
-use crate::inbox::{Accepted, Again};
+use crate::inbox::{Accepted, Again, DueSchedule};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -90,16 +90,46 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    pub(super) fn apply(&self, applied: &Applied) -> Sql<Write> {
-        let name = (applied.tenant.as_str(), applied.workflow.as_str());
-        let stands: Option<Applied> =
-            self.get("SELECT body FROM workflows WHERE tenant = ?1 AND workflow = ?2", name, body)?;
-        if !applied.follows(stands.as_ref()) {
+    pub(super) fn apply(&self, applied: &Applied, due: Option<Timestamp>) -> Sql<Write> {
+        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
+        if !applied.follows(stands.as_ref().map(|(stands, _)| stands)) {
+            return Ok(Write::Superseded);
+        }
+        let alike = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
+        let due = alike.map_or(due, |(_, was_due)| was_due.or(due));
+        self.run(
+            "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",
+            params![applied.tenant.as_str(), applied.workflow.as_str(), text(applied)?, due.map(|due| due.0)],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    /// A workflow in use, and when it is due.
+    fn in_use(&self, tenant: &TenantId, workflow: &str) -> Sql<Option<(Applied, Option<Timestamp>)>> {
+        self.get(
+            "SELECT body, due_at FROM workflows WHERE tenant = ?1 AND workflow = ?2",
+            (tenant.as_str(), workflow),
+            |row| Ok((body(row)?, row.get::<_, Option<i64>>(1)?.map(Timestamp))),
+        )
+    }
+
+    pub(super) fn due_schedules(&self, now: Timestamp, limit: u32) -> Sql<Vec<DueSchedule>> {
+        self.all(
+            "SELECT body, due_at FROM workflows WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
+            params![now.0, limit],
+            |row| Ok(DueSchedule { applied: body(row)?, at: Timestamp(row.get(1)?) }),
+        )
+    }
+
+    pub(super) fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Sql<Write> {
+        let DueSchedule { applied, at } = due;
+        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
+        if stands.is_none_or(|(stands, was_due)| stands.plan != applied.plan || was_due != Some(*at)) {
             return Ok(Write::Superseded);
         }
         self.run(
-            "INSERT OR REPLACE INTO workflows (tenant, workflow, body) VALUES (?1, ?2, ?3)",
-            params![name.0, name.1, text(applied)?],
+            "UPDATE workflows SET due_at = ?3 WHERE tenant = ?1 AND workflow = ?2",
+            params![applied.tenant.as_str(), applied.workflow.as_str(), to.map(|to| to.0)],
         )?;
         Ok(Write::Committed)
     }

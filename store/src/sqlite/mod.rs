@@ -35,7 +35,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Again, Inbox};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wake::Bell;
@@ -417,8 +417,17 @@ impl Inbox for SqliteStore {
         self.front.write("reopen an arrival", move |db| db.reopen(&run, &again)).await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
-        self.front.write("put a workflow to use", move |db| db.apply(&applied)).await
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.front.write("put a workflow to use", move |db| db.apply(&applied, due)).await
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        self.front.read("find due schedules", |db| db.due_schedules(now, limit)).await
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        let due = due.clone();
+        self.front.write("reschedule a workflow", move |db| db.reschedule(&due, to)).await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {

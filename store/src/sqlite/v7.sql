@@ -1,4 +1,4 @@
--- Version 7: one run at a time for each ticket; what comes twice in other words.
+-- Version 7: one run at a time for each ticket; what comes twice in other words; schedules.
 
 -- The run that took a ticket last. It has the ticket until it is over.
 CREATE TABLE tickets (
@@ -12,3 +12,7 @@ CREATE TABLE tickets (
 ALTER TABLE arrivals ADD COLUMN alike BLOB;
 ALTER TABLE arrivals ADD COLUMN came_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX arrivals_alike ON arrivals (tenant, alike, came_at) WHERE alike IS NOT NULL;
+
+-- When a workflow that is started by a schedule is next to be started.
+ALTER TABLE workflows ADD COLUMN due_at INTEGER;
+CREATE INDEX workflows_by_due ON workflows (due_at) WHERE due_at IS NOT NULL;

@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, Governance as _, Hold, Inbox as _,
-    Ledger as _, PolicyFiles, RunQuery, Write,
+    Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
+    Inbox as _, Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -279,11 +279,15 @@ fn inbox() -> Vec<Call<Table>> {
             },
             again: SUPERSEDED
         ),
-        call!("apply", NOTHING, |store| store.apply(applied()).await),
+        call!("apply", NOTHING, |store| store.apply(applied(), Some(NOON)).await),
+        call!("due_schedules", SCHEDULED, |store| store.due_schedules(FAR_AHEAD, 10).await),
+        call!("reschedule", SCHEDULED, |store| {
+            store.reschedule(&DueSchedule { applied: applied(), at: NOON }, Some(FAR_AHEAD)).await
+        }, again: SUPERSEDED),
         call!(
             "applied",
             |table| Box::pin(async {
-                assert_eq!(table.store.apply(applied()).await.unwrap(), Write::Committed);
+                assert_eq!(table.store.apply(applied(), Some(NOON)).await.unwrap(), Write::Committed);
             }),
             |store| { store.applied(&tenant()).await }
         ),
@@ -297,6 +301,13 @@ fn inbox() -> Vec<Call<Table>> {
         },
     ]
 }
+
+/// A workflow in use is due.
+const SCHEDULED: Given = |table| {
+    Box::pin(async {
+        assert_eq!(table.store.apply(applied(), Some(NOON)).await.unwrap(), Write::Committed);
+    })
+};
 
 const CAME: Given = |table| {
     Box::pin(async {

@@ -101,6 +101,9 @@ pub(crate) const ROWS: &[Row] = rows![
     "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an arrival";
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
     "apply": "PutItem" from "mod.rs::put", Write, "put a workflow to use";
+    "due_schedules": "Query" from "index.rs::query", Read, "find due schedules";
+    "due_schedules": "BatchGetItem" from "mod.rs::get_batch", Read, "find due schedules";
+    "reschedule": "UpdateItem" from "mod.rs::update", Write, "reschedule a workflow";
     "applied": "Query" from "index.rs::range", Read, "read the workflows in use";
     // Access.
     "key": "GetItem" from "mod.rs::get", Read, "read a key";

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use domain::arrival::{ALIKE_WITHIN, REMEMBERED_FOR};
 use domain::payload::Fingerprint;
-use domain::plan::TriggeredBy;
+use domain::plan::{Schedule, TriggeredBy};
 use domain::{
     Applied, Arrival, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, Source, Timestamp,
 };
 use serde_json::json;
-use store::{Accepted, Again, Clock as _, Store, SystemClock, Write};
+use store::{Accepted, Again, Clock as _, DueSchedule, Store, SystemClock, Write};
 
 use crate::fixtures::{NOON, tenant};
 
@@ -24,6 +24,8 @@ cases![
     an_arrival_is_settled_once,
     an_arrival_that_was_refused_waits_again_once_for_each_time,
     a_workflow_is_put_to_use_and_replaced_by_a_later_version,
+    a_schedule_is_found_when_it_is_due_and_moves_on_once,
+    a_schedule_that_is_put_to_use_again_is_due_when_it_was,
 ];
 
 fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
@@ -184,7 +186,12 @@ async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(stor
         workflow: name.parse().unwrap(),
         version,
         plan: Digest::of_bytes(content.as_bytes()),
-        triggered_by: Some(TriggeredBy { source: Source::ServiceNow, about: None, when: None }),
+        triggered_by: Some(TriggeredBy {
+            source: Source::ServiceNow,
+            about: None,
+            when: None,
+            schedule: None,
+        }),
         at: Timestamp(1_750_000_000_000),
         by: Initiator::new(Cause::User, "ada"),
     };
@@ -197,10 +204,68 @@ async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(stor
         (&new, Write::Committed),
         (&old, Write::Superseded),
     ] {
-        assert_eq!(store.apply(applied.clone()).await.unwrap(), becomes, "{applied:?}");
+        assert_eq!(store.apply(applied.clone(), None).await.unwrap(), becomes, "{applied:?}");
     }
     let another = named("assign", 1, "another");
-    store.apply(another.clone()).await.unwrap();
+    store.apply(another.clone(), None).await.unwrap();
     assert_eq!(store.applied(&tenant("acme")).await.unwrap(), [another, new]);
     assert_eq!(store.applied(&tenant("umbrella")).await.unwrap(), []);
+}
+
+fn scheduled(name: &str, version: u32, cron: &str) -> Applied {
+    let schedule = Schedule { cron: cron.parse().unwrap(), zone: "UTC".to_owned() };
+    Applied {
+        tenant: tenant("acme"),
+        workflow: name.parse().unwrap(),
+        version,
+        plan: Digest::of_bytes(format!("{name} {version}").as_bytes()),
+        triggered_by: Some(TriggeredBy {
+            source: Source::Schedule,
+            about: None,
+            when: None,
+            schedule: Some(schedule),
+        }),
+        at: NOON,
+        by: Initiator::new(Cause::User, "ada"),
+    }
+}
+
+/// So many minutes after noon.
+fn minutes(minutes: u64) -> Timestamp {
+    NOON + Millis::mins(minutes)
+}
+
+async fn a_schedule_is_found_when_it_is_due_and_moves_on_once<S: Store>(store: Arc<S>) {
+    let (hourly, daily) = (scheduled("hourly", 1, "0 * * * *"), scheduled("daily", 1, "0 9 * * *"));
+    store.apply(daily.clone(), Some(minutes(10))).await.unwrap();
+    store.apply(hourly.clone(), Some(minutes(5))).await.unwrap();
+    store.apply(Applied { triggered_by: None, ..scheduled("never", 1, "0 9 * * *") }, None).await.unwrap();
+    assert_eq!(store.due_schedules(minutes(4), 10).await.unwrap(), []);
+    let due = DueSchedule { applied: hourly, at: minutes(5) };
+    let other = DueSchedule { applied: daily, at: minutes(10) };
+    assert_eq!(store.due_schedules(minutes(5), 10).await.unwrap(), [due.clone()]);
+    assert_eq!(store.due_schedules(minutes(10), 10).await.unwrap(), [due.clone(), other.clone()]);
+    assert_eq!(store.due_schedules(minutes(10), 1).await.unwrap(), [due.clone()]);
+
+    assert_eq!(store.reschedule(&due, Some(minutes(65))).await.unwrap(), Write::Committed);
+    assert_eq!(store.reschedule(&due, Some(minutes(66))).await.unwrap(), Write::Superseded);
+    assert_eq!(store.due_schedules(minutes(10), 10).await.unwrap(), [other.clone()]);
+    assert_eq!(store.reschedule(&other, None).await.unwrap(), Write::Committed);
+    let later = store.due_schedules(minutes(100), 10).await.unwrap();
+    assert_eq!(later, [DueSchedule { at: minutes(65), ..due }]);
+}
+
+async fn a_schedule_that_is_put_to_use_again_is_due_when_it_was<S: Store>(store: Arc<S>) {
+    let due = |applied: &Applied, at| DueSchedule { applied: applied.clone(), at };
+    let first = scheduled("nightly", 1, "0 2 * * *");
+    store.apply(first.clone(), Some(minutes(5))).await.unwrap();
+    let second = scheduled("nightly", 2, "0 2 * * *");
+    store.apply(second.clone(), Some(minutes(50))).await.unwrap();
+    assert_eq!(store.due_schedules(minutes(99), 10).await.unwrap(), [due(&second, minutes(5))]);
+    assert_eq!(store.reschedule(&due(&first, minutes(5)), None).await.unwrap(), Write::Superseded);
+    let third = scheduled("nightly", 3, "0 3 * * *");
+    store.apply(third.clone(), Some(minutes(60))).await.unwrap();
+    assert_eq!(store.due_schedules(minutes(99), 10).await.unwrap(), [due(&third, minutes(60))]);
+    store.apply(Applied { triggered_by: None, ..scheduled("nightly", 4, "0 3 * * *") }, None).await.unwrap();
+    assert_eq!(store.due_schedules(minutes(99), 10).await.unwrap(), []);
 }

@@ -447,6 +447,13 @@ fn a_trigger_that_cannot_be_used_is_refused_where_it_stands() {
         ("{ servicenow: { when: 'priority is 1' } }", "is one expression"),
         ("{ servicenow: { when: '${ steps.a.x }' } }", "can read no step"),
         ("{ servicenow: { when: '${ nope }' } }", "unknown name"),
+        ("{ schedule: { cron: '0 9 * * *' } }", "needs the field `time_zone`"),
+        ("{ schedule: { cron: '0 9 * *', time_zone: UTC } }", "line 3, column 29: a cron has five fields"),
+        ("{ schedule: { cron: '0 9 31 2 *', time_zone: UTC } }", "never comes"),
+        (
+            "{ schedule: { cron: '0 9 * * *', time_zone: Europe/Atlantis } }",
+            "line 3, column 53: there is no time zone",
+        ),
     ] {
         let error = triggered(trigger).unwrap_err().to_string();
         assert!(error.starts_with("line 3") && error.contains(says), "{trigger}: {error}");
@@ -503,4 +510,13 @@ fn a_ticket_that_cannot_be_used_is_refused_where_it_stands() {
         let error = ticketed(ticket).unwrap_err().to_string();
         assert!(error.starts_with("line 3") && error.contains(says), "{ticket}: {error}");
     }
+}
+
+#[test]
+fn a_schedule_is_a_cron_and_the_place_whose_clocks_count() {
+    let plan = triggered("{ schedule: { cron: '30 2 * * mon-fri', time_zone: europe/berlin } }").unwrap();
+    let by = plan.triggered_by.unwrap();
+    let schedule = by.schedule.unwrap();
+    assert_eq!((by.source, schedule.cron.as_str()), (Source::Schedule, "30 2 * * mon-fri"));
+    assert_eq!(schedule.zone, "Europe/Berlin");
 }
