@@ -5,17 +5,21 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey,
-    RunRecord, Source, TenantId, Ticket, WhenTaken, WorkspaceId, json, payload::Fingerprint,
+    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan, Refusal,
+    RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, WhenTaken, WorkspaceId, json,
+    payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Hold, Shelf, Store, Write};
+use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
 use crate::arrive::{Knock, Welcome};
 use crate::commit::ROUNDS_MAX;
 use crate::error::{EngineError, told};
+
+/// Whoever waits for a ticket looks once a minute; one that missed three looks is not waited for.
+const SEEN_WITHIN: Millis = Millis::mins(3);
 
 /// A wish to start a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,16 +66,24 @@ pub enum Place {
 pub(crate) enum Tried {
     /// Its run is there.
     Started(Started),
-    /// This run has its ticket.
-    Taken(RunKey),
+    /// It must wait for its ticket, if it does.
+    Taken(Taken),
+}
+
+/// A ticket that cannot be taken.
+pub(crate) struct Taken {
+    /// The run that has it, or goes first.
+    pub(crate) by: RunKey,
+    ticket: Ticket,
+    holder: Holder,
 }
 
 /// Whether a ticket can be taken.
 enum Look {
     /// In this way, if the run is about one at all.
     Free(Option<Hold>),
-    /// This run has it.
-    Taken(RunKey),
+    /// Not now.
+    Taken(Taken),
 }
 
 impl StartRun {
@@ -110,9 +122,9 @@ impl<S: Store> Engine<S> {
     /// Starts a run, or finds the one that the same request started before. If the workflow has one run at a time
     /// for each ticket and there is one, it says what becomes of the request.
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
-        let by = match self.try_start(&wish).await? {
+        let by = match self.try_start(&wish, self.now()).await? {
             Tried::Started(started) => return Ok(started),
-            Tried::Taken(by) => by,
+            Tried::Taken(Taken { by, .. }) => by,
         };
         match wish.when_taken() {
             WhenTaken::Join => Ok(Started { run: by, new: false, place: Place::Joined }),
@@ -149,8 +161,9 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Starts a run, finds the one that the same request started before, or says which has its ticket.
-    pub(crate) async fn try_start(&self, wish: &StartRun) -> Result<Tried, EngineError> {
+    /// Starts a run, finds the one that the same request started before, or says who has its ticket. The wish waits
+    /// `since` then.
+    pub(crate) async fn try_start(&self, wish: &StartRun, since: Timestamp) -> Result<Tried, EngineError> {
         json::check(&wish.input)
             .map_err(|source| EngineError::BadInput { what: "the run's input", source })?;
         if wish.by.cause == Cause::User && PersonId::new(&wish.by.id).is_err() {
@@ -161,12 +174,13 @@ impl<S: Store> Engine<S> {
         let run = RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) };
         let ticket = self.ticket_of(&run, wish).await?;
         for _ in 0..ROUNDS_MAX {
-            let hold = match self.look_at(&run, ticket).await? {
+            let waits = (wish.when_taken() == WhenTaken::Queue).then_some(since);
+            let hold = match self.look_at(&run, ticket, waits).await? {
                 Look::Free(hold) => hold,
-                Look::Taken(by) => {
+                Look::Taken(taken) => {
                     // A key names its run for ever, even if another has the ticket by now.
                     let first = self.patiently(|| self.store.load(&run)).await?;
-                    let Some(first) = first else { return Ok(Tried::Taken(by)) };
+                    let Some(first) = first else { return Ok(Tried::Taken(taken)) };
                     return started_before(&first, wish, fingerprint).map(Tried::Started);
                 }
             };
@@ -202,18 +216,57 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Whether the ticket can be taken for `run`. A run that is over stays so, so what is found of it here holds when
-    /// the ticket is taken.
-    async fn look_at(&self, run: &RunKey, ticket: Option<Ticket>) -> Result<Look, EngineError> {
+    /// Whether the ticket can be taken for `run`, which `waits` since then where it may. A run that is over stays so,
+    /// so what is found of it here holds when the ticket is taken.
+    async fn look_at(
+        &self,
+        run: &RunKey,
+        ticket: Option<Ticket>,
+        waits: Option<Timestamp>,
+    ) -> Result<Look, EngineError> {
         let Some(ticket) = ticket else { return Ok(Look::Free(None)) };
         let holder = self.patiently(|| self.store.holder(&run.tenant, &ticket)).await?;
-        let Some(after) = holder else { return Ok(Look::Free(Some(Hold { ticket, after: None }))) };
-        let by = RunKey { tenant: run.tenant.clone(), run: after.clone() };
-        let holds = self.patiently(|| self.store.load(&by)).await?;
-        match holds {
-            Some(holds) if !holds.status.is_terminal() => Ok(Look::Taken(by)),
-            Some(_) | None => Ok(Look::Free(Some(Hold { ticket, after: Some(after) }))),
+        let Some(holder) = holder else { return Ok(Look::Free(Some(Hold { ticket, after: None }))) };
+        let has_it = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
+        let holds = self.patiently(|| self.store.load(&has_it)).await?;
+        if holds.is_some_and(|holds| !holds.status.is_terminal()) {
+            return Ok(Look::Taken(Taken { by: has_it, ticket, holder }));
         }
+        match self.goes_before(run, waits, &holder).await? {
+            Some(by) => Ok(Look::Taken(Taken { by, ticket, holder })),
+            None => Ok(Look::Free(Some(Hold { ticket, after: Some(holder.run) }))),
+        }
+    }
+
+    /// Who goes before `run`: whoever is in line, came earlier and waits still. One that was not seen for a while may
+    /// never come, and is not waited for.
+    async fn goes_before(
+        &self,
+        run: &RunKey,
+        waits: Option<Timestamp>,
+        holder: &Holder,
+    ) -> Result<Option<RunKey>, EngineError> {
+        let (Some(since), Some(next)) = (waits, &holder.next) else { return Ok(None) };
+        let later = (since, &run.run) > (next.since, &next.run);
+        if !later || self.now() - next.seen > SEEN_WITHIN {
+            return Ok(None);
+        }
+        let next = RunKey { tenant: run.tenant.clone(), run: next.run.clone() };
+        let arrival = self.patiently(|| self.store.arrival(&next)).await?;
+        Ok(arrival.is_some_and(|arrival| arrival.fate == Fate::Waiting).then_some(next))
+    }
+
+    /// Puts an arrival that waits for its ticket first in line, unless somebody goes before it.
+    pub(crate) async fn line_up(&self, arrival: &Arrival, taken: Taken) -> Result<(), EngineError> {
+        let Taken { ticket, holder, .. } = taken;
+        let (run, since) = (&arrival.run, arrival.at);
+        if self.goes_before(run, Some(since), &holder).await?.is_some() {
+            return Ok(());
+        }
+        let next = InLine { run: run.run.clone(), since, seen: self.now() };
+        // Whoever was faster is in line; the next look tells who goes first.
+        self.patiently(|| self.store.line_up(&run.tenant, &ticket, holder.clone(), next.clone())).await?;
+        Ok(())
     }
 
     /// Keeps a plan that runs can then be started from.

@@ -134,16 +134,19 @@ impl<S: Store> Engine<S> {
         came: &Value,
     ) -> Result<Fate, EngineError> {
         let wish = wish(arrival, plan, came);
-        match self.try_start(&wish).await {
+        match self.try_start(&wish, arrival.at).await {
             Ok(Tried::Started(Started { new: true, .. })) => Ok(Fate::Begun),
             Ok(Tried::Started(Started { run, .. })) => self.begun_before(run).await,
-            Ok(Tried::Taken(by)) => Ok(match wish.when_taken() {
-                WhenTaken::Join => Fate::Joined { run: by.run },
-                WhenTaken::Queue if self.now() < arrival.at + WAITING_MAX => Fate::Waiting,
-                WhenTaken::Queue | WhenTaken::Refuse => {
-                    Fate::refused(&wish.refused(by).to_string(), self.now())
+            Ok(Tried::Taken(taken)) => match wish.when_taken() {
+                WhenTaken::Join => Ok(Fate::Joined { run: taken.by.run }),
+                WhenTaken::Queue if self.now() < arrival.at + WAITING_MAX => {
+                    self.line_up(arrival, taken).await?;
+                    Ok(Fate::Waiting)
                 }
-            }),
+                WhenTaken::Queue | WhenTaken::Refuse => {
+                    Ok(Fate::refused(&wish.refused(taken.by).to_string(), self.now()))
+                }
+            },
             // Whoever started it died before saying so, and since then another workflow has come to want what came.
             Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, arrival).await? => {
                 self.begun_before(run).await

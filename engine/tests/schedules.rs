@@ -9,8 +9,7 @@ use countersign_engine::{Engine, Parts, Swept, Timing};
 use domain::{Arrival, Cause, Fate, Initiator, RunKey, TenantId, Timestamp};
 use serde_json::json;
 use store::{
-    Clock, Inbox as _, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store,
-    StoreError,
+    Clock, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
 };
 
 /// The first of January 2026, a Thursday, at noon UTC.

@@ -155,6 +155,39 @@ async fn what_is_queued_starts_when_the_run_before_it_is_over() {
 }
 
 #[tokio::test]
+async fn of_those_that_wait_and_were_seen_the_first_that_came_goes_first() {
+    let engine = engine();
+    let first = engine.start(wish("a", "INC1", "queue")).await.unwrap();
+    let mut waiting = Vec::new();
+    for key in ["b", "c", "d"] {
+        waiting.push(engine.start(wish(key, "INC1", "queue")).await.unwrap().run);
+        // Who came first is told by the millisecond.
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    let [second, third, fourth] = &waiting[..] else { unreachable!() };
+    for seen in [fourth, third, second, fourth] {
+        assert!(matches!(engine.begin(seen).await.unwrap(), WalkEnd::NotBefore(_)));
+    }
+    end(&engine, &first.run).await;
+    for later in [fourth, third] {
+        assert!(matches!(engine.begin(later).await.unwrap(), WalkEnd::NotBefore(_)));
+    }
+    let last = engine.start(wish("e", "INC1", "queue")).await.unwrap();
+    assert_eq!(last.place, Place::Behind(second.clone()), "nobody jumps the line");
+    assert_eq!(engine.begin(second).await.unwrap(), WalkEnd::Done);
+
+    for seen in [fourth, third] {
+        assert!(matches!(engine.begin(seen).await.unwrap(), WalkEnd::NotBefore(_)));
+    }
+    end(&engine, second).await;
+    // Whoever is first in line and no longer waits keeps nobody.
+    let gone = Fate::refused("enough", engine.now());
+    engine.store().settle(third, gone, engine.now() + Millis::hours(1)).await.unwrap();
+    assert_eq!(engine.begin(fourth).await.unwrap(), WalkEnd::Done);
+    assert!(engine.store().load(fourth).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_webhook_about_a_ticket_that_is_taken_meets_the_fate_that_the_workflow_names() {
     for when_taken in ["join", "queue", "refuse"] {
         let engine = engine();

@@ -20,7 +20,7 @@ use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
-use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Shelf, Store};
 
@@ -99,8 +99,18 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.admit", self.store.admit(admission)).await
     }
 
-    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<RunId>, StoreError> {
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
         self.plainly("ledger.holder", self.store.holder(tenant, ticket)).await
+    }
+
+    async fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> Result<Write, StoreError> {
+        self.plainly("ledger.line_up", self.store.line_up(tenant, ticket, stands, next)).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {

@@ -9,6 +9,8 @@ use domain::{
     StepRecord, StepSeq, TenantId, Ticket, Timestamp,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::cursor::Cursor;
 use crate::error::StoreError;
 
@@ -39,6 +41,26 @@ pub struct Hold {
     pub ticket: Ticket,
     /// The run that took it last, and is over; `None`, if nobody ever did.
     pub after: Option<RunId>,
+}
+
+/// Who has a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The run that took it last.
+    pub run: RunId,
+    /// Who is next.
+    pub next: Option<InLine>,
+}
+
+/// Somebody who waits for a ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InLine {
+    /// The run that would take it.
+    pub run: RunId,
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// When it last looked.
+    pub seen: Timestamp,
 }
 
 /// Which runs are wanted, newest first.
@@ -80,12 +102,22 @@ pub trait Ledger {
     /// run than the one that it names. A run that is not begun takes no ticket.
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// The run that took `ticket` last.
+    /// Who took `ticket` last, and who is next.
     fn holder(
         &self,
         tenant: &TenantId,
         ticket: &Ticket,
-    ) -> impl Future<Output = Result<Option<RunId>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<Holder>, StoreError>> + Send;
+
+    /// Makes `next` the first of those that wait for `ticket`. Superseded unless it is held as `stands` says. Whoever
+    /// takes the ticket finds nobody in line.
+    fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Commits a decision about a run: the record if its version is the one decided from, its events and
     /// step records, its receipts if each replaces the revision it names, what they displace, its signals,

@@ -29,7 +29,9 @@ impl Hook {
         Source::DOORS.into_iter().try_fold(Doors::default(), |doors, source| {
             let proof = match source {
                 Source::GitHub => Proof::GitHub(secrets.clone()),
-                _ => Proof::Signed(secrets.clone()),
+                Source::ServiceNow | Source::Webhook | Source::Api | Source::Slack | Source::Schedule => {
+                    Proof::Signed(secrets.clone())
+                }
             };
             doors.and(self.tenant.clone(), source, proof).map_err(|error| wrong(error.to_string()))
         })

@@ -55,6 +55,9 @@ pub(super) const LANE: &str = "lane";
 /// The run that something stands for: a proof, a ticket.
 pub(super) const RUN: &str = "run";
 
+/// Who is next to take a ticket.
+pub(super) const IN_LINE: &str = "in_line";
+
 /// When something came.
 pub(super) const CAME_AT: &str = "came_at";
 

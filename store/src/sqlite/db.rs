@@ -7,7 +7,7 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
-    ReceiptChange, RunId, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Ticket,
+    ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Ticket,
     Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::Shelf;
 use crate::cursor::Cursor;
-use crate::ledger::{Hold, RunPage, RunQuery, Write};
+use crate::ledger::{Hold, Holder, InLine, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -88,7 +88,7 @@ impl Db {
     /// Gives the ticket to `run`; `false` if it is not as it should be, and then nothing is written.
     fn take_ticket(&self, run: &RunKey, hold: Option<&Hold>) -> Sql<bool> {
         let Some(Hold { ticket, after }) = hold else { return Ok(true) };
-        if self.holder(&run.tenant, ticket)? != *after {
+        if self.holder(&run.tenant, ticket)?.map(|holder| holder.run) != *after {
             return Ok(false);
         }
         self.run(
@@ -98,12 +98,32 @@ impl Db {
         Ok(true)
     }
 
-    pub(super) fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Sql<Option<RunId>> {
+    pub(super) fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Sql<Option<Holder>> {
         self.get(
-            "SELECT run FROM tickets WHERE tenant = ?1 AND ticket = ?2",
+            "SELECT next, run FROM tickets WHERE tenant = ?1 AND ticket = ?2",
             params![tenant.as_str(), ticket.as_bytes()],
-            |row| row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error)),
+            |row| {
+                let run = row.get_ref(1)?.as_str()?.parse().map_err(|error| unreadable(1, error))?;
+                let next = if row.get_ref(0)?.as_str_or_null()?.is_some() { Some(body(row)?) } else { None };
+                Ok(Holder { run, next })
+            },
         )
+    }
+
+    pub(super) fn line_up(
+        &self,
+        (tenant, ticket): (&TenantId, &Ticket),
+        stands: &Holder,
+        next: &InLine,
+    ) -> Sql<Write> {
+        if self.holder(tenant, ticket)?.as_ref() != Some(stands) {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "UPDATE tickets SET next = ?3 WHERE tenant = ?1 AND ticket = ?2",
+            params![tenant.as_str(), ticket.as_bytes(), text(next)?],
+        )?;
+        Ok(Write::Committed)
     }
 
     fn receipts_stand(&self, changes: &[ReceiptChange]) -> Sql<bool> {

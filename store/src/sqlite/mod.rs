@@ -36,7 +36,7 @@ use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
-use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wake::Bell;
 use crate::trace;
@@ -175,8 +175,20 @@ impl Ledger for SqliteStore {
         self.write_decision(decision, Some(First { input, hold })).await
     }
 
-    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<RunId>, StoreError> {
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
         self.front.read("find who has a ticket", |db| db.holder(tenant, ticket)).await
+    }
+
+    async fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> Result<Write, StoreError> {
+        let (tenant, ticket) = (tenant.clone(), *ticket);
+        let write = move |db: &Db| db.line_up((&tenant, &ticket), &stands, &next);
+        self.front.write("wait for a ticket", write).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {

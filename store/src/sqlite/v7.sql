@@ -1,10 +1,11 @@
 -- Version 7: one run at a time for each ticket; what comes twice in other words; schedules.
 
--- The run that took a ticket last. It has the ticket until it is over.
+-- The run that took a ticket last, which has it until it is over, and who is next.
 CREATE TABLE tickets (
     tenant TEXT NOT NULL,
     ticket BLOB NOT NULL,
     run    TEXT NOT NULL,
+    next   TEXT,
     PRIMARY KEY (tenant, ticket)
 ) WITHOUT ROWID;
 

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
-    Inbox as _, Ledger as _, PolicyFiles, RunQuery, Write,
+    Holder, InLine, Inbox as _, Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -71,6 +71,18 @@ fn ledger() -> Vec<Call<Table>> {
                 assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
             }),
             |store| { store.holder(&tenant(), &ticket()).await }
+        ),
+        call!(
+            "line_up",
+            |table| Box::pin(async {
+                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+            }),
+            |store| {
+                let stands = Holder { run: run().run, next: None };
+                let next = InLine { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
+                store.line_up(&tenant(), &ticket(), stands, next).await
+            },
+            again: SUPERSEDED
         ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
         call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),

@@ -46,6 +46,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "admit, with a ticket": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "holder": "GetItem" from "mod.rs::get", Read, "find who has a ticket";
+    "line_up": "UpdateItem" from "mod.rs::update", Write, "wait for a ticket";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";

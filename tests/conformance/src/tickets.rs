@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use domain::command::Cancel;
 use domain::{RunId, Ticket};
-use store::{Admission, Hold, Store, StoreError, Write};
+use store::{Admission, Hold, Holder, InLine, Store, StoreError, Write};
 
-use crate::fixtures::{Run, admission, calls, messages, tenant};
+use crate::fixtures::{NOON, Run, admission, calls, messages, tenant};
 
 cases![
     a_ticket_belongs_to_the_run_that_took_it_in_its_first_commit,
@@ -15,6 +15,7 @@ cases![
     a_run_that_is_there_takes_no_ticket,
     of_many_runs_that_want_one_ticket_at_once_exactly_one_is_begun,
     two_tenants_have_tickets_of_their_own,
+    whoever_waits_for_a_ticket_is_in_line_until_it_is_taken,
 ];
 
 /// As many triggers as one incident may bring at once.
@@ -35,7 +36,7 @@ fn run_of(admission: &Admission) -> RunId {
 }
 
 async fn holder<S: Store>(store: &S, owner: &str) -> Option<RunId> {
-    store.holder(&tenant(owner), &ticket(owner)).await.unwrap()
+    store.holder(&tenant(owner), &ticket(owner)).await.unwrap().map(|holder| holder.run)
 }
 
 async fn a_ticket_belongs_to_the_run_that_took_it_in_its_first_commit<S: Store>(store: Arc<S>) {
@@ -81,7 +82,7 @@ async fn a_run_that_is_there_takes_no_ticket<S: Store>(store: Arc<S>) {
 
 async fn of_many_runs_that_want_one_ticket_at_once_exactly_one_is_begun<S: Store>(store: Arc<S>) {
     let wanting: Vec<_> = (0..WANT_IT).map(|n| taking("acme", &format!("request-{n}"), None)).collect();
-    let begin = |admission: &Admission| {
+    let admit = |admission: &Admission| {
         let (store, admission) = (Arc::clone(&store), admission.clone());
         tokio::spawn(async move {
             loop {
@@ -95,7 +96,7 @@ async fn of_many_runs_that_want_one_ticket_at_once_exactly_one_is_begun<S: Store
         })
     };
     let mut begun = Vec::new();
-    for (admission, task) in wanting.iter().zip(wanting.iter().map(begin).collect::<Vec<_>>()) {
+    for (admission, task) in wanting.iter().zip(wanting.iter().map(admit).collect::<Vec<_>>()) {
         if task.await.unwrap() == Write::Committed {
             begun.push(run_of(admission));
         }
@@ -113,4 +114,24 @@ async fn two_tenants_have_tickets_of_their_own<S: Store>(store: Arc<S>) {
         assert_eq!(store.admit(taking(owner, "request", None)).await.unwrap(), Write::Committed);
     }
     assert_ne!(holder(&*store, "acme").await, holder(&*store, "umbrella").await);
+}
+
+async fn whoever_waits_for_a_ticket_is_in_line_until_it_is_taken<S: Store>(store: Arc<S>) {
+    let (acme, ticket) = (tenant("acme"), ticket("acme"));
+    let waits = |name: &str| InLine { run: name.parse().unwrap(), since: NOON, seen: NOON };
+    let first = taking("acme", "first", None);
+    let free = Holder { run: run_of(&first), next: None };
+    let line_up = |stands: &Holder, name| store.line_up(&acme, &ticket, stands.clone(), waits(name));
+    assert_eq!(line_up(&free, "second").await.unwrap(), Write::Superseded);
+    store.admit(first.clone()).await.unwrap();
+    assert_eq!(line_up(&free, "second").await.unwrap(), Write::Committed);
+    assert_eq!(line_up(&free, "third").await.unwrap(), Write::Superseded);
+    let stands = Holder { next: Some(waits("second")), ..free };
+    assert_eq!(store.holder(&acme, &ticket).await.unwrap().as_ref(), Some(&stands));
+    assert_eq!(line_up(&stands, "third").await.unwrap(), Write::Committed);
+
+    let taker = taking("acme", "second", Some(&run_of(&first)));
+    assert_eq!(store.admit(taker.clone()).await.unwrap(), Write::Committed);
+    let stands = Holder { run: run_of(&taker), next: None };
+    assert_eq!(store.holder(&acme, &ticket).await.unwrap(), Some(stands));
 }
