@@ -202,7 +202,11 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
             .with(Param::IDEMPOTENCY_KEY)
             .takes::<wire::StartRun>()
             .gives::<wire::StartedRun>(201, "the run was started")
-            .gives::<wire::StartedRun>(200, "the same request had started it before"),
+            .gives::<wire::StartedRun>(
+                200,
+                "the same request had started it before, or it joins another about its ticket",
+            )
+            .gives::<wire::StartedRun>(202, "it begins when another run about its ticket is over"),
         Route::new(
             Method::GET,
             "/runs/{run}",

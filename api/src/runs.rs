@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{Canceling, Delivered as Delivering};
 use domain::{Digest, IdempotencyKey, RunId, RunStatus, WorkflowName};
-use engine::{Desk, SignalRun, Started};
+use engine::{Desk, Place, SignalRun, Started};
 use serde::Deserialize;
 use store::Store;
 use telling::hint::Hints;
@@ -90,10 +90,20 @@ fn no_start(error: engine::EngineError, workflow: &WorkflowName) -> Problem {
     }
 }
 
-fn started_run(Started { run, new }: Started) -> Response {
-    let status = if new { StatusCode::CREATED } else { StatusCode::OK };
+fn started_run(Started { run, new, place }: Started) -> Response {
+    let status = match (&place, new) {
+        (Place::Behind(_), _) => StatusCode::ACCEPTED,
+        (Place::Own, true) => StatusCode::CREATED,
+        (Place::Own | Place::Joined, _) => StatusCode::OK,
+    };
     let location = format!("{PREFIX}/runs/{}", run.run);
-    (status, [(header::LOCATION, location)], Json(StartedRun { run: run.run })).into_response()
+    let joined = place == Place::Joined;
+    let behind = match place {
+        Place::Behind(by) => Some(by.run),
+        Place::Own | Place::Joined => None,
+    };
+    let told = StartedRun { run: run.run, joined, behind };
+    (status, [(header::LOCATION, location)], Json(told)).into_response()
 }
 
 /// Names a request for ever: by who asks and the key they chose, or by chance if they chose none. What they chose

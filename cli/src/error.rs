@@ -232,7 +232,6 @@ fn engine_ending(error: &EngineError) -> Ending {
         EngineError::NoRun { .. }
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorkflow { .. }
-        | EngineError::NoApiKey { .. }
         | EngineError::BadInput { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)
@@ -296,7 +295,11 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         Refusal::Terminal { .. } => {
             Some("`run start` begins another run; `run show` tells how this one ended")
         }
-        Refusal::KeyConflict { .. } => Some("send the first input again, or use another --key"),
+        Refusal::KeyConflict { .. } => Some("send the first request again, or use another --key"),
+        Refusal::TicketTaken { .. } => {
+            Some("`run show` says how that run stands; when it is over, another one can start")
+        }
+        Refusal::NoTicket { .. } => Some("send with the input what `ticket` of the workflow reads"),
         Refusal::Held { .. } => Some("`run pause` holds the run once its step has finished; then try again"),
         Refusal::NotPaused { .. }
         | Refusal::NotAsked { .. }
@@ -314,6 +317,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
             Some("`run show` says what can be done with the run now")
         }
         Refusal::StaleFence { .. }
+        | Refusal::NotStarted { .. }
         | Refusal::Unjudged { .. }
         | Refusal::NotBefore { .. }
         | Refusal::NotAwaited { .. }
@@ -340,8 +344,8 @@ mod tests {
     fn a_refusal_is_told_with_its_code_and_the_way_out() {
         assert_eq!(
             refused(Refusal::KeyConflict { run: run() }).to_text(),
-            "error: the key of run acme/run-1 was used before with a different input or workflow [IDEMPOTENCY_CONFLICT]\n  \
-             help: send the first input again, or use another --key\n"
+            "error: the key of run acme/run-1 was used before with a different input or for another workflow \
+             [IDEMPOTENCY_CONFLICT]\n  help: send the first request again, or use another --key\n"
         );
     }
 

@@ -29,12 +29,16 @@ pub struct Started {
     pub run: RunId,
     /// Whether it was started now; else by the same request before.
     pub new: bool,
+    /// Whether it is another request's, about the same ticket.
+    pub joined: bool,
+    /// The run about the same ticket that must be over before this one begins.
+    pub behind: Option<RunId>,
 }
 
 impl Started {
     fn of(reply: &Reply) -> Result<Self, ClientError> {
-        let StartedRun { run } = reply.document()?;
-        Ok(Self { run, new: reply.status == StatusCode::CREATED })
+        let StartedRun { run, joined, behind } = reply.document()?;
+        Ok(Self { run, new: reply.status == StatusCode::CREATED, joined, behind })
     }
 }
 

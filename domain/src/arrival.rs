@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::failure::bounded;
-use crate::id::{RunId, RunKey, TenantId};
+use crate::id::{RunId, RunKey, TenantId, WorkspaceId};
+use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
 use crate::time::{Millis, Timestamp};
@@ -19,6 +20,21 @@ use crate::time::{Millis, Timestamp};
 /// How long a delivery is remembered: nobody delivers the same thing a day later, and the run that it started
 /// keeps its key for ever.
 pub const REMEMBERED_FOR: Millis = Millis::hours(24);
+
+/// How long a refusal is remembered: whoever is told of it needs some time to put right what was wrong.
+pub const REFUSAL_REMEMBERED_FOR: Millis = Millis::hours(1);
+
+/// How often an arrival that is delivered again is taken up again within that time, the first time included.
+pub const TRIES_MAX: u32 = 3;
+
+/// Arrivals that tell the same within this time are one: whoever tells it twice does so at once.
+pub const ALIKE_WITHIN: Millis = Millis::secs(5);
+
+/// How long an arrival may wait for its ticket. A run that takes longer than this has been forgotten itself.
+pub const WAITING_MAX: Millis = Millis::hours(24 * 28);
+
+/// How long an arrival that waits is kept: longer than it may wait, so that none is lost.
+const WAITING_KEPT: Millis = Millis::hours(24 * 30);
 
 /// Why an arrival started nothing, in a sentence or two.
 const WHY_CHARS_MAX: usize = 512;
@@ -35,11 +51,24 @@ pub enum Source {
     GitHub,
     /// Anything that signs its requests as we ask.
     Webhook,
+    /// A person or a program that asks for a run by name.
+    Api,
+    /// A person in Slack who asks for a run by name.
+    Slack,
+    /// A schedule whose time has come.
+    Schedule,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
+    pub const ALL: [Self; 6] =
+        [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api, Self::Slack, Self::Schedule];
+
+    /// Those that a workflow's trigger can name.
+    pub const TRIGGERS: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Schedule];
+
+    /// Those that come in by a door for webhooks.
+    pub const DOORS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
 
     /// As it stands in addresses, workflow files and records.
     pub fn as_str(self) -> &'static str {
@@ -47,6 +76,9 @@ impl Source {
             Self::ServiceNow => "servicenow",
             Self::GitHub => "github",
             Self::Webhook => "webhook",
+            Self::Api => "api",
+            Self::Slack => "slack",
+            Self::Schedule => "schedule",
         }
     }
 }
@@ -57,7 +89,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The text names no source.
+/// The text names no source that has a door.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a source; there are servicenow, github and webhook")]
 pub struct UnknownSource(String);
@@ -65,7 +97,7 @@ pub struct UnknownSource(String);
 impl FromStr for Source {
     type Err = UnknownSource;
     fn from_str(text: &str) -> Result<Self, UnknownSource> {
-        let named = Self::ALL.into_iter().find(|source| source.as_str() == text);
+        let named = Self::DOORS.into_iter().find(|source| source.as_str() == text);
         named.ok_or_else(|| UnknownSource(bounded(text, 64)))
     }
 }
@@ -85,14 +117,37 @@ pub struct Arrival {
     /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
     /// itself the second time.
     pub proof: Digest,
+    /// Stands for what it tells, in whichever words. Whatever tells the same within [`ALIKE_WITHIN`] is the same
+    /// request. Absent, where only the key and the proof tell requests apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alike: Option<Digest>,
     /// The fingerprint of what came.
     pub fingerprint: Fingerprint,
     /// What came.
     pub body: Payload,
+    /// What is asked for by name. Otherwise the workflow that wants it is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// When.
     pub at: Timestamp,
+    /// How often it was refused before it was taken up again.
+    #[serde(default)]
+    pub tries: u32,
     /// What became of it.
     pub fate: Fate,
+}
+
+/// A run that is asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// What it does, by hash.
+    pub plan: Digest,
+    /// For which part of the tenant.
+    pub workspace: WorkspaceId,
+    /// What kind of thing asks.
+    pub trigger_kind: String,
+    /// Who or what asks.
+    pub by: Initiator,
 }
 
 /// What became of an arrival.
@@ -103,19 +158,27 @@ pub enum Fate {
     Waiting,
     /// It started its run.
     Begun,
+    /// Another run has its ticket, and answers for it.
+    Joined {
+        /// That run.
+        run: RunId,
+    },
     /// No workflow wanted it.
     Unwanted,
     /// It could not start a run.
     Refused {
         /// Why.
         why: String,
+        /// When.
+        #[serde(default)]
+        at: Timestamp,
     },
 }
 
 impl Fate {
     /// It could not start a run, because of `why`.
-    pub fn refused(why: &str) -> Self {
-        Self::Refused { why: bounded(why, WHY_CHARS_MAX) }
+    pub fn refused(why: &str, at: Timestamp) -> Self {
+        Self::Refused { why: bounded(why, WHY_CHARS_MAX), at }
     }
 }
 
@@ -125,8 +188,38 @@ impl Arrival {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
     }
 
-    /// Until when it is remembered.
-    pub fn forgotten_at(&self) -> Timestamp {
+    /// Whether it may be taken up again now that it is delivered again; then, how often it was refused before.
+    pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
+        let Fate::Refused { at, .. } = self.fate else { return None };
+        let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
+        (tries < TRIES_MAX).then_some(tries)
+    }
+
+    /// Whether this goes by the name of `known`, or with its proof, and is something else.
+    pub fn contradicts(&self, known: &Self) -> bool {
+        let same_name = self.key == known.key || self.proof == known.proof;
+        same_name && self.fingerprint != known.fingerprint
+    }
+
+    /// Whether this is the same request as `known`, told at about the same time in other words.
+    pub fn echoes(&self, known: &Self) -> bool {
+        let apart = (self.at - known.at).max(known.at - self.at);
+        self.alike.is_some() && self.alike == known.alike && apart < ALIKE_WITHIN
+    }
+
+    /// Until when it is kept while nothing becomes of it. Once something has, it is remembered for
+    /// [`REMEMBERED_FOR`].
+    pub fn kept_until(&self) -> Timestamp {
+        Self::kept_from(self.at)
+    }
+
+    /// Until when an arrival is kept that waits from `at` on.
+    pub fn kept_from(at: Timestamp) -> Timestamp {
+        at + WAITING_KEPT
+    }
+
+    /// Until when what proved where it comes from is remembered.
+    pub fn proof_forgotten_at(&self) -> Timestamp {
         self.at + REMEMBERED_FOR
     }
 }
@@ -137,10 +230,38 @@ mod tests {
 
     #[test]
     fn a_source_is_read_as_it_is_written() {
-        for source in Source::ALL {
+        for source in Source::DOORS {
             assert_eq!(source.as_str().parse(), Ok(source));
+        }
+        for source in Source::ALL {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
         assert!("jira".parse::<Source>().unwrap_err().to_string().contains("servicenow"));
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_three_times_within_an_hour_and_afresh_after_it() {
+        let key = IdempotencyKey::new("sn:1").unwrap();
+        let refused = |tries| Arrival {
+            run: Arrival::run_of(&"acme".parse().unwrap(), &key),
+            key: key.clone(),
+            source: Source::ServiceNow,
+            about: None,
+            proof: Digest::ZERO,
+            alike: None,
+            fingerprint: Fingerprint::of(&serde_json::json!(1)),
+            body: Payload::Inline(serde_json::json!(1)),
+            asked: None,
+            at: Timestamp(0),
+            tries,
+            fate: Fate::refused("two workflows want it", Timestamp(0)),
+        };
+        let soon = Timestamp(1);
+        assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
+        let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
+        assert_eq!(refused(2).may_try_again(late), Some(0));
+        for fate in [Fate::Waiting, Fate::Begun, Fate::Unwanted] {
+            assert_eq!(Arrival { fate, ..refused(0) }.may_try_again(late), None);
+        }
     }
 }

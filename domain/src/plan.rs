@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::arrival::Source;
+use crate::cron::Cron;
 use crate::digest::Digest;
 use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::json;
 use crate::schedule::RetryPolicy;
+use crate::ticket::TicketRule;
 use crate::time::Millis;
 use crate::verdict::Demand;
 
@@ -40,6 +42,9 @@ pub struct Plan {
     /// What starts runs of it by itself; absent, if only people and programs do by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<TriggeredBy>,
+    /// Which ticket its runs are about, of which each has one run at a time; absent, if they are about none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<TicketRule>,
     /// The steps in their order; at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
 }
@@ -55,6 +60,18 @@ pub struct TriggeredBy {
     /// An expression over what came, as it is written, that must be true. Nothing more is asked, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// When it comes round, if it is a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+}
+
+/// When runs of a workflow start by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// At which minutes of the calendar.
+    pub cron: Cron,
+    /// Whose clocks count: a name of the IANA database.
+    pub zone: String,
 }
 
 /// Where a workflow runs.
@@ -299,6 +316,7 @@ impl Plan {
             patience: Patience::default_in(environment),
             auto_approve: None,
             triggered_by: None,
+            ticket: None,
             steps,
         }
     }

@@ -200,10 +200,34 @@ pub enum Refusal {
         run: RunKey,
     },
     /// The same key with another payload, or for another workflow.
-    #[error("the key of run {run} was used before with a different input or workflow")]
+    #[error("the key of run {run} was used before with a different input or for another workflow")]
     KeyConflict {
         /// The run that the key names.
         run: RunKey,
+    },
+    /// Another run has the ticket.
+    #[error("run {run} is about the same ticket and not over; workflow {workflow} has one at a time")]
+    TicketTaken {
+        /// The run that has it.
+        run: RunKey,
+        /// The workflow.
+        workflow: WorkflowName,
+    },
+    /// The request was kept, and could not start its run.
+    #[error("run {run} was not started: {why}")]
+    NotStarted {
+        /// The run that it would have started.
+        run: RunKey,
+        /// Why not.
+        why: String,
+    },
+    /// Nobody can say which ticket the run would be about.
+    #[error("`ticket` of workflow {workflow}: {why}")]
+    NoTicket {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// Why not.
+        why: String,
     },
     /// A workflow that is not newer than the one in use.
     #[error(
@@ -238,7 +262,7 @@ impl Refusal {
             Self::Terminal { .. } => Code::RunTerminalState,
             Self::StaleFence { .. } => Code::RunOrphaned,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
-            Self::KeyConflict { .. } => Code::IdempotencyConflict,
+            Self::KeyConflict { .. } | Self::TicketTaken { .. } => Code::IdempotencyConflict,
             Self::NotApprover { .. } => Code::ApprovalRefused,
             Self::Unjudged { .. } => Code::PolicyDenied,
             Self::Run(_)
@@ -246,6 +270,8 @@ impl Refusal {
             | Self::Held { .. }
             | Self::NotBefore { .. }
             | Self::NotNewer { .. }
+            | Self::NotStarted { .. }
+            | Self::NoTicket { .. }
             | Self::NotAwaited { .. }
             | Self::TooManyEarly { .. }
             | Self::NotAsked { .. }

@@ -5,15 +5,21 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey, TenantId,
-    WorkflowName, WorkspaceId, json, payload::Fingerprint,
+    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan, Refusal,
+    RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, WhenTaken, WorkspaceId, json,
+    payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Shelf, Store, Write};
+use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::arrive::{Knock, Welcome};
+use crate::commit::ROUNDS_MAX;
+use crate::error::{EngineError, told};
+
+/// Whoever waits for a ticket looks once a minute; one that missed three looks is not waited for.
+const SEEN_WITHIN: Millis = Millis::mins(3);
 
 /// A wish to start a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,58 +40,233 @@ pub struct StartRun {
     pub by: Initiator,
 }
 
-/// A run that was started, now or before.
+/// The run that a request is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     /// Which run.
     pub run: RunKey,
-    /// Whether this request started it.
+    /// Whether this request started it, or is now waiting to.
     pub new: bool,
+    /// How the request stands to it.
+    pub place: Place,
+}
+
+/// How a request stands to the run that it is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is the request's own.
+    Own,
+    /// It is another request's, about the same ticket.
+    Joined,
+    /// It is the request's own, and begins when this run, which is about the same ticket, is over.
+    Behind(RunKey),
+}
+
+/// What became of a wish.
+pub(crate) enum Tried {
+    /// Its run is there.
+    Started(Started),
+    /// It must wait for its ticket, if it does.
+    Taken(Taken),
+}
+
+/// A ticket that cannot be taken.
+pub(crate) struct Taken {
+    /// The run that has it, or goes first.
+    pub(crate) by: RunKey,
+    ticket: Ticket,
+    holder: Holder,
+}
+
+/// Whether a ticket can be taken.
+enum Look {
+    /// In this way, if the run is about one at all.
+    Free(Option<Hold>),
+    /// Not now.
+    Taken(Taken),
+}
+
+impl StartRun {
+    fn request(&self, input: Fingerprint) -> Admit {
+        Admit {
+            tenant: self.tenant.clone(),
+            workspace: self.workspace.clone(),
+            trigger_kind: self.trigger_kind.clone(),
+            key: self.key.clone(),
+            input,
+        }
+    }
+
+    /// What becomes of the wish if its ticket is taken.
+    pub(crate) fn when_taken(&self) -> WhenTaken {
+        self.plan.ticket.as_ref().map(|rule| rule.when_taken).unwrap_or_default()
+    }
+
+    /// The refusal of the wish because its ticket is taken by `run`.
+    pub(crate) fn refused(&self, run: RunKey) -> Refusal {
+        Refusal::TicketTaken { run, workflow: self.plan.workflow.clone() }
+    }
+}
+
+/// The run that a key names, if the request was the same: the same workflow, in whichever version, and the same
+/// input.
+fn started_before(first: &RunRecord, wish: &StartRun, input: Fingerprint) -> Result<Started, EngineError> {
+    let run = first.key.clone();
+    if first.trigger.input != input.sha256 || first.workflow != wish.plan.workflow {
+        return Err(Refusal::KeyConflict { run }.into());
+    }
+    Ok(Started { run, new: false, place: Place::Own })
 }
 
 impl<S: Store> Engine<S> {
-    /// Starts a run, or finds the one that the same request started before.
+    /// Starts a run, or finds the one that the same request started before. If the workflow has one run at a time
+    /// for each ticket and there is one, it says what becomes of the request.
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
+        let by = match self.try_start(&wish, self.now()).await? {
+            Tried::Started(started) => return Ok(started),
+            Tried::Taken(Taken { by, .. }) => by,
+        };
+        match wish.when_taken() {
+            WhenTaken::Join => Ok(Started { run: by, new: false, place: Place::Joined }),
+            WhenTaken::Refuse => Err(wish.refused(by).into()),
+            WhenTaken::Queue => self.wait_behind(wish, by).await,
+        }
+    }
+
+    /// Keeps the wish until the ticket is free.
+    async fn wait_behind(&self, wish: StartRun, by: RunKey) -> Result<Started, EngineError> {
+        let asked = Asked {
+            plan: wish.plan.hash(),
+            workspace: wish.workspace,
+            trigger_kind: wish.trigger_kind,
+            by: wish.by,
+        };
+        let parts = [wish.tenant.as_str(), wish.key.as_str()];
+        let welcome = self.accept(Knock {
+            proof: Digest::of_parts("countersign/asked/v1", &parts),
+            tenant: wish.tenant,
+            key: wish.key,
+            source: Source::Api,
+            about: None,
+            alike: None,
+            body: wish.input,
+            asked: Some(asked),
+        });
+        let Welcome { run, new, fate } = welcome.await?;
+        match fate {
+            Fate::Refused { why, .. } => Err(Refusal::NotStarted { run, why }.into()),
+            Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted => {
+                Ok(Started { run, new, place: Place::Behind(by) })
+            }
+        }
+    }
+
+    /// Starts a run, finds the one that the same request started before, or says who has its ticket. The wish waits
+    /// `since` then.
+    pub(crate) async fn try_start(&self, wish: &StartRun, since: Timestamp) -> Result<Tried, EngineError> {
         json::check(&wish.input)
             .map_err(|source| EngineError::BadInput { what: "the run's input", source })?;
         if wish.by.cause == Cause::User && PersonId::new(&wish.by.id).is_err() {
-            return Err(EngineError::NotAPerson { id: wish.by.id });
+            return Err(EngineError::NotAPerson { id: wish.by.id.clone() });
         }
         let (input, fingerprint) = self.keep(&wish.tenant, &wish.input).await?;
         self.keep_plan(&wish.tenant, &wish.plan).await?;
         let run = RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) };
-        let request = Admit {
-            tenant: wish.tenant,
-            workspace: wish.workspace,
-            trigger_kind: wish.trigger_kind,
-            key: wish.key,
-            input: fingerprint,
-        };
-        let workflow = wish.plan.workflow.clone();
-        let decision = admit(request, &wish.plan, self.stamp(wish.by));
-        let op = decision.record.op.clone();
-        let admission = Admission { decision, input };
-        let write = self.patiently(|| self.store.admit(admission.clone())).await?;
-        match write {
-            Write::Committed => Ok(Started { run, new: true }),
-            Write::Superseded => self.started_before(run, &op, (&workflow, fingerprint)).await,
+        let ticket = self.ticket_of(&run, wish).await?;
+        for _ in 0..ROUNDS_MAX {
+            let waits = (wish.when_taken() == WhenTaken::Queue).then_some(since);
+            let hold = match self.look_at(&run, ticket, waits).await? {
+                Look::Free(hold) => hold,
+                Look::Taken(taken) => {
+                    // A key names its run for ever, even if another has the ticket by now.
+                    let first = self.patiently(|| self.store.load(&run)).await?;
+                    let Some(first) = first else { return Ok(Tried::Taken(taken)) };
+                    return started_before(&first, wish, fingerprint).map(Tried::Started);
+                }
+            };
+            let decision = admit(wish.request(fingerprint), &wish.plan, self.stamp(wish.by.clone()));
+            let op = decision.record.op.clone();
+            let admission = Admission { decision, input: input.clone(), hold };
+            if self.patiently(|| self.store.admit(admission.clone())).await? == Write::Committed {
+                return Ok(Tried::Started(Started { run, new: true, place: Place::Own }));
+            }
+            // Without a run of this key, it was the ticket that somebody else took.
+            if let Some(first) = self.patiently(|| self.store.load(&run)).await? {
+                let started = started_before(&first, wish, fingerprint)?;
+                // Our own write whose reply was lost; if others have written since, it was still the same request.
+                return Ok(Tried::Started(Started { new: first.op == op, ..started }));
+            }
+        }
+        Err(EngineError::Contended { run, rounds: ROUNDS_MAX })
+    }
+
+    /// The ticket that the run would be about, if the workflow asks for one.
+    async fn ticket_of(&self, run: &RunKey, wish: &StartRun) -> Result<Option<Ticket>, EngineError> {
+        if wish.plan.ticket.is_none() {
+            return Ok(None);
+        }
+        let plan = self.plan(&run.tenant, wish.plan.hash()).await?;
+        let workflow = &wish.plan.workflow;
+        let no_ticket = |why| Refusal::NoTicket { workflow: workflow.clone(), why };
+        match plan.ticket(&Arc::new(wish.input.clone())) {
+            None => Ok(None),
+            Some(Ok(text)) if text.trim().is_empty() => Err(no_ticket("it is empty".to_owned()).into()),
+            Some(Ok(text)) => Ok(Some(Ticket::derive(&wish.tenant, workflow, &text))),
+            Some(Err(error)) => Err(no_ticket(told(&error)).into()),
         }
     }
 
-    async fn started_before(
+    /// Whether the ticket can be taken for `run`, which `waits` since then where it may. A run that is over stays so,
+    /// so what is found of it here holds when the ticket is taken.
+    async fn look_at(
         &self,
-        run: RunKey,
-        op: &domain::OpId,
-        (workflow, input): (&WorkflowName, Fingerprint),
-    ) -> Result<Started, EngineError> {
-        let first = self.load(&run).await?.record;
-        // A later version of the same workflow is still the same request.
-        if first.trigger.input != input.sha256 || first.workflow != *workflow {
-            return Err(Refusal::KeyConflict { run }.into());
+        run: &RunKey,
+        ticket: Option<Ticket>,
+        waits: Option<Timestamp>,
+    ) -> Result<Look, EngineError> {
+        let Some(ticket) = ticket else { return Ok(Look::Free(None)) };
+        let holder = self.patiently(|| self.store.holder(&run.tenant, &ticket)).await?;
+        let Some(holder) = holder else { return Ok(Look::Free(Some(Hold { ticket, after: None }))) };
+        let has_it = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
+        let holds = self.patiently(|| self.store.load(&has_it)).await?;
+        if holds.is_some_and(|holds| !holds.status.is_terminal()) {
+            return Ok(Look::Taken(Taken { by: has_it, ticket, holder }));
         }
-        // Our own write whose reply was lost; if others have written since, it was still the same request.
-        let new = first.op == *op;
-        Ok(Started { run, new })
+        match self.goes_before(run, waits, &holder).await? {
+            Some(by) => Ok(Look::Taken(Taken { by, ticket, holder })),
+            None => Ok(Look::Free(Some(Hold { ticket, after: Some(holder.run) }))),
+        }
+    }
+
+    /// Who goes before `run`: whoever is in line, came earlier and waits still. One that was not seen for a while may
+    /// never come, and is not waited for.
+    async fn goes_before(
+        &self,
+        run: &RunKey,
+        waits: Option<Timestamp>,
+        holder: &Holder,
+    ) -> Result<Option<RunKey>, EngineError> {
+        let (Some(since), Some(next)) = (waits, &holder.next) else { return Ok(None) };
+        let later = (since, &run.run) > (next.since, &next.run);
+        if !later || self.now() - next.seen > SEEN_WITHIN {
+            return Ok(None);
+        }
+        let next = RunKey { tenant: run.tenant.clone(), run: next.run.clone() };
+        let arrival = self.patiently(|| self.store.arrival(&next)).await?;
+        Ok(arrival.is_some_and(|arrival| arrival.fate == Fate::Waiting).then_some(next))
+    }
+
+    /// Puts an arrival that waits for its ticket first in line, unless somebody goes before it.
+    pub(crate) async fn line_up(&self, arrival: &Arrival, taken: Taken) -> Result<(), EngineError> {
+        let Taken { ticket, holder, .. } = taken;
+        let (run, since) = (&arrival.run, arrival.at);
+        if self.goes_before(run, Some(since), &holder).await?.is_some() {
+            return Ok(());
+        }
+        let next = InLine { run: run.run.clone(), since, seen: self.now() };
+        // Whoever was faster is in line; the next look tells who goes first.
+        self.patiently(|| self.store.line_up(&run.tenant, &ticket, holder.clone(), next.clone())).await?;
+        Ok(())
     }
 
     /// Keeps a plan that runs can then be started from.

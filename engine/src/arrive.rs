@@ -6,17 +6,23 @@
 
 use std::sync::Arc;
 
+use domain::arrival::{REMEMBERED_FOR, WAITING_MAX};
 use domain::{
-    Applied, Arrival, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing, Plan,
-    Refusal, RunKey, Source, TenantId, WorkspaceId, json,
+    Applied, Arrival, Asked, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing,
+    Plan, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkspaceId, json,
 };
 use serde_json::Value;
-use store::{Accepted, Store, Write};
+use store::{Accepted, Again, Store, Write};
 use workflow::CompiledPlan;
 
 use crate::Engine;
-use crate::admit::{StartRun, Started};
+use crate::admit::{StartRun, Started, Tried};
 use crate::error::{EngineError, told};
+use crate::walk::WalkEnd;
+
+/// How soon an arrival whose ticket is taken is looked at again. Runs are over in seconds, or in hours.
+const LOOK_AGAIN_MIN: Millis = Millis::secs(1);
+const LOOK_AGAIN_MAX: Millis = Millis::secs(60);
 
 /// What came, once it is known where from.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +37,12 @@ pub struct Knock {
     pub about: Option<String>,
     /// Stands for what proved where it comes from.
     pub proof: Digest,
+    /// Stands for what it tells, where the same may be told twice in other words.
+    pub alike: Option<Digest>,
     /// What came.
     pub body: Value,
+    /// What is asked for by name; otherwise the workflow that wants it is looked for.
+    pub asked: Option<Asked>,
 }
 
 /// What was accepted, now or before.
@@ -57,17 +67,20 @@ impl<S: Store> Engine<S> {
             source: knock.source,
             about: knock.about,
             proof: knock.proof,
+            alike: knock.alike,
             fingerprint,
             body,
+            asked: knock.asked,
             at: self.now(),
+            tries: 0,
             fate: Fate::Waiting,
         };
         let welcome = match self.patiently(|| self.store.accept(arrival.clone())).await? {
             Accepted::New => Welcome { run: arrival.run, new: true, fate: Fate::Waiting },
-            Accepted::Known(known) if known.fingerprint != fingerprint => {
+            Accepted::Known(known) if arrival.contradicts(&known) => {
                 return Err(Refusal::KeyConflict { run: known.run }.into());
             }
-            Accepted::Known(known) => Welcome { run: known.run, new: false, fate: known.fate },
+            Accepted::Known(known) => self.known(*known).await?,
         };
         // Whoever kept it the first time may have died before saying so.
         if welcome.fate == Fate::Waiting {
@@ -78,19 +91,40 @@ impl<S: Store> Engine<S> {
         Ok(welcome)
     }
 
-    /// Takes up what came: starts its run, if a workflow wants it.
-    pub async fn begin(&self, run: &RunKey) -> Result<(), EngineError> {
+    /// What came before and is delivered again. If it was refused it may be taken up again, some times.
+    async fn known(&self, known: Arrival) -> Result<Welcome, EngineError> {
+        let Arrival { run, fate, .. } = &known;
+        let Some(tries) = known.may_try_again(self.now()) else {
+            return Ok(Welcome { run: known.run, new: false, fate: known.fate });
+        };
+        let again = Again { was: fate.clone(), tries, keep_until: Arrival::kept_from(self.now()) };
+        // Whoever was faster has let it wait, too.
+        self.patiently(|| self.store.reopen(run, again.clone())).await?;
+        Ok(Welcome { run: known.run, new: false, fate: Fate::Waiting })
+    }
+
+    /// Takes up what came: starts its run, if a workflow wants it and its ticket is free.
+    pub async fn begin(&self, run: &RunKey) -> Result<WalkEnd, EngineError> {
         let arrival = self.patiently(|| self.store.arrival(run)).await?;
-        let Some(arrival) = arrival.filter(|arrival| arrival.fate == Fate::Waiting) else { return Ok(()) };
+        let waits = arrival.filter(|arrival| arrival.fate == Fate::Waiting);
+        let Some(arrival) = waits else { return Ok(WalkEnd::Done) };
         let came = Arc::new(self.fetch(&run.tenant, &arrival.body).await?);
-        let fate = match self.who_wants(&arrival, &came).await? {
+        let found = match &arrival.asked {
+            Some(asked) => Wanted::By(self.plan(&run.tenant, asked.plan).await?),
+            None => self.who_wants(&arrival, &came).await?,
+        };
+        let fate = match found {
             Wanted::By(plan) => self.start_from(&arrival, &plan, &came).await?,
             Wanted::ByNobody => Fate::Unwanted,
-            Wanted::Unclear(why) => Fate::refused(&why),
+            Wanted::Unclear(why) => Fate::refused(&why, self.now()),
         };
+        if fate == Fate::Waiting {
+            return Ok(WalkEnd::NotBefore(look_again(&arrival, self.now())));
+        }
         tracing::info!(%run, source = %arrival.source, ?fate, "an arrival was taken up");
-        self.patiently(|| self.store.settle(run, fate.clone())).await?;
-        Ok(())
+        let forget_at = self.now() + REMEMBERED_FOR;
+        self.patiently(|| self.store.settle(run, fate.clone(), forget_at)).await?;
+        Ok(WalkEnd::Done)
     }
 
     async fn start_from(
@@ -99,27 +133,41 @@ impl<S: Store> Engine<S> {
         plan: &CompiledPlan,
         came: &Value,
     ) -> Result<Fate, EngineError> {
-        let wish = StartRun {
-            tenant: arrival.run.tenant.clone(),
-            workspace: WorkspaceId::default(),
-            plan: plan.plan().clone(),
-            trigger_kind: arrival.source.to_string(),
-            key: arrival.key.clone(),
-            input: came.clone(),
-            by: Initiator::new(Cause::Webhook, arrival.source.as_str()),
-        };
-        match self.start(wish).await {
-            Ok(Started { new: true, .. }) => Ok(Fate::Begun),
-            // Whoever started it the first time may have died before saying so. Nobody would look at the run for
-            // minutes then; one message too many finds nothing to do.
-            Ok(Started { run, new: false }) => {
-                let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
-                self.patiently(|| self.store.send(&message)).await?;
-                Ok(Fate::Begun)
+        let wish = wish(arrival, plan, came);
+        match self.try_start(&wish, arrival.at).await {
+            Ok(Tried::Started(Started { new: true, .. })) => Ok(Fate::Begun),
+            Ok(Tried::Started(Started { run, .. })) => self.begun_before(run).await,
+            Ok(Tried::Taken(taken)) => match wish.when_taken() {
+                WhenTaken::Join => Ok(Fate::Joined { run: taken.by.run }),
+                WhenTaken::Queue if self.now() < arrival.at + WAITING_MAX => {
+                    self.line_up(arrival, taken).await?;
+                    Ok(Fate::Waiting)
+                }
+                WhenTaken::Queue | WhenTaken::Refuse => {
+                    Ok(Fate::refused(&wish.refused(taken.by).to_string(), self.now()))
+                }
+            },
+            // Whoever started it died before saying so, and since then another workflow has come to want what came.
+            Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, arrival).await? => {
+                self.begun_before(run).await
             }
-            Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string())),
+            Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string(), self.now())),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whoever started it the first time may have died before saying so. Nobody would look at the run for minutes
+    /// then; one message too many finds nothing to do.
+    async fn begun_before(&self, run: RunKey) -> Result<Fate, EngineError> {
+        let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+        self.patiently(|| self.store.send(&message)).await?;
+        Ok(Fate::Begun)
+    }
+
+    /// Whether `run` was started by `arrival`.
+    async fn is_of(&self, run: &RunKey, arrival: &Arrival) -> Result<bool, EngineError> {
+        let started = self.patiently(|| self.store.load(run)).await?;
+        Ok(started.is_some_and(|run| run.trigger.input == arrival.fingerprint.sha256))
     }
 
     /// The workflow that wants what came. If two do, nobody may guess.
@@ -161,7 +209,8 @@ impl<S: Store> Engine<S> {
             at: self.now(),
             by,
         };
-        match self.patiently(|| self.store.apply(applied.clone())).await? {
+        let due = self.first_slot(plan)?;
+        match self.patiently(|| self.store.apply(applied.clone(), due)).await? {
             Write::Committed => Ok(applied),
             Write::Superseded => {
                 Err(Refusal::NotNewer { workflow: applied.workflow, version: applied.version }.into())
@@ -173,6 +222,32 @@ impl<S: Store> Engine<S> {
     pub async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, EngineError> {
         Ok(self.patiently(|| self.store.applied(tenant)).await?)
     }
+}
+
+/// The run that an arrival starts.
+fn wish(arrival: &Arrival, plan: &CompiledPlan, came: &Value) -> StartRun {
+    let source = arrival.source.as_str();
+    let asked = arrival.asked.clone().unwrap_or_else(|| Asked {
+        plan: plan.plan().hash(),
+        workspace: WorkspaceId::default(),
+        trigger_kind: source.to_owned(),
+        by: Initiator::new(Cause::Webhook, source),
+    });
+    StartRun {
+        tenant: arrival.run.tenant.clone(),
+        workspace: asked.workspace,
+        plan: plan.plan().clone(),
+        trigger_kind: asked.trigger_kind,
+        key: arrival.key.clone(),
+        input: came.clone(),
+        by: asked.by,
+    }
+}
+
+/// When an arrival whose ticket is taken is looked at again: soon if it is new, and at most a minute late.
+fn look_again(arrival: &Arrival, now: Timestamp) -> Timestamp {
+    let waited = now - arrival.at;
+    now + Millis(waited.0 / 4).clamp(LOOK_AGAIN_MIN, LOOK_AGAIN_MAX)
 }
 
 /// Who wants what came.

@@ -18,8 +18,10 @@ mod inspect;
 mod ops;
 mod plans;
 pub mod question;
+mod scheduled;
 mod seal;
 mod settle;
+mod slot;
 mod undo;
 mod verbs;
 mod walk;
@@ -32,7 +34,7 @@ use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId}
 use store::{Clock, Store};
 use workflow::CompiledPlan;
 
-pub use admit::{StartRun, Started};
+pub use admit::{Place, StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
 pub use desk::{Desk, DeskReply};

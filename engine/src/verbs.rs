@@ -34,6 +34,8 @@ pub struct Swept {
     pub sent: u32,
     /// How many runs were woken.
     pub woken: u32,
+    /// How many slots of schedules were taken up.
+    pub scheduled: u32,
 }
 
 impl<S: Store> Engine<S> {
@@ -96,8 +98,8 @@ impl<S: Store> Engine<S> {
         self.decide(run, by, &RollBack { reason: in_short(reason) }).await
     }
 
-    /// Sends what whoever died between a commit and its messages left behind, and wakes runs whose due time
-    /// has passed.
+    /// Sends what whoever died between a commit and its messages left behind, wakes runs whose due time has passed,
+    /// and takes up the slots of schedules.
     pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
         let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
         let due = self.patiently(|| self.store.due(self.now(), SWEEP_MAX)).await?;
@@ -114,7 +116,8 @@ impl<S: Store> Engine<S> {
                 Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
             }
         }
-        Ok(Swept { sent, woken })
+        let scheduled = self.take_up_slots(SWEEP_MAX).await?;
+        Ok(Swept { sent, woken, scheduled })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use connectors::{Allow, Settings};
 use countersign_engine::{Engine, EngineError, Knock, Parts, StartRun, Timing, Welcome};
+use domain::arrival::TRIES_MAX;
 use domain::{Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Refusal, Source, TenantId, WorkspaceId};
 use serde_json::{Value, json};
 use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
@@ -51,7 +52,9 @@ fn knock(key: &str, body: Value) -> Knock {
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
         proof: Digest::of_bytes(key.as_bytes()),
+        alike: None,
         body,
+        asked: None,
     }
 }
 
@@ -145,12 +148,12 @@ async fn what_two_workflows_want_or_none_can_judge_is_refused_with_the_reason() 
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let welcome = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap();
-    let Fate::Refused { why } = fate(&engine, &welcome).await else { panic!("not refused") };
+    let Fate::Refused { why, .. } = fate(&engine, &welcome).await else { panic!("not refused") };
     assert!(why.contains("triage") && why.contains("priority"), "{why}");
 
     apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
     let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
-    let Fate::Refused { why } = fate(&engine, &welcome).await else { panic!("not refused") };
+    let Fate::Refused { why, .. } = fate(&engine, &welcome).await else { panic!("not refused") };
     assert!(why.contains("triage") && why.contains("assign"), "{why}");
 }
 
@@ -165,4 +168,26 @@ async fn a_workflow_in_use_is_replaced_by_a_later_version_alone() {
     }
     apply(&engine, "triage", 3, "{ servicenow: {} }").await.unwrap();
     assert_eq!(engine.applied(&acme()).await.unwrap()[0].version, 3);
+}
+
+#[tokio::test]
+async fn what_was_refused_is_taken_up_again_when_it_is_delivered_again_some_times() {
+    let engine = engine();
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    apply(&engine, "other", 1, URGENT).await.unwrap();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    for _ in 1..TRIES_MAX {
+        assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+        let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
+        assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Waiting });
+    }
+    assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+    let enough = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert!(matches!(enough.fate, Fate::Refused { .. }), "{enough:?}");
+
+    let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
+    assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+    apply(&engine, "other", 2, "{ github: {} }").await.unwrap();
+    engine.accept(knock("sn:2", urgent())).await.unwrap();
+    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
 }

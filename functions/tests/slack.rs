@@ -7,14 +7,14 @@ use std::sync::Arc;
 use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, command, interaction};
 use domain::tenant::Person;
-use domain::{Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
+use domain::{Arrival, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
 use engine::{Engine, Parts, Pulse, StartRun, Timing, WalkLimits};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use signing::sign;
 use simulated::slack::{Callback, Press, SimulatedSlack, Submission};
-use store::{Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Governance as _, Inbox as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
 use systems::InSlack;
 
 const WORKFLOW: &str =
@@ -113,7 +113,18 @@ impl Scene {
 
     /// Types `text` after `/countersign`; gives back what is shown.
     async fn types(&self, user: &str, text: &str) -> String {
-        let fields = [("team_id", "T0SIM"), ("user_id", user), ("command", "/countersign"), ("text", text)];
+        self.uses(user, text, "13345224609.738474920.8088930838d88f008e0").await
+    }
+
+    /// The same, where Slack calls it `trigger`.
+    async fn uses(&self, user: &str, text: &str, trigger: &str) -> String {
+        let fields = [
+            ("team_id", "T0SIM"),
+            ("user_id", user),
+            ("command", "/countersign"),
+            ("text", text),
+            ("trigger_id", trigger),
+        ];
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let timestamp = (self.engine.now().0 / 1_000).to_string();
         let signature = sign(&SECRET.into(), &timestamp, body.as_bytes());
@@ -243,6 +254,48 @@ async fn a_command_that_nobody_knows_is_answered_with_those_there_are() {
     for typed in ["", "help", "approve everything", "run", "approvals now"] {
         assert!(scene.types("U0BEN", typed).await.contains("/countersign run RUN"), "{typed}");
     }
+}
+
+#[tokio::test]
+async fn a_run_that_somebody_asks_for_is_theirs_and_begins_once() {
+    let scene = Scene::set().await;
+    let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
+    let (acme, ada) = ("acme".parse().unwrap(), Initiator::new(Cause::User, "ada"));
+    scene.engine.apply(&acme, &plan, ada).await.unwrap();
+    let told = scene.uses("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await;
+    let key = "slack:T0SIM:1.2.a".parse().unwrap();
+    let run = Arrival::run_of(&acme, &key);
+    assert!(told.contains(run.run.as_str()) && told.contains("`w`"), "{told}");
+    assert_eq!(scene.uses("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await, told);
+
+    scene.engine.begin(&run).await.unwrap();
+    let begun = scene.engine.store().load(&run).await.unwrap().unwrap();
+    assert_eq!(begun.trigger.kind, "slack");
+    assert_eq!(begun.trigger.requester.unwrap().as_str(), "ben");
+    let input = scene.engine.store().input(&run).await.unwrap().unwrap();
+    assert_eq!(json!(input), json!({ "inline": { "host": "db1" } }));
+}
+
+#[tokio::test]
+async fn a_start_that_cannot_be_is_explained_and_starts_nothing() {
+    let scene = Scene::set().await;
+    let plan = workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap();
+    let acme = "acme".parse().unwrap();
+    scene.engine.apply(&acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+    for (user, typed, says) in [
+        ("U0BEN", "start nope", "no such workflow"),
+        ("U0BEN", "start w {", "a JSON object"),
+        ("U0BEN", "start w [1]", "a JSON object"),
+        ("U0BEN", "start", "/countersign start WORKFLOW"),
+        ("U0BEN", "startw", "/countersign start WORKFLOW"),
+        ("U0CARA", "start w", "not known here"),
+    ] {
+        let told = scene.uses(user, typed, "1.2.a").await;
+        assert!(told.contains(says), "{typed}: {told}");
+    }
+    assert!(scene.uses("U0BEN", "start w", "a:b").await.contains("try again"));
+    let run = Arrival::run_of(&acme, &"slack:T0SIM:1.2.a".parse().unwrap());
+    assert_eq!(scene.engine.store().arrival(&run).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -49,11 +49,11 @@ async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
     for lost in engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         engine.store().delete(&lost.handle).await.unwrap();
     }
-    let nothing = Swept { sent: 0, woken: 0 };
+    let nothing = Swept { sent: 0, woken: 0, scheduled: 0 };
     assert_eq!(sweep(&engine).await.unwrap(), nothing);
 
     clock.0.store(Millis::hours(1).0.try_into().unwrap(), Ordering::SeqCst);
-    assert_eq!(sweep(&engine).await.unwrap(), Swept { sent: 0, woken: 1 });
+    assert_eq!(sweep(&engine).await.unwrap(), Swept { sent: 0, woken: 1, scheduled: 0 });
     let found = engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
     assert_eq!(found.into_iter().map(|message| message.run).collect::<Vec<_>>(), [run]);
 }

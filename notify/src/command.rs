@@ -8,6 +8,9 @@ use crate::interaction::is_slack_id;
 /// Slack's own fields have some hundred bytes, and nobody types a page.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
+/// What Slack calls one use of a command has some fifty characters.
+const TRIGGER_BYTES_MAX: usize = 128;
+
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typed {
@@ -17,6 +20,8 @@ pub struct Typed {
     pub user: String,
     /// What they typed.
     pub text: String,
+    /// What Slack calls this use of the command, if it says so in plain letters.
+    pub trigger: Option<String>,
 }
 
 /// Reads the body of a verified request; nothing, if it is not as Slack sends it.
@@ -28,7 +33,14 @@ pub fn parse(body: &[u8]) -> Option<Typed> {
     let team = only(&fields, "team_id").filter(|team| is_slack_id(team, &['T', 'E']))?;
     let user = only(&fields, "user_id").filter(|user| is_slack_id(user, &['U', 'W']))?;
     let text = only(&fields, "text")?;
-    Some(Typed { team: team.to_owned(), user: user.to_owned(), text: text.to_owned() })
+    let trigger = only(&fields, "trigger_id").filter(|trigger| is_plain(trigger)).map(str::to_owned);
+    Some(Typed { team: team.to_owned(), user: user.to_owned(), text: text.to_owned(), trigger })
+}
+
+/// Whether `text` is one word without anything that joins the parts of a key.
+fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=TRIGGER_BYTES_MAX).contains(&text.len()) && text.chars().all(plain)
 }
 
 /// The field `name`; a second one would leave it to the reader which one counts.
@@ -46,9 +58,22 @@ mod tests {
 
     #[test]
     fn a_command_is_read_with_who_typed_it() {
-        let body = b"team_id=T0SIM&user_id=U0BEN&command=%2Fcountersign&text=run+r-1";
-        let typed = Typed { team: "T0SIM".into(), user: "U0BEN".into(), text: "run r-1".into() };
+        let body = b"team_id=T0SIM&user_id=U0BEN&command=%2Fcountersign&text=run+r-1&trigger_id=1.2.a";
+        let typed = Typed {
+            team: "T0SIM".into(),
+            user: "U0BEN".into(),
+            text: "run r-1".into(),
+            trigger: Some("1.2.a".into()),
+        };
         assert_eq!(parse(body), Some(typed));
+    }
+
+    #[test]
+    fn a_use_of_a_command_that_has_no_plain_name_has_none() {
+        for trigger in ["", "&trigger_id=", "&trigger_id=a%3Ab", "&trigger_id=a&trigger_id=b"] {
+            let body = format!("team_id=T0SIM&user_id=U0BEN&text=run{trigger}");
+            assert_eq!(parse(body.as_bytes()).unwrap().trigger, None, "{trigger}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -12,24 +12,72 @@ use crate::ledger::Write;
 pub enum Accepted {
     /// It is kept, durably.
     New,
-    /// This one was here before, under the same key or with the same proof.
+    /// This one was here before, under the same key or with the same proof, or told the same just now.
     Known(Box<Arrival>),
+}
+
+/// An arrival that is taken up once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// What became of it before.
+    pub was: Fate,
+    /// How often it was refused.
+    pub tries: u32,
+    /// Until when it is kept now.
+    pub keep_until: Timestamp,
+}
+
+/// A workflow in use whose time has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DueSchedule {
+    /// Which one.
+    pub applied: Applied,
+    /// When it was due.
+    pub at: Timestamp,
 }
 
 /// Arrivals, and the workflows that a tenant has put to use.
 pub trait Inbox {
-    /// Keeps an arrival, unless one with its key or its proof is there. It may be forgotten once the time on it
-    /// has passed.
+    /// Keeps an arrival, unless one with its key or its proof is there, or one that it
+    /// [echoes](Arrival::echoes). It may be forgotten once
+    /// [`Arrival::kept_until`] has passed.
     fn accept(&self, arrival: Arrival) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
     /// The arrival that may start `run`.
     fn arrival(&self, run: &RunKey) -> impl Future<Output = Result<Option<Arrival>, StoreError>> + Send;
 
-    /// Records what became of an arrival. Superseded unless it waits.
-    fn settle(&self, run: &RunKey, fate: Fate) -> impl Future<Output = Result<Write, StoreError>> + Send;
+    /// Records what became of an arrival. Superseded unless it waits. It may be forgotten at `forget_at`.
+    fn settle(
+        &self,
+        run: &RunKey,
+        fate: Fate,
+        forget_at: Timestamp,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use.
-    fn apply(&self, applied: Applied) -> impl Future<Output = Result<Write, StoreError>> + Send;
+    /// Lets an arrival wait again. Superseded unless `again.was` is what became of it.
+    fn reopen(&self, run: &RunKey, again: Again) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use. It is due at
+    /// `due`; if it has the trigger of the one that was in use, when that was due.
+    fn apply(
+        &self,
+        applied: Applied,
+        due: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Workflows that were due at `now` or before, longest overdue first, through an index.
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<DueSchedule>, StoreError>> + Send;
+
+    /// Makes a workflow due at `to`, or never again. Superseded unless it is in use and due when `due` says.
+    fn reschedule(
+        &self,
+        due: &DueSchedule,
+        to: Option<Timestamp>,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// The workflows in use, by name; the newest version of each.
     fn applied(&self, tenant: &TenantId) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;

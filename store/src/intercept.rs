@@ -12,15 +12,15 @@ use domain::record::Signal;
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
     IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
 };
 
 use crate::access::Access;
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Inbox};
-use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
+use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::{Blobs, Shelf, Store};
 
@@ -97,6 +97,20 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
 
     async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
         self.plainly("ledger.admit", self.store.admit(admission)).await
+    }
+
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
+        self.plainly("ledger.holder", self.store.holder(tenant, ticket)).await
+    }
+
+    async fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> Result<Write, StoreError> {
+        self.plainly("ledger.line_up", self.store.line_up(tenant, ticket, stands, next)).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -291,12 +305,24 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
         self.plainly("inbox.arrival", self.store.arrival(run)).await
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
-        self.plainly("inbox.settle", self.store.settle(run, fate)).await
+    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+        self.plainly("inbox.settle", self.store.settle(run, fate, forget_at)).await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
-        self.plainly("inbox.apply", self.store.apply(applied)).await
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        self.plainly("inbox.reopen", self.store.reopen(run, again)).await
+    }
+
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.plainly("inbox.apply", self.store.apply(applied, due)).await
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        self.plainly("inbox.due_schedules", self.store.due_schedules(now, limit)).await
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.plainly("inbox.reschedule", self.store.reschedule(due, to)).await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {

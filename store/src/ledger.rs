@@ -5,9 +5,11 @@ use std::future::Future;
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus, SignalId,
-    StepRecord, StepSeq, TenantId, Timestamp,
+    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, SignalId,
+    StepRecord, StepSeq, TenantId, Ticket, Timestamp,
 };
+
+use serde::{Deserialize, Serialize};
 
 use crate::cursor::Cursor;
 use crate::error::StoreError;
@@ -28,6 +30,37 @@ pub struct Admission {
     pub decision: Decision,
     /// The run's input.
     pub input: Payload,
+    /// The ticket that the run takes, if it is about one.
+    pub hold: Option<Hold>,
+}
+
+/// A run takes a ticket in the commit that begins it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Which ticket.
+    pub ticket: Ticket,
+    /// The run that took it last, and is over; `None`, if nobody ever did.
+    pub after: Option<RunId>,
+}
+
+/// Who has a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The run that took it last.
+    pub run: RunId,
+    /// Who is next.
+    pub next: Option<InLine>,
+}
+
+/// Somebody who waits for a ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InLine {
+    /// The run that would take it.
+    pub run: RunId,
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// When it last looked.
+    pub seen: Timestamp,
 }
 
 /// Which runs are wanted, newest first.
@@ -65,8 +98,26 @@ pub trait Ledger {
         hash: &Digest,
     ) -> impl Future<Output = Result<Option<Plan>, StoreError>> + Send;
 
-    /// Begins a run. Superseded if there is one of this key already.
+    /// Begins a run. Superseded if there is one of this key already, or if its ticket was taken last by another
+    /// run than the one that it names. A run that is not begun takes no ticket.
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// Who took `ticket` last, and who is next.
+    fn holder(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+    ) -> impl Future<Output = Result<Option<Holder>, StoreError>> + Send;
+
+    /// Makes `next` the first of those that wait for `ticket`. Superseded unless it is held as `stands` says. Whoever
+    /// takes the ticket finds nobody in line.
+    fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Commits a decision about a run: the record if its version is the one decided from, its events and
     /// step records, its receipts if each replaces the revision it names, what they displace, its signals,

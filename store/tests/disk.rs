@@ -90,7 +90,7 @@ fn assert_says_why(error: &StoreError) {
 /// The first `count` runs are there, whole; there is at most one more, and that is whole, too.
 async fn assert_kept(store: &SqliteStore, count: usize) {
     for n in 0..=count {
-        let Admission { decision, input } = admission(n);
+        let Admission { decision, input, .. } = admission(n);
         let loaded = store.load(&decision.record.key).await.unwrap();
         assert!(loaded.is_some() || n == count, "run {n} of {count} is lost");
         let Some(record) = loaded else { continue };

@@ -74,7 +74,8 @@ impl Run {
         let decision = admit(wish, &plan, stamp(0));
         let record = decision.record.clone();
         store.put_plan(&record.key.tenant, &plan).await.unwrap();
-        let written = store.admit(Admission { decision, input: Payload::Inline(large()) }).await.unwrap();
+        let written =
+            store.admit(Admission { decision, input: Payload::Inline(large()), hold: None }).await.unwrap();
         assert_eq!(written, Write::Committed);
         Self { plan, record, asked: None, writes: 0 }
     }

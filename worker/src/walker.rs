@@ -69,10 +69,10 @@ impl<S: Store> Walker<S> {
                 let sealed = self.engine.seal(&delivery.run).await.map(drop);
                 self.settle(&delivery, sealed).await;
             }
-            Errand::Begin => {
-                let begun = self.engine.begin(&delivery.run).await;
-                self.settle(&delivery, begun).await;
-            }
+            Errand::Begin => match self.engine.begin(&delivery.run).await {
+                Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
+                begun => self.settle(&delivery, begun.map(drop)).await,
+            },
         }
     }
 

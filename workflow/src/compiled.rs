@@ -16,6 +16,7 @@ use crate::text::Text;
 pub struct CompiledPlan {
     plan: Plan,
     when: Option<Template>,
+    ticket: Option<Message>,
     steps: Vec<CompiledStep>,
 }
 
@@ -69,7 +70,15 @@ impl CompiledPlan {
         let when = plan.triggered_by.as_ref().and_then(|by| by.when.clone()).map(Value::String);
         let when = when.as_ref().map(Template::compile).transpose();
         let when = when.map_err(|source| InvalidPlan { part: "`trigger`".to_owned(), source })?;
-        Ok(Self { plan, when, steps })
+        let ticket = plan.ticket.as_ref().map(|rule| Message::compile(&rule.of)).transpose();
+        let ticket = ticket.map_err(|source| InvalidPlan { part: "`ticket`".to_owned(), source })?;
+        Ok(Self { plan, when, ticket, steps })
+    }
+
+    /// What names the ticket of a run that is started by what came, if the workflow asks for one.
+    pub fn ticket(&self, came: &Arc<Value>) -> Option<Result<String, ExpressionError>> {
+        let scope = Scope { trigger: Some(Arc::clone(came)), ..Scope::default() };
+        self.ticket.as_ref().map(|ticket| ticket.bind(&scope))
     }
 
     /// Whether what came is what the workflow is started by.

@@ -1,5 +1,6 @@
 //! Why a file is not a workflow: a place, and a sentence that names the thing and the way out.
 
+use domain::cron::InvalidCron;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
 use domain::plan::STEPS_MAX;
@@ -112,11 +113,28 @@ pub enum Fault {
     #[error("`final_only` is for runs of a low blast radius, and a step of this one reaches farther")]
     FinalOnlyTooFar,
     /// No trigger, or several.
-    #[error("`trigger` names exactly one of `servicenow`, `github` and `webhook`")]
+    #[error("`trigger` names exactly one of `servicenow`, `github`, `webhook` and `schedule`")]
     NotOneTrigger,
     /// A condition that is no expression.
     #[error("`when` is one expression, such as `${{ trigger.record.priority == \"1\" }}`")]
     NotACondition,
+    /// A text that is no cron.
+    #[error(transparent)]
+    Cron(#[from] InvalidCron),
+    /// A time zone nobody knows.
+    #[error(
+        "there is no time zone {found:?}; write a name of the IANA database, such as `Europe/Berlin` or `UTC`"
+    )]
+    NoSuchZone {
+        /// What was found, in short.
+        found: String,
+    },
+    /// A ticket without a name.
+    #[error("`ticket` is empty; name what a run is about, such as `${{ trigger.record.sys_id }}`")]
+    TicketEmpty,
+    /// A ticket that every run would have to itself.
+    #[error("`ticket` reads `run`, which is another for every run; read what came, as `trigger`")]
+    TicketOfRun,
     /// The name of a table or an event is a word.
     #[error("{found:?} is no name of a table or an event; letters, digits, `_`, `.` and `-` are allowed")]
     NotAWord {

@@ -10,7 +10,7 @@ use crate::error::{Fault, WorkflowError};
 use crate::yaml::{Kind, Node, key_text};
 
 /// Fields that later versions bring; whoever writes them has read ahead, not mistyped.
-const LATER: [&str; 3] = ["ticket", "needs", "credentials"];
+const LATER: [&str; 2] = ["needs", "credentials"];
 
 /// The fields of a map.
 pub(crate) struct Fields<'n> {

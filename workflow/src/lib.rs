@@ -24,6 +24,7 @@ mod scope;
 mod step;
 mod template;
 mod text;
+mod ticket;
 mod trigger;
 mod yaml;
 

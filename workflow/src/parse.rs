@@ -15,7 +15,7 @@ use crate::yaml::{self, Kind, Node};
 /// Four for each step of the longest workflow. Compiling all of them takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
-const WORKFLOW_FIELDS: [&str; 9] = [
+const WORKFLOW_FIELDS: [&str; 10] = [
     "workflow",
     "version",
     "environment",
@@ -24,6 +24,7 @@ const WORKFLOW_FIELDS: [&str; 9] = [
     "approval",
     "auto_approve",
     "trigger",
+    "ticket",
     "steps",
 ];
 pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
@@ -47,6 +48,7 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
     let validation = governance::validation(&fields, environment)?;
     let mut file = File { source, tools, ids: distinct_ids(nodes)?, expressions: 0 };
     let triggered_by = file.trigger(&fields)?;
+    let ticket = file.ticket(&fields)?;
     let steps: Vec<PlannedStep> =
         nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect::<Result<_, _>>()?;
     governance::final_only_fits(validation, &fields, steps.iter().map(|step| step.blast))?;
@@ -59,6 +61,7 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
         patience: governance::patience(&fields, environment)?,
         auto_approve: governance::auto_approve(&fields)?,
         triggered_by,
+        ticket,
         steps,
     })
 }

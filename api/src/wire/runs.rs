@@ -31,6 +31,13 @@ pub struct StartedRun {
     /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
+    /// Whether it is another request's run, about the same ticket: no other was started.
+    #[serde(default)]
+    pub joined: bool,
+    /// The run about the same ticket that must be over before this one begins; until then it cannot be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub behind: Option<RunId>,
 }
 
 /// A run in a list.

@@ -26,10 +26,12 @@ impl Hook {
         let wrong =
             |error: String| CliError::Usage(format!("the door for webhooks cannot be opened: {error}"));
         let secrets = Secrets::new(self.secret.clone().into()).map_err(|error| wrong(error.to_string()))?;
-        Source::ALL.into_iter().try_fold(Doors::default(), |doors, source| {
+        Source::DOORS.into_iter().try_fold(Doors::default(), |doors, source| {
             let proof = match source {
                 Source::GitHub => Proof::GitHub(secrets.clone()),
-                Source::ServiceNow | Source::Webhook => Proof::Signed(secrets.clone()),
+                Source::ServiceNow | Source::Webhook | Source::Api | Source::Slack | Source::Schedule => {
+                    Proof::Signed(secrets.clone())
+                }
             };
             doors.and(self.tenant.clone(), source, proof).map_err(|error| wrong(error.to_string()))
         })

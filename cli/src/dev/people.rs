@@ -18,11 +18,8 @@ use crate::error::CliError;
 use crate::random;
 
 /// Who is there, and what each may do: one who settles things, one who works and answers, one who only answers.
-const ROLES: [(&str, &[Role]); 3] = [
-    ("ada", &[Role::Admin]),
-    ("grace", &[Role::Operator, Role::Approver]),
-    ("ben", &[Role::Approver]),
-];
+const ROLES: [(&str, &[Role]); 3] =
+    [("ada", &[Role::Admin]), ("grace", &[Role::Operator, Role::Approver]), ("ben", &[Role::Approver])];
 
 /// The texts of the keys, by person.
 pub(super) struct Keys {
@@ -102,7 +99,8 @@ fn write(file: &Path, texts: &BTreeMap<String, String>) -> Result<(), CliError> 
     let failed = |source| CliError::Write { path: file.into(), source };
     let bytes = serde_json::to_vec_pretty(texts).map_err(|error| failed(error.into()))?;
     let draft = file.with_extension(format!("json.{}", random::hex::<4>()?));
-    let mut written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
+    let mut written =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
     written.write_all(&bytes).and_then(|()| written.sync_all()).map_err(failed)?;
     fs::rename(&draft, file).map_err(failed)
 }

@@ -41,6 +41,7 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
         patience: Patience::default_in(Environment::Prod),
         auto_approve: None,
         triggered_by: None,
+        ticket: None,
         steps: steps.into_iter().enumerate().map(named).collect(),
     }
 }

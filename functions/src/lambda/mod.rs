@@ -80,8 +80,8 @@ pub async fn serve_slack<S: Store>(engine: Engine<S>, doors: SlackDoors) -> Resu
 /// Serves the sweep, whatever the schedule says beside the time.
 pub async fn serve_sweep<S: Store>(engine: Engine<S>) -> Result<(), Error> {
     let serve = async |_: LambdaEvent<IgnoredAny>| {
-        let Swept { sent, woken } = Box::pin(sweep(&engine)).await?;
-        Ok::<_, Error>(json!({ "sent": sent, "woken": woken }))
+        let Swept { sent, woken, scheduled } = Box::pin(sweep(&engine)).await?;
+        Ok::<_, Error>(json!({ "sent": sent, "woken": woken, "scheduled": scheduled }))
     };
     run(service_fn(serve)).await
 }

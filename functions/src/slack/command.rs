@@ -1,12 +1,14 @@
-//! `/countersign`: a person asks in Slack how things stand. It only shows, and only to them.
+//! `/countersign`: a person asks in Slack how things stand, or for a run. The answer is for them alone.
 
-use domain::{Approval, RunId, RunKey, RunRecord, Subject};
-use engine::Engine;
+use domain::{Approval, PersonId, RunId, RunKey, RunRecord, Subject};
+use engine::{Engine, EngineError};
+use notify::command::Typed;
 use notify::escape::{Bound, mrkdwn};
 use notify::{Stranger, command};
 use serde_json::json;
-use store::{ApprovalQuery, Store, StoreError};
+use store::{ApprovalQuery, Store};
 
+use super::start::{self, Wish, start};
 use super::{Request, Response, SlackDoor};
 
 /// What a person reads in one go.
@@ -29,13 +31,13 @@ pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Re
         tracing::warn!("a command cannot be used");
         return Response::text(400, "the command cannot be used");
     };
-    let words: Vec<&str> = typed.text.split_whitespace().collect();
-    let said = match engine.tenant(&door.tenant).await {
-        Ok(tenant) if tenant.slack_person(&typed.team, &typed.user).is_none() => {
-            Ok(Stranger::UnknownUser.to_string())
-        }
-        Ok(_) => answer(engine, door, &words).await,
+    let tenant = match engine.tenant(&door.tenant).await {
+        Ok(tenant) => tenant,
         Err(error) => return unavailable(&error),
+    };
+    let said = match tenant.slack_person(&typed.team, &typed.user) {
+        None => Ok(Stranger::UnknownUser.to_string()),
+        Some(person) => answer(engine, door, &typed, person).await,
     };
     match said {
         Ok(text) => Response::json(200, &json!({ "response_type": "ephemeral", "text": text })),
@@ -46,9 +48,14 @@ pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Re
 async fn answer<S: Store>(
     engine: &Engine<S>,
     door: &SlackDoor,
-    words: &[&str],
-) -> Result<String, StoreError> {
-    match words {
+    typed: &Typed,
+    person: &PersonId,
+) -> Result<String, EngineError> {
+    if let Some((workflow, input)) = started(&typed.text) {
+        return Box::pin(start(engine, door, Wish { typed, person, workflow, input })).await;
+    }
+    let words: Vec<&str> = typed.text.split_whitespace().collect();
+    match &*words {
         ["approvals"] => {
             let query = ApprovalQuery { tenant: door.tenant.clone(), after: None, limit: SHOWN_MAX };
             Ok(listed(&engine.store().open_approvals(query).await?.approvals))
@@ -58,8 +65,16 @@ async fn answer<S: Store>(
             let key = RunKey { tenant: door.tenant.clone(), run };
             Ok(engine.store().load(&key).await?.map_or_else(|| NO_RUN.to_owned(), |run| standing(&run)))
         }
-        _ => Ok(HELP.to_owned()),
+        _ => Ok(format!("{HELP}\n{}", start::HELP)),
     }
+}
+
+/// The workflow that is to be started, and the rest of the line.
+fn started(text: &str) -> Option<(&str, &str)> {
+    let rest = text.trim_start().strip_prefix("start")?;
+    let named = rest.trim_start();
+    let workflow = named.split_whitespace().next().filter(|_| named.len() < rest.len())?;
+    Some((workflow, &named[workflow.len()..]))
 }
 
 fn listed(approvals: &[Approval]) -> String {

@@ -4,6 +4,7 @@
 
 mod command;
 mod interaction;
+mod start;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

@@ -21,7 +21,9 @@ pub struct Doors {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDoor {
     /// The source cannot prove itself in this way.
-    #[error("{source_name} of tenant {tenant}: GitHub signs as GitHub does, and nobody else")]
+    #[error(
+        "{source_name} of tenant {tenant}: GitHub signs as GitHub does, ServiceNow and webhooks as we ask"
+    )]
     Proof {
         /// Whose.
         tenant: TenantId,
@@ -50,7 +52,8 @@ impl Default for Doors {
 impl Doors {
     /// The same, with one more door.
     pub fn and(mut self, tenant: TenantId, source: Source, proof: Proof) -> Result<Self, InvalidDoor> {
-        if matches!(proof, Proof::GitHub(_)) != (source == Source::GitHub) {
+        let has_door = Source::DOORS.contains(&source);
+        if !has_door || matches!(proof, Proof::GitHub(_)) != (source == Source::GitHub) {
             return Err(InvalidDoor::Proof { tenant, source_name: source });
         }
         if self.doors.contains_key(&(tenant.clone(), source)) {

@@ -21,6 +21,8 @@ const OWN_ID_BYTES_MAX: usize = 512;
 pub(super) struct Letter {
     pub(super) key: IdempotencyKey,
     pub(super) about: Option<String>,
+    /// Stands for what it tells, where the same may be told twice in other words.
+    pub(super) alike: Option<Digest>,
     pub(super) body: Value,
 }
 
@@ -31,6 +33,8 @@ pub(super) enum Unusable {
     Field(&'static str),
     #[error("the header `{0}` is missing or not what it should be")]
     Header(&'static str),
+    #[error("nothing is delivered to this address")]
+    NoDoor,
     #[error("`tenant` is not the one whose address this was sent to")]
     OtherTenant,
 }
@@ -42,6 +46,7 @@ impl Letter {
             Source::ServiceNow => servicenow(body).map(Some),
             Source::GitHub => github(headers, &body),
             Source::Webhook => webhook(&body).map(Some),
+            Source::Api | Source::Slack | Source::Schedule => Err(Unusable::NoDoor),
         }
     }
 }
@@ -60,7 +65,7 @@ fn servicenow(body: Value) -> Result<Letter, Unusable> {
     };
     let about = Some(table.to_owned());
     let key = key(&format!("servicenow:{table}:{sys_id}:{state}"), "record")?;
-    Ok(Letter { key, about, body })
+    Ok(Letter { key, about, alike: None, body })
 }
 
 /// The headers are not signed, so a workflow sees only the one it needs: the event. The delivery's id is the
@@ -76,7 +81,22 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
-    Ok(Some(Letter { key, about: Some(event.to_owned()), body: json!({ "event": event, "body": body }) }))
+    let (about, alike) = (Some(event.to_owned()), told_of_a_pull_request(event, body));
+    Ok(Some(Letter { key, about, alike, body: json!({ "event": event, "body": body }) }))
+}
+
+/// Stands for what happened to a pull request. GitHub tells it once to every hook and app that asks, and again when
+/// somebody presses a button, each time in other bytes. What was done is part of it, and to which commit, review or
+/// comment: those that differ are two things that happened, however soon after each other.
+fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
+    let number = body["pull_request"]["number"].as_u64()?.to_string();
+    let repository = body["repository"]["id"].as_u64()?.to_string();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let id = |value: &Value| value.as_u64().map(|id| id.to_string()).unwrap_or_default();
+    let (action, commit) = (text(&body["action"]), text(&body["pull_request"]["head"]["sha"]));
+    let (review, comment) = (id(&body["review"]["id"]), id(&body["comment"]["id"]));
+    let parts = [event, &repository, &number, &action, &commit, &review, &comment];
+    Some(Digest::of_parts("countersign/pull-request-told/v1", &parts))
 }
 
 /// Headers are not signed, so what names the request stands in the body: its `id`, or all of it.
@@ -88,7 +108,7 @@ fn webhook(body: &Value) -> Result<Letter, Unusable> {
         }
         Some(id) => format!("webhook:number:{}", whole(id).ok_or(Unusable::Field("id"))?),
     };
-    Ok(Letter { key: key(&key_text, "id")?, about: None, body: json!({ "body": body }) })
+    Ok(Letter { key: key(&key_text, "id")?, about: None, alike: None, body: json!({ "body": body }) })
 }
 
 fn key(text: &str, field: &'static str) -> Result<IdempotencyKey, Unusable> {

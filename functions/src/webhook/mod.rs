@@ -8,7 +8,7 @@ mod door;
 mod letter;
 mod proof;
 
-use domain::{Code, Refusal, TenantId, TraceContext, json};
+use domain::{Code, Fate, Refusal, TenantId, TraceContext, json};
 use engine::{Engine, EngineError, Knock, Welcome};
 use serde_json::{Value, json};
 use store::{Store, trace};
@@ -91,7 +91,11 @@ fn admit<S: Store>(
     let value = json::parse(body).map_err(|error| unusable(&error.to_string()))?;
     own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
     let letter = Letter::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
-    Ok(letter.map(|Letter { key, about, body }| Knock { tenant, key, source, about, proof, body }))
+    let knock = |letter: Letter| {
+        let Letter { key, about, alike, body } = letter;
+        Knock { tenant, key, source, about, proof, alike, body, asked: None }
+    };
+    Ok(letter.map(knock))
 }
 
 fn is_json(headers: &Headers<'_>) -> bool {
@@ -118,8 +122,11 @@ fn told(accepted: Result<Welcome, EngineError>) -> Response {
             Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
         }
         Ok(Welcome { run, new: false, fate }) => {
+            // Whose ticket another run has is told of that run.
+            let run = if let Fate::Joined { run } = &fate { run } else { &run.run };
+            let status = if fate == Fate::Waiting { 202 } else { 200 };
             let fate = json!(fate)["fate"].take();
-            Response::json(200, &json!({ "run": run.run, "status": "known", "fate": fate }))
+            Response::json(status, &json!({ "run": run, "status": "known", "fate": fate }))
         }
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
             Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())

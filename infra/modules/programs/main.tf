@@ -99,9 +99,10 @@ locals {
         resources = values(var.table.index_arns)
       },
       {
+        # Answers, and runs that people ask for.
         sid       = "SendAnswers"
         actions   = ["sqs:SendMessage"]
-        resources = [var.queues.decisions.arn, var.queues.steps.arn]
+        resources = local.queue_arns
       },
       {
         sid       = "KeepPayloads"

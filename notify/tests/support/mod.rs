@@ -199,6 +199,7 @@ fn plan() -> Plan {
         patience: Patience { sla: Millis::mins(10), expires_after: Millis::hours(1) },
         auto_approve: None,
         triggered_by: None,
+        ticket: None,
         steps: vec![step],
     }
 }

@@ -15,19 +15,19 @@ use domain::{
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::Write;
+use crate::ledger::{Hold, Write};
 use crate::queue::Queue;
 
 use super::error::{Class, Fault};
 use super::item::{
-    self, BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, REVISION, UNNAMED_BYTES, UNSEALED, Unfit, bytes, number,
-    text,
+    self, BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, REVISION, RUN, UNNAMED_BYTES, UNSEALED, Unfit, bytes,
+    number, text,
 };
 use super::key::Key;
 use super::order::Order;
 use super::outbox::GRACE;
 use super::table::{BY_STATUS, BY_TENANT, DUE, SHARDS};
-use super::{AwsStore, Condition, STANDS, was, with};
+use super::{AwsStore, Condition, STANDS, names, was, with};
 
 const COMMITTING: &str = "commit a decision";
 
@@ -72,10 +72,14 @@ where
         &self,
         decision: Decision,
         input: Option<Payload>,
+        hold: Option<Hold>,
     ) -> Result<Write, StoreError> {
         let now = self.clock.now();
         let moment = Moment { now, order: self.orders.next(now) };
         let mut transaction = self.transaction(&decision, input.as_ref(), &moment).await?;
+        if let Some(hold) = &hold {
+            self.write_ticket(&mut transaction, &decision.record.key, hold)?;
+        }
         let under_way = self.send_early(&decision).await;
         self.write_outbox(&mut transaction, &decision, &under_way, &moment)?;
         match self.transact(transaction, &name(&decision, &moment)).await {
@@ -134,6 +138,18 @@ where
         ]);
         let expression = replacing(listed(decision, moment), &mut values);
         self.update_in(transaction, &key, &expression, Some("rev = :was"), values)
+    }
+
+    /// Gives the ticket to `run`.
+    fn write_ticket(
+        &self,
+        transaction: &mut Transaction,
+        run: &RunKey,
+        hold: &Hold,
+    ) -> Result<(), StoreError> {
+        let item = with(&Key::ticket(&run.tenant, &hold.ticket), [(RUN, text(run.run.as_str()))]);
+        let condition = hold.after.as_ref().map_or_else(Condition::is_new, Condition::run);
+        self.put_in(transaction, Guard::Version, item, condition)
     }
 
     async fn write_history(
@@ -248,6 +264,7 @@ where
             .table_name(&*self.table)
             .set_item(Some(item))
             .condition_expression(condition.expression)
+            .set_expression_attribute_names(names(&[condition.expression]))
             .set_expression_attribute_values(condition.values)
             .build()
             .map_err(|error| StoreError::broken(COMMITTING, error))?;

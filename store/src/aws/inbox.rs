@@ -1,30 +1,42 @@
 //! What came in from outside, and the workflows it may start.
 //!
 //! An arrival is two items written together: itself, under the run it may start, and a small one under what
-//! proved where it comes from. Whichever of the two stands there already tells that it was here before.
+//! proved where it comes from. Whichever of the two stands there already tells that it was here before. Where the same
+//! may be told twice in other words there is a third, under what is told, with the time.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::inbox::{Accepted, Inbox};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
 use super::error::Class;
-use super::item::{BODY, Item, Unfit, number, read_text, text};
+use super::item::{BODY, CAME_AT, Item, RUN, Unfit, number, read_number, read_text, text};
 use super::key::Key;
-use super::{AwsStore, Condition, TIME_TO_LIVE, with};
+use super::table::DUE;
+use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
 
 const ACCEPTING: &str = "keep an arrival";
 const SETTLING: &str = "settle an arrival";
 
+/// How long it is known what an arrival told: longer than anybody asks, and clocks differ.
+const ALIKE_KEPT: Millis = Millis::hours(1);
+
+/// The part of the due index that schedules stand in. They are few, and move when they come round: one part is enough,
+/// and every look at it is paid for.
+const SCHEDULES: &str = "schedule";
+
+/// The plan of a workflow, beside its body.
+const OF_PLAN: &str = "of_plan";
+
 /// What became of an arrival, beside its body, which never changes.
 const FATE: &str = "fate";
-/// The run that a proof stands for.
-const RUN: &str = "run";
+/// How often it was refused before that.
+const TRIES: &str = "tries";
 
 impl<Q, B> Inbox for AwsStore<Q, B>
 where
@@ -52,16 +64,32 @@ where
         let Some(item) = self.get(&Key::arrival(run), doing).await? else { return Ok(None) };
         let fate = read_text(&item, FATE).and_then(|fate| serde_json::from_str(fate).ok());
         let fate = fate.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(FATE)))?;
-        Ok(Some(Arrival { fate, ..self.read(&item, doing).await? }))
+        let tries = read_number(&item, TRIES).unwrap_or_default();
+        Ok(Some(Arrival { fate, tries, ..self.read(&item, doing).await? }))
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
-        let values =
-            Item::from([(":waiting".to_owned(), told(&Fate::Waiting)?), (":fate".to_owned(), told(&fate)?)]);
-        self.update(&Key::arrival(run), "SET fate = :fate", "fate = :waiting", values, SETTLING).await
+    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+        let values = Item::from([
+            (":waiting".to_owned(), told(&Fate::Waiting)?),
+            (":fate".to_owned(), told(&fate)?),
+            (":ttl".to_owned(), seconds(forget_at)),
+        ]);
+        let words = "SET fate = :fate, #ttl = :ttl";
+        self.update(&Key::arrival(run), words, "fate = :waiting", values, SETTLING).await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        let values = Item::from([
+            (":waiting".to_owned(), told(&Fate::Waiting)?),
+            (":tries".to_owned(), number(again.tries)),
+            (":ttl".to_owned(), seconds(again.keep_until)),
+            was(told(&again.was)?),
+        ]);
+        let words = "SET fate = :waiting, tries = :tries, #ttl = :ttl";
+        self.update(&Key::arrival(run), words, "fate = :was", values, "reopen an arrival").await
+    }
+
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
         let doing = "put a workflow to use";
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let stands = self.get(&key, doing).await?;
@@ -72,13 +100,51 @@ where
         if !applied.follows(before.as_ref()) {
             return Ok(Write::Superseded);
         }
-        let item = with(&key, [(BODY, self.body(&applied.tenant, &applied, doing).await?)]);
+        let alike = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
+        let was_due = stands.as_ref().filter(|_| alike).and_then(|item| read_number(item, DUE.range));
+        let body = self.body(&applied.tenant, &applied, doing).await?;
+        let mut item = with(&key, [(BODY, body), (OF_PLAN, text(applied.plan.to_string()))]);
+        if let Some(due) = was_due.or(due.map(|due| due.0)) {
+            item.extend(due_at(Timestamp(due)));
+        }
         let body = stands.and_then(|mut stands| stands.remove(BODY));
         match self.put(item, body.map_or_else(Condition::is_new, Condition::body), doing).await? {
             Write::Committed => Ok(Write::Committed),
             // Somebody put another one to use in between: it must be looked at first.
             Write::Superseded => Err(StoreError::Busy { doing }),
         }
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        let doing = "find due schedules";
+        let found = self.due_in(SCHEDULES, now, limit, doing).await?;
+        let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
+        let mut due = Vec::new();
+        for item in self.get_all(&keys, doing).await? {
+            // The index may be late.
+            let at = read_number(&item, DUE.range).map(Timestamp).filter(|at| *at <= now);
+            if let Some(at) = at {
+                due.push(DueSchedule { applied: self.read(&item, doing).await?, at });
+            }
+        }
+        due.sort_by_key(|due| due.at);
+        Ok(due)
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        let DueSchedule { applied, at } = due;
+        let mut values =
+            Item::from([was(number(at.0)), (":plan".to_owned(), text(applied.plan.to_string()))]);
+        let words = match to {
+            Some(to) => {
+                values.insert(":to".to_owned(), number(to.0));
+                "SET due_at = :to"
+            }
+            None => "REMOVE due_in, due_at",
+        };
+        let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
+        let stands = "due_at = :was AND of_plan = :plan";
+        self.update(&key, words, stands, values, "reschedule a workflow").await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
@@ -99,33 +165,63 @@ where
 {
     async fn arriving(&self, arrival: &Arrival) -> Result<Transaction, StoreError> {
         let tenant = &arrival.run.tenant;
-        // The table forgets by the second.
-        let forget = || number(arrival.forgotten_at().0 / 1_000);
         let body = self.body(tenant, arrival, ACCEPTING).await?;
         let item = with(
             &Key::arrival(&arrival.run),
-            [(BODY, body), (FATE, told(&arrival.fate)?), (TIME_TO_LIVE, forget())],
+            [(BODY, body), (FATE, told(&arrival.fate)?), (TIME_TO_LIVE, seconds(arrival.kept_until()))],
         );
         let proof = with(
             &Key::proof(tenant, &arrival.proof),
-            [(RUN, text(arrival.run.run.as_str())), (TIME_TO_LIVE, forget())],
+            [(RUN, text(arrival.run.run.as_str())), (TIME_TO_LIVE, seconds(arrival.proof_forgotten_at()))],
         );
         let mut transaction = Transaction::default();
-        self.put_in(&mut transaction, Guard::Version, item, Condition::is_new())?;
-        self.put_in(&mut transaction, Guard::Version, proof, Condition::is_new())?;
+        let now = self.clock.now();
+        for item in [item, proof] {
+            self.put_in(&mut transaction, Guard::Version, item, Condition::is_forgotten(now))?;
+        }
+        if let Some(alike) = &arrival.alike {
+            let key = Key::alike(tenant, alike);
+            let forget_at = seconds(arrival.at + ALIKE_KEPT);
+            let run = text(arrival.run.run.as_str());
+            let item = with(&key, [(RUN, run), (CAME_AT, number(arrival.at.0)), (TIME_TO_LIVE, forget_at)]);
+            self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(arrival.at))?;
+        }
         Ok(transaction)
     }
 
-    /// The arrival with the same key, or else the one with the same proof.
+    /// The arrival with the same key, or else the one with the same proof, or else the one that told the same.
     async fn known(&self, arrival: &Arrival) -> Result<Option<Arrival>, StoreError> {
         if let Some(known) = self.arrival(&arrival.run).await? {
             return Ok(Some(known));
         }
-        let proof = self.get(&Key::proof(&arrival.run.tenant, &arrival.proof), ACCEPTING).await?;
-        let run = proof.as_ref().and_then(|proof| read_text(proof, RUN)).and_then(|run| run.parse().ok());
-        let Some(run) = run else { return Ok(None) };
-        self.arrival(&RunKey { tenant: arrival.run.tenant.clone(), run }).await
+        let tenant = &arrival.run.tenant;
+        if let Some(known) = self.arrival_under(tenant, &Key::proof(tenant, &arrival.proof)).await? {
+            return Ok(Some(known));
+        }
+        let Some(alike) = &arrival.alike else { return Ok(None) };
+        let known = self.arrival_under(tenant, &Key::alike(tenant, alike)).await?;
+        Ok(known.filter(|known| arrival.echoes(known)))
     }
+
+    /// The arrival that the item under `key` stands for.
+    async fn arrival_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<Arrival>, StoreError> {
+        let item = self.get(key, ACCEPTING).await?;
+        let run = item.as_ref().and_then(|item| read_text(item, RUN)).and_then(|run| run.parse().ok());
+        let Some(run) = run else { return Ok(None) };
+        self.arrival(&RunKey { tenant: tenant.clone(), run }).await
+    }
+}
+
+/// What puts a workflow into the due index.
+fn due_at(at: Timestamp) -> Item {
+    [(DUE.hash, text(SCHEDULES)), (DUE.range, number(at.0))]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
+/// The table forgets by the second.
+fn seconds(at: Timestamp) -> AttributeValue {
+    number(at.0 / 1_000)
 }
 
 fn told(fate: &Fate) -> Result<AttributeValue, StoreError> {

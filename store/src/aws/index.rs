@@ -118,14 +118,25 @@ where
     ) -> Result<Vec<Key>, StoreError> {
         let mut found = Vec::new();
         for part in 0..SHARDS {
-            let query = self.query(DUE).key_condition_expression("due_in = :part AND due_at <= :now");
-            let query = query
-                .expression_attribute_values(":part", text(format!("{kind}#{part}")))
-                .expression_attribute_values(":now", number(now.0));
-            found.extend(self.gather(query, limit, doing).await?);
+            found.extend(self.due_in(&format!("{kind}#{part}"), now, limit, doing).await?);
         }
         found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
         Ok(found.iter().filter_map(Key::of).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+    }
+
+    /// What is due in one part of the index, longest overdue first.
+    pub(super) async fn due_in(
+        &self,
+        part: &str,
+        now: Timestamp,
+        limit: u32,
+        doing: &'static str,
+    ) -> Result<Vec<Item>, StoreError> {
+        let query = self.query(DUE).key_condition_expression("due_in = :part AND due_at <= :now");
+        let query = query
+            .expression_attribute_values(":part", text(part))
+            .expression_attribute_values(":now", number(now.0));
+        self.gather(query, limit, doing).await
     }
 
     /// A page of what stands in an index, as it is now, and where the next one starts.

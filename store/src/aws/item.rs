@@ -52,6 +52,15 @@ pub(super) const ERRAND: &str = "errand";
 /// Which way a message goes.
 pub(super) const LANE: &str = "lane";
 
+/// The run that something stands for: a proof, a ticket.
+pub(super) const RUN: &str = "run";
+
+/// Who is next to take a ticket.
+pub(super) const IN_LINE: &str = "in_line";
+
+/// When something came.
+pub(super) const CAME_AT: &str = "came_at";
+
 /// Where a run's evidence is.
 pub(super) const EVIDENCE: &str = "evidence";
 /// Set while a run that is over has no evidence yet.

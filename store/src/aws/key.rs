@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ApprovalId, Digest, IdempotencyKey, RunKey, SignalId, StepSeq, TenantId, Version};
+use domain::{ApprovalId, Digest, IdempotencyKey, RunKey, SignalId, StepSeq, TenantId, Ticket, Version};
 
 use super::item::Item;
 
@@ -108,6 +108,16 @@ impl Key {
         Self { pk: format!("{tenant}#proof#{proof}"), sk: "proof".to_owned() }
     }
 
+    /// What an arrival told.
+    pub(super) fn alike(tenant: &TenantId, alike: &Digest) -> Self {
+        Self { pk: format!("{tenant}#alike#{alike}"), sk: "alike".to_owned() }
+    }
+
+    /// Which run has a ticket.
+    pub(super) fn ticket(tenant: &TenantId, ticket: &Ticket) -> Self {
+        Self { pk: format!("{tenant}#ticket#{ticket}"), sk: "ticket".to_owned() }
+    }
+
     /// A workflow in use.
     pub(super) fn workflow(tenant: &TenantId, name: &str) -> Self {
         Self { pk: format!("{tenant}#workflows"), sk: format!("workflow#{name}") }
@@ -175,6 +185,7 @@ mod tests {
             Key::card(&tenant, &ApprovalId::derive(&of, 0)),
             Key::tenant(&tenant),
             Key::api_key(&tenant, "00ff"),
+            Key::ticket(&tenant, &Ticket::derive(&tenant, &"triage".parse().unwrap(), "INC1")),
         ] {
             assert!(key.pk.starts_with("acme#"), "{key:?}");
         }

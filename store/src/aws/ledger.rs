@@ -8,18 +8,18 @@ use domain::plan::STEPS_MAX;
 use domain::record::Signal;
 use domain::{
     Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord,
-    StepSeq, TenantId, Timestamp,
+    StepSeq, TenantId, Ticket, Timestamp,
 };
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::Queue;
 
 use super::index::missing;
-use super::item::{BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, read_number};
+use super::item::{BODY, DIGEST, ENTRY, IN_LINE, Item, KEPT, NUMBER, RUN, read_number, read_text, text};
 use super::key::Key;
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, was, with};
 
 impl<Q, B> Ledger for AwsStore<Q, B>
 where
@@ -38,11 +38,42 @@ where
     }
 
     async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
-        self.write_decision(admission.decision, Some(admission.input)).await
+        let Admission { decision, input, hold } = admission;
+        self.write_decision(decision, Some(input), hold).await
+    }
+
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
+        let doing = "find who has a ticket";
+        let Some(item) = self.get(&Key::ticket(tenant, ticket), doing).await? else { return Ok(None) };
+        let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
+        let next = read_text(&item, IN_LINE).and_then(|next| serde_json::from_str(next).ok());
+        run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
+    }
+
+    async fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> Result<Write, StoreError> {
+        let doing = "wait for a ticket";
+        let told = |next: &InLine| {
+            serde_json::to_string(next).map(text).map_err(|error| StoreError::broken(doing, error))
+        };
+        let mut values = Item::from([was(text(stands.run.as_str())), (":next".to_owned(), told(&next)?)]);
+        let condition = match &stands.next {
+            Some(before) => {
+                values.insert(":before".to_owned(), told(before)?);
+                "run = :was AND in_line = :before"
+            }
+            None => "run = :was AND attribute_not_exists(in_line)",
+        };
+        self.update(&Key::ticket(tenant, ticket), "SET in_line = :next", condition, values, doing).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
-        self.write_decision(decision, None).await
+        self.write_decision(decision, None, None).await
     }
 
     async fn load(&self, run: &RunKey) -> Result<Option<RunRecord>, StoreError> {

@@ -25,6 +25,7 @@ mod s3;
 mod sqs;
 mod table;
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt::Display;
 use std::hash::BuildHasher as _;
@@ -35,7 +36,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use domain::{BlobRef, Lane, Millis, Outgoing, TenantId};
+use domain::arrival::ALIKE_WITHIN;
+use domain::{BlobRef, Lane, Millis, Outgoing, RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -195,6 +197,7 @@ where
     ) -> Result<Write, StoreError> {
         let update = self.client.update_item().table_name(&*self.table).set_key(Some(key.item()));
         let update = update.update_expression(expression).condition_expression(condition);
+        let update = update.set_expression_attribute_names(names(&[expression, condition]));
         let update = update.set_expression_attribute_values(Some(values));
         // Sent once, for the same reason as a put.
         let once = Config::builder().retry_config(RetryConfig::disabled());
@@ -223,6 +226,12 @@ where
     }
 }
 
+/// What an expression calls the time to live, whose own name is a word of the language.
+fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
+    let named = expressions.iter().any(|expression| expression.contains("#ttl"));
+    named.then(|| HashMap::from([("#ttl".to_owned(), TIME_TO_LIVE.to_owned())]))
+}
+
 /// What must hold of the item in whose place another is put.
 struct Condition {
     expression: &'static str,
@@ -235,9 +244,31 @@ impl Condition {
         Self { expression: IS_NEW, values: None }
     }
 
+    /// Nothing stands there, or what the table only has not got round to forgetting.
+    fn is_forgotten(now: Timestamp) -> Self {
+        let values = Item::from([(":now".to_owned(), item::number(now.0 / 1_000))]);
+        Self { expression: "attribute_not_exists(pk) OR #ttl <= :now", values: Some(values) }
+    }
+
+    /// Nothing stands there, or what came long before `at`, or long after.
+    fn is_no_echo(at: Timestamp) -> Self {
+        let apart = ALIKE_WITHIN.0.cast_signed();
+        let values = [(":before", at.0.saturating_sub(apart)), (":after", at.0.saturating_add(apart))];
+        let values = values.map(|(name, at)| (name.to_owned(), item::number(at)));
+        Self {
+            expression: "attribute_not_exists(pk) OR came_at <= :before OR came_at >= :after",
+            values: Some(values.into()),
+        }
+    }
+
     /// The one that stands there has this revision.
     fn revision(revision: impl Display + Copy) -> Self {
         Self { expression: "rev = :was", values: Some(Item::from([was(item::number(revision))])) }
+    }
+
+    /// The one that stands there is this run's.
+    fn run(run: &RunId) -> Self {
+        Self { expression: "run = :was", values: Some(Item::from([was(item::text(run.as_str()))])) }
     }
 
     /// The one that stands there is about this.

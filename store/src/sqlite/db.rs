@@ -7,8 +7,8 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
-    ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
-    TraceContext,
+    ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Ticket,
+    Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::Shelf;
 use crate::cursor::Cursor;
-use crate::ledger::{RunPage, RunQuery, Write};
+use crate::ledger::{Hold, Holder, InLine, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -28,6 +28,12 @@ pub(super) struct Received {
     pub(super) deliveries: Vec<Delivery>,
     /// When the next message becomes visible, if nothing was there.
     pub(super) next: Option<Timestamp>,
+}
+
+/// What only the first commit of a run brings.
+pub(super) struct First {
+    pub(super) input: Payload,
+    pub(super) hold: Option<Hold>,
 }
 
 pub(super) struct Db {
@@ -51,7 +57,7 @@ impl Db {
     pub(super) fn commit(
         &self,
         decision: &Decision,
-        input: Option<&Payload>,
+        first: Option<&First>,
         trace: TraceContext,
         now: Timestamp,
     ) -> Sql<Write> {
@@ -64,14 +70,59 @@ impl Db {
         if !self.receipts_stand(&decision.receipts)? || !self.signals_stand(id, &decision.signals)? {
             return Ok(Write::Superseded);
         }
+        let hold = first.and_then(|first| first.hold.as_ref());
+        if !self.take_ticket(&decision.record.key, hold)? {
+            return Ok(Write::Superseded);
+        }
         let id = self.write_record(id, &decision.record)?;
-        self.write_history(id, decision, input)?;
+        self.write_history(id, decision, first.map(|first| &first.input))?;
         self.write_receipts(&decision.receipts)?;
         self.write_signals(id, &decision.signals)?;
         self.write_approvals(id, &decision.approvals)?;
         for message in &decision.outgoing {
             self.send(message, trace, now)?;
         }
+        Ok(Write::Committed)
+    }
+
+    /// Gives the ticket to `run`; `false` if it is not as it should be, and then nothing is written.
+    fn take_ticket(&self, run: &RunKey, hold: Option<&Hold>) -> Sql<bool> {
+        let Some(Hold { ticket, after }) = hold else { return Ok(true) };
+        if self.holder(&run.tenant, ticket)?.map(|holder| holder.run) != *after {
+            return Ok(false);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO tickets (tenant, ticket, run) VALUES (?1, ?2, ?3)",
+            params![run.tenant.as_str(), ticket.as_bytes(), run.run.as_str()],
+        )?;
+        Ok(true)
+    }
+
+    pub(super) fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Sql<Option<Holder>> {
+        self.get(
+            "SELECT next, run FROM tickets WHERE tenant = ?1 AND ticket = ?2",
+            params![tenant.as_str(), ticket.as_bytes()],
+            |row| {
+                let run = row.get_ref(1)?.as_str()?.parse().map_err(|error| unreadable(1, error))?;
+                let next = if row.get_ref(0)?.as_str_or_null()?.is_some() { Some(body(row)?) } else { None };
+                Ok(Holder { run, next })
+            },
+        )
+    }
+
+    pub(super) fn line_up(
+        &self,
+        (tenant, ticket): (&TenantId, &Ticket),
+        stands: &Holder,
+        next: &InLine,
+    ) -> Sql<Write> {
+        if self.holder(tenant, ticket)?.as_ref() != Some(stands) {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "UPDATE tickets SET next = ?3 WHERE tenant = ?1 AND ticket = ?2",
+            params![tenant.as_str(), ticket.as_bytes(), text(next)?],
+        )?;
         Ok(Write::Committed)
     }
 

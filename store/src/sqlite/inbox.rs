@@ -1,9 +1,9 @@
 //! The statements about what came in, and about the workflows it may start.
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
 use rusqlite::params;
 
-use crate::inbox::Accepted;
+use crate::inbox::{Accepted, Again, DueSchedule};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -25,14 +25,34 @@ impl Db {
             params![tenant, arrival.run.run.as_str(), proof, now.0],
             body,
         )?;
-        if let Some(known) = known {
+        if let Some(known) = known.map_or_else(|| self.echoed(arrival), |known| Ok(Some(known)))? {
             return Ok(Accepted::Known(Box::new(known)));
         }
         self.run(
-            "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![tenant, arrival.run.run.as_str(), proof, arrival.forgotten_at().0, text(arrival)?],
+            "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body, alike, came_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                tenant,
+                arrival.run.run.as_str(),
+                proof,
+                arrival.kept_until().0,
+                text(arrival)?,
+                arrival.alike.as_ref().map(Digest::as_bytes),
+                arrival.at.0
+            ],
         )?;
         Ok(Accepted::New)
+    }
+
+    /// The arrival that told the same just now.
+    fn echoed(&self, arrival: &Arrival) -> Sql<Option<Arrival>> {
+        let Some(alike) = &arrival.alike else { return Ok(None) };
+        let latest: Option<Arrival> = self.get(
+            "SELECT body FROM arrivals WHERE tenant = ?1 AND alike = ?2 ORDER BY came_at DESC LIMIT 1",
+            params![arrival.run.tenant.as_str(), alike.as_bytes()],
+            body,
+        )?;
+        Ok(latest.filter(|latest| arrival.echoes(latest)))
     }
 
     pub(super) fn arrival(&self, run: &RunKey) -> Sql<Option<Arrival>> {
@@ -43,27 +63,73 @@ impl Db {
         )
     }
 
-    pub(super) fn settle(&self, run: &RunKey, fate: Fate) -> Sql<Write> {
-        let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == Fate::Waiting) else {
+    pub(super) fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Sql<Write> {
+        let settled = |arrival| Arrival { fate, ..arrival };
+        self.change_fate(run, &Fate::Waiting, settled, forget_at)
+    }
+
+    pub(super) fn reopen(&self, run: &RunKey, again: &Again) -> Sql<Write> {
+        let waiting = |arrival| Arrival { fate: Fate::Waiting, tries: again.tries, ..arrival };
+        self.change_fate(run, &again.was, waiting, again.keep_until)
+    }
+
+    fn change_fate(
+        &self,
+        run: &RunKey,
+        was: &Fate,
+        change: impl FnOnce(Arrival) -> Arrival,
+        forget_at: Timestamp,
+    ) -> Sql<Write> {
+        let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == *was) else {
             return Ok(Write::Superseded);
         };
         self.run(
-            "UPDATE arrivals SET body = ?3 WHERE tenant = ?1 AND run = ?2",
-            params![run.tenant.as_str(), run.run.as_str(), text(&Arrival { fate, ..arrival })?],
+            "UPDATE arrivals SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
+            params![run.tenant.as_str(), run.run.as_str(), text(&change(arrival))?, forget_at.0],
         )?;
         Ok(Write::Committed)
     }
 
-    pub(super) fn apply(&self, applied: &Applied) -> Sql<Write> {
-        let name = (applied.tenant.as_str(), applied.workflow.as_str());
-        let stands: Option<Applied> =
-            self.get("SELECT body FROM workflows WHERE tenant = ?1 AND workflow = ?2", name, body)?;
-        if !applied.follows(stands.as_ref()) {
+    pub(super) fn apply(&self, applied: &Applied, due: Option<Timestamp>) -> Sql<Write> {
+        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
+        if !applied.follows(stands.as_ref().map(|(stands, _)| stands)) {
+            return Ok(Write::Superseded);
+        }
+        let alike = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
+        let due = alike.map_or(due, |(_, was_due)| was_due.or(due));
+        self.run(
+            "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",
+            params![applied.tenant.as_str(), applied.workflow.as_str(), text(applied)?, due.map(|due| due.0)],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    /// A workflow in use, and when it is due.
+    fn in_use(&self, tenant: &TenantId, workflow: &str) -> Sql<Option<(Applied, Option<Timestamp>)>> {
+        self.get(
+            "SELECT body, due_at FROM workflows WHERE tenant = ?1 AND workflow = ?2",
+            (tenant.as_str(), workflow),
+            |row| Ok((body(row)?, row.get::<_, Option<i64>>(1)?.map(Timestamp))),
+        )
+    }
+
+    pub(super) fn due_schedules(&self, now: Timestamp, limit: u32) -> Sql<Vec<DueSchedule>> {
+        self.all(
+            "SELECT body, due_at FROM workflows WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
+            params![now.0, limit],
+            |row| Ok(DueSchedule { applied: body(row)?, at: Timestamp(row.get(1)?) }),
+        )
+    }
+
+    pub(super) fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Sql<Write> {
+        let DueSchedule { applied, at } = due;
+        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
+        if stands.is_none_or(|(stands, was_due)| stands.plan != applied.plan || was_due != Some(*at)) {
             return Ok(Write::Superseded);
         }
         self.run(
-            "INSERT OR REPLACE INTO workflows (tenant, workflow, body) VALUES (?1, ?2, ?3)",
-            params![name.0, name.1, text(applied)?],
+            "UPDATE workflows SET due_at = ?3 WHERE tenant = ?1 AND workflow = ?2",
+            params![applied.tenant.as_str(), applied.workflow.as_str(), to.map(|to| to.0)],
         )?;
         Ok(Write::Committed)
     }

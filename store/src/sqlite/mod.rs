@@ -24,7 +24,7 @@ use domain::record::Signal;
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
     IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
-    StepRecord, StepSeq, Tenant, TenantId, Timestamp,
+    StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -35,13 +35,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, UnknownCursor};
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
-use crate::inbox::{Accepted, Inbox};
-use crate::ledger::{Admission, Ledger, RunPage, RunQuery, Write};
+use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
+use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 use crate::sqlite::wake::Bell;
 use crate::trace;
 
-use db::Db;
+use db::{Db, First};
 use front::Front;
 pub use front::Usage;
 
@@ -110,13 +110,13 @@ impl SqliteStore {
         self.options.clock.now()
     }
 
-    async fn write_decision(&self, decision: Decision, input: Option<Payload>) -> Result<Write, StoreError> {
+    async fn write_decision(&self, decision: Decision, first: Option<First>) -> Result<Write, StoreError> {
         let now = self.now();
         let sends = !decision.outgoing.is_empty();
         let trace = trace::context_for(&decision.record.key);
         let write = self
             .front
-            .write("commit a decision", move |db| db.commit(&decision, input.as_ref(), trace, now))
+            .write("commit a decision", move |db| db.commit(&decision, first.as_ref(), trace, now))
             .await?;
         if sends && write == Write::Committed {
             self.bell.ring();
@@ -171,7 +171,24 @@ impl Ledger for SqliteStore {
     }
 
     async fn admit(&self, admission: Admission) -> Result<Write, StoreError> {
-        self.write_decision(admission.decision, Some(admission.input)).await
+        let Admission { decision, input, hold } = admission;
+        self.write_decision(decision, Some(First { input, hold })).await
+    }
+
+    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
+        self.front.read("find who has a ticket", |db| db.holder(tenant, ticket)).await
+    }
+
+    async fn line_up(
+        &self,
+        tenant: &TenantId,
+        ticket: &Ticket,
+        stands: Holder,
+        next: InLine,
+    ) -> Result<Write, StoreError> {
+        let (tenant, ticket) = (tenant.clone(), *ticket);
+        let write = move |db: &Db| db.line_up((&tenant, &ticket), &stands, &next);
+        self.front.write("wait for a ticket", write).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -402,13 +419,27 @@ impl Inbox for SqliteStore {
         self.front.read("read an arrival", |db| db.arrival(run)).await
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate) -> Result<Write, StoreError> {
+    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
         let run = run.clone();
-        self.front.write("settle an arrival", move |db| db.settle(&run, fate.clone())).await
+        self.front.write("settle an arrival", move |db| db.settle(&run, fate.clone(), forget_at)).await
     }
 
-    async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
-        self.front.write("put a workflow to use", move |db| db.apply(&applied)).await
+    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+        let run = run.clone();
+        self.front.write("reopen an arrival", move |db| db.reopen(&run, &again)).await
+    }
+
+    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
+        self.front.write("put a workflow to use", move |db| db.apply(&applied, due)).await
+    }
+
+    async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
+        self.front.read("find due schedules", |db| db.due_schedules(now, limit)).await
+    }
+
+    async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
+        let due = due.clone();
+        self.front.write("reschedule a workflow", move |db| db.reschedule(&due, to)).await
     }
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {

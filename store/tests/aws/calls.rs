@@ -3,14 +3,14 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, ApprovalQuery, Archive as _, Governance as _, Inbox as _, Ledger as _,
-    PolicyFiles, RunQuery, Write,
+    Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
+    Holder, InLine, Inbox as _, Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
     ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
-    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, merkle,
+    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, merkle,
 };
 use serde_json::json;
 
@@ -64,6 +64,26 @@ fn ledger() -> Vec<Call<Table>> {
             |store| { store.plan(&tenant(), &plan().hash()).await }
         ),
         call!("admit", NOTHING, |store| store.admit(admission()).await, again: SUPERSEDED),
+        call!("admit, with a ticket", NOTHING, |store| store.admit(with_ticket()).await, again: SUPERSEDED),
+        call!(
+            "holder",
+            |table| Box::pin(async {
+                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+            }),
+            |store| { store.holder(&tenant(), &ticket()).await }
+        ),
+        call!(
+            "line_up",
+            |table| Box::pin(async {
+                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+            }),
+            |store| {
+                let stands = Holder { run: run().run, next: None };
+                let next = InLine { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
+                store.line_up(&tenant(), &ticket(), stands, next).await
+            },
+            again: SUPERSEDED
+        ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
         call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),
         call!("load", BEGUN, |store| store.load(&run()).await),
@@ -81,6 +101,15 @@ fn ledger() -> Vec<Call<Table>> {
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
         call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
     ]
+}
+
+/// The first commit of a run that is about a ticket.
+fn with_ticket() -> Admission {
+    Admission { hold: Some(Hold { ticket: ticket(), after: None }), ..admission() }
+}
+
+fn ticket() -> Ticket {
+    Ticket::derive(&tenant(), &plan().workflow, "INC1")
 }
 
 /// The step is held for longer: what changes the record and nothing else.
@@ -240,13 +269,37 @@ fn inbox() -> Vec<Call<Table>> {
     vec![
         call!("accept", NOTHING, |store| store.accept(arrival("sn:1")).await, again: Some("Known")),
         call!("accept, known by its proof", CAME, |store| store.accept(arrival("sn:2")).await),
+        call!(
+            "accept, known by what it tells",
+            |table| Box::pin(async {
+                assert_eq!(table.store.accept(telling("github:1")).await.unwrap(), Accepted::New);
+            }),
+            |store| { store.accept(telling("github:2")).await }
+        ),
         call!("arrival", CAME, |store| store.arrival(&arrival("sn:1").run).await),
-        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun).await, again: SUPERSEDED),
-        call!("apply", NOTHING, |store| store.apply(applied()).await),
+        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun, FAR_AHEAD).await, again: SUPERSEDED),
+        call!(
+            "reopen",
+            |table| Box::pin(async {
+                CAME(table).await;
+                let settled = table.store.settle(&arrival("sn:1").run, refused(), FAR_AHEAD).await;
+                assert_eq!(settled.unwrap(), Write::Committed);
+            }),
+            |store| {
+                let again = Again { was: refused(), tries: 1, keep_until: FAR_AHEAD };
+                store.reopen(&arrival("sn:1").run, again).await
+            },
+            again: SUPERSEDED
+        ),
+        call!("apply", NOTHING, |store| store.apply(applied(), Some(NOON)).await),
+        call!("due_schedules", SCHEDULED, |store| store.due_schedules(FAR_AHEAD, 10).await),
+        call!("reschedule", SCHEDULED, |store| {
+            store.reschedule(&DueSchedule { applied: applied(), at: NOON }, Some(FAR_AHEAD)).await
+        }, again: SUPERSEDED),
         call!(
             "applied",
             |table| Box::pin(async {
-                assert_eq!(table.store.apply(applied()).await.unwrap(), Write::Committed);
+                assert_eq!(table.store.apply(applied(), Some(NOON)).await.unwrap(), Write::Committed);
             }),
             |store| { store.applied(&tenant()).await }
         ),
@@ -260,6 +313,13 @@ fn inbox() -> Vec<Call<Table>> {
         },
     ]
 }
+
+/// A workflow in use is due.
+const SCHEDULED: Given = |table| {
+    Box::pin(async {
+        assert_eq!(table.store.apply(applied(), Some(NOON)).await.unwrap(), Write::Committed);
+    })
+};
 
 const CAME: Given = |table| {
     Box::pin(async {
@@ -276,11 +336,24 @@ fn arrival(key: &str) -> Arrival {
         source: Source::ServiceNow,
         about: None,
         proof: Digest::of_bytes(b"proof"),
+        alike: None,
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
+        asked: None,
         at: NOON,
+        tries: 0,
         fate: Fate::Waiting,
     }
+}
+
+fn refused() -> Fate {
+    Fate::refused("two workflows want it", NOON)
+}
+
+/// An arrival that tells what others tell.
+fn telling(key: &str) -> Arrival {
+    let (proof, alike) = (Digest::of_bytes(key.as_bytes()), Some(Digest::of_bytes(b"opened")));
+    Arrival { proof, alike, ..arrival(key) }
 }
 
 fn applied() -> Applied {

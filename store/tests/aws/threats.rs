@@ -174,7 +174,7 @@ async fn gsi_stale_read(table: Table) {
         due.map(move |trouble| Trouble { after: trouble.after + asked * parts, ..trouble })
     };
     table.line.set(later(1).chain(later(2)));
-    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0 });
+    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0, scheduled: 0 });
     assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
     table.line.set(None);
     assert_canceled_once(&table).await;

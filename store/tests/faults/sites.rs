@@ -44,6 +44,9 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_plan": "PutItem" from "mod.rs::put", Write, "keep a plan";
     "plan": "GetItem" from "mod.rs::get", Read, "read a plan";
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "admit, with a ticket": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "holder": "GetItem" from "mod.rs::get", Read, "find who has a ticket";
+    "line_up": "UpdateItem" from "mod.rs::update", Write, "wait for a ticket";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";
@@ -92,10 +95,16 @@ pub(crate) const ROWS: &[Row] = rows![
     "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
     "accept, known by its proof": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
     "accept, known by its proof": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
+    "accept, known by what it tells": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
+    "accept, known by what it tells": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
     "arrival": "GetItem" from "mod.rs::get", Read, "read an arrival";
     "settle": "UpdateItem" from "mod.rs::update", Write, "settle an arrival";
+    "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an arrival";
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
     "apply": "PutItem" from "mod.rs::put", Write, "put a workflow to use";
+    "due_schedules": "Query" from "index.rs::query", Read, "find due schedules";
+    "due_schedules": "BatchGetItem" from "mod.rs::get_batch", Read, "find due schedules";
+    "reschedule": "UpdateItem" from "mod.rs::update", Write, "reschedule a workflow";
     "applied": "Query" from "index.rs::range", Read, "read the workflows in use";
     // Access.
     "key": "GetItem" from "mod.rs::get", Read, "read a key";

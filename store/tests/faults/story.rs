@@ -72,7 +72,7 @@ pub(crate) fn admission() -> Admission {
         key: effect(),
         input: Fingerprint::of(&input),
     };
-    Admission { decision: admit(wish, &plan(), stamp("op")), input: Payload::Inline(input) }
+    Admission { decision: admit(wish, &plan(), stamp("op")), input: Payload::Inline(input), hold: None }
 }
 
 fn decisions() -> Vec<Decision> {

@@ -38,7 +38,7 @@ pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
         key: IdempotencyKey::new(request).unwrap(),
         input: Fingerprint::of(&input),
     };
-    Admission { decision: admit(wish, &plan(), stamp()), input: Payload::Inline(input) }
+    Admission { decision: admit(wish, &plan(), stamp()), input: Payload::Inline(input), hold: None }
 }
 
 pub(crate) fn stamp() -> Stamp {

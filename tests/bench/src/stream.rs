@@ -132,7 +132,8 @@ impl Scene {
         let run = engine.start(wish()?).await.map_err(told)?.run;
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(told)?;
         let at = listener.local_addr().map_err(told)?;
-        let api = Api::new(Gate::new(Arc::clone(&engine)), CursorSecret::new([7; 32])).with_streams(Streams::default());
+        let api = Api::new(Gate::new(Arc::clone(&engine)), CursorSecret::new([7; 32]))
+            .with_streams(Streams::default());
         let app = api::router(Arc::new(api));
         tokio::spawn(async move { axum::serve(listener, app).await });
         Ok(Self { engine, run, at, _dir: dir })

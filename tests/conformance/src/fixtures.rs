@@ -182,7 +182,7 @@ pub(crate) fn admission_with(owner: &str, request: &str, plan: &Plan, input: Val
         key: effect(request),
         input: Fingerprint::of(&input),
     };
-    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input) }
+    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
 }
 
 fn stamp(now: Timestamp) -> Stamp {

@@ -29,6 +29,7 @@ mod queue;
 mod races;
 mod receipts;
 mod sizes;
+mod tickets;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -51,6 +52,7 @@ pub type Held = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub fn cases<S: Store>() -> Vec<Case<S>> {
     [
         ledger::cases(),
+        tickets::cases(),
         receipts::cases(),
         history::cases(),
         index::cases(),

@@ -106,7 +106,8 @@ async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
     let decision = admit(wish, &plan, Stamp { op, now: NOON, by: Initiator::new(Cause::User, "somebody") });
     let record = decision.record.clone();
     store.put_plan(&record.key.tenant, &plan).await.unwrap();
-    let written = store.admit(Admission { decision, input: Payload::Inline(input) }).await.unwrap();
+    let written =
+        store.admit(Admission { decision, input: Payload::Inline(input), hold: None }).await.unwrap();
     assert_eq!(written, Write::Committed);
     Run { plan: Arc::new(plan), record, asked: None }
 }

@@ -299,7 +299,9 @@ fn knock(number: u32) -> Result<Knock, String> {
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
         proof: Digest::of_parts("cost/proof", &[number.to_string().as_str()]),
+        alike: None,
         body: body(number),
+        asked: None,
     })
 }
 

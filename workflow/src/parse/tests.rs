@@ -2,7 +2,7 @@
 
 use domain::plan::{Call, OnReject, OnTimeout, Patience, Phase, Reads, Undo, Validation, Work};
 use domain::schedule::{Backoff, RetryPolicy};
-use domain::{Blast, Demand, Millis, People, Source, StepSeq, Tier};
+use domain::{Blast, Demand, Millis, People, Source, StepSeq, Tier, WhenTaken};
 use serde_json::json;
 
 use super::*;
@@ -236,8 +236,8 @@ fn a_mistake_in_the_file_has_a_place_and_a_way_out() {
             "line 3, column 8: `steps` must be a list, found a map",
         ),
         (
-            "workflow: w\nversion: 1\nticket: x\nsteps: []".to_owned(),
-            "line 3, column 1: `ticket` is not supported by this version; leave it out",
+            "workflow: w\nversion: 1\nneeds: x\nsteps: []".to_owned(),
+            "line 3, column 1: `needs` is not supported by this version; leave it out",
         ),
     ]);
 }
@@ -447,6 +447,13 @@ fn a_trigger_that_cannot_be_used_is_refused_where_it_stands() {
         ("{ servicenow: { when: 'priority is 1' } }", "is one expression"),
         ("{ servicenow: { when: '${ steps.a.x }' } }", "can read no step"),
         ("{ servicenow: { when: '${ nope }' } }", "unknown name"),
+        ("{ schedule: { cron: '0 9 * * *' } }", "needs the field `time_zone`"),
+        ("{ schedule: { cron: '0 9 * *', time_zone: UTC } }", "line 3, column 29: a cron has five fields"),
+        ("{ schedule: { cron: '0 9 31 2 *', time_zone: UTC } }", "never comes"),
+        (
+            "{ schedule: { cron: '0 9 * * *', time_zone: Europe/Atlantis } }",
+            "line 3, column 53: there is no time zone",
+        ),
     ] {
         let error = triggered(trigger).unwrap_err().to_string();
         assert!(error.starts_with("line 3") && error.contains(says), "{trigger}: {error}");
@@ -464,4 +471,52 @@ fn a_condition_is_true_or_it_does_not_hold() {
     assert_eq!(wants(when, json!({ "record": { "priority": "2" } })), Ok(false));
     assert!(wants(when, json!({ "record": {} })).is_err(), "what is missing is no answer");
     assert_eq!(wants("${ trigger.record }", json!({ "record": "true" })), Ok(false));
+}
+
+fn ticketed(ticket: &str) -> Result<Plan, WorkflowError> {
+    let steps = "steps:\n  - { id: a, tool: transform, with: { value: 1 } }\n";
+    parse(&format!("workflow: w\nversion: 1\nticket: {ticket}\n{steps}"), &tools())
+}
+
+#[test]
+fn a_ticket_is_named_by_a_text_or_with_what_becomes_of_a_second_run() {
+    for (ticket, when_taken) in [
+        ("'INC ${ trigger.record.number }'", WhenTaken::Join),
+        ("{ of: 'INC ${ trigger.record.number }' }", WhenTaken::Join),
+        ("{ of: 'INC ${ trigger.record.number }', when_taken: queue }", WhenTaken::Queue),
+        ("{ of: 'INC ${ trigger.record.number }', when_taken: refuse }", WhenTaken::Refuse),
+    ] {
+        let plan = ticketed(ticket).unwrap();
+        assert_eq!(plan.ticket.as_ref().map(|rule| rule.when_taken), Some(when_taken), "{ticket}");
+        let compiled = crate::CompiledPlan::compile(plan).unwrap();
+        let of = |came| compiled.ticket(&std::sync::Arc::new(came)).unwrap();
+        assert_eq!(of(json!({ "record": { "number": 7 } })), Ok("INC 7".to_owned()));
+        assert!(of(json!({ "record": {} })).is_err(), "what is missing is no ticket");
+    }
+}
+
+#[test]
+fn a_ticket_that_cannot_be_used_is_refused_where_it_stands() {
+    for (ticket, says) in [
+        ("[a]", "line 3, column 9: `ticket` must be a text or a map, found a list"),
+        ("''", "line 3, column 9: `ticket` is empty"),
+        ("{ when_taken: join }", "line 3, column 9: `ticket` needs the field `of`"),
+        ("{ of: x, then: join }", "line 3, column 18: unknown field `then`"),
+        ("{ of: x, when_taken: wait }", "line 3, column 30: `when_taken` is `wait`; expected one of `join`"),
+        ("'${ steps.a.x }'", "can read no step"),
+        ("'${ nope }'", "unknown name"),
+        ("'x ${ run.id }'", "line 3, column 9: `ticket` reads `run`"),
+    ] {
+        let error = ticketed(ticket).unwrap_err().to_string();
+        assert!(error.starts_with("line 3") && error.contains(says), "{ticket}: {error}");
+    }
+}
+
+#[test]
+fn a_schedule_is_a_cron_and_the_place_whose_clocks_count() {
+    let plan = triggered("{ schedule: { cron: '30 2 * * mon-fri', time_zone: europe/berlin } }").unwrap();
+    let by = plan.triggered_by.unwrap();
+    let schedule = by.schedule.unwrap();
+    assert_eq!((by.source, schedule.cron.as_str()), (Source::Schedule, "30 2 * * mon-fri"));
+    assert_eq!(schedule.zone, "Europe/Berlin");
 }

@@ -6,7 +6,7 @@ use api::wire;
 use client::ClientError;
 use connectors::{Allow, Settings};
 use domain::{IdempotencyKey, Plan, RunKey, WorkflowName, WorkspaceId};
-use engine::{Engine, StartRun, Started};
+use engine::{Engine, Place, StartRun, Started};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
 
@@ -67,10 +67,13 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;
     let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
-    let other_plan = !started.new && is_of_another_plan(&engine, &started.run, &plan).await?;
+    let other_plan = !started.new
+        && started.place == Place::Own
+        && is_of_another_plan(&engine, &started.run, &plan).await?;
     let told = Told {
         run: started.run,
         new: started.new,
+        place: started.place,
         other_plan,
         workflow: plan.workflow.clone(),
         version: plan.version,
@@ -100,12 +103,30 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
     let link = context.link()?;
     let wish = wire::StartRun { workflow: workflow.clone(), input };
     let started = link.client.start(&wish, key.to_string()).await.map_err(in_words)?;
+    let shown = link.client.workflow(&workflow).await?;
+    let tenant = link.client.me().await?.tenant;
+    if let Some(by) = started.behind {
+        // Its run is not there yet, so there is nothing to look at or to follow.
+        let told = Told {
+            run: RunKey { tenant: tenant.clone(), run: started.run },
+            new: started.new,
+            place: Place::Behind(RunKey { tenant, run: by }),
+            other_plan: false,
+            workflow: shown.workflow.workflow,
+            version: shown.workflow.version,
+            steps: shown.definition["steps"].as_array().map_or(0, Vec::len),
+        };
+        context.answer(&told.text(&link.hints), &told.to_json())?;
+        return Ok(Ending::Done);
+    }
     let seen = link.client.run(&started.run).await?;
-    let newest = link.client.workflow(&workflow).await?.workflow.plan;
+    let newest = shown.workflow.plan;
+    let place = if started.joined { Place::Joined } else { Place::Own };
     let told = Told {
         run: RunKey { tenant: seen.tenant, run: started.run },
         new: started.new,
-        other_plan: !started.new && newest != seen.plan,
+        other_plan: !started.new && place == Place::Own && newest != seen.plan,
+        place,
         workflow: seen.workflow,
         version: seen.version,
         steps: seen.steps.len(),
@@ -164,6 +185,8 @@ async fn is_of_another_plan(
 struct Told {
     run: RunKey,
     new: bool,
+    /// Where the request stands among those about the same ticket.
+    place: Place,
     other_plan: bool,
     workflow: WorkflowName,
     version: u32,
@@ -173,12 +196,20 @@ struct Told {
 impl Told {
     fn text(&self, hints: &Hints) -> String {
         let steps = counted(self.steps, "step");
-        let what = match (self.new, self.other_plan) {
-            (true, _) => format!("started: workflow {}, version {}, {steps}", self.workflow, self.version),
-            (false, false) => {
+        let what = match (&self.place, self.new, self.other_plan) {
+            (Place::Joined, ..) => {
+                "is about the same ticket and not over; no other run was started".to_owned()
+            }
+            (Place::Behind(by), ..) => {
+                format!("starts when run {} is over, which is about the same ticket", by.run)
+            }
+            (Place::Own, true, _) => {
+                format!("started: workflow {}, version {}, {steps}", self.workflow, self.version)
+            }
+            (Place::Own, false, false) => {
                 "already started by an earlier request with this key; nothing changed".to_owned()
             }
-            (false, true) => {
+            (Place::Own, false, true) => {
                 "already started by an earlier request with this key, from a different version of the \
                  workflow; nothing changed"
                     .to_owned()
@@ -192,6 +223,11 @@ impl Told {
             "run": self.run.run,
             "tenant": self.run.tenant,
             "new": self.new,
+            "joined": self.place == Place::Joined,
+            "behind": match &self.place {
+                Place::Behind(by) => Some(&by.run),
+                Place::Own | Place::Joined => None,
+            },
             "workflow": self.workflow,
             "version": self.version,
             "steps": self.steps,

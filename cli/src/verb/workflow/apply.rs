@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use api::wire::Workflow;
 use client::{ClientError, Problem};
-use domain::plan::TriggeredBy;
+use domain::plan::{Schedule, TriggeredBy};
 use serde_json::{Value, json};
 use workflow::Place;
 
@@ -59,6 +59,9 @@ fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
 /// What starts runs, in words.
 pub(super) fn starts(by: Option<&TriggeredBy>) -> String {
     let Some(by) = by else { return "started by name alone: it has no `trigger`".to_owned() };
+    if let Some(Schedule { cron, zone }) = &by.schedule {
+        return format!("started by schedule {cron} in {zone}");
+    }
     let about = by.about.as_ref().map(|about| format!(" {about}")).unwrap_or_default();
     let when = by.when.as_ref().map(|when| format!(" when {when}")).unwrap_or_default();
     format!("started by {}{about}{when}", by.source)

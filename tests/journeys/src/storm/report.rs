@@ -37,7 +37,7 @@ pub struct Report {
 pub struct Sending {
     /// Deliveries that were answered for good, or given up.
     pub delivered: u32,
-    /// Answered with 202: new.
+    /// Answered as new.
     pub accepted: u32,
     /// Answered with 200: known before.
     pub repeated: u32,

@@ -97,12 +97,14 @@ impl Sender {
         let run = run_named(&reply.body);
         let mut told = self.told();
         told.delivered += 1;
+        // Both while it waits are 202.
+        let new = reply.body.contains(r#""status":"accepted""#);
         match (reply.status, run) {
-            (202, Some(run)) => {
+            (202, Some(run)) if new => {
                 told.accepted += 1;
                 told.runs.entry(record).or_default().insert(run);
             }
-            (200, Some(run)) => {
+            (200 | 202, Some(run)) => {
                 told.repeated += 1;
                 told.runs.entry(record).or_default().insert(run);
             }

@@ -1,0 +1,178 @@
+//! A slot of a schedule starts one run.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use connectors::{Allow, Settings};
+use countersign_engine::{Engine, Parts, Swept, Timing};
+use domain::{Arrival, Cause, Fate, Initiator, RunKey, TenantId, Timestamp};
+use serde_json::json;
+use store::{
+    Clock, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
+};
+
+/// The first of January 2026, a Thursday, at noon UTC.
+const NOON: i64 = 1_767_268_800_000;
+
+const MINUTE: i64 = 60_000;
+
+#[derive(Clone)]
+struct Hands(Arc<AtomicI64>);
+
+impl Hands {
+    fn at(minutes: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(NOON + minutes * MINUTE)))
+    }
+
+    fn set(&self, minutes: i64) {
+        self.0.store(NOON + minutes * MINUTE, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Dies before a workflow is made due again.
+struct DiesThen;
+
+impl Intercept for DiesThen {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        match site.name {
+            "inbox.reschedule" => Err(StoreError::broken("reschedule a workflow", "dead")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn memory() -> SqliteStore {
+    SqliteStore::memory(SqliteOptions::default()).unwrap()
+}
+
+fn engine_on<S: Store>(store: S, clock: &Hands) -> Arc<Engine<S>> {
+    Arc::new(Engine::new(Parts {
+        store: Arc::new(store),
+        tools: connectors::standard(Allow::default(), Settings::default()),
+        clock: Arc::new(clock.clone()),
+        me: "w".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    }))
+}
+
+fn acme() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
+    let source = format!(
+        "workflow: nightly\nversion: {version}\n\
+         trigger: {{ schedule: {{ cron: '{cron}', time_zone: Europe/Berlin }} }}\n\
+         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.slot }}' }} }}\n"
+    );
+    let plan = workflow::parse(&source, &["transform".parse().unwrap()].into()).unwrap();
+    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+}
+
+async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
+    let Swept { scheduled, .. } = engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap();
+    scheduled
+}
+
+fn run_of(slot: &str) -> RunKey {
+    Arrival::run_of(&acme(), &format!("scheduler:nightly:{slot}").parse().unwrap())
+}
+
+async fn fate<S: Store>(engine: &Engine<S>, slot: &str) -> Option<Fate> {
+    engine.begin(&run_of(slot)).await.unwrap();
+    engine.store().arrival(&run_of(slot)).await.unwrap().map(|arrival| arrival.fate)
+}
+
+#[tokio::test]
+async fn a_slot_starts_one_run_however_many_sweeps_find_it() {
+    let clock = Hands::at(0);
+    let store = memory();
+    let engines: Vec<_> = (0..4).map(|_| engine_on(store.clone(), &clock)).collect();
+    apply(&engines[0], 1, "30 13 * * *").await;
+    assert_eq!(sweep(&engines[0]).await, 0);
+    clock.set(31);
+    let sweeps = engines.iter().map(|engine| {
+        let engine = Arc::clone(engine);
+        tokio::spawn(async move { sweep(&engine).await })
+    });
+    for sweep in sweeps.collect::<Vec<_>>() {
+        sweep.await.unwrap();
+    }
+    assert_eq!(fate(&engines[0], "2026-01-01T12:30Z").await, Some(Fate::Begun));
+    let run = store.load(&run_of("2026-01-01T12:30Z")).await.unwrap().unwrap();
+    assert_eq!((run.trigger.kind.as_str(), run.trigger.requester), ("schedule", None));
+    let input = json!({ "inline": {
+        "schedule": "nightly",
+        "cron": "30 13 * * *",
+        "slot": "2026-01-01T12:30Z",
+        "local": "2026-01-01T13:30:00+01:00[Europe/Berlin]",
+    } });
+    assert_eq!(json!(store.input(&run.key).await.unwrap().unwrap()), input);
+    assert_eq!(sweep(&engines[0]).await, 0, "the next one is tomorrow");
+}
+
+#[tokio::test]
+async fn after_an_outage_the_last_slot_runs_and_those_before_it_do_not() {
+    let clock = Hands::at(0);
+    let engine = engine_on(memory(), &clock);
+    apply(&engine, 1, "*/10 * * * *").await;
+    clock.set(61);
+    assert_eq!((sweep(&engine).await, sweep(&engine).await), (1, 0));
+    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
+    assert_eq!(fate(&engine, "2026-01-01T12:10Z").await, None);
+    assert_eq!(fate(&engine, "2026-01-01T12:50Z").await, None);
+    clock.set(70);
+    assert_eq!(sweep(&engine).await, 1);
+    assert_eq!(fate(&engine, "2026-01-01T13:10Z").await, Some(Fate::Begun));
+}
+
+#[tokio::test]
+async fn a_sweep_that_dies_when_its_slot_is_kept_leaves_one_run_and_the_next_slot() {
+    let clock = Hands::at(0);
+    let store = memory();
+    let engine = engine_on(store.clone(), &clock);
+    apply(&engine, 1, "0 * * * *").await;
+    clock.set(61);
+    let dies = engine_on(Intercepted::new(store, DiesThen), &clock);
+    assert_eq!(sweep(&dies).await, 0);
+    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
+    let first = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap();
+    assert_eq!(sweep(&engine).await, 1);
+    assert_eq!(engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap(), first);
+    clock.set(121);
+    assert_eq!(sweep(&engine).await, 1);
+    assert_eq!(fate(&engine, "2026-01-01T14:00Z").await, Some(Fate::Begun));
+}
+
+#[tokio::test]
+async fn a_new_version_takes_over_the_slot_that_was_due() {
+    let clock = Hands::at(0);
+    let engine = engine_on(memory(), &clock);
+    apply(&engine, 1, "0 * * * *").await;
+    clock.set(61);
+    apply(&engine, 2, "0 * * * *").await;
+    assert_eq!(sweep(&engine).await, 1);
+    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
+    let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
+    assert_eq!(run.workflow_version, 2);
+
+    apply(&engine, 3, "15 * * * *").await;
+    clock.set(75);
+    assert_eq!(sweep(&engine).await, 1);
+    assert_eq!(fate(&engine, "2026-01-01T13:15Z").await, Some(Fate::Begun));
+}
