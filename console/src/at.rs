@@ -1,12 +1,15 @@
 //! Who looks at a page, and the desk they stand at.
 
+use std::convert::Infallible;
+
 use api::auth::session::Session;
 use api::{Caller, Problem};
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use domain::Role;
 use engine::Desk;
+use serde::de::DeserializeOwned;
 use store::Store;
 
 use crate::Shared;
@@ -47,6 +50,29 @@ impl<S: Store> FromRequestParts<Shared<S>> for Visitor<S> {
         };
         let desk = console.gate.desk(&caller, Role::Viewer)?;
         Ok(Self { desk, caller, session, address })
+    }
+}
+
+/// The names in an address. Those that cannot be read are nobody's, like any other that cannot be a name.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let named = Path::<T>::from_request_parts(parts, state).await;
+        Ok(Self(named.map(|Path(named)| named).unwrap_or_default()))
+    }
+}
+
+/// What an address asks for after its `?`. What cannot be read asks for nothing.
+pub(crate) struct Wish<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequestParts<S> for Wish<T> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(Query::try_from_uri(&parts.uri).map(|Query(wish)| wish).unwrap_or_default()))
     }
 }
 

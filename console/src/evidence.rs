@@ -1,6 +1,6 @@
 //! The evidence of a run, verified in front of whoever looks.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::{Digest, Evidence, RunId};
@@ -11,7 +11,7 @@ use store::Store;
 use telling::time::moment;
 
 use crate::Shared;
-use crate::at::Visitor;
+use crate::at::{Named, Visitor};
 use crate::guard::REPORT_POLICY;
 use crate::layout::{self, Entry, Page, Stream, facts};
 use crate::no::No;
@@ -28,19 +28,19 @@ struct Examined {
 pub(crate) async fn show<S: Store>(
     visitor: Visitor<S>,
     State(console): State<Shared<S>>,
-    Path(run): Path<String>,
+    Named(run): Named<String>,
 ) -> Result<Html<String>, No> {
     let run = named(&run)?;
     let title = format!("Evidence of {run}");
-    let live = match visitor.desk.evidence(&run).await {
-        Ok((evidence, bytes)) => found(&run, &evidence, &bytes, console.key.as_ref()),
-        Err(EngineError::NoEvidence { .. }) => not_yet(&run),
+    let (live, stream) = match visitor.desk.evidence(&run).await {
+        Ok((evidence, bytes)) => (found(&run, &evidence, &bytes, console.key.as_ref()), Stream::None),
+        Err(EngineError::NoEvidence { .. }) => (not_yet(&run), Stream::Untold),
         Err(error) => return Err(error.into()),
     };
     let page = Page {
         title: &title,
         under: Entry::Runs,
-        stream: Stream::Run(run.as_str()),
+        stream,
         head: html! { h1 { "Evidence" } p.soft { "of run " a href={ "/runs/" (run) } { code { (run) } } } },
         live,
         foot: html! {},
@@ -48,7 +48,7 @@ pub(crate) async fn show<S: Store>(
     Ok(Html(layout::page(&visitor, &page).into_string()))
 }
 
-pub(crate) async fn bundle<S: Store>(visitor: Visitor<S>, Path(run): Path<String>) -> Result<Response, No> {
+pub(crate) async fn bundle<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
     let run = named(&run)?;
     let (_, bytes) = visitor.desk.evidence(&run).await?;
     let file = format!("attachment; filename=\"{run}.bundle.json\"");
@@ -58,7 +58,7 @@ pub(crate) async fn bundle<S: Store>(visitor: Visitor<S>, Path(run): Path<String
 pub(crate) async fn report<S: Store>(
     visitor: Visitor<S>,
     State(console): State<Shared<S>>,
-    Path(run): Path<String>,
+    Named(run): Named<String>,
 ) -> Result<Response, No> {
     let run = named(&run)?;
     let (_, bytes) = visitor.desk.evidence(&run).await?;

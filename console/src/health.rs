@@ -36,7 +36,7 @@ pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, 
     };
     let head = html! { h1 { "Health" } };
     let page =
-        Page { title: "Health", under: Entry::Health, stream: Stream::Tenant, head, live, foot: html! {} };
+        Page { title: "Health", under: Entry::Health, stream: Stream::Untold, head, live, foot: html! {} };
     Ok(Html(layout::page(&visitor, &page).into_string()))
 }
 

@@ -44,12 +44,14 @@ pub(crate) enum Stream<'a> {
     Tenant,
     /// Those of a run.
     Run(&'a str),
+    /// No event tells; it is looked at every now and then.
+    Untold,
 }
 
 impl Stream<'_> {
     fn address(self) -> Option<String> {
         match self {
-            Self::None => None,
+            Self::None | Self::Untold => None,
             Self::Tenant => Some("/api/v1/stream".to_owned()),
             Self::Run(run) => Some(format!("/api/v1/runs/{run}/stream")),
         }
@@ -68,13 +70,10 @@ const MENU: [(Entry, &str, &str, Role); 5] = [
 pub(crate) fn page<S>(visitor: &Visitor<S>, page: &Page<'_>) -> Markup {
     let main = html! {
         (page.head)
-        @match page.stream.address() {
-            Some(stream) => {
-                p #live-state .soft role="status" {}
-                div #live data-stream=(stream) hx-get=(visitor.address) hx-trigger="changed from:body"
-                    hx-select="#live" hx-swap="outerHTML" { (page.live) }
-            }
-            None => (page.live),
+        @if page.stream == Stream::None { div #live { (page.live) } } @else {
+            p #live-state .soft role="status" {}
+            div #live data-stream=[page.stream.address()] hx-get=(visitor.address) hx-trigger="changed from:body"
+                hx-select="#live" hx-swap="outerHTML" { (page.live) }
         }
         (page.foot)
     };

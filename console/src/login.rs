@@ -1,7 +1,7 @@
 //! Logging in, with an API key. The key itself is not kept: the session names it.
 
 use api::Problem;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
@@ -9,11 +9,12 @@ use serde::Deserialize;
 use store::Store;
 
 use crate::Shared;
+use crate::at::Wish;
 use crate::form::{self, Sent};
 use crate::layout::{self, inside};
 use crate::no::{No, notice};
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Wanted {
     #[serde(default)]
     next: String,
@@ -30,7 +31,7 @@ struct Shown {
 #[derive(Deserialize)]
 pub(crate) struct Nothing {}
 
-pub(crate) async fn show(Query(wanted): Query<Wanted>) -> Html<String> {
+pub(crate) async fn show(Wish(wanted): Wish<Wanted>) -> Html<String> {
     Html(page(&wanted.next, None).into_string())
 }
 

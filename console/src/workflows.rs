@@ -1,7 +1,6 @@
 //! The workflows in use, and what policy would say about them.
 
 use api::Problem;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::plan::{PlannedStep, Validation, Work};
@@ -14,7 +13,7 @@ use store::Store;
 use telling::tool;
 use telling::verdict::ruling;
 
-use crate::at::Visitor;
+use crate::at::{Named, Visitor};
 use crate::form::Sent;
 use crate::layout::{self, Entry, Page, Stream, facts, token};
 use crate::no::{No, notice};
@@ -68,14 +67,14 @@ fn started_by(workflow: &Applied) -> String {
     workflow.triggered_by.as_ref().map_or("people and programs".to_owned(), |by| by.source.to_string())
 }
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Path(name): Path<String>) -> Result<Response, No> {
+pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(name): Named<String>) -> Result<Response, No> {
     let name = named(&name)?;
     render(&visitor, &name, "{}", None).await
 }
 
 /// A dry run: what would come of each step, with this input. Nothing is run.
 pub(crate) async fn try_out<S: Store>(
-    Path(name): Path<String>,
+    Named(name): Named<String>,
     Sent { visitor, form }: Sent<S, Sample>,
 ) -> Result<Response, No> {
     let name = named(&name)?;

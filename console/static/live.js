@@ -8,6 +8,7 @@
   const EVERY_MS = 2000;
   const TOGETHER_MS = 150;
   const RETRY_MS = [1000, 2000, 5000, 10000];
+  const BY_THE_CLOCK = "Updated every two seconds.";
 
   const live = () => document.getElementById("live");
   const state = document.getElementById("live-state");
@@ -58,7 +59,7 @@
     socket.addEventListener("message", changed);
     socket.addEventListener("close", () => {
       connected = false;
-      say("Updated every two seconds.");
+      say(BY_THE_CLOCK);
       setTimeout(listen, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
       failures += 1;
     });
@@ -85,8 +86,11 @@
   document.body.addEventListener("htmx:afterSwap", () => {
     for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
     live()?.querySelectorAll(REACHED)[stood]?.focus({ preventScroll: true });
-    if (connected) say("Live.");
+    // What is settled is not fetched again.
+    const settled = !live()?.hasAttribute("hx-get");
+    say(settled ? "" : connected ? "Live." : BY_THE_CLOCK);
   });
 
-  listen();
+  if (live().dataset.stream) listen();
+  else say(BY_THE_CLOCK);
 })();

@@ -1,13 +1,12 @@
 //! The inbox: what people are asked now, the oldest first.
 
-use axum::extract::Query;
 use axum::response::Html;
 use domain::{Approval, Subject, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, Store};
 
-use crate::at::Visitor;
+use crate::at::{Visitor, Wish};
 use crate::layout::{self, Entry, Page, Stream, encoded};
 use crate::no::No;
 use crate::text::{Seen, when};
@@ -24,7 +23,7 @@ pub(crate) struct Wanted {
 
 pub(crate) async fn list<S: Store>(
     visitor: Visitor<S>,
-    Query(wanted): Query<Wanted>,
+    Wish(wanted): Wish<Wanted>,
 ) -> Result<Html<String>, No> {
     let after = (!wanted.after.is_empty()).then(|| Cursor::new(wanted.after.as_str()));
     let found = visitor.desk.open_approvals(after, ROWS_MAX).await?;

@@ -1,7 +1,6 @@
 //! One request: the card, the exact action, and the two buttons.
 
 use api::Problem;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::{Approval, ApprovalId, Digest, Role, Subject, json};
@@ -11,7 +10,7 @@ use serde::Deserialize;
 use store::Store;
 
 use super::card;
-use crate::at::Visitor;
+use crate::at::{Named, Visitor};
 use crate::form::Sent;
 use crate::layout::{self, Entry, Page, Stream, facts, token};
 use crate::no::{No, notice};
@@ -32,14 +31,14 @@ pub(crate) struct Said {
     sure: String,
 }
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Path(id): Path<String>) -> Result<Response, No> {
+pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(id): Named<String>) -> Result<Response, No> {
     let id = ApprovalId::new(&id).map_err(|_| unknown())?;
     let approval = visitor.desk.approval(&id).await?;
     Ok(render(&visitor, &approval, None))
 }
 
 pub(crate) async fn answer<S: Store>(
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Sent { visitor, form }: Sent<S, Said>,
 ) -> Result<Response, No> {
     let id = ApprovalId::new(&id).map_err(|_| unknown())?;

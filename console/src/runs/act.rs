@@ -1,6 +1,5 @@
 //! What people say about a run: stop it, hold it, let it go on, take it back.
 
-use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::{Live, Role, RunId, RunStatus, StepSeq};
 use engine::{EngineError, RunView};
@@ -9,7 +8,7 @@ use serde::Deserialize;
 use store::Store;
 
 use super::show::render;
-use crate::at::Visitor;
+use crate::at::{Named, Visitor};
 use crate::form::Sent;
 use crate::layout::token;
 use crate::no::No;
@@ -92,7 +91,7 @@ pub(crate) struct Said {
 }
 
 pub(crate) async fn act<S: Store>(
-    Path((run, verb)): Path<(String, String)>,
+    Named((run, verb)): Named<(String, String)>,
     Sent { mut visitor, form }: Sent<S, Said>,
 ) -> Result<Response, No> {
     let verb = Verb::ALL.into_iter().find(|known| known.name() == verb).ok_or_else(No::page)?;

@@ -1,13 +1,12 @@
 //! The list of runs: by status, by a word of the workflow's name, page by page.
 
-use axum::extract::Query;
 use axum::response::Html;
 use domain::{RunRecord, RunStatus, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, RunPage, Store};
 
-use crate::at::Visitor;
+use crate::at::{Visitor, Wish};
 use crate::layout::{self, Entry, Page, Stream, encoded};
 use crate::no::No;
 use crate::text::{length, status, when};
@@ -53,7 +52,7 @@ impl Wanted {
 
 pub(crate) async fn list<S: Store>(
     visitor: Visitor<S>,
-    Query(wanted): Query<Wanted>,
+    Wish(wanted): Wish<Wanted>,
 ) -> Result<Html<String>, No> {
     let found = find(&visitor, &wanted).await?;
     let live = html! {

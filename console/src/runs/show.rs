@@ -1,7 +1,6 @@
 //! One run: where it stands and why, what happened when, and what it did.
 
 use api::Problem;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::{EventBody, RunId};
@@ -15,12 +14,12 @@ use telling::{Seen as Look, waiting};
 use super::act::buttons;
 use super::sections;
 use super::timeline;
-use crate::at::Visitor;
+use crate::at::{Named, Visitor};
 use crate::layout::{self, Entry, Page, Stream, facts};
 use crate::no::{No, notice};
 use crate::text::{Seen, money, status, when};
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Path(run): Path<String>) -> Result<Response, No> {
+pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
     let run = RunId::new(&run).map_err(|_| No::such("run"))?;
     render(visitor, &run, None).await
 }

@@ -104,6 +104,7 @@ async fn runs_are_found_by_status_and_by_a_word_of_the_workflow_page_by_page() {
         ("?workflow=PLA", 3),
         ("?workflow=change&status=", 1),
         ("?workflow=%3Cb%3E", 0),
+        ("?status=nonsense&workflow=%FF", 0),
     ] {
         let answer = scene.get(&format!("/runs{query}"), &vera).await;
         assert_eq!((answer.status, rows(&answer.body)), (StatusCode::OK, found), "{query}");

@@ -264,3 +264,77 @@ impl Reading {
 fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::event::Attempt;
+    use domain::payload::Fingerprint;
+    use domain::{Cause, Fence, Initiator};
+
+    const STEP: StepSeq = StepSeq(0);
+
+    fn reading() -> Reading {
+        let row =
+            Row { step: "assign".to_owned(), status: StepStatus::Succeeded, spans: vec![], marks: vec![] };
+        Reading { rows: vec![row], since: Timestamp(0), spent: Spent::Ready, what: "ready".to_owned() }
+    }
+
+    fn event(at: i64, by: &str, body: EventBody) -> Event {
+        let by = Initiator::new(Cause::System, by);
+        Event { n: 0, at: Timestamp(at), by, seq: STEP, undo: false, run: None, step: None, body }
+    }
+
+    fn done(worker: &str, since: i64) -> EventBody {
+        let attempt =
+            Attempt { number: 0, worker: worker.parse().unwrap(), fence: Fence(1), since: Timestamp(since) };
+        let output = Fingerprint::of(&serde_json::json!(1));
+        EventBody::StepSucceeded {
+            attempt: Some(attempt),
+            output,
+            receipt: None,
+            cost_microusd: 0,
+            usage: None,
+        }
+    }
+
+    type Spans = Vec<(Spent, i64, i64)>;
+
+    /// What the time of the step was spent on, and what befell it.
+    fn told(events: &[Event]) -> (Spans, Vec<(Befell, i64)>) {
+        let mut reading = reading();
+        for event in events {
+            reading.take(event);
+        }
+        let row = reading.rows.remove(0);
+        let spans = row.spans.iter().map(|span| (span.spent, span.from.0, span.until.0)).collect();
+        (spans, row.marks.iter().map(|mark| (mark.kind, mark.at.0)).collect())
+    }
+
+    #[test]
+    fn a_step_that_was_tried_twice_shows_the_failure_and_the_wait_between() {
+        let failure = domain::Failure::new("BUSY", "come back later");
+        let failed = EventBody::AttemptFailed { number: 0, failure, not_before: Timestamp(300) };
+        let (spans, marks) = told(&[event(100, "w1", failed), event(500, "w1", done("w1", 300))]);
+        assert_eq!(spans, [(Spent::Lost, 0, 100), (Spent::Waiting, 100, 300), (Spent::Work, 300, 500)]);
+        assert_eq!(marks, [(Befell::Failed, 100)]);
+    }
+
+    #[test]
+    fn a_step_that_was_taken_over_shows_for_how_long_it_was_held_in_silence() {
+        let silent = EventBody::LeaseExpired { silent: "w1".parse().unwrap(), fence: Fence(2), number: 1 };
+        let (spans, marks) = told(&[event(400, "w2", silent), event(500, "w2", done("w2", 400))]);
+        assert_eq!(spans, [(Spent::Lost, 0, 400), (Spent::Work, 400, 500)]);
+        assert_eq!(marks, [(Befell::TakenOver, 400)]);
+    }
+
+    #[test]
+    fn a_step_that_waits_and_is_paused_shows_both() {
+        let wait = EventBody::WaitOpened { event: "news".parse().unwrap(), deadline: Timestamp(900) };
+        let paused = EventBody::RunPaused { reason: String::new() };
+        let resumed = EventBody::RunResumed { reason: String::new() };
+        let events = [event(100, "w1", wait), event(200, "ada", paused), event(300, "ada", resumed)];
+        let (spans, _) = told(&events);
+        assert_eq!(spans, [(Spent::Ready, 0, 100), (Spent::Waiting, 100, 200), (Spent::Paused, 200, 300)]);
+    }
+}

@@ -61,10 +61,13 @@ fn everything_is_reached_with_the_keyboard_and_the_focus_is_seen() {
     log_in(&stage, &browser, ("acme", "otto"), &[Role::Admin]);
     browser.go(&stage.at(&format!("/runs/{run}")));
     let mut reached = Vec::new();
-    // Past the last one the browser's own bar is next, and the page has none.
-    while reached.len() < THINGS_MAX {
+    for _ in 0..THINGS_MAX {
         browser.press_tab();
         if browser.run("return document.activeElement === document.body") == true {
+            // Before the first one the window may not have the focus yet; past the last one its own bar has it.
+            if reached.is_empty() {
+                continue;
+            }
             break;
         }
         let focus = browser.run(
@@ -76,7 +79,7 @@ fn everything_is_reached_with_the_keyboard_and_the_focus_is_seen() {
         assert_eq!(focus[1], true, "nobody sees that {name} has the focus");
         reached.push(name);
     }
-    assert_eq!(reached[0], "Skip to the content");
+    assert_eq!(reached.first().map(String::as_str), Some("Skip to the content"));
     for expected in ["Approvals", "Log out", "Read and answer", "Cancel the run"] {
         assert!(reached.iter().any(|name| name.contains(expected)), "{expected} is not among {reached:?}");
     }
