@@ -273,9 +273,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         Refusal::TicketTaken { .. } => {
             Some("`run show` says how that run stands; when it is over, another one can start")
         }
-        Refusal::NoTicket { .. } | Refusal::NotStarted { .. } => {
-            Some("`workflow show` says what the workflow reads of its input")
-        }
+        Refusal::NoTicket { .. } => Some("send with the input what `ticket` of the workflow reads"),
         Refusal::Held { .. } => Some("`run pause` holds the run once its step has finished; then try again"),
         Refusal::NotPaused { .. }
         | Refusal::NotAsked { .. }
@@ -293,6 +291,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
             Some("`run show` says what can be done with the run now")
         }
         Refusal::StaleFence { .. }
+        | Refusal::NotStarted { .. }
         | Refusal::Unjudged { .. }
         | Refusal::NotBefore { .. }
         | Refusal::NotAwaited { .. }

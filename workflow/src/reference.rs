@@ -5,9 +5,9 @@
 
 use std::fmt::Display;
 
-use domain::Millis;
 use domain::plan::{Environment, Patience, STEPS_MAX, Validation};
 use domain::schedule::{ATTEMPTS_MAX, RetryPolicy, TABLE};
+use domain::{Millis, WhenTaken};
 use serde::Serialize;
 
 use crate::builtin::{self, ON_TIMEOUT};
@@ -15,6 +15,7 @@ use crate::governance::{GROUPS_MAX, ON_REJECT, PATIENCE_MAX, PATIENCE_MIN, PHASE
 use crate::parse::ENVIRONMENTS;
 use crate::retry::{BACKOFFS, DELAY_MAX, DELAY_MIN};
 use crate::step::BLASTS;
+use crate::ticket::WHEN_TAKEN;
 
 /// One map of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,6 +50,8 @@ pub fn tables() -> Vec<Table> {
         servicenow(),
         github(),
         webhook(),
+        schedule(),
+        ticket(),
         step(),
         retry(),
         rollback(),
@@ -75,6 +78,7 @@ fn workflow() -> Table {
                 "none",
                 "What starts runs of it by itself, once applied.",
             ),
+            given("ticket", "a text, or a map", "runs are about none", TICKET),
             needed(
                 "steps",
                 &format!("a list of 1 to {STEPS_MAX} steps"),
@@ -88,6 +92,8 @@ const ENVIRONMENT: &str = "Where it runs. A forgotten line must not loosen anyth
 const VALIDATION: &str = "Which of the actions that policy allows a person sees all the same: every one, the first of \
                           each phase, those of critical steps, or the last. `final_only` is for steps with a low \
                           blast radius. It can only make policy stricter.";
+const TICKET: &str = "What a run is about: at most one that is not over is about the same. Texts may hold expressions over \
+                      `trigger`; a text alone is its `of`.";
 const AUTO_APPROVE: &str = "From which `confidence` on `validation` asks nobody; never in prod, never with a high \
                             blast radius, and never where policy asks.";
 
@@ -121,6 +127,7 @@ fn trigger() -> Table {
             source("servicenow", "A record that ServiceNow sends."),
             source("github", "An event that GitHub sends."),
             source("webhook", "Anything that is sent to the general door."),
+            source("schedule", "The time has come."),
         ],
     }
 }
@@ -138,6 +145,36 @@ fn github() -> Table {
 fn webhook() -> Table {
     Table { of: "`webhook`", says: "A trigger.", fields: vec![when()] }
 }
+
+fn schedule() -> Table {
+    Table {
+        of: "`schedule`",
+        says: "A trigger. `trigger.slot` is the moment that was meant, `trigger.local` the same in the time of the place.",
+        fields: vec![
+            needed("cron", "five fields", CRON),
+            needed("time_zone", "a name of the IANA database", ZONE),
+        ],
+    }
+}
+
+const CRON: &str = "Minute, hour, day of month, month, day of week: numbers, names, `*`, `a-b`, `*/n` and lists. A slot \
+                    starts one run; after an outage only the last one that was missed.";
+const ZONE: &str = "Whose clocks count. A minute that is left out when clocks are put forward comes as much later; one that \
+                    comes twice counts the first time, unless every hour counts.";
+
+fn ticket() -> Table {
+    Table {
+        of: "`ticket`",
+        says: "One run at a time.",
+        fields: vec![
+            needed("of", "a text", "What names the ticket. If it cannot be told, no run is started."),
+            given("when_taken", one_of(&WHEN_TAKEN), code(word(WhenTaken::default())), WHEN_IT_IS_TAKEN),
+        ],
+    }
+}
+
+const WHEN_IT_IS_TAKEN: &str = "What becomes of a trigger while another run is about the same ticket: it is answered with that \
+                                run, it waits until that run is over, or it is refused.";
 
 fn when() -> Field {
     given("when", "one expression", "always", "Over `trigger`; a run is started only if it is true.")
@@ -326,6 +363,8 @@ mod tests {
             "`servicenow`" => top(&format!("trigger: {{ servicenow: {{ {inner} }} }}")),
             "`github`" => top(&format!("trigger: {{ github: {{ {inner} }} }}")),
             "`webhook`" => top(&format!("trigger: {{ webhook: {{ {inner} }} }}")),
+            "`schedule`" => top(&format!("trigger: {{ schedule: {{ {inner} }} }}")),
+            "`ticket`" => top(&format!("ticket: {{ {inner} }}")),
             "a step" => format!("{{ workflow: w, version: 1, steps: [{{ {inner} }}] }}"),
             "`retry`" => step(&format!("tool: t, retry: {{ {inner} }}")),
             "`rollback`" => step(&format!("tool: t, rollback: {{ {inner} }}")),
@@ -352,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_field_without_a_default_must_be_there() {
-        const VALUES: [(&str, &str); 8] = [
+        const VALUES: [(&str, &str); 11] = [
             ("workflow", "w"),
             ("version", "1"),
             ("steps", "[{ id: a, tool: t }]"),
@@ -361,6 +400,9 @@ mod tests {
             ("event", "e"),
             ("message", "m"),
             ("servicenow", "{ table: incident }"),
+            ("cron", "'0 9 * * *'"),
+            ("time_zone", "UTC"),
+            ("of", "x"),
         ];
         for Table { of, fields, .. } in tables() {
             let needed: Vec<&str> =

@@ -9,7 +9,7 @@ use crate::text::Text;
 use crate::yaml::{Kind, Node};
 
 const TICKET_FIELDS: [&str; 2] = ["of", "when_taken"];
-const WHEN_TAKEN: [&str; 3] = ["join", "queue", "refuse"];
+pub(crate) const WHEN_TAKEN: [&str; 3] = ["join", "queue", "refuse"];
 
 impl File<'_> {
     /// `ticket`: a text, or a map that also says what becomes of a second run.

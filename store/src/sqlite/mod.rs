@@ -23,8 +23,8 @@ use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
-    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunId, RunKey, RunRecord,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
+    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
+    StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
 };
 use tokio::time::Instant;
 
