@@ -24,7 +24,7 @@ pub const CODES: [(&str, &str); 25] = [
     ("NO_WORKFLOW", "no workflow of that name is in use"),
     ("NO_EVIDENCE", "the evidence is not there yet"),
     ("METHOD_NOT_ALLOWED", "nothing answers to that method; `Allow` says what does"),
-    ("TOO_LARGE", "the body has more than 1 MiB"),
+    ("TOO_LARGE", "the body has more than 1 MiB, or holds more than is kept in one record"),
     ("UNSUPPORTED_MEDIA_TYPE", "the body is not JSON, or does not say so"),
     ("RUN_INVALID_TRANSITION", "the run, the step or the request cannot do that where it stands"),
     ("RUN_TERMINAL_STATE", "the run is over"),
@@ -151,6 +151,9 @@ impl From<EngineError> for Problem {
                 let detail = "somebody has settled something since this was looked at";
                 Self::new(StatusCode::CONFLICT, "TENANT_CHANGED", detail)
                     .remedy("GET /api/v1/tenant, and send the change again with the revision there")
+            }
+            EngineError::TenantTooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }
             EngineError::NoApiKey { .. } => Self::not_found("key"),
             EngineError::Contended { .. } | EngineError::KeyTaken { .. } => {

@@ -6,7 +6,9 @@
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::http::Method;
+use axum::http::{HeaderValue, Method, header};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::Role;
 use store::Store;
@@ -125,9 +127,18 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(map_response(private))
         .with_state(api);
     // What is nested does not answer for the bare prefix.
     Router::new().route("/api/v1/", axum::routing::any(problem::no_route)).nest(PREFIX, served)
+}
+
+/// What is told to one person is kept by nobody in between, and read as nothing but what it says it is.
+async fn private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 fn routes<S: Store>() -> Vec<Route<S>> {

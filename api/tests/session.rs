@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use connectors::Toolbox;
 use countersign_api::auth::session::{Over, Sessions};
-use countersign_api::{Api, Gate, router};
+use countersign_api::{Api, CursorSecret, Gate, router};
 use domain::access::{ShownKey, secret_digest};
 use domain::{ApiKey, KeyId, Role, TenantId, Timestamp};
 use engine::{Engine, Parts, Timing};
@@ -64,7 +64,7 @@ impl Scene {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let router = router(Arc::new(Api::new(self.gate())));
+        let router = router(Arc::new(Api::new(self.gate(), CursorSecret::new([0; 32]))));
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
     }
 }

@@ -108,6 +108,14 @@ pub enum EngineError {
         /// Whose.
         tenant: TenantId,
     },
+    /// More than a store keeps in one record.
+    #[error("what the tenant would settle has {bytes} bytes; at most {most} are allowed")]
+    TenantTooLarge {
+        /// How many it has.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// There is no such API key.
     #[error("there is no API key {key}")]
     NoApiKey {

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::access::NOTE_CHARS_MAX;
 use domain::failure::bounded;
 use domain::tenant::{Caps, Person};
-use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp};
+use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
 use store::{Store, Write};
 
 use crate::Engine;
 use crate::commit::ROUNDS_MAX;
 use crate::error::EngineError;
+
+/// A record holds at most 400 KB on DynamoDB; some thousand people take less than this.
+const TENANT_BYTES_MAX: usize = 256 * 1024;
 
 /// What a tenant settles anew. What is not named here stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +62,10 @@ impl<S: Store> Engine<S> {
         let stands = stands.unwrap_or_else(|| Tenant::new(tenant.clone()));
         let Settle { caps, people, groups, .. } = settle;
         let wanted = Tenant { caps, people, groups, revision, ..stands };
+        let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
+        if bytes > most {
+            return Err(EngineError::TenantTooLarge { bytes, most });
+        }
         match self.patiently(|| self.store.put_tenant(wanted.clone())).await? {
             Write::Committed => Ok(wanted),
             // Our own write whose reply was lost is not somebody else's.

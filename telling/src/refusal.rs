@@ -13,6 +13,9 @@ pub fn refusal_in_words(refusal: &Refusal) -> String {
         }
         Refusal::NotBefore { at } => format!("the next attempt is due at {}", moment(*at)),
         Refusal::Run(IllegalRunMove { from, by }) => format!("a run that is {from} cannot {}", verb(*by)),
+        Refusal::Lapsed { approval, at } => {
+            format!("approval {approval} lapsed at {}; nobody can answer it any more", moment(*at))
+        }
         other => other.to_string(),
     }
 }

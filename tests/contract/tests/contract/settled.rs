@@ -84,3 +84,29 @@ async fn a_workflow_is_put_to_use_and_an_older_one_does_not_take_its_place() {
     let shown = house.get(admin, "/workflows/w").await.json();
     assert_eq!((&shown["workflow"]["version"], &shown["definition"]["version"]), (&json!(2), &json!(2)));
 }
+
+/// `item_over_400KB`: what no store keeps in one record is refused before it is written.
+#[tokio::test]
+#[expect(non_snake_case, reason = "the case is known by this name")]
+async fn item_over_400KB() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Admin);
+    let people: serde_json::Map<String, Value> =
+        (0..9000).map(|n| (format!("person-number-{n}"), json!({ "slack": "TEAM00:USER00" }))).collect();
+    let mut body = put(&json!(null));
+    body["people"] = Value::Object(people);
+    let reply = house.json(&Method::PUT, key, "/tenant", &body).await;
+    assert_eq!(reply.told(), (413, "TOO_LARGE".to_owned()), "{}", reply.text());
+    assert_eq!(house.get(key, "/tenant").await.json()["revision"], json!(null));
+}
+
+#[tokio::test]
+async fn nobody_in_between_keeps_what_one_person_is_told() {
+    let house = House::new().await;
+    for (key, path) in [(house.acme.key(Role::Viewer), "/me"), ("", "/me"), ("", "/nowhere"), ("", "/health")]
+    {
+        let reply = house.get(key, path).await;
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+    }
+}
