@@ -17,7 +17,7 @@ use tower::ServiceExt as _;
 
 pub use error::{ClientError, Problem};
 pub use remote::Remote;
-pub use routes::{RunFilter, Started};
+pub use routes::{ApprovalFilter, RunFilter, Started};
 
 use ask::{Ask, Reply};
 

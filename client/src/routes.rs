@@ -22,6 +22,17 @@ pub struct RunFilter {
     pub limit: Option<u32>,
 }
 
+/// Which requests for approval are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApprovalFilter {
+    /// Those alone that whoever asks can answer.
+    pub mine: bool,
+    /// Those behind this cursor.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
@@ -177,12 +188,10 @@ impl Client {
 /// Requests for approval.
 impl Client {
     /// Requests that people can still answer, oldest first.
-    pub async fn approvals(
-        &self,
-        cursor: Option<String>,
-        limit: Option<u32>,
-    ) -> Result<Approvals, ClientError> {
-        self.document(Ask::get("/approvals").with("cursor", cursor).with("limit", limit)).await
+    pub async fn approvals(&self, filter: ApprovalFilter) -> Result<Approvals, ClientError> {
+        let ApprovalFilter { mine, cursor, limit } = filter;
+        let ask = Ask::get("/approvals").with("mine", mine.then_some(true));
+        self.document(ask.with("cursor", cursor).with("limit", limit)).await
     }
 
     /// A request for approval.

@@ -84,7 +84,7 @@ fn a_rejected_run_pauses_until_an_operator_lets_it_ask_again() {
     shell.work("");
     shell.run(&format!("approval reject {run} ask --by eve --reason no")).expect(0).says("the run is paused");
     shell.run(&format!("run watch {run}")).expect(4).says("ask: rejected by eve: no").says("run show");
-    shell.run(&format!("run retry {run} --reason please")).expect(0);
+    shell.run(&format!("run resume {run} --reason please")).expect(0);
     shell.work("");
     shell.run(&format!("approval approve {run} ask --by grace")).expect(0);
     shell.run(&format!("approval approve {run} ask --by grace")).expect(0).says("nothing changed");

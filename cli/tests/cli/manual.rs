@@ -31,3 +31,21 @@ fn every_command_has_a_page_in_the_manual() {
     }
     shell.run("man --out pages").expect(0).says("pages in pages");
 }
+
+#[test]
+fn the_exit_codes_in_the_document_are_those_of_the_help() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let rows: Vec<String> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
+        .filter(|row| row.starts_with(|c: char| c.is_ascii_digit()))
+        .map(|row| row.replacen(" |", "", 1))
+        .collect();
+    assert_eq!(rows.len(), 5);
+    let help = Shell::new().run("--help").expect(0).out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for row in rows {
+        assert!(help.contains(&row), "{row:?} is not in {help}");
+    }
+}

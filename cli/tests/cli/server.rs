@@ -96,6 +96,8 @@ fn a_run_is_started_looked_at_approved_and_followed_on_a_server() {
     shell.run(&format!("run signal {run} change.approved --profile ada")).expect(0).says("the run goes on");
     shell.run("worker --store server.db --until-idle").expect(0);
     shell.run("approval list --profile grace").expect(0).says(&run).says("Really?");
+    shell.run("approval list --mine --profile grace").expect(0).says(&run);
+    shell.run("approval list --mine --profile ada").expect(0).says("nobody is asked anything");
     shell.run(&format!("approval show {run} ask --profile grace")).expect(0).says("asks     Really?");
     let own = shell.run(&format!("approval approve {run} ask --profile ada")).expect(1);
     own.says("whoever asked for the run does not approve it");

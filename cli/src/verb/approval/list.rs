@@ -2,6 +2,7 @@
 
 use api::LIMIT_MAX;
 use api::wire::{Approval, Approvals};
+use client::ApprovalFilter;
 use domain::{Subject, Timestamp};
 use serde_json::{Value, json};
 
@@ -16,16 +17,21 @@ use telling::time::{self, distance};
 const LIMIT_DEFAULT: u32 = 50;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  countersign approval list --tenant acme")]
+#[command(
+    after_help = "Examples:\n  countersign approval list --tenant acme\n  countersign approval list --mine --profile work"
+)]
 pub(crate) struct Args {
     /// At most how many are shown
     #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
+    /// Only those that you can answer
+    #[arg(long)]
+    mine: bool,
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let link = context.link()?;
-    let page = read(args.limit, &link).await?;
+    let page = read(args, &link).await?;
     let rows: Value = page.approvals.iter().map(row).collect();
     let json = json!({ "approvals": rows, "more": page.next.is_some() });
     context.answer(&text(&page.approvals, Link::now(), page.next.is_some()), &json)?;
@@ -33,14 +39,16 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 }
 
 /// As many requests as were asked for, in as many pages as that takes.
-async fn read(limit: u32, link: &Link) -> Result<Approvals, CliError> {
+async fn read(args: &Args, link: &Link) -> Result<Approvals, CliError> {
     let mut all = Approvals { approvals: Vec::new(), next: None };
     loop {
-        let missing = limit.saturating_sub(u32::try_from(all.approvals.len()).unwrap_or(u32::MAX));
-        let page = link.client.approvals(all.next.take(), Some(missing.min(LIMIT_MAX))).await?;
+        let missing = args.limit.saturating_sub(u32::try_from(all.approvals.len()).unwrap_or(u32::MAX));
+        let limit = Some(missing.min(LIMIT_MAX));
+        let filter = ApprovalFilter { mine: args.mine, cursor: all.next.take(), limit };
+        let page = link.client.approvals(filter).await?;
         all.approvals.extend(page.approvals);
         all.next = page.next;
-        if all.next.is_none() || all.approvals.len() >= limit as usize {
+        if all.next.is_none() || all.approvals.len() >= args.limit as usize {
             return Ok(all);
         }
     }

@@ -28,6 +28,7 @@ pub(crate) enum Verb {
     Watch(watch::Args),
     Timeline(timeline::Args),
     Cancel(cancel::Args),
+    #[command(visible_alias = "resume")]
     Retry(retry::Args),
     Rollback(rollback::Args),
     Undo(undo::Args),
