@@ -43,7 +43,10 @@ impl Body {
             Self::Document { name, .. } => {
                 json!({ "application/json": { "schema": { "$ref": reference(name) } } })
             }
-            // Every file that is given is JSON of its own kind.
+            Self::File(kind) if kind.starts_with("text/") => {
+                json!({ *kind: { "schema": { "type": "string" } } })
+            }
+            // Every other file that is given is JSON of its own kind.
             Self::File(kind) => json!({ *kind: { "schema": { "type": "object" } } }),
         }
     }
@@ -90,6 +93,11 @@ impl Param {
     );
     pub(crate) const MINE: Self =
         Self::query("mine", "Only requests that whoever asks may answer", || json!({ "type": "boolean" }));
+    pub(crate) const LAST_EVENT_ID: Self = Self::query(
+        "last_event_id",
+        "The id of the envelope that was seen last; what came after it is told first",
+        || json!({ "type": "string" }),
+    );
     pub(crate) const IDEMPOTENCY_KEY: Self = Self {
         name: "Idempotency-Key",
         place: "header",

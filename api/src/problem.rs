@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 const RETRY_AFTER_SECS: &str = "2";
 
 /// Every code that a problem can have, and what it means. `docs/api.md` has the same table.
-pub const CODES: [(&str, &str); 25] = [
+pub const CODES: [(&str, &str); 28] = [
     ("BAD_REQUEST", "what was sent cannot be used, and why"),
     ("WORKFLOW_INVALID", "the file is no workflow; `place` says where it is wrong"),
     ("UNAUTHENTICATED", "the credential is missing, wrong, over or taken back"),
@@ -26,6 +26,8 @@ pub const CODES: [(&str, &str); 25] = [
     ("METHOD_NOT_ALLOWED", "nothing answers to that method; `Allow` says what does"),
     ("TOO_LARGE", "the body has more than 1 MiB, or holds more than is kept in one record"),
     ("UNSUPPORTED_MEDIA_TYPE", "the body is not JSON, or does not say so"),
+    ("NOT_ACCEPTABLE", "a stream is a WebSocket or server-sent events, and the request takes neither"),
+    ("FOREIGN_ORIGIN", "a page of another host asks for a stream"),
     ("RUN_INVALID_TRANSITION", "the run, the step or the request cannot do that where it stands"),
     ("RUN_TERMINAL_STATE", "the run is over"),
     ("RUN_ORPHANED", "somebody else holds the step now"),
@@ -39,6 +41,7 @@ pub const CODES: [(&str, &str); 25] = [
     ("CONTENDED", "others kept changing it; try again"),
     ("CHAIN_BROKEN", "an entry of the chain cannot be read: somebody changed what was stored"),
     ("NO_PUBLIC_KEY", "the server was given no key to verify evidence with"),
+    ("TOO_MANY_LISTENERS", "the tenant has as many streams open as it may have"),
     (
         "UNAVAILABLE",
         "the store or the identity provider does not answer; `Retry-After` says when to try again",

@@ -123,7 +123,6 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
     }
     router = router.route("/openapi.json", axum::routing::get(move || openapi::serve(document.clone())));
     let served = router
-        .merge(stream::routes())
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -148,6 +147,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
         run_routes(),
         verb_routes(),
         story_routes(),
+        live_routes(),
         approval_routes(),
         settled_routes(),
     ]
@@ -293,6 +293,30 @@ fn verb_routes<S: Store>() -> Vec<Route<S>> {
         )
         .takes::<wire::SendSignal>()
         .gives::<wire::Delivered>(200, "it was delivered"),
+    ]
+}
+
+fn live_routes<S: Store>() -> Vec<Route<S>> {
+    let live = "server-sent events without end, or a WebSocket where one is asked for";
+    vec![
+        Route::new(
+            Method::GET,
+            "/runs/{run}/stream",
+            Role::Viewer,
+            ("streamRun", "What happens to a run, as it happens"),
+            stream::of_run::<S>,
+        )
+        .with(Param::LAST_EVENT_ID)
+        .gives_file(stream::KIND, live),
+        Route::new(
+            Method::GET,
+            "/stream",
+            Role::Viewer,
+            ("streamTenant", "What happens to all runs of the tenant, as it happens"),
+            stream::of_tenant::<S>,
+        )
+        .with(Param::LAST_EVENT_ID)
+        .gives_file(stream::KIND, live),
     ]
 }
 

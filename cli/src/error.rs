@@ -233,7 +233,6 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorkflow { .. }
         | EngineError::BadInput { .. }
-        | EngineError::NoApiKey { .. }
         | EngineError::TenantTooLarge { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)

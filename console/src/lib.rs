@@ -1,7 +1,7 @@
 //! The console: pages for people at a browser.
 //!
 //! Every page is made on the server and works without a script; a script only fetches it again when something has
-//! happened. A request passes the API's [`Gate`](api::Gate) with its session and stands at its tenant's
+//! happened. A request passes the API's [`Gate`] with its session and stands at its tenant's
 //! [`Desk`](engine::Desk), as one with a key does. What changes anything takes the session's token besides, and
 //! comes from a page of this server.
 //!

@@ -19,7 +19,7 @@ const FRAME_BYTES_MAX: usize = 1024;
 const READ_BYTES: usize = 4 * 1024;
 
 /// How a listener asks.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// The id of the last envelope it has seen.
     pub(super) last: Option<String>,
     /// The WebSocket it wants, or else it gets server-sent events.

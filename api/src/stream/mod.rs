@@ -19,11 +19,9 @@ mod told;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
 use domain::{RunId, TenantId};
 use store::Store;
 use tokio::sync::watch;
@@ -72,6 +70,9 @@ impl Default for StreamSettings {
         }
     }
 }
+
+/// What a stream is, where it is no WebSocket.
+pub(crate) const KIND: &str = "text/event-stream";
 
 /// However often somebody nudges, the store is left in peace for so long.
 const LOOK_LEAST: Duration = Duration::from_millis(20);
@@ -173,13 +174,8 @@ impl Drop for Ticket {
     }
 }
 
-/// The routes.
-pub(crate) fn routes<S: Store>() -> Router<Shared<S>> {
-    Router::new().route("/runs/{run}/stream", get(of_run::<S>)).route("/stream", get(of_tenant::<S>))
-}
-
 /// What happens to one run, from its beginning or from behind what was seen last.
-async fn of_run<S: Store>(
+pub(crate) async fn of_run<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { desk, caller }: Viewer<S>,
     Path(run): Path<String>,
@@ -207,7 +203,7 @@ fn place_in(events: u32, id: &str) -> Result<Place, Problem> {
 }
 
 /// What happens to all runs of the tenant, from now on or from behind what was seen last.
-async fn of_tenant<S: Store>(
+pub(crate) async fn of_tenant<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { desk, caller }: Viewer<S>,
     asked: Asked,

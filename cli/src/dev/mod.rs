@@ -227,7 +227,7 @@ fn routes<S: Store>(engine: &Arc<Engine<S>>, world: &World, page: Page) -> Resul
     // New at every start: whoever was logged in logs in again.
     let sessions = Arc::new(Sessions::new(random::bytes()?, Over::Loopback));
     let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
-    let served = Api::new(gate, CursorSecret::new(random::bytes()?)).verifying(public.clone());
+    let served = Api::new(gate, CursorSecret::new(random::bytes()?)).verifying(public);
     let pages = Console::new(::console::Parts { engine: Arc::clone(engine), sessions, key: Some(public) });
     let routes = clicks.merge(page::router(Arc::clone(engine), page));
     Ok(routes.merge(api::router(Arc::new(served))).merge(::console::router(Arc::new(pages))))

@@ -210,7 +210,8 @@ async fn serve(engine: &Arc<Engine<SqliteStore>>, key: evidence::PublicKey) -> S
     let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
     let parts = console::Parts { engine: Arc::clone(engine), sessions, key: Some(key) };
     let pages = console::router(Arc::new(Console::new(parts)));
-    let routes: Router = api::router(Arc::new(api::Api::new(gate))).merge(pages);
+    let routes: Router =
+        api::router(Arc::new(api::Api::new(gate, api::CursorSecret::new([5; 32])))).merge(pages);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, routes).await });

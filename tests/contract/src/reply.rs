@@ -1,6 +1,6 @@
 //! What came back.
 
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
@@ -22,6 +22,9 @@ pub struct Reply {
 impl Reply {
     pub(crate) async fn of(response: Response) -> Self {
         let (parts, body) = response.into_parts();
+        // A stream does not end; that it has begun is all there is to see here.
+        let is_stream = parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+        let body = if is_stream { Body::empty() } else { body };
         let bytes = to_bytes(body, BYTES_MAX).await.unwrap().to_vec();
         Self { status: parts.status.as_u16(), headers: parts.headers, bytes }
     }
