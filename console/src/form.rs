@@ -54,7 +54,7 @@ pub(crate) fn must_be_from_here(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "the form was not sent by a page of this server";
-    Err(Problem::new(StatusCode::FORBIDDEN, "FOREIGN_FORM", detail)
+    Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
         .remedy("open the page here and send it again"))
 }
 
@@ -69,6 +69,6 @@ pub(crate) async fn read<T: DeserializeOwned, S: Store>(
 
 fn stale() -> Problem {
     let detail = "the form belongs to another session";
-    Problem::new(StatusCode::FORBIDDEN, "STALE_FORM", detail)
+    Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
         .remedy("open the page again and send it from there")
 }

@@ -2,7 +2,7 @@
 //! tried again or taken over.
 //!
 //! [`Timeline::of`] reads a run that was looked at; [`Timeline::told`] reads the chain alone, for whoever has it from
-//! somewhere else. Both are pure. [`chart`] draws the bars with characters; a page can draw the same bars with
+//! somewhere else. Both are pure. [`chart()`] draws the bars with characters; a page can draw the same bars with
 //! [`Timeline::place`], which gives each moment its share of the whole.
 
 mod chart;

@@ -11,14 +11,27 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Sends `body` to `path` at `address`, and reads the reply as JSON.
 pub fn ask(address: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    ask_with(address, method, path, &[], body)
+}
+
+/// The same, with these headers.
+pub fn ask_with(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> Result<Value, String> {
     let failed = |error: std::io::Error| format!("{method} {path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let body = body.map(Value::to_string).unwrap_or_default();
+    let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n",
-        body.len()
+         Content-Length: {}\r\n{}\r\n",
+        body.len(),
+        headers.concat()
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(failed)?;
     let mut reply = Vec::new();

@@ -14,6 +14,7 @@ fn a_person_sees_a_run_move_approves_it_and_sees_its_evidence_verified() {
     // The list is open before there is a run, and is not loaded again.
     browser.go(&stage.at("/runs"));
     browser.wait_for("No run fits that.");
+    browser.wait_for("Live.");
     browser.run("window.loadedOnce = true");
     let run = stage.start("acme", "ada", "first");
     browser.wait_for(run.as_str());
@@ -34,6 +35,7 @@ fn a_person_sees_a_run_move_approves_it_and_sees_its_evidence_verified() {
     log_in(&stage, &watching, ("acme", "vera"), &[Role::Viewer]);
     watching.go(&stage.at(&format!("/runs/{run}")));
     watching.wait_for("Why it waits");
+    watching.wait_for("Live.");
     watching.run("window.loadedOnce = true");
 
     browser.type_into("#yes-reason", "it is the database");

@@ -14,6 +14,7 @@ fn every_page_can_be_read_by_everybody_at_any_width_by_day_and_by_night() {
     log_in(&stage, &browser, ("acme", "grace"), &[Role::Admin]);
     browser.go(&stage.at(&format!("/approvals/{asked}")));
     browser.click("button[value=approve]");
+    browser.wait_for("nothing more can be said to it");
     browser.go(&stage.at(&format!("/evidence/{answered}")));
     browser.wait_for("Verified just now");
     let waiting = stage.start("acme", "ada", "second");
