@@ -14,6 +14,7 @@ use crate::failure::bounded;
 use crate::id::{RunId, RunKey, TenantId};
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
+use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
 
 /// How long a delivery is remembered: nobody delivers the same thing a day later, and the run that it started
@@ -82,6 +83,9 @@ pub struct Arrival {
     /// What it is about: a table, the name of an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// The record outside that it is about, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordName>,
     /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
     /// itself the second time.
     pub proof: Digest,

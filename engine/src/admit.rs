@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, Refusal, RunId, RunKey, TenantId, WorkspaceId,
-    json, payload::Fingerprint,
+    Cause, IdempotencyKey, Initiator, Payload, PersonId, Plan, RecordName, Refusal, RunId, RunKey, TenantId,
+    WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
 use store::{Admission, Shelf, Store, Write};
@@ -28,6 +28,8 @@ pub struct StartRun {
     pub trigger_kind: String,
     /// Names the request: the same key is the same run for ever.
     pub key: IdempotencyKey,
+    /// The record outside that it is about, if one is named.
+    pub record: Option<RecordName>,
     /// What comes with it.
     pub input: Value,
     /// Who or what asks.
@@ -59,6 +61,7 @@ impl<S: Store> Engine<S> {
             workspace: wish.workspace,
             trigger_kind: wish.trigger_kind,
             key: wish.key,
+            record: wish.record,
             input: fingerprint,
         };
         let decision = admit(request, &wish.plan, self.stamp(wish.by));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use domain::{
     Applied, Arrival, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing, Plan,
-    Refusal, RunKey, Source, TenantId, WorkspaceId, json,
+    RecordName, Refusal, RunKey, Source, TenantId, WorkflowName, WorkspaceId, json,
 };
 use serde_json::Value;
 use store::{Accepted, Store, Write};
@@ -29,6 +29,8 @@ pub struct Knock {
     pub source: Source,
     /// What it is about: a table, the name of an event.
     pub about: Option<String>,
+    /// The record outside that it is about, if it names one.
+    pub record: Option<RecordName>,
     /// Stands for what proved where it comes from.
     pub proof: Digest,
     /// What came.
@@ -56,6 +58,7 @@ impl<S: Store> Engine<S> {
             key: knock.key,
             source: knock.source,
             about: knock.about,
+            record: knock.record,
             proof: knock.proof,
             fingerprint,
             body,
@@ -105,6 +108,7 @@ impl<S: Store> Engine<S> {
             plan: plan.plan().clone(),
             trigger_kind: arrival.source.to_string(),
             key: arrival.key.clone(),
+            record: arrival.record.clone(),
             input: came.clone(),
             by: Initiator::new(Cause::Webhook, arrival.source.as_str()),
         };
@@ -167,6 +171,15 @@ impl<S: Store> Engine<S> {
                 Err(Refusal::NotNewer { workflow: applied.workflow, version: applied.version }.into())
             }
         }
+    }
+
+    /// Every version of a workflow that was put to use, the newest first.
+    pub async fn versions(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowName,
+    ) -> Result<Vec<Applied>, EngineError> {
+        Ok(self.patiently(|| self.store.versions(tenant, workflow)).await?)
     }
 
     /// The workflows in use, by name.

@@ -10,8 +10,8 @@ use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
     Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator, PersonId,
-    Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId, Timestamp, WorkflowName,
-    WorkspaceId,
+    Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId,
+    Timestamp, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 use store::{ApprovalPage, ApprovalQuery, Cursor, RunPage, RunQuery, Store};
@@ -32,6 +32,30 @@ pub struct Desk<S> {
 impl<S> Clone for Desk<S> {
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine), tenant: self.tenant.clone(), person: self.person.clone() }
+    }
+}
+
+/// Which runs a person at a desk wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunsWanted {
+    /// In which status.
+    pub status: Option<RunStatus>,
+    /// About which record outside.
+    pub record: Option<RecordName>,
+    /// Admitted at this time or later.
+    pub since: Option<Timestamp>,
+    /// Admitted before this time.
+    pub until: Option<Timestamp>,
+    /// Where the last page ended.
+    pub before: Option<Cursor>,
+    /// At most how many.
+    pub limit: u32,
+}
+
+impl Default for RunsWanted {
+    /// A page of the newest, whatever they are about.
+    fn default() -> Self {
+        Self { status: None, record: None, since: None, until: None, before: None, limit: 50 }
     }
 }
 
@@ -80,13 +104,10 @@ impl<S: Store> Desk<S> {
     }
 
     /// Runs, newest first.
-    pub async fn runs(
-        &self,
-        status: Option<RunStatus>,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<RunPage, EngineError> {
-        let query = RunQuery { tenant: self.tenant.clone(), status, before, limit };
+    pub async fn runs(&self, wanted: RunsWanted) -> Result<RunPage, EngineError> {
+        let RunsWanted { status, record, since, until, before, limit } = wanted;
+        let tenant = self.tenant.clone();
+        let query = RunQuery { tenant, status, record, since, until, before, limit };
         Ok(self.engine.patiently(|| self.engine.store().runs(query.clone())).await?)
     }
 
@@ -119,6 +140,7 @@ impl<S: Store> Desk<S> {
         workflow: &WorkflowName,
         key: IdempotencyKey,
         trigger_kind: &str,
+        record: Option<RecordName>,
         input: Value,
     ) -> Result<Started, EngineError> {
         let plan = self.workflow(workflow).await?;
@@ -127,6 +149,7 @@ impl<S: Store> Desk<S> {
             workspace: WorkspaceId::default(),
             plan: plan.plan().clone(),
             trigger_kind: trigger_kind.to_owned(),
+            record,
             key,
             input,
             by: self.by(),
@@ -206,6 +229,11 @@ impl<S: Store> Desk<S> {
         let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
         let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
         self.engine.plan(&self.tenant, applied.plan).await
+    }
+
+    /// Every version of a workflow that was put to use, the newest first. Nothing, if there is no such workflow.
+    pub async fn versions(&self, name: &WorkflowName) -> Result<Vec<Applied>, EngineError> {
+        self.engine.versions(&self.tenant, name).await
     }
 
     /// Puts a workflow to use.

@@ -32,7 +32,7 @@ use workflow::CompiledPlan;
 pub use admit::{StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
-pub use desk::{Desk, DeskReply};
+pub use desk::{Desk, DeskReply, RunsWanted};
 pub use error::{EngineError, told};
 pub use inspect::RunView;
 pub use ops::Ops;

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use domain::chain::StoredEvent;
-use domain::{Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey};
+use domain::{
+    Approval, ApprovalId, Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey,
+};
 use evidence::{LogEntry, Material, SigningKey, Whose};
 use store::{Shelf, Store, Write};
 
@@ -71,12 +73,8 @@ impl<S: Store> Engine<S> {
     async fn bundle_of(&self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
         let run = &loaded.record.key;
         let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };
-        let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
-        let steps = self.patiently(|| self.store.steps(run)).await?;
-        let approvals = match loaded.record.approvals {
-            0 => Vec::new(),
-            _ => self.patiently(|| self.store.approvals(run)).await?,
-        };
+        let (entries, steps) = self.patiently(|| self.store.history(run, EVENTS_MAX)).await?;
+        let approvals = self.approvals_of(loaded).await?;
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
         let position = self.patiently(|| self.store.append_log(run, leaf)).await?;
@@ -93,6 +91,17 @@ impl<S: Store> Engine<S> {
         let bytes = evidence::build(&material, key)
             .map_err(|source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) })?;
         Ok((bytes, index))
+    }
+
+    /// Every request for approval of a run, in the order they were made: its record says how many there were.
+    async fn approvals_of(&self, loaded: &Loaded) -> Result<Vec<Approval>, EngineError> {
+        let run = &loaded.record.key;
+        let mut approvals = Vec::new();
+        for number in 0..loaded.record.approvals {
+            let id = ApprovalId::derive(run, number);
+            approvals.extend(self.patiently(|| self.store.approval(&run.tenant, &id)).await?);
+        }
+        Ok(approvals)
     }
 
     /// Every receipt that the chain speaks of.

@@ -50,6 +50,7 @@ fn knock(key: &str, body: Value) -> Knock {
         key: key.parse().unwrap(),
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
+        record: None,
         proof: Digest::of_bytes(key.as_bytes()),
         body,
     }
@@ -103,6 +104,7 @@ async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_ta
         workspace: WorkspaceId::default(),
         plan: workflow::parse(&workflow_of("triage", 1, URGENT), &names).unwrap(),
         trigger_kind: "servicenow".to_owned(),
+        record: None,
         key: "sn:1".parse().unwrap(),
         input: urgent(),
         by: Initiator::new(Cause::Webhook, "servicenow"),

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Fate, RunKey, TenantId, WorkflowName};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -33,4 +33,11 @@ pub trait Inbox {
 
     /// The workflows in use, by name; the newest version of each.
     fn applied(&self, tenant: &TenantId) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
+
+    /// Every version of a workflow that was put to use, the newest first.
+    fn versions(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowName,
+    ) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
 }

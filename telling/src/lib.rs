@@ -12,6 +12,7 @@ pub mod table;
 mod text;
 pub mod time;
 mod waiting;
+pub mod when;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! The key names the request for ever, so it is made of parts that are checked or hashed, never of raw text.
 
-use domain::{Digest, IdempotencyKey, Source, json};
+use domain::{Digest, IdempotencyKey, RecordName, Source, json};
 use serde_json::{Value, json};
 
 use crate::http::Headers;
@@ -21,6 +21,7 @@ const OWN_ID_BYTES_MAX: usize = 512;
 pub(super) struct Letter {
     pub(super) key: IdempotencyKey,
     pub(super) about: Option<String>,
+    pub(super) record: Option<RecordName>,
     pub(super) body: Value,
 }
 
@@ -60,7 +61,8 @@ fn servicenow(body: Value) -> Result<Letter, Unusable> {
     };
     let about = Some(table.to_owned());
     let key = key(&format!("servicenow:{table}:{sys_id}:{state}"), "record")?;
-    Ok(Letter { key, about, body })
+    let record = RecordName::new(&format!("servicenow:{table}:{sys_id}")).ok();
+    Ok(Letter { key, about, record, body })
 }
 
 /// The headers are not signed, so a workflow sees only the one it needs: the event. The delivery's id is the
@@ -76,10 +78,22 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
-    Ok(Some(Letter { key, about: Some(event.to_owned()), body: json!({ "event": event, "body": body }) }))
+    let (about, record) = (Some(event.to_owned()), on_github(body));
+    Ok(Some(Letter { key, about, record, body: json!({ "event": event, "body": body }) }))
 }
 
-/// Headers are not signed, so what names the request stands in the body: its `id`, or all of it.
+/// The issue or pull request that an event is about, or else the repository. Of what does not look like one there is
+/// no record, which keeps nothing from happening.
+fn on_github(body: &Value) -> Option<RecordName> {
+    let repository = body["repository"]["full_name"].as_str()?;
+    let numbered = ["pull_request", "issue"].map(|kind| body[kind]["number"].as_u64());
+    let number = numbered.into_iter().flatten().next();
+    let place = number.map(|number| format!("#{number}")).unwrap_or_default();
+    RecordName::new(&format!("github:{repository}{place}")).ok()
+}
+
+/// Headers are not signed, so what names the request stands in the body: its `id`, or all of it. A `record` that is
+/// named as we name them is what it is about.
 fn webhook(body: &Value) -> Result<Letter, Unusable> {
     let key_text = match body.get("id") {
         None => format!("webhook:body:{}", json::digest("countersign/delivered-body/v1", body)),
@@ -88,7 +102,8 @@ fn webhook(body: &Value) -> Result<Letter, Unusable> {
         }
         Some(id) => format!("webhook:number:{}", whole(id).ok_or(Unusable::Field("id"))?),
     };
-    Ok(Letter { key: key(&key_text, "id")?, about: None, body: json!({ "body": body }) })
+    let record = body["record"].as_str().and_then(|record| record.parse().ok());
+    Ok(Letter { key: key(&key_text, "id")?, about: None, record, body: json!({ "body": body }) })
 }
 
 fn key(text: &str, field: &'static str) -> Result<IdempotencyKey, Unusable> {

@@ -91,7 +91,9 @@ fn admit<S: Store>(
     let value = json::parse(body).map_err(|error| unusable(&error.to_string()))?;
     own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
     let letter = Letter::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
-    Ok(letter.map(|Letter { key, about, body }| Knock { tenant, key, source, about, proof, body }))
+    let knock =
+        |Letter { key, about, record, body }| Knock { tenant, key, source, about, record, proof, body };
+    Ok(letter.map(knock))
 }
 
 fn is_json(headers: &Headers<'_>) -> bool {

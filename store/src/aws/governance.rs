@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Approval, ApprovalId, Card, Digest, RunKey, RunRecord, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, RunRecord, Tenant, TenantId};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -10,7 +10,7 @@ use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, REVISION, number};
+use super::item::{BODY, REVISION, number, text};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
 
@@ -28,6 +28,19 @@ where
         let body = self.body(&tenant.tenant, &tenant, doing).await?;
         let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
         let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        self.put(item, condition, doing).await
+    }
+
+    async fn fleet(&self) -> Result<Option<Fleet>, StoreError> {
+        self.get_body(&Key::fleet(), "read the fleet's switch").await
+    }
+
+    async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
+        let doing = "write the fleet's switch";
+        // A reason is short, so it never goes by pointer: there is no tenant whose blob it would be.
+        let body = serde_json::to_string(&fleet).map_err(|error| StoreError::broken(doing, error))?;
+        let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
+        let condition = fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
         self.put(item, condition, doing).await
     }
 

@@ -4,7 +4,7 @@
 //! proved where it comes from. Whichever of the two stands there already tells that it was here before.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId};
+use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, WorkflowName};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -19,6 +19,7 @@ use super::key::Key;
 use super::{AwsStore, Condition, TIME_TO_LIVE, with};
 
 const ACCEPTING: &str = "keep an arrival";
+const APPLYING: &str = "put a workflow to use";
 const SETTLING: &str = "settle an arrival";
 
 /// What became of an arrival, beside its body, which never changes.
@@ -62,7 +63,7 @@ where
     }
 
     async fn apply(&self, applied: Applied) -> Result<Write, StoreError> {
-        let doing = "put a workflow to use";
+        let doing = APPLYING;
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let stands = self.get(&key, doing).await?;
         let before: Option<Applied> = match &stands {
@@ -72,12 +73,15 @@ where
         if !applied.follows(before.as_ref()) {
             return Ok(Write::Superseded);
         }
-        let item = with(&key, [(BODY, self.body(&applied.tenant, &applied, doing).await?)]);
         let body = stands.and_then(|mut stands| stands.remove(BODY));
-        match self.put(item, body.map_or_else(Condition::is_new, Condition::body), doing).await? {
-            Write::Committed => Ok(Write::Committed),
+        let condition = body.map_or_else(Condition::is_new, Condition::body);
+        let transaction = self.applying(&applied, condition).await?;
+        let order = self.orders.next(self.clock.now());
+        match self.transact(transaction, &applied_name(&applied, self.salt, order.as_str())).await {
+            Ok(()) => Ok(Write::Committed),
             // Somebody put another one to use in between: it must be looked at first.
-            Write::Superseded => Err(StoreError::Busy { doing }),
+            Err(fault) if fault.class == Class::Superseded => Err(StoreError::Busy { doing }),
+            Err(fault) => Err(fault.write(doing)),
         }
     }
 
@@ -89,6 +93,17 @@ where
             applied.push(self.read(&item, doing).await?);
         }
         Ok(applied)
+    }
+
+    async fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Result<Vec<Applied>, StoreError> {
+        let doing = "read a workflow's versions";
+        let end = |version| Key::version(tenant, workflow.as_str(), version);
+        let mut versions: Vec<Applied> = Vec::new();
+        for item in self.range((&end(0), &end(u32::MAX)), doing).await? {
+            versions.push(self.read(&item, doing).await?);
+        }
+        versions.reverse();
+        Ok(versions)
     }
 }
 
@@ -116,6 +131,20 @@ where
         Ok(transaction)
     }
 
+    /// The version that is in use from now on, and its place among all versions.
+    async fn applying(&self, applied: &Applied, condition: Condition) -> Result<Transaction, StoreError> {
+        let (tenant, name) = (&applied.tenant, applied.workflow.as_str());
+        let body = self.body(tenant, applied, APPLYING).await?;
+        let mut transaction = Transaction::default();
+        let in_use = with(&Key::workflow(tenant, name), [(BODY, body.clone())]);
+        self.put_in(&mut transaction, Guard::Version, in_use, condition)?;
+        // What is in use guards it.
+        let version = Key::version(tenant, name, applied.version);
+        let values = Item::from([(":body".to_owned(), body)]);
+        self.update_in(&mut transaction, &version, "SET body = :body", None, values)?;
+        Ok(transaction)
+    }
+
     /// The arrival with the same key, or else the one with the same proof.
     async fn known(&self, arrival: &Arrival) -> Result<Option<Arrival>, StoreError> {
         if let Some(known) = self.arrival(&arrival.run).await? {
@@ -130,6 +159,13 @@ where
 
 fn told(fate: &Fate) -> Result<AttributeValue, StoreError> {
     serde_json::to_string(fate).map(text).map_err(|error| StoreError::broken(SETTLING, error))
+}
+
+/// Names the write, which is its own every time.
+fn applied_name(applied: &Applied, salt: u64, order: &str) -> Digest {
+    let salt = salt.to_string();
+    let parts = [applied.tenant.as_str(), applied.workflow.as_str(), &salt, order];
+    Digest::of_parts("countersign/applied-name/v1", &parts)
 }
 
 /// Names the write. Each is its own, or of two deliveries at one moment both would be told that they are new.

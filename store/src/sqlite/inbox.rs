@@ -1,6 +1,6 @@
 //! The statements about what came in, and about the workflows it may start.
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
 use crate::inbox::Accepted;
@@ -61,14 +61,27 @@ impl Db {
         if !applied.follows(stands.as_ref()) {
             return Ok(Write::Superseded);
         }
+        let body = text(applied)?;
         self.run(
             "INSERT OR REPLACE INTO workflows (tenant, workflow, body) VALUES (?1, ?2, ?3)",
-            params![name.0, name.1, text(applied)?],
+            params![name.0, name.1, body],
+        )?;
+        self.run(
+            "INSERT OR REPLACE INTO workflow_versions (tenant, workflow, version, body) VALUES (?1, ?2, ?3, ?4)",
+            params![name.0, name.1, applied.version, body],
         )?;
         Ok(Write::Committed)
     }
 
     pub(super) fn applied(&self, tenant: &TenantId) -> Sql<Vec<Applied>> {
         self.all("SELECT body FROM workflows WHERE tenant = ?1 ORDER BY workflow", [tenant.as_str()], body)
+    }
+
+    pub(super) fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Sql<Vec<Applied>> {
+        self.all(
+            "SELECT body FROM workflow_versions WHERE tenant = ?1 AND workflow = ?2 ORDER BY version DESC",
+            (tenant.as_str(), workflow.as_str()),
+            body,
+        )
     }
 }

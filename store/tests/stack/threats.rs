@@ -65,6 +65,7 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(TWO_STEPS, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: key.parse().unwrap(),
         input: json!({}),
         by: initiator(),

@@ -246,6 +246,7 @@ impl Bench {
             workspace: WorkspaceId::new("main").map_err(|error| error.to_string())?,
             plan: self.plan.clone(),
             trigger_kind: "bench".to_owned(),
+            record: None,
             key,
             input: json!({}),
             by: Initiator::new(Cause::System, "bench"),
@@ -268,7 +269,7 @@ impl Bench {
 
     async fn nothing_left(&self) -> Result<(), String> {
         for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
-            let query = RunQuery { tenant: tenant()?, status: Some(status), before: None, limit: 1 };
+            let query = RunQuery { status: Some(status), ..RunQuery::newest(tenant()?, 1) };
             let page = self.store.runs(query).await.map_err(|error| error.to_string())?;
             if !page.runs.is_empty() {
                 return Err(format!("a run is {status}"));

@@ -18,6 +18,7 @@ cases![
     of_many_deliveries_at_once_one_is_new,
     an_arrival_is_settled_once,
     a_workflow_is_put_to_use_and_replaced_by_a_later_version,
+    every_version_that_was_put_to_use_is_kept_and_one_that_was_not_is_not,
 ];
 
 fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
@@ -28,6 +29,7 @@ fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
         key,
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
+        record: None,
         proof: Digest::of_bytes(proof.as_bytes()),
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
@@ -103,8 +105,8 @@ async fn an_arrival_is_settled_once<S: Store>(store: Arc<S>) {
     assert_eq!(known(store.accept(came).await.unwrap()).fate, Fate::Begun);
 }
 
-async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(store: Arc<S>) {
-    let named = |name: &str, version: u32, content: &str| Applied {
+fn named(name: &str, version: u32, content: &str) -> Applied {
+    Applied {
         tenant: tenant("acme"),
         workflow: name.parse().unwrap(),
         version,
@@ -112,7 +114,26 @@ async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(stor
         triggered_by: Some(TriggeredBy { source: Source::ServiceNow, about: None, when: None }),
         at: Timestamp(1_750_000_000_000),
         by: Initiator::new(Cause::User, "ada"),
-    };
+    }
+}
+
+async fn every_version_that_was_put_to_use_is_kept_and_one_that_was_not_is_not<S: Store>(store: Arc<S>) {
+    let (acme, triage) = (tenant("acme"), "triage".parse().unwrap());
+    assert_eq!(store.versions(&acme, &triage).await.unwrap(), []);
+    let (first, tenth) = (named("triage", 1, "first"), named("triage", 10, "tenth"));
+    let ninth = named("triage", 9, "ninth");
+    let again = Applied { by: Initiator::new(Cause::User, "grace"), ..tenth.clone() };
+    for applied in [&first, &ninth, &tenth, &again, &named("triage-two", 3, "another")] {
+        assert_eq!(store.apply(applied.clone()).await.unwrap(), Write::Committed);
+    }
+    for refused in [named("triage", 2, "late"), named("triage", 10, "other")] {
+        assert_eq!(store.apply(refused).await.unwrap(), Write::Superseded);
+    }
+    assert_eq!(store.versions(&acme, &triage).await.unwrap(), [again, ninth, first]);
+    assert_eq!(store.versions(&tenant("umbrella"), &triage).await.unwrap(), []);
+}
+
+async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(store: Arc<S>) {
     assert_eq!(store.applied(&tenant("acme")).await.unwrap(), []);
     let (old, new) = (named("triage", 1, "old"), named("triage", 2, "new"));
     for (applied, becomes) in [

@@ -233,6 +233,7 @@ impl Stage {
             workspace: WorkspaceId::default(),
             plan: self.plan.clone(),
             trigger_kind: "api".to_owned(),
+            record: None,
             key: key(number)?,
             input: json!({}),
             by: Initiator::new(Cause::System, "cost"),
@@ -298,6 +299,7 @@ fn knock(number: u32) -> Result<Knock, String> {
         key: key(number)?,
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
+        record: Some(format!("servicenow:incident:{number:032x}").parse().map_err(told)?),
         proof: Digest::of_parts("cost/proof", &[number.to_string().as_str()]),
         body: body(number),
     })

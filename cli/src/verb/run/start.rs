@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use connectors::{Allow, Settings};
-use domain::{IdempotencyKey, Plan, RunKey, WorkspaceId};
+use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkspaceId};
 use engine::{Engine, StartRun, Started};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Names the request; the same key is the same run [default: a random one]
     #[arg(long, value_name = "KEY")]
     key: Option<IdempotencyKey>,
+    /// The record outside that it is about, such as servicenow:incident:9d38 or github:acme/shop#7
+    #[arg(long, value_name = "RECORD")]
+    record: Option<RecordName>,
     /// Follow the run until it is over or paused
     #[arg(long)]
     watch: bool,
@@ -51,6 +54,7 @@ pub(crate) struct Wish {
     pub(crate) plan: Plan,
     pub(crate) input: Value,
     pub(crate) key: IdempotencyKey,
+    pub(crate) record: Option<RecordName>,
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
@@ -58,7 +62,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;
-    let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
+    let started =
+        start(&engine, Wish { plan: plan.clone(), input, key, record: args.record }, context).await?;
     let other_plan = !started.new && is_of_another_plan(&engine, &started.run, &plan).await?;
     context.answer(&text(&started, &plan, other_plan, context), &to_json(&started, &plan, other_plan))?;
     if args.watch { watch::follow(&engine, &started.run, context).await } else { Ok(Ending::Done) }
@@ -75,6 +80,7 @@ pub(crate) async fn start(
         workspace: WorkspaceId::default(),
         plan: wish.plan,
         trigger_kind: "cli".to_owned(),
+        record: wish.record,
         key: wish.key,
         input: wish.input,
         by: context.by_user(),

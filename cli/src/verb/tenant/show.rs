@@ -71,5 +71,6 @@ pub(super) fn tenant_json(tenant: &Tenant) -> Value {
         "people": tenant.people,
         "groups": tenant.groups,
         "caps": tenant.caps,
+        "stopped": tenant.stopped,
     })
 }
