@@ -10,7 +10,7 @@ use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
     Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator, PersonId,
-    Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId,
+    Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq, Stopped, Tenant, TenantId,
     Timestamp, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
 use crate::error::EngineError;
-use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
+use crate::{Backout, Dispatch, Engine, Reach, Reply, RunView, SignalRun, UndoPlan};
 
 /// The runtime's verbs for one person of one tenant.
 pub struct Desk<S> {
@@ -239,6 +239,30 @@ impl<S: Store> Desk<S> {
     /// Puts a workflow to use.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, EngineError> {
         self.engine.apply(&self.tenant, plan, self.by()).await
+    }
+
+    /// How the switch of dispatch stands.
+    pub async fn dispatch(&self) -> Result<Dispatch, EngineError> {
+        self.engine.dispatch(&self.tenant).await
+    }
+
+    /// Stops dispatch for the tenant.
+    pub async fn stop_dispatch(&self, reason: &str) -> Result<Stopped, EngineError> {
+        self.engine.stop_dispatch(&self.reach(), &self.by(), reason).await
+    }
+
+    /// Starts dispatch for the tenant again; says how many runs were announced.
+    pub async fn start_dispatch(&self) -> Result<u64, EngineError> {
+        self.engine.start_dispatch(&self.reach(), &self.by()).await
+    }
+
+    /// Stops dispatch for the tenant and ends what is under way.
+    pub async fn backout(&self, reason: &str) -> Result<Backout, EngineError> {
+        self.engine.backout(&self.reach(), &self.by(), reason, |_| {}).await
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Tenant(self.tenant.clone())
     }
 
     /// What the tenant has settled.

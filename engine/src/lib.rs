@@ -7,9 +7,11 @@
 mod admit;
 mod approve;
 mod arrive;
+mod backout;
 mod binding;
 mod commit;
 mod desk;
+mod dispatch;
 mod error;
 mod govern;
 mod inspect;
@@ -32,7 +34,9 @@ use workflow::CompiledPlan;
 pub use admit::{StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
+pub use backout::Backout;
 pub use desk::{Desk, DeskReply, RunsWanted};
+pub use dispatch::{Dispatch, HEARD_AFTER, Reach};
 pub use error::{EngineError, told};
 pub use inspect::RunView;
 pub use ops::Ops;
@@ -41,6 +45,7 @@ pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::{SignalRun, Swept};
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
+use dispatch::Switches;
 use govern::Bundles;
 use plans::PlanCache;
 
@@ -80,6 +85,7 @@ pub struct Engine<S> {
     timing: Timing,
     plans: PlanCache,
     bundles: Bundles,
+    switches: Switches,
     shows: Showing,
     sealing: Option<Sealing>,
 }
@@ -115,6 +121,7 @@ impl<S: Store> Engine<S> {
             timing,
             plans: PlanCache::default(),
             bundles: Bundles::default(),
+            switches: Switches::default(),
             shows,
             sealing,
         }

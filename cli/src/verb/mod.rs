@@ -1,7 +1,9 @@
 //! One file per verb: its arguments on top, what it does below.
 
 mod approval;
+mod backout;
 mod bundle;
+mod dispatch;
 mod policy;
 mod queue;
 mod run;
@@ -40,6 +42,10 @@ pub(crate) enum Command {
     /// Hand out the evidence of a run, and verify it
     #[command(subcommand)]
     Bundle(bundle::Verb),
+    /// Stop beginning steps, and start again
+    #[command(subcommand)]
+    Dispatch(dispatch::Verb),
+    Backout(backout::Args),
     /// Look after messages that were given up
     #[command(subcommand)]
     Queue(queue::Verb),
@@ -59,6 +65,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Policy(verb) => policy::run(verb, context).await,
         Command::Tenant(verb) => tenant::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
+        Command::Dispatch(verb) => dispatch::run(&verb, context).await,
+        Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,

@@ -1,0 +1,100 @@
+//! `countersign backout`: stops dispatch and ends what is under way.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use engine::Backout;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use telling::counted;
+
+use super::dispatch::{again, reach, whom};
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign backout --reason 'wrong release'          how many runs would be ended?
+  countersign backout --reason 'wrong release' --yes    end them
+  countersign dispatch start                            the way back
+
+Doing it again goes on where it was left. The exit code is 1 while something is not over yet.";
+
+/// Stop dispatch and end every run that is under way
+///
+/// A run that nobody works on ends at once, with the reason `backout`. A step that is being worked on finishes; if it
+/// changed something outside and the workflow says how to take that back, it is taken back. A run that is paused over
+/// an effect which nobody can account for is left to a person. What comes in is still accepted and waits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// For all tenants
+    #[arg(long)]
+    all: bool,
+    /// Why, in your words; kept with every run for ever
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Do it; without this it only says what would be ended
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let engine = context.existing_engine()?;
+    let reach = reach(args.all, context);
+    if !args.yes {
+        let runs = engine.under_way(&reach).await?;
+        let text = format!(
+            "{} of {} would be ended; nothing was done\n  do it with --yes",
+            counted(usize::try_from(runs).unwrap_or(usize::MAX), "run"),
+            whom(&reach)
+        );
+        context.answer(&text, &json!({ "under_way": runs, "done": false }))?;
+        return Ok(Ending::NotDone);
+    }
+    let shown = !context.json && std::io::stderr().is_terminal();
+    let told = engine.backout(&reach, &context.by_user(), &args.reason, |so_far| {
+        if shown {
+            // A line that cannot be shown must not end a backout.
+            let _ = write!(std::io::stderr(), "\r{} ended …", so_far.canceled);
+        }
+    });
+    let told = told.await?;
+    if shown {
+        let _ = writeln!(std::io::stderr());
+    }
+    let way_back = context.hints().line(&again("dispatch start", &reach));
+    let text = format!("{}\n  the way back: {way_back}", words(&told, context));
+    let Backout { canceled, finishing, need_a_person, left } = told;
+    let json = json!({
+        "canceled": canceled,
+        "finishing": finishing,
+        "need_a_person": need_a_person,
+        "left": left,
+        "done": told.is_done(),
+    });
+    context.answer(&text, &json)?;
+    Ok(Ending::done_if(told.is_done()))
+}
+
+fn words(told: &Backout, context: &Context) -> String {
+    let runs = |count: u64| counted(usize::try_from(count).unwrap_or(usize::MAX), "run");
+    let mut lines = vec![format!("{} ended", runs(told.canceled))];
+    if told.finishing > 0 {
+        lines.push(format!(
+            "  {} still finishing a step or taking something back; a worker must be running",
+            runs(told.finishing)
+        ));
+    }
+    if told.need_a_person > 0 {
+        let list = context.hints().line("run list --status paused");
+        lines.push(format!(
+            "  {} paused over an effect that nobody can account for: {list}",
+            runs(told.need_a_person)
+        ));
+    }
+    if told.left > 0 {
+        lines.push(format!("  {} could not be asked; do it again", runs(told.left)));
+    }
+    lines.join("\n")
+}
