@@ -28,7 +28,11 @@ pub struct Sealing {
 impl<S: Store> Engine<S> {
     /// Puts together the evidence of `run`, if it is over, or finds what was put together before.
     pub async fn seal(&self, run: &RunKey) -> Result<Evidence, EngineError> {
-        if let Some(evidence) = self.patiently(|| self.store.evidence(run)).await? {
+        // Whoever can put it together does so before it looks: the first to ask finds nothing, and it hardly ever is
+        // another. What is put together twice is the same.
+        if self.sealing.is_none()
+            && let Some(evidence) = self.patiently(|| self.store.evidence(run)).await?
+        {
             return Ok(evidence);
         }
         let loaded = self.load(run).await?;

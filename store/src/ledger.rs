@@ -32,7 +32,7 @@ pub struct Admission {
 
 /// Lists go by the order in which runs were committed, times by when they were admitted. The two differ by what a commit
 /// may take and a clock be wrong; whoever looks for a time in a list looks this far around it.
-pub(crate) const ORDER_SLACK: Millis = Millis::mins(1);
+pub(crate) const ORDER_SLACK: Millis = Millis::secs(10);
 
 /// Which runs are wanted, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]

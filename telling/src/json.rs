@@ -24,6 +24,7 @@ pub fn run_json(seen: &Seen) -> Value {
         "created_at": moment(record.created_at),
         "completed_at": record.completed_at.map(moment),
         "key": record.trigger.reference,
+        "record": record.trigger.record,
         "steps": steps(seen),
         "effects": record.effects,
         "compensation": compensation::to_json(&seen.view),

@@ -53,7 +53,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
         return Ok(Ending::NotDone);
     }
     let shown = !context.json && std::io::stderr().is_terminal();
-    let told = engine.backout(&reach, &context.by_user(), &args.reason, |so_far| {
+    let by = context.by_user();
+    let told = engine.backout(&reach, &by, &args.reason, |so_far| {
         if shown {
             // A line that cannot be shown must not end a backout.
             let _ = write!(std::io::stderr(), "\r{} ended …", so_far.canceled);

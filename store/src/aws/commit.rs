@@ -368,7 +368,7 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; 5] {
     let part = || text(shard("run", &record.key));
     let runs_in = with(in_status(&record.key.tenant, record.status).map(text));
     let about = record.trigger.record.as_ref();
-    let runs_on = with(about.map(|about| text(on_record(&record.key.tenant, about))));
+    let by_record = with(about.map(|about| text(on_record(&record.key.tenant, about))));
     let unsealed = decision.outgoing.iter().any(|message| message.errand == Errand::Seal);
     // A run that ends stays in the due index until its evidence is there. Its time is as good as any other, and
     // an entry that does not move is not paid for.
@@ -380,7 +380,7 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; 5] {
     let unsealed = with(unsealed.then_some(AttributeValue::Bool(true)));
     [
         Listed(BY_STATUS.hash, runs_in),
-        Listed(BY_RECORD.hash, runs_on),
+        Listed(BY_RECORD.hash, by_record),
         Listed(DUE.hash, due_in),
         Listed(DUE.range, due_at),
         Listed(UNSEALED, unsealed),

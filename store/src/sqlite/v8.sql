@@ -5,6 +5,11 @@ ALTER TABLE runs ADD COLUMN record TEXT;
 UPDATE runs SET created_at = body ->> '$.created_at';
 
 CREATE INDEX runs_by_time ON runs (tenant, created_at);
+-- The time is in these as well, so that a run of another time is passed by without looking at it.
+DROP INDEX runs_by_tenant;
+DROP INDEX runs_by_status;
+CREATE INDEX runs_by_tenant ON runs (tenant, id, created_at);
+CREATE INDEX runs_by_status ON runs (tenant, status, id, created_at);
 CREATE INDEX runs_by_record ON runs (tenant, record, id) WHERE record IS NOT NULL;
 
 -- Every version that was put to use, and by whom. Of those before the newest of today nobody knows.
