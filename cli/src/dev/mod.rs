@@ -97,8 +97,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
         first: first_command(&context, &by_hand),
     };
     let hook = Hook::new(context.tenant.clone())?;
-    let routes =
-        routes(&engine, &world, page.clone())?.merge(door::webhooks(Arc::clone(&engine), hook.doors()?));
+    let routes = routes(&engine, &world, page.clone())?
+        .merge(functions::served::webhooks(Arc::clone(&engine), hook.doors()?));
     let served = Served::start(listener, routes)?;
     world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
     let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
