@@ -70,6 +70,7 @@ table_description() {
     { "AttributeName": "due_at", "AttributeType": "N" },
     { "AttributeName": "runs_of", "AttributeType": "S" },
     { "AttributeName": "runs_in", "AttributeType": "S" },
+    { "AttributeName": "runs_on", "AttributeType": "S" },
     { "AttributeName": "begun", "AttributeType": "S" },
     { "AttributeName": "open_of", "AttributeType": "S" },
     { "AttributeName": "asked", "AttributeType": "S" }
@@ -82,6 +83,7 @@ table_description() {
     $(index due due_in due_at),
     $(index runs_by_tenant runs_of begun),
     $(index runs_by_status runs_in begun),
+    $(index runs_by_record runs_on begun),
     $(index open_approvals open_of asked)
   ]
 }

@@ -8,6 +8,7 @@ mod approvals;
 mod at;
 pub mod auth;
 mod chance;
+mod dispatch;
 mod evidence;
 mod extract;
 mod keys;

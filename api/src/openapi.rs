@@ -5,6 +5,7 @@ use std::fmt;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use domain::RunStatus;
+use domain::record_name::RECORD_BYTES_MAX;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -85,6 +86,23 @@ impl Param {
         "status",
         "Only runs that stand there",
         || json!({ "type": "string", "enum": RunStatus::ALL }),
+    );
+    pub(crate) const RECORD: Self = Self::query("record", "Only runs about this record outside", || {
+        json!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9._/#@+=-]+:[A-Za-z0-9._:/#@+=-]+$",
+            "maxLength": RECORD_BYTES_MAX,
+        })
+    });
+    pub(crate) const SINCE: Self = Self::query(
+        "since",
+        "Only runs that were admitted at this time or later",
+        || json!({ "type": "string", "format": "date-time" }),
+    );
+    pub(crate) const UNTIL: Self = Self::query(
+        "until",
+        "Only runs that were admitted before this time",
+        || json!({ "type": "string", "format": "date-time" }),
     );
     pub(crate) const AFTER: Self = Self::query(
         "after",

@@ -16,7 +16,9 @@ use utoipa::ToSchema;
 
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
-use crate::{Shared, approvals, evidence, keys, me, openapi, problem, runs, stream, tenant, wire, workflows};
+use crate::{
+    Shared, approvals, dispatch, evidence, keys, me, openapi, problem, runs, stream, tenant, wire, workflows,
+};
 
 /// Where all of it is.
 pub const PREFIX: &str = "/api/v1";
@@ -150,6 +152,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
         live_routes(),
         approval_routes(),
         settled_routes(),
+        dispatch_routes(),
     ]
     .into_iter()
     .flatten()
@@ -199,6 +202,14 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             workflows::show::<S>,
         )
         .gives::<wire::WorkflowShown>(200, "the workflow"),
+        Route::new(
+            Method::GET,
+            "/workflows/{workflow}/versions",
+            Role::Viewer,
+            ("listVersions", "Every version of a workflow that was put to use, the newest first"),
+            workflows::versions::<S>,
+        )
+        .gives::<wire::Versions>(200, "the versions"),
     ]
 }
 
@@ -207,6 +218,9 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
     vec![
         Route::new(Method::GET, path, Role::Viewer, ("listRuns", "Runs, newest first"), runs::list::<S>)
             .with(Param::STATUS)
+            .with(Param::RECORD)
+            .with(Param::SINCE)
+            .with(Param::UNTIL)
             .paged()
             .gives::<wire::Runs>(200, "a page of runs"),
         Route::new(Method::POST, path, Role::Operator, ("startRun", "Start a run"), runs::start::<S>)
@@ -433,5 +447,44 @@ fn settled_routes<S: Store>() -> Vec<Route<S>> {
             keys::revoke::<S>,
         )
         .gives::<wire::Key>(200, "it opens nothing any more"),
+    ]
+}
+
+fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
+    vec![
+        Route::new(
+            Method::GET,
+            "/dispatch",
+            Role::Viewer,
+            ("showDispatch", "Whether steps are begun, and if not, who stopped that and why"),
+            dispatch::show::<S>,
+        )
+        .gives::<wire::Dispatch>(200, "how the switch stands"),
+        Route::new(
+            Method::POST,
+            "/dispatch/stop",
+            Role::Admin,
+            ("stopDispatch", "Begin nothing any more; steps under way finish"),
+            dispatch::stop::<S>,
+        )
+        .takes::<wire::StopDispatch>()
+        .gives::<wire::Stopped>(200, "who stopped it first, and why"),
+        Route::new(
+            Method::POST,
+            "/dispatch/start",
+            Role::Admin,
+            ("startDispatch", "Begin steps again, after a stop or a backout"),
+            dispatch::start::<S>,
+        )
+        .gives::<wire::DispatchStarted>(200, "what waits goes on"),
+        Route::new(
+            Method::POST,
+            "/backout",
+            Role::Admin,
+            ("backOut", "Begin nothing any more and end every run that is under way"),
+            dispatch::back_out::<S>,
+        )
+        .takes::<wire::BackOut>()
+        .gives::<wire::BackedOut>(200, "what became of the runs"),
     ]
 }

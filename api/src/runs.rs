@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{Canceling, Delivered as Delivering};
-use domain::{Digest, IdempotencyKey, RunId, RunStatus, WorkflowName};
-use engine::{Desk, Place, SignalRun, Started};
+use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, WorkflowName};
+use engine::{Desk, Place, RunsWanted, SignalRun, Started};
 use serde::Deserialize;
 use store::Store;
 use telling::hint::Hints;
-use telling::{Seen, run_document};
+use telling::{Seen, run_document, time};
 
 use crate::at::{Operator, Viewer};
 use crate::extract::{Asked, Named, Sent};
@@ -32,6 +32,9 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
     status: Option<RunStatus>,
+    record: Option<RecordName>,
+    since: Option<String>,
+    until: Option<String>,
     cursor: Option<String>,
     limit: Option<String>,
 }
@@ -39,8 +42,26 @@ pub(crate) struct Filter {
 impl Filter {
     /// What a cursor of this list is good for. A filter that is added is added here too.
     fn told(&self) -> String {
-        self.status.map(|status| format!("status={status}")).unwrap_or_default()
+        let Self { status, record, since, until, .. } = self;
+        let parts = [
+            status.map(|status| format!("status={status}")),
+            record.as_ref().map(|record| format!("record={record}")),
+            since.as_ref().map(|since| format!("since={since}")),
+            until.as_ref().map(|until| format!("until={until}")),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("&")
     }
+}
+
+/// The moment that somebody asked for under `name`.
+fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+    let read = |text| {
+        time::read(text).ok_or_else(|| {
+            Problem::bad_request(format!("`{name}` is not a moment"))
+                .remedy("write it as RFC 3339 has it: 2026-11-15T08:00:00Z")
+        })
+    };
+    text.map(read).transpose()
 }
 
 /// Runs, newest first.
@@ -52,7 +73,10 @@ pub(crate) async fn list<S: Store>(
     let limit = page::limit(filter.limit.as_deref())?;
     let list = List { secret: &api.cursors, tenant: desk.tenant_id(), name: "runs", filter: filter.told() };
     let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
-    let page = desk.runs(filter.status, before, limit).await?;
+    let since = moment("since", filter.since.as_deref())?;
+    let until = moment("until", filter.until.as_deref())?;
+    let wanted = RunsWanted { status: filter.status, record: filter.record, since, until, before, limit };
+    let page = desk.runs(wanted).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunLine::from).collect(),
         next: page.next.as_ref().map(|next| list.seal(next)),
@@ -72,10 +96,10 @@ pub(crate) async fn show<S: Store>(
 pub(crate) async fn start<S: Store>(
     Operator { desk, caller }: Operator<S>,
     headers: HeaderMap,
-    Sent(StartRun { workflow, input }): Sent<StartRun>,
+    Sent(StartRun { workflow, input, record }): Sent<StartRun>,
 ) -> Result<Response, Problem> {
     let key = request_key(&caller.credential, &headers)?;
-    let started = desk.start(&workflow, key, "api", input).await;
+    let started = desk.start(&workflow, key, "api", record, input).await;
     Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
 }
 

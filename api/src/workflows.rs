@@ -8,7 +8,7 @@ use store::Store;
 use crate::at::{Admin, Viewer};
 use crate::extract::{Named, Sent};
 use crate::problem::{Place, Problem};
-use crate::wire::{ApplyWorkflow, Workflow, WorkflowShown, Workflows};
+use crate::wire::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// The workflows in use.
 pub(crate) async fn list<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Workflows>, Problem> {
@@ -23,6 +23,18 @@ pub(crate) async fn show<S: Store>(
 ) -> Result<Json<WorkflowShown>, Problem> {
     let (applied, plan) = desk.applied(&workflow).await?;
     Ok(Json(WorkflowShown::new(applied, plan.plan())))
+}
+
+/// Every version of a workflow that was put to use.
+pub(crate) async fn versions<S: Store>(
+    Viewer { desk, .. }: Viewer<S>,
+    Named(workflow): Named<WorkflowName>,
+) -> Result<Json<Versions>, Problem> {
+    let versions: Vec<_> = desk.versions(&workflow).await?.into_iter().map(Workflow::from).collect();
+    if versions.is_empty() {
+        return Err(Problem::not_found("workflow"));
+    }
+    Ok(Json(Versions { versions }))
 }
 
 /// Puts a workflow to use.

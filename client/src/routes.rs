@@ -1,12 +1,13 @@
 //! A method for each route.
 
 use api::wire::{
-    Answer, Answered, ApplyWorkflow, Approval, Approvals, Delivered, Events, Key, Keys, MadeKey, MakeKey, Me,
-    Moved, PutTenant, Receipts, Run, Runs, Saying, SendSignal, StartRun, StartedRun, Tenant, UndoPlan,
-    Verification, Workflow, WorkflowShown, Workflows,
+    Answer, Answered, ApplyWorkflow, Approval, Approvals, BackOut, BackedOut, Delivered, Dispatch,
+    DispatchStarted, Events, Key, Keys, MadeKey, MakeKey, Me, Moved, PutTenant, Receipts, Run, Runs, Saying,
+    SendSignal, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions,
+    Workflow, WorkflowShown, Workflows,
 };
 use axum::http::{Method, StatusCode};
-use domain::{ApprovalId, KeyId, RunId, RunStatus, WorkflowName};
+use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
 
 use crate::ask::{Ask, Reply};
 use crate::{Client, ClientError};
@@ -16,6 +17,12 @@ use crate::{Client, ClientError};
 pub struct RunFilter {
     /// Those in this status.
     pub status: Option<RunStatus>,
+    /// Those about this record outside.
+    pub record: Option<RecordName>,
+    /// Those that were admitted at this time or later, as RFC 3339 has it.
+    pub since: Option<String>,
+    /// Those that were admitted before this time.
+    pub until: Option<String>,
     /// Those behind this cursor.
     pub cursor: Option<String>,
     /// At most so many.
@@ -95,6 +102,11 @@ impl Client {
         self.document(Ask::get(format!("/workflows/{name}"))).await
     }
 
+    /// Every version of a workflow that was put to use, the newest first.
+    pub async fn versions(&self, name: &WorkflowName) -> Result<Versions, ClientError> {
+        self.document(Ask::get(format!("/workflows/{name}/versions"))).await
+    }
+
     /// Puts a workflow to use.
     pub async fn apply(&self, source: String) -> Result<Workflow, ClientError> {
         let wish = ApplyWorkflow { source };
@@ -102,12 +114,37 @@ impl Client {
     }
 }
 
+/// The switch.
+impl Client {
+    /// Whether steps are begun.
+    pub async fn dispatch(&self) -> Result<Dispatch, ClientError> {
+        self.document(Ask::get("/dispatch")).await
+    }
+
+    /// Begins nothing any more for the tenant; says who stopped it first.
+    pub async fn stop_dispatch(&self, reason: &str) -> Result<Stopped, ClientError> {
+        let wish = StopDispatch { reason: reason.to_owned() };
+        self.document(Ask::say(Method::POST, "/dispatch/stop").sending(&wish)?).await
+    }
+
+    /// Begins steps of the tenant again.
+    pub async fn start_dispatch(&self) -> Result<DispatchStarted, ClientError> {
+        self.document(Ask::say(Method::POST, "/dispatch/start")).await
+    }
+
+    /// Ends every run of the tenant that is under way, or counts them.
+    pub async fn back_out(&self, wish: &BackOut) -> Result<BackedOut, ClientError> {
+        self.document(Ask::say(Method::POST, "/backout").sending(wish)?).await
+    }
+}
+
 /// Runs.
 impl Client {
     /// Runs, newest first.
     pub async fn runs(&self, filter: RunFilter) -> Result<Runs, ClientError> {
-        let RunFilter { status, cursor, limit } = filter;
-        let ask = Ask::get("/runs").with("status", status).with("cursor", cursor).with("limit", limit);
+        let RunFilter { status, record, since, until, cursor, limit } = filter;
+        let ask = Ask::get("/runs").with("status", status).with("record", record);
+        let ask = ask.with("since", since).with("until", until).with("cursor", cursor).with("limit", limit);
         self.document(ask).await
     }
 

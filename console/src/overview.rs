@@ -2,6 +2,7 @@
 
 use axum::response::Html;
 use domain::{RunRecord, RunStatus};
+use engine::RunsWanted;
 use maud::{Markup, html};
 use store::Store;
 
@@ -17,8 +18,10 @@ const ROWS_MAX: u32 = 10;
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
     let desk = &visitor.desk;
     let asked = desk.open_approvals(None, ROWS_MAX).await?.approvals;
-    let paused = desk.runs(Some(RunStatus::Paused), None, ROWS_MAX).await?.runs;
-    let last = desk.runs(None, None, ROWS_MAX).await?.runs;
+    let newest = RunsWanted { limit: ROWS_MAX, ..RunsWanted::default() };
+    let paused = RunsWanted { status: Some(RunStatus::Paused), ..newest.clone() };
+    let paused = desk.runs(paused).await?.runs;
+    let last = desk.runs(newest).await?.runs;
     let live = html! {
         h2 { "What people are asked" }
         @if asked.is_empty() { p.soft { "Nothing." } } @else { (approvals::table(&asked, desk.now())) }

@@ -15,6 +15,7 @@ use crate::id::{RunId, RunKey, TenantId, WorkspaceId};
 use crate::initiator::Initiator;
 use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
+use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
 
 /// How long a delivery is remembered: nobody delivers the same thing a day later, and the run that it started
@@ -114,6 +115,9 @@ pub struct Arrival {
     /// What it is about: a table, the name of an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// The record outside that it is about, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordName>,
     /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
     /// itself the second time.
     pub proof: Digest,
@@ -247,6 +251,7 @@ mod tests {
             key: key.clone(),
             source: Source::ServiceNow,
             about: None,
+            record: None,
             proof: Digest::ZERO,
             alike: None,
             fingerprint: Fingerprint::of(&serde_json::json!(1)),

@@ -17,6 +17,7 @@ use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
 use crate::payload::{BlobRef, Fingerprint, Payload};
 use crate::plan::{OnTimeout, Phase};
+use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
 
 /// After this long without a sign of life somebody looks at the run.
@@ -105,6 +106,9 @@ pub struct Trigger {
     pub reference: IdempotencyKey,
     /// The digest of what came with it, to tell a repetition from a conflict.
     pub input: Digest,
+    /// The record outside that it is about, if whoever started it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordName>,
     /// The person who wanted it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,

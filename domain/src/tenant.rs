@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::dispatch::Stopped;
 use crate::id::{GroupName, PersonId, TenantId};
 
 /// What a tenant has settled.
@@ -25,6 +26,9 @@ pub struct Tenant {
     /// Who may approve what policy hands to a group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// Set while nothing is begun for this tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Grows with every change.
     #[serde(default)]
     pub revision: u32,
@@ -63,6 +67,7 @@ impl Tenant {
             caps: Caps::default(),
             people: BTreeMap::new(),
             groups: BTreeMap::new(),
+            stopped: None,
             revision: 0,
         }
     }

@@ -39,6 +39,14 @@ impl Millis {
     }
 }
 
+impl Timestamp {
+    /// The moment so long before this one.
+    #[must_use]
+    pub fn earlier(self, by: Millis) -> Self {
+        Self(self.0.saturating_sub_unsigned(by.0))
+    }
+}
+
 impl Add<Millis> for Timestamp {
     type Output = Self;
     fn add(self, length: Millis) -> Self {
@@ -125,5 +133,6 @@ mod tests {
     fn time_does_not_wrap() {
         assert_eq!(Timestamp(i64::MAX) + Millis(1), Timestamp(i64::MAX));
         assert_eq!(Timestamp(0) - Timestamp(5), Millis(0));
+        assert_eq!(Timestamp(i64::MIN).earlier(Millis(1)), Timestamp(i64::MIN));
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan, Refusal,
-    RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, WhenTaken, WorkspaceId, json,
-    payload::Fingerprint,
+    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan,
+    RecordName, Refusal, RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, WhenTaken,
+    WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
 use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write};
@@ -34,6 +34,8 @@ pub struct StartRun {
     pub trigger_kind: String,
     /// Names the request: the same key is the same run for ever.
     pub key: IdempotencyKey,
+    /// The record outside that it is about, if one is named.
+    pub record: Option<RecordName>,
     /// What comes with it.
     pub input: Value,
     /// Who or what asks.
@@ -93,6 +95,7 @@ impl StartRun {
             workspace: self.workspace.clone(),
             trigger_kind: self.trigger_kind.clone(),
             key: self.key.clone(),
+            record: self.record.clone(),
             input,
         }
     }
@@ -148,6 +151,7 @@ impl<S: Store> Engine<S> {
             key: wish.key,
             source: Source::Api,
             about: None,
+            record: wish.record,
             alike: None,
             body: wish.input,
             asked: Some(asked),

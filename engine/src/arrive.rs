@@ -9,7 +9,8 @@ use std::sync::Arc;
 use domain::arrival::{REMEMBERED_FOR, WAITING_MAX};
 use domain::{
     Applied, Arrival, Asked, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing,
-    Plan, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkspaceId, json,
+    Plan, RecordName, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkflowName, WorkspaceId,
+    json,
 };
 use serde_json::Value;
 use store::{Accepted, Again, Store, Write};
@@ -35,6 +36,8 @@ pub struct Knock {
     pub source: Source,
     /// What it is about: a table, the name of an event.
     pub about: Option<String>,
+    /// The record outside that it is about, if it names one.
+    pub record: Option<RecordName>,
     /// Stands for what proved where it comes from.
     pub proof: Digest,
     /// Stands for what it tells, where the same may be told twice in other words.
@@ -66,6 +69,7 @@ impl<S: Store> Engine<S> {
             key: knock.key,
             source: knock.source,
             about: knock.about,
+            record: knock.record,
             proof: knock.proof,
             alike: knock.alike,
             fingerprint,
@@ -218,6 +222,15 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// Every version of a workflow that was put to use, the newest first.
+    pub async fn versions(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowName,
+    ) -> Result<Vec<Applied>, EngineError> {
+        Ok(self.patiently(|| self.store.versions(tenant, workflow)).await?)
+    }
+
     /// The workflows in use, by name.
     pub async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, EngineError> {
         Ok(self.patiently(|| self.store.applied(tenant)).await?)
@@ -239,6 +252,7 @@ fn wish(arrival: &Arrival, plan: &CompiledPlan, came: &Value) -> StartRun {
         plan: plan.plan().clone(),
         trigger_kind: asked.trigger_kind,
         key: arrival.key.clone(),
+        record: arrival.record.clone(),
         input: came.clone(),
         by: asked.by,
     }

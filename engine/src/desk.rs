@@ -11,8 +11,8 @@ use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator,
-    KeyId, PersonId, Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, StepSeq, Tenant, TenantId,
-    Timestamp, ToolName, WorkflowName, WorkspaceId,
+    KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq, Stopped,
+    Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 use store::{ApprovalPage, ApprovalQuery, Cursor, RunPage, RunQuery, Store};
@@ -23,7 +23,7 @@ use crate::error::EngineError;
 use crate::forecast::Foreseen;
 use crate::health::Health;
 use crate::settle::{NewKey, Settle};
-use crate::{Engine, Reply, RunView, SignalRun, UndoPlan};
+use crate::{Backout, Dispatch, Engine, Reach, Reply, RunView, SignalRun, UndoPlan};
 
 /// The runtime's verbs for one person of one tenant.
 pub struct Desk<S> {
@@ -36,6 +36,30 @@ pub struct Desk<S> {
 impl<S> Clone for Desk<S> {
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine), tenant: self.tenant.clone(), person: self.person.clone() }
+    }
+}
+
+/// Which runs a person at a desk wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunsWanted {
+    /// In which status.
+    pub status: Option<RunStatus>,
+    /// About which record outside.
+    pub record: Option<RecordName>,
+    /// Admitted at this time or later.
+    pub since: Option<Timestamp>,
+    /// Admitted before this time.
+    pub until: Option<Timestamp>,
+    /// Where the last page ended.
+    pub before: Option<Cursor>,
+    /// At most how many.
+    pub limit: u32,
+}
+
+impl Default for RunsWanted {
+    /// A page of the newest, whatever they are about.
+    fn default() -> Self {
+        Self { status: None, record: None, since: None, until: None, before: None, limit: 50 }
     }
 }
 
@@ -84,13 +108,10 @@ impl<S: Store> Desk<S> {
     }
 
     /// Runs, newest first.
-    pub async fn runs(
-        &self,
-        status: Option<RunStatus>,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<RunPage, EngineError> {
-        let query = RunQuery { tenant: self.tenant.clone(), status, before, limit };
+    pub async fn runs(&self, wanted: RunsWanted) -> Result<RunPage, EngineError> {
+        let RunsWanted { status, record, since, until, before, limit } = wanted;
+        let tenant = self.tenant.clone();
+        let query = RunQuery { tenant, status, record, since, until, before, limit };
         Ok(self.engine.patiently(|| self.engine.store().runs(query.clone())).await?)
     }
 
@@ -128,6 +149,7 @@ impl<S: Store> Desk<S> {
         workflow: &WorkflowName,
         key: IdempotencyKey,
         trigger_kind: &str,
+        record: Option<RecordName>,
         input: Value,
     ) -> Result<Started, EngineError> {
         let plan = self.workflow(workflow).await?;
@@ -136,6 +158,7 @@ impl<S: Store> Desk<S> {
             workspace: WorkspaceId::default(),
             plan: plan.plan().clone(),
             trigger_kind: trigger_kind.to_owned(),
+            record,
             key,
             input,
             by: self.by(),
@@ -231,6 +254,11 @@ impl<S: Store> Desk<S> {
         self.engine.health(&self.tenant).await
     }
 
+    /// Every version of a workflow that was put to use, the newest first. Nothing, if there is no such workflow.
+    pub async fn versions(&self, name: &WorkflowName) -> Result<Vec<Applied>, EngineError> {
+        self.engine.versions(&self.tenant, name).await
+    }
+
     /// Puts a workflow to use.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, EngineError> {
         self.engine.apply(&self.tenant, plan, self.by()).await
@@ -282,6 +310,35 @@ impl<S: Store> Desk<S> {
     /// Takes a key of the tenant back.
     pub async fn revoke_key(&self, id: &KeyId) -> Result<ApiKey, EngineError> {
         self.engine.revoke_key(&self.tenant, id).await
+    }
+
+    /// How the switch of dispatch stands.
+    pub async fn dispatch(&self) -> Result<Dispatch, EngineError> {
+        self.engine.dispatch(&self.tenant).await
+    }
+
+    /// Stops dispatch for the tenant.
+    pub async fn stop_dispatch(&self, reason: &str) -> Result<Stopped, EngineError> {
+        self.engine.stop_dispatch(&self.reach(), &self.by(), reason).await
+    }
+
+    /// Starts dispatch for the tenant again; says how many runs were announced.
+    pub async fn start_dispatch(&self) -> Result<u64, EngineError> {
+        self.engine.start_dispatch(&self.reach(), &self.by()).await
+    }
+
+    /// Stops dispatch for the tenant and ends what is under way.
+    pub async fn backout(&self, reason: &str) -> Result<Backout, EngineError> {
+        self.engine.backout(&self.reach(), &self.by(), reason, |_| {}).await
+    }
+
+    /// How many runs a backout would end, or ask to.
+    pub async fn under_way(&self) -> Result<u64, EngineError> {
+        self.engine.under_way(&self.reach()).await
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Tenant(self.tenant.clone())
     }
 
     /// What the tenant has settled.

@@ -89,6 +89,7 @@ impl<S: Store> Engine<S> {
             tenant: tenant.tenant.clone(),
             workspace: WorkspaceId::default(),
             trigger_kind: "forecast".to_owned(),
+            record: None,
             key: forecast_key(),
             input: Fingerprint::of(&input),
         };

@@ -7,9 +7,11 @@
 mod admit;
 mod approve;
 mod arrive;
+mod backout;
 mod binding;
 mod commit;
 mod desk;
+mod dispatch;
 mod error;
 mod forecast;
 mod govern;
@@ -37,7 +39,9 @@ use workflow::CompiledPlan;
 pub use admit::{Place, StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
-pub use desk::{Desk, DeskReply};
+pub use backout::Backout;
+pub use desk::{Desk, DeskReply, RunsWanted};
+pub use dispatch::{Dispatch, HEARD_AFTER, Reach};
 pub use error::{EngineError, told};
 pub use forecast::{Forecast, Foreseen, Judged};
 pub use health::{Health, LaneHealth};
@@ -49,6 +53,7 @@ pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::{SignalRun, Swept};
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
+use dispatch::Switches;
 use govern::Bundles;
 use plans::PlanCache;
 
@@ -88,6 +93,7 @@ pub struct Engine<S> {
     timing: Timing,
     plans: PlanCache,
     bundles: Bundles,
+    switches: Switches,
     shows: Showing,
     sealing: Option<Sealing>,
 }
@@ -123,6 +129,7 @@ impl<S: Store> Engine<S> {
             timing,
             plans: PlanCache::default(),
             bundles: Bundles::default(),
+            switches: Switches::default(),
             shows,
             sealing,
         }

@@ -81,6 +81,7 @@ fn knock(
         key,
         source: Source::Schedule,
         about: None,
+        record: None,
         alike: None,
         body: json!({
             "schedule": applied.workflow,

@@ -104,6 +104,7 @@ impl<S: Store> Engine<S> {
             workspace: loaded.record.workspace.clone(),
             plan,
             trigger_kind: "undo".to_owned(),
+            record: loaded.record.trigger.record.clone(),
             key,
             input: json!({ "run": run.run, "undo": undo }),
             by: by.clone(),

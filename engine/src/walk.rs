@@ -103,6 +103,14 @@ pub(crate) enum Follow {
     Leave,
 }
 
+/// Whether this begins something. That time passes cannot be stopped.
+fn begins(todo: Next) -> bool {
+    match todo {
+        Next::Claim | Next::TakeOver | Next::OpenWait | Next::OpenGate => true,
+        Next::TimeOut | Next::Nudge | Next::Nothing | Next::NotBefore(_) => false,
+    }
+}
+
 impl Unbound {
     /// What becomes of a step of which it cannot be said what it would do.
     fn settle(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
@@ -142,6 +150,10 @@ impl<S: Store> Engine<S> {
                         Next::Nothing => return Ok(WalkEnd::Done),
                         Next::NotBefore(at) => return Ok(WalkEnd::NotBefore(at)),
                         _ if !walk.goes_on() => return Ok(self.left_behind(walk.found, &loaded.record)),
+                        // The run stays due, and whoever starts dispatch again announces it.
+                        todo if begins(todo) && !self.may_begin(&loaded.record).await? => {
+                            return Ok(WalkEnd::Done);
+                        }
                         todo => self.take(&mut walk, loaded, todo).await?,
                     }
                 }
@@ -280,6 +292,9 @@ impl<S: Store> Engine<S> {
         // A request changes what comes next, and an undoing goes the other way: both are looked at afresh.
         let plain = record.cancel.is_none() && record.pause.is_none() && !record.is_undoing();
         if !plain || !walk.goes_on() || loaded.plan.plan().step(seq).is_none() {
+            return Ok(Follow::Leave);
+        }
+        if !self.may_begin(record).await? {
             return Ok(Follow::Leave);
         }
         Ok(self.prepare(walk, loaded, seq).await?.unwrap_or(Follow::Leave))

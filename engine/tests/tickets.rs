@@ -53,6 +53,7 @@ fn wish(key: &str, ticket: &str, when_taken: &str) -> StartRun {
         workspace: WorkspaceId::default(),
         plan: plan("triage", when_taken),
         trigger_kind: "api".to_owned(),
+        record: None,
         key: key.parse().unwrap(),
         input: about(ticket),
         by: ada(),
@@ -74,6 +75,7 @@ async fn knock(engine: &Engine<SqliteStore>, key: &str, when_taken: &str) -> Wel
         key: key.parse().unwrap(),
         source: Source::ServiceNow,
         about: None,
+        record: None,
         proof: Digest::of_bytes(key.as_bytes()),
         alike: None,
         body: about("INC1"),
@@ -110,6 +112,20 @@ async fn a_key_names_its_run_even_while_another_has_the_ticket() {
     engine.start(wish("b", "INC1", "join")).await.unwrap();
     let again = engine.start(wish("a", "INC1", "join")).await.unwrap();
     assert_eq!(again, Started { new: false, ..first });
+}
+
+#[tokio::test]
+async fn a_start_that_waits_for_its_ticket_is_about_its_record_when_it_begins() {
+    let engine = engine();
+    let first = engine.start(wish("a", "INC1", "queue")).await.unwrap();
+    let record = "servicenow:incident:INC1".parse().ok();
+    let next = StartRun { record, ..wish("b", "INC1", "queue") };
+    let waits = engine.start(next.clone()).await.unwrap();
+    assert_eq!(waits.place, Place::Behind(first.run.clone()));
+    end(&engine, &first.run).await;
+    engine.begin(&waits.run).await.unwrap();
+    let begun = engine.store().load(&waits.run).await.unwrap().unwrap();
+    assert_eq!((begun.trigger.record, begun.trigger.kind), (next.record, next.trigger_kind));
 }
 
 #[tokio::test]

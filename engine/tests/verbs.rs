@@ -30,6 +30,7 @@ async fn start(engine: &Engine<SqliteStore>, input: Value) -> Result<RunKey, Eng
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: IdempotencyKey::new("test:1").unwrap(),
         input,
         by: Initiator::new(Cause::User, "ada"),

@@ -6,6 +6,8 @@
 pub mod http;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+#[cfg(feature = "served")]
+pub mod served;
 pub mod slack;
 pub mod sweep;
 pub mod webhook;

@@ -41,6 +41,7 @@ async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: "k".parse().unwrap(),
         input: json!({}),
         by: Initiator::new(Cause::User, "anna"),

@@ -113,7 +113,7 @@ impl Scene {
             for run in usual_runs(&tenant) {
                 assert_eq!(self.engine.store().arrival(&run).await.unwrap(), None);
             }
-            let all = RunQuery { tenant, status: None, before: None, limit: 10 };
+            let all = RunQuery::newest(tenant, 10);
             assert_eq!(self.engine.store().runs(all).await.unwrap().runs, []);
         }
     }
@@ -334,6 +334,30 @@ async fn what_anybody_sends_is_named_by_its_id_or_by_all_of_it() {
         scene.accepts(&hook(r#"{"id":7}"#)).await.run,
         scene.accepts(&hook(r#"{"id":"7"}"#)).await.run
     );
+}
+
+#[tokio::test]
+async fn what_came_names_the_record_outside_that_it_is_about() {
+    let scene = Scene::set();
+    let repository = json!({ "full_name": "acme/shop" });
+    let on_github = |n: u32, event: &str, body: Value| github(event, &format!("delivery-{n}"), &body);
+    let pull = json!({ "repository": repository, "pull_request": { "number": 7 } });
+    let issue = json!({ "repository": repository, "issue": { "number": 8 }, "comment": { "id": 9 } });
+    let odd = json!({ "repository": { "full_name": "a b/<script>" }, "n": 1 });
+    for (sent, record) in [
+        (incident(), Some(format!("servicenow:incident:{SYS_ID}"))),
+        (on_github(1, "pull_request", pull), Some("github:acme/shop#7".to_owned())),
+        (on_github(2, "issue_comment", issue), Some("github:acme/shop#8".to_owned())),
+        (on_github(3, "push", json!({ "repository": repository })), Some("github:acme/shop".to_owned())),
+        (on_github(4, "push", odd), None),
+        (push(), None),
+        (hook(r#"{"id":1,"record":"jira:SHOP-7"}"#), Some("jira:SHOP-7".to_owned())),
+        (hook(r#"{"id":2,"record":{"sys_id":"7"}}"#), None),
+        (hook(r#"{"id":3,"record":"not a name"}"#), None),
+    ] {
+        let arrival = scene.accepts(&sent).await;
+        assert_eq!(arrival.record.map(|record| record.to_string()), record);
+    }
 }
 
 #[tokio::test]

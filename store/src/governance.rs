@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use domain::{Approval, ApprovalId, Card, Digest, RunKey, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
 
 use crate::cursor::Cursor;
 use crate::error::StoreError;
@@ -41,6 +41,19 @@ pub trait Governance {
 
     /// Writes what a tenant has settled; superseded unless the one before it has the revision before.
     fn put_tenant(&self, tenant: Tenant) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// What is settled for all tenants, if anything is.
+    fn fleet(&self) -> impl Future<Output = Result<Option<Fleet>, StoreError>> + Send;
+
+    /// What is settled for all and for `tenant`, as of a moment ago: what was written within the last second may be
+    /// missing. Asked often, so it is the cheapest look there is.
+    fn lately(
+        &self,
+        tenant: &TenantId,
+    ) -> impl Future<Output = Result<(Option<Fleet>, Option<Tenant>), StoreError>> + Send;
+
+    /// Writes what is settled for all tenants; superseded unless the one before it has the revision before.
+    fn put_fleet(&self, fleet: Fleet) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Keeps a policy under its hash. Keeping it twice changes nothing.
     fn put_policy(

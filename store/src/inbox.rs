@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp, WorkflowName};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -81,4 +81,11 @@ pub trait Inbox {
 
     /// The workflows in use, by name; the newest version of each.
     fn applied(&self, tenant: &TenantId) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
+
+    /// Every version of a workflow that was put to use, the newest first.
+    fn versions(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowName,
+    ) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
 }

@@ -10,9 +10,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
     IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
+    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkflowName,
 };
 
 use crate::access::Access;
@@ -139,6 +139,14 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.events", self.store.events(run, from, limit)).await
     }
 
+    async fn history(
+        &self,
+        run: &RunKey,
+        limit: u32,
+    ) -> Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError> {
+        self.plainly("ledger.history", self.store.history(run, limit)).await
+    }
+
     async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
         self.plainly("ledger.receipt", self.store.receipt(tenant, key)).await
     }
@@ -157,6 +165,10 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
         self.plainly("ledger.due", self.store.due(now, limit)).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        self.plainly("ledger.tenants", self.store.tenants()).await
     }
 
     async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -226,6 +238,18 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
 
     async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
         self.plainly("governance.put_tenant", self.store.put_tenant(tenant)).await
+    }
+
+    async fn fleet(&self) -> Result<Option<Fleet>, StoreError> {
+        self.plainly("governance.fleet", self.store.fleet()).await
+    }
+
+    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+        self.plainly("governance.lately", self.store.lately(tenant)).await
+    }
+
+    async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
+        self.plainly("governance.put_fleet", self.store.put_fleet(fleet)).await
     }
 
     async fn put_policy(
@@ -327,5 +351,9 @@ impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
         self.plainly("inbox.applied", self.store.applied(tenant)).await
+    }
+
+    async fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Result<Vec<Applied>, StoreError> {
+        self.plainly("inbox.versions", self.store.versions(tenant, workflow)).await
     }
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunId, RunKey, RunRecord, RunStatus, SignalId,
-    StepRecord, StepSeq, TenantId, Ticket, Timestamp,
+    Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RecordName, RunId, RunKey, RunRecord,
+    RunStatus, SignalId, StepRecord, StepSeq, TenantId, Ticket, Timestamp,
 };
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,10 @@ pub struct InLine {
     pub seen: Timestamp,
 }
 
+/// Lists go by the order in which runs were committed, times by when they were admitted. The two differ by what a commit
+/// may take and a clock be wrong; whoever looks for a time in a list looks this far around it.
+pub(crate) const ORDER_SLACK: Millis = Millis::secs(10);
+
 /// Which runs are wanted, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunQuery {
@@ -70,10 +74,31 @@ pub struct RunQuery {
     pub tenant: TenantId,
     /// In which status; any, if absent.
     pub status: Option<RunStatus>,
+    /// About which record outside; any or none, if absent.
+    pub record: Option<RecordName>,
+    /// Admitted at this time or later.
+    pub since: Option<Timestamp>,
+    /// Admitted before this time.
+    pub until: Option<Timestamp>,
     /// Where the last page ended.
     pub before: Option<Cursor>,
     /// At most how many.
     pub limit: u32,
+}
+
+impl RunQuery {
+    /// The newest runs of `tenant`, whatever they are about and wherever they stand.
+    pub fn newest(tenant: TenantId, limit: u32) -> Self {
+        Self { tenant, status: None, record: None, since: None, until: None, before: None, limit }
+    }
+
+    /// Whether a run of the tenant is among those wanted.
+    pub fn wants(&self, run: &RunRecord) -> bool {
+        self.status.is_none_or(|status| run.status == status)
+            && self.record.as_ref().is_none_or(|record| run.trigger.record.as_ref() == Some(record))
+            && self.since.is_none_or(|since| run.created_at >= since)
+            && self.until.is_none_or(|until| run.created_at < until)
+    }
 }
 
 /// A page of runs, newest first.
@@ -149,6 +174,13 @@ pub trait Ledger {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<StoredEvent>, StoreError>> + Send;
 
+    /// The whole chain of a run, at most `limit` entries, and the records of all steps that ended, in one reading.
+    fn history(
+        &self,
+        run: &RunKey,
+        limit: u32,
+    ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError>> + Send;
+
     /// The receipt under `key`.
     fn receipt(
         &self,
@@ -177,6 +209,9 @@ pub trait Ledger {
     /// record decides.
     fn due(&self, now: Timestamp, limit: u32)
     -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
+
+    /// The tenants that have runs which can move, through an index; perhaps others that have runs.
+    fn tenants(&self) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;
 
     /// Sends messages of commits that were left behind by whoever committed, at most `limit` of them; says how
     /// many. A store whose commits send their messages themselves has none.

@@ -65,6 +65,7 @@ impl Run {
             tenant: TenantId::new("acme-production").unwrap(),
             workspace: WorkspaceId::new("platform-team").unwrap(),
             trigger_kind: "servicenow".to_owned(),
+            record: None,
             key: IdempotencyKey::new(
                 "sn:incident:insert:acme.service-now.com:9d385017c611228701d22104cc95c371",
             )

@@ -4,8 +4,8 @@ use domain::plan::PlannedStep;
 use domain::record::Effects;
 use domain::view::step_status;
 use domain::{
-    BlobRef, Digest, Failure, Fence, IdempotencyKey, Live, Payload, RunId, RunStatus, StepId, StepRecord,
-    StepSeq, StepStatus, TenantId, WorkerId, WorkflowName,
+    BlobRef, Digest, Failure, Fence, IdempotencyKey, Live, Payload, RecordName, RunId, RunStatus, StepId,
+    StepRecord, StepSeq, StepStatus, TenantId, WorkerId, WorkflowName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -48,6 +48,10 @@ pub struct RunDocument {
     /// The key of the request that started it.
     #[schema(value_type = String)]
     pub key: IdempotencyKey,
+    /// The record outside that it is about, if one was named.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub record: Option<RecordName>,
     /// Its steps, in their order.
     pub steps: Vec<StepDocument>,
     /// How many effects were done, taken back, and given up on.
@@ -204,6 +208,7 @@ pub fn run_document(seen: &Seen) -> RunDocument {
         created_at: moment(record.created_at),
         completed_at: record.completed_at.map(moment),
         key: record.trigger.reference.clone(),
+        record: record.trigger.record.clone(),
         steps: steps(seen),
         effects: record.effects,
         compensation: compensation::document(&seen.view),

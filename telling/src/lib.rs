@@ -15,6 +15,7 @@ pub mod time;
 pub mod timeline;
 pub mod verdict;
 mod waiting;
+pub mod when;
 
 #[cfg(test)]
 mod tests;

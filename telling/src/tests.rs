@@ -53,6 +53,7 @@ impl Desk {
             workspace: "default".parse().unwrap(),
             plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
             trigger_kind: "cli".to_owned(),
+            record: None,
             key: "k".parse().unwrap(),
             input: json!({}),
             by: by.clone(),

@@ -82,6 +82,7 @@ impl Scene {
             workspace: "main".parse().unwrap(),
             plan: workflow::parse(ASKS, &BTreeSet::<ToolName>::new()).unwrap(),
             trigger_kind: "test".to_owned(),
+            record: None,
             key: "k".parse().unwrap(),
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),

@@ -38,6 +38,7 @@ async fn start(engine: &Engine<SqliteStore>) -> RunKey {
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: IdempotencyKey::new("test:1").unwrap(),
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),

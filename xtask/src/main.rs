@@ -36,8 +36,9 @@ Usage: cargo xtask <command> [options]
   api                         the API, tried by schemathesis with what its own document says
   storm [--deliveries N]      10,000 webhooks on a local AWS while workers are killed: nothing is lost
   differential [--actions N]  the default policy against a second reading of its rules, action by action
-  bench <name> [options]      what a step costs (`linear5`: five steps that do nothing), or a bundle (`evidence`); how
-                              soon all who listen see an event (`stream`)
+  bench <name> [options]      what a step takes (`linear5`: five steps that do nothing), a page of a million runs
+                              (`list`), an accepted webhook (`accept`), or a bundle (`evidence`); how soon all who
+                              listen see an event (`stream`)
   cost [--flat] [--json]      what a step costs on AWS, counted, priced and held against what was promised
   infra                       infra/: format, terraform validate where the provider can be had, checkov
   package [options]           the Lambda zips and the worker's image context, for x86-64 and arm64

@@ -4,6 +4,7 @@
 //! with a field that nobody knows is refused: what somebody meant to settle with it would silently not be.
 
 mod approvals;
+mod dispatch;
 mod evidence;
 mod keys;
 mod runs;
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 
 pub use crate::problem::Place;
 pub use approvals::{Answer, AnswerOutcome, Answered, Approval, Approvals, Vote};
+pub use dispatch::{BackOut, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
 pub use keys::{Key, Keys, MadeKey, MakeKey};
 pub use runs::{
@@ -29,7 +31,7 @@ pub use telling::{
     WaitDocument as Wait, WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PutTenant, Tenant};
-pub use workflows::{ApplyWorkflow, Workflow, WorkflowShown, Workflows};
+pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// How a plain enum of the domain is written everywhere.
 fn word<T: Serialize>(word: &T) -> String {

@@ -1,6 +1,8 @@
 //! Runs: starting them, listing them, saying how they go on.
 
-use domain::{EventName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName, WorkflowName};
+use domain::{
+    EventName, RecordName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName, WorkflowName,
+};
 use engine::UndoEffect as EngineUndoEffect;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,6 +21,14 @@ pub struct StartRun {
     #[serde(default = "nothing")]
     #[schema(value_type = Value)]
     pub input: Value,
+    /// The record outside that it is about, such as `servicenow:incident:9d38` or `github:acme/shop#7`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(
+        value_type = Option<String>,
+        pattern = "^[A-Za-z0-9._/#@+=-]+:[A-Za-z0-9._:/#@+=-]+$",
+        max_length = 256
+    )]
+    pub record: Option<RecordName>,
 }
 
 fn nothing() -> Value {
@@ -56,6 +66,10 @@ pub struct RunLine {
     pub status: RunStatus,
     /// What started it: `api`, `cli`, `servicenow` and so on.
     pub trigger: String,
+    /// The record outside that it is about, if one was named.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub record: Option<RecordName>,
     /// The step it is at, from 0.
     #[schema(value_type = u32)]
     pub at: StepSeq,
@@ -77,6 +91,7 @@ impl From<&RunRecord> for RunLine {
             version: record.workflow_version,
             status: record.status,
             trigger: record.trigger.kind.clone(),
+            record: record.trigger.record.clone(),
             at: record.at,
             steps: record.steps,
             cost_microusd: record.cost_microusd,

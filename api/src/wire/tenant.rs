@@ -6,6 +6,8 @@ use domain::{Digest, GroupName, PersonId, TenantId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Stopped;
+
 /// What a tenant has settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tenant {
@@ -23,6 +25,9 @@ pub struct Tenant {
     /// Who may approve what policy hands to a group.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// Set while nothing is begun for this tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Grows with every change; absent, if nothing was ever settled.
     pub revision: Option<u32>,
 }
@@ -39,6 +44,7 @@ impl From<domain::Tenant> for Tenant {
                 .map(|(id, person)| (id, Person { slack: person.slack }))
                 .collect(),
             groups: settled.groups,
+            stopped: settled.stopped.map(Stopped::from),
             revision: Some(settled.revision),
         }
     }

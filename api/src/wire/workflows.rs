@@ -58,6 +58,13 @@ pub struct Workflows {
     pub workflows: Vec<Workflow>,
 }
 
+/// Every version of a workflow that was put to use, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Versions {
+    /// The versions.
+    pub versions: Vec<Workflow>,
+}
+
 /// A workflow in use, with its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowShown {

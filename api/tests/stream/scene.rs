@@ -95,6 +95,7 @@ impl Scene {
             workspace: "main".parse().unwrap(),
             plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{steps}"), &names).unwrap(),
             trigger_kind: "test".to_owned(),
+            record: None,
             key: key.parse().unwrap(),
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),

@@ -99,7 +99,7 @@ impl Stage {
     pub(super) async fn start(&self, path: &Path, key: &str, input: Value) -> Result<RunKey, CliError> {
         let plan = read_workflow(path, &connectors::standard(Allow::default(), Settings::default()))?;
         let key = IdempotencyKey::new(key).map_err(|error| CliError::Demo(error.to_string()))?;
-        Ok(start(&self.engine, Wish { plan, input, key }, &self.context).await?.run)
+        Ok(start(&self.engine, Wish { plan, input, key, record: None }, &self.context).await?.run)
     }
 
     /// Starts a worker, as `countersign worker` in another terminal would.

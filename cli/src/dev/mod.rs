@@ -116,8 +116,8 @@ async fn live<S: Store>(
     };
     let keys = Keys::found(directory, &engine, &context.tenant).await?;
     let hook = Hook::new(context.tenant.clone())?;
-    let routes =
-        routes(&engine, &world, page.clone())?.merge(door::webhooks(Arc::clone(&engine), hook.doors()?));
+    let routes = routes(&engine, &world, page.clone())?
+        .merge(functions::served::webhooks(Arc::clone(&engine), hook.doors()?));
     let served = Served::start(listener, routes)?;
     world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
     let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;

@@ -91,7 +91,7 @@ impl Now {
     async fn look<S: Store>(engine: &Engine<S>, page: &Page) -> Result<Self, StoreError> {
         let tenant = &page.context.tenant;
         let open = ApprovalQuery { tenant: tenant.clone(), after: None, limit: ROWS_MAX };
-        let recent = RunQuery { tenant: tenant.clone(), status: None, before: None, limit: ROWS_MAX };
+        let recent = RunQuery::newest(tenant.clone(), ROWS_MAX);
         Ok(Self {
             approvals: engine.store().open_approvals(open).await?.approvals,
             runs: engine.store().runs(recent).await?.runs,

@@ -1,8 +1,10 @@
 //! One file per verb: its arguments on top, what it does below.
 
 mod approval;
+mod backout;
 mod bundle;
 mod completions;
+mod dispatch;
 mod key;
 mod man;
 mod policy;
@@ -45,6 +47,10 @@ pub(crate) enum Command {
     /// Hand out the evidence of a run, and verify it
     #[command(subcommand)]
     Bundle(bundle::Verb),
+    /// Stop beginning steps, and start again
+    #[command(subcommand)]
+    Dispatch(dispatch::Verb),
+    Backout(backout::Args),
     /// Make and take back the keys that programs and people prove themselves with
     #[command(subcommand)]
     Key(key::Verb),
@@ -75,6 +81,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Policy(verb) => policy::run(verb, context).await,
         Command::Tenant(verb) => tenant::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
+        Command::Dispatch(verb) => dispatch::run(&verb, context).await,
+        Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Key(verb) => key::run(&verb, context).await,
         Command::Whoami(args) => whoami::run(&args, context).await,
         Command::Profile(verb) => profile::run(verb, context),

@@ -11,6 +11,8 @@ mod demo;
 #[cfg(test)]
 mod dev;
 #[cfg(test)]
+mod dispatch;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod journey;

@@ -50,7 +50,8 @@ fn run() -> RunId {
 async fn a_start_is_sent_again_under_the_same_key_until_the_store_is_back() {
     let heard = Arc::new(Heard::default());
     let server = serve(Router::new().fallback(busy).with_state(Arc::clone(&heard))).await;
-    let wish = api::wire::StartRun { workflow: "w".parse().unwrap(), input: serde_json::json!({}) };
+    let workflow = "w".parse().unwrap();
+    let wish = api::wire::StartRun { workflow, input: serde_json::json!({}), record: None };
     let started = client(&server).start(&wish, "k".to_owned()).await.unwrap();
     assert!(started.new);
     assert_eq!(*heard.keys.lock().unwrap(), ["k", "k", "k"]);

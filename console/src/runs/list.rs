@@ -2,6 +2,7 @@
 
 use axum::response::Html;
 use domain::{RunRecord, RunStatus, Timestamp};
+use engine::RunsWanted;
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, RunPage, Store};
@@ -71,7 +72,8 @@ async fn find<S: Store>(visitor: &Visitor<S>, wanted: &Wanted) -> Result<RunPage
     let (mut found, mut looked_at, mut next) = (Vec::new(), 0, wanted.cursor());
     let limit = u32::try_from(ROWS_MAX).unwrap_or(u32::MAX);
     loop {
-        let page = visitor.desk.runs(wanted.status(), next, limit).await?;
+        let asked = RunsWanted { status: wanted.status(), before: next, limit, ..RunsWanted::default() };
+        let page = visitor.desk.runs(asked).await?;
         looked_at += page.runs.len();
         found.extend(page.runs.into_iter().filter(|run| fits(run, &word)));
         next = page.next;

@@ -189,6 +189,7 @@ impl Scene {
             workspace: "main".parse().unwrap(),
             plan,
             trigger_kind: "test".to_owned(),
+            record: None,
             key: key.parse().unwrap(),
             input,
             by,

@@ -10,6 +10,7 @@ use crate::machine::RunStatus;
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
 use crate::record::{Acted, Effects, Live, RunRecord, Trigger};
+use crate::record_name::RecordName;
 
 /// A wish to start a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Admit {
     pub trigger_kind: String,
     /// Names the request; the same key is the same run for ever.
     pub key: IdempotencyKey,
+    /// The record outside that it is about, if one is named.
+    pub record: Option<RecordName>,
     /// The fingerprint of the input.
     pub input: Fingerprint,
 }
@@ -62,6 +65,7 @@ fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             kind: wish.trigger_kind.clone(),
             reference: wish.key.clone(),
             input: wish.input.sha256,
+            record: wish.record.clone(),
             requester: requester(&stamp.by),
         },
         status: RunStatus::Queued,

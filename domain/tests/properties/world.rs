@@ -104,6 +104,7 @@ impl World {
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "api".to_owned(),
+            record: None,
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
         };

@@ -122,6 +122,7 @@ impl Teller {
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
+            record: None,
             key: IdempotencyKey::new(&format!("cli:{name}")).unwrap(),
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
         };

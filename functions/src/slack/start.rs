@@ -46,6 +46,7 @@ pub(super) async fn start<S: Store>(
         key,
         source: Source::Slack,
         about: None,
+        record: None,
         alike: None,
         body: input,
         asked: Some(Asked {

@@ -2,7 +2,7 @@
 //!
 //! The key names the request for ever, so it is made of parts that are checked or hashed, never of raw text.
 
-use domain::{Digest, IdempotencyKey, Source, json};
+use domain::{Digest, IdempotencyKey, RecordName, Source, json};
 use serde_json::{Value, json};
 
 use crate::http::Headers;
@@ -21,6 +21,7 @@ const OWN_ID_BYTES_MAX: usize = 512;
 pub(super) struct Letter {
     pub(super) key: IdempotencyKey,
     pub(super) about: Option<String>,
+    pub(super) record: Option<RecordName>,
     /// Stands for what it tells, where the same may be told twice in other words.
     pub(super) alike: Option<Digest>,
     pub(super) body: Value,
@@ -65,7 +66,8 @@ fn servicenow(body: Value) -> Result<Letter, Unusable> {
     };
     let about = Some(table.to_owned());
     let key = key(&format!("servicenow:{table}:{sys_id}:{state}"), "record")?;
-    Ok(Letter { key, about, alike: None, body })
+    let record = RecordName::new(&format!("servicenow:{table}:{sys_id}")).ok();
+    Ok(Letter { key, about, record, alike: None, body })
 }
 
 /// The headers are not signed, so a workflow sees only the one it needs: the event. The delivery's id is the
@@ -81,8 +83,9 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
-    let (about, alike) = (Some(event.to_owned()), told_of_a_pull_request(event, body));
-    Ok(Some(Letter { key, about, alike, body: json!({ "event": event, "body": body }) }))
+    let (about, record, alike) =
+        (Some(event.to_owned()), on_github(body), told_of_a_pull_request(event, body));
+    Ok(Some(Letter { key, about, record, alike, body: json!({ "event": event, "body": body }) }))
 }
 
 /// Stands for what happened to a pull request. GitHub tells it once to every hook and app that asks, and again when
@@ -99,7 +102,18 @@ fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
     Some(Digest::of_parts("countersign/pull-request-told/v1", &parts))
 }
 
-/// Headers are not signed, so what names the request stands in the body: its `id`, or all of it.
+/// The issue or pull request that an event is about, or else the repository. Of what does not look like one there is
+/// no record, which keeps nothing from happening.
+fn on_github(body: &Value) -> Option<RecordName> {
+    let repository = body["repository"]["full_name"].as_str()?;
+    let numbered = ["pull_request", "issue"].map(|kind| body[kind]["number"].as_u64());
+    let number = numbered.into_iter().flatten().next();
+    let place = number.map(|number| format!("#{number}")).unwrap_or_default();
+    RecordName::new(&format!("github:{repository}{place}")).ok()
+}
+
+/// Headers are not signed, so what names the request stands in the body: its `id`, or all of it. A `record` that is
+/// named as we name them is what it is about.
 fn webhook(body: &Value) -> Result<Letter, Unusable> {
     let key_text = match body.get("id") {
         None => format!("webhook:body:{}", json::digest("countersign/delivered-body/v1", body)),
@@ -108,7 +122,9 @@ fn webhook(body: &Value) -> Result<Letter, Unusable> {
         }
         Some(id) => format!("webhook:number:{}", whole(id).ok_or(Unusable::Field("id"))?),
     };
-    Ok(Letter { key: key(&key_text, "id")?, about: None, alike: None, body: json!({ "body": body }) })
+    let record = body["record"].as_str().and_then(|record| record.parse().ok());
+    let body = json!({ "body": body });
+    Ok(Letter { key: key(&key_text, "id")?, about: None, record, alike: None, body })
 }
 
 fn key(text: &str, field: &'static str) -> Result<IdempotencyKey, Unusable> {

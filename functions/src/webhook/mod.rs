@@ -92,8 +92,8 @@ fn admit<S: Store>(
     own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
     let letter = Letter::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
     let knock = |letter: Letter| {
-        let Letter { key, about, alike, body } = letter;
-        Knock { tenant, key, source, about, proof, alike, body, asked: None }
+        let Letter { key, about, record, alike, body } = letter;
+        Knock { tenant, key, source, about, record, proof, alike, body, asked: None }
     };
     Ok(letter.map(knock))
 }

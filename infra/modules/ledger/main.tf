@@ -7,6 +7,7 @@ locals {
     due            = { hash = "due_in", range = "due_at" }
     runs_by_tenant = { hash = "runs_of", range = "begun" }
     runs_by_status = { hash = "runs_in", range = "begun" }
+    runs_by_record = { hash = "runs_on", range = "begun" }
     open_approvals = { hash = "open_of", range = "asked" }
   }
 
@@ -17,6 +18,7 @@ locals {
     due_at  = "N"
     runs_of = "S"
     runs_in = "S"
+    runs_on = "S"
     begun   = "S"
     open_of = "S"
     asked   = "S"

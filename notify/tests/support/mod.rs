@@ -63,6 +63,7 @@ impl Story {
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
+            record: None,
             key: IdempotencyKey::new("cli:1").unwrap(),
             input: Fingerprint::of(&Value::Null),
         };

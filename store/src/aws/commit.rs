@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use domain::{
-    Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RunKey, RunStatus, SignalChange,
-    TenantId, Timestamp,
+    Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RecordName, RunKey, RunStatus,
+    SignalChange, TenantId, Timestamp,
 };
 
 use crate::blobs::Blobs;
@@ -26,7 +26,7 @@ use super::item::{
 use super::key::Key;
 use super::order::Order;
 use super::outbox::GRACE;
-use super::table::{BY_STATUS, BY_TENANT, DUE, SHARDS};
+use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, SHARDS};
 use super::{AwsStore, Condition, STANDS, names, was, with};
 
 const COMMITTING: &str = "commit a decision";
@@ -272,7 +272,7 @@ where
         Ok(())
     }
 
-    fn update_in(
+    pub(super) fn update_in(
         &self,
         transaction: &mut Transaction,
         key: &Key,
@@ -379,11 +379,13 @@ impl Listed {
     }
 }
 
-fn listed(decision: &Decision, moment: &Moment) -> [Listed; 4] {
+fn listed(decision: &Decision, moment: &Moment) -> [Listed; 5] {
     let record = &decision.record;
     let with = |value: Option<AttributeValue>| value.map_or(Stands::Not, Stands::With);
     let part = || text(shard("run", &record.key));
     let runs_in = with(in_status(&record.key.tenant, record.status).map(text));
+    let about = record.trigger.record.as_ref();
+    let by_record = with(about.map(|about| text(on_record(&record.key.tenant, about))));
     let unsealed = decision.outgoing.iter().any(|message| message.errand == Errand::Seal);
     // A run that ends stays in the due index until its evidence is there. Its time is as good as any other, and
     // an entry that does not move is not paid for.
@@ -395,6 +397,7 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; 4] {
     let unsealed = with(unsealed.then_some(AttributeValue::Bool(true)));
     [
         Listed(BY_STATUS.hash, runs_in),
+        Listed(BY_RECORD.hash, by_record),
         Listed(DUE.hash, due_in),
         Listed(DUE.range, due_at),
         Listed(UNSEALED, unsealed),
@@ -403,7 +406,7 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; 4] {
 
 /// Replaces a record, its revision and what puts it into the indexes. An index is written only where what stands
 /// in it changes, so naming all of it costs nothing.
-fn replacing(listed: [Listed; 4], values: &mut Item) -> String {
+fn replacing(listed: [Listed; 5], values: &mut Item) -> String {
     let (mut set, mut remove) = ("SET rev = :rev, body = :body".to_owned(), Vec::new());
     for Listed(name, stands) in listed {
         let (value, words) = match stands {
@@ -433,6 +436,11 @@ pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> 
         Paused | RollingBack | FailedTerminal | Canceled => Some(format!("{tenant}#{}", status.as_str())),
         Succeeded => None,
     }
+}
+
+/// The list of a tenant's runs about one record. A name may hold what joins the parts of a key, so it comes last.
+pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
+    format!("{tenant}#{record}")
 }
 
 /// The part of the due index that `run` and its errands stand in, for each `kind` of them.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Approval, ApprovalId, Card, Digest, RunKey, RunRecord, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, RunRecord, Tenant, TenantId};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -10,9 +10,9 @@ use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
-use super::item::{BODY, REVISION, number};
+use super::item::{BODY, REVISION, number, text};
 use super::key::Key;
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, Seen, with};
 
 impl<Q, B> Governance for AwsStore<Q, B>
 where
@@ -28,6 +28,35 @@ where
         let body = self.body(&tenant.tenant, &tenant, doing).await?;
         let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
         let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        self.put(item, condition, doing).await
+    }
+
+    async fn fleet(&self) -> Result<Option<Fleet>, StoreError> {
+        self.get_body(&Key::fleet(), "read the fleet's switch").await
+    }
+
+    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+        let doing = "read the switches";
+        let (all, own) = (Key::fleet(), Key::tenant(tenant));
+        let (mut fleet, mut settled) = (None, None);
+        let mut found = Vec::with_capacity(2);
+        self.get_batch(&[all.clone(), own], Seen::Lately, &mut found, doing).await?;
+        for item in found {
+            if Key::of(&item).as_ref() == Some(&all) {
+                fleet = Some(self.read(&item, doing).await?);
+            } else {
+                settled = Some(self.read(&item, doing).await?);
+            }
+        }
+        Ok((fleet, settled))
+    }
+
+    async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
+        let doing = "write the fleet's switch";
+        // A reason is short, so it never goes by pointer: there is no tenant whose blob it would be.
+        let body = serde_json::to_string(&fleet).map_err(|error| StoreError::broken(doing, error))?;
+        let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
+        let condition = fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
         self.put(item, condition, doing).await
     }
 

@@ -5,7 +5,7 @@
 //! may be told twice in other words there is a third, under what is told, with the time.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp, WorkflowName};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -21,6 +21,7 @@ use super::table::DUE;
 use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
 
 const ACCEPTING: &str = "keep an arrival";
+const APPLYING: &str = "put a workflow to use";
 const SETTLING: &str = "settle an arrival";
 
 /// How long it is known what an arrival told: longer than anybody asks, and clocks differ.
@@ -90,7 +91,7 @@ where
     }
 
     async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
-        let doing = "put a workflow to use";
+        let doing = APPLYING;
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
         let stands = self.get(&key, doing).await?;
         let before: Option<Applied> = match &stands {
@@ -102,16 +103,16 @@ where
         }
         let alike = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
         let was_due = stands.as_ref().filter(|_| alike).and_then(|item| read_number(item, DUE.range));
-        let body = self.body(&applied.tenant, &applied, doing).await?;
-        let mut item = with(&key, [(BODY, body), (OF_PLAN, text(applied.plan.to_string()))]);
-        if let Some(due) = was_due.or(due.map(|due| due.0)) {
-            item.extend(due_at(Timestamp(due)));
-        }
+        let due = was_due.map(Timestamp).or(due);
         let body = stands.and_then(|mut stands| stands.remove(BODY));
-        match self.put(item, body.map_or_else(Condition::is_new, Condition::body), doing).await? {
-            Write::Committed => Ok(Write::Committed),
+        let condition = body.map_or_else(Condition::is_new, Condition::body);
+        let transaction = self.applying(&applied, due, condition).await?;
+        let order = self.orders.next(self.clock.now());
+        match self.transact(transaction, &applied_name(&applied, self.salt, order.as_str())).await {
+            Ok(()) => Ok(Write::Committed),
             // Somebody put another one to use in between: it must be looked at first.
-            Write::Superseded => Err(StoreError::Busy { doing }),
+            Err(fault) if fault.class == Class::Superseded => Err(StoreError::Busy { doing }),
+            Err(fault) => Err(fault.write(doing)),
         }
     }
 
@@ -156,6 +157,17 @@ where
         }
         Ok(applied)
     }
+
+    async fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Result<Vec<Applied>, StoreError> {
+        let doing = "read a workflow's versions";
+        let end = |version| Key::version(tenant, workflow.as_str(), version);
+        let mut versions: Vec<Applied> = Vec::new();
+        for item in self.range((&end(0), &end(u32::MAX)), doing).await? {
+            versions.push(self.read(&item, doing).await?);
+        }
+        versions.reverse();
+        Ok(versions)
+    }
 }
 
 impl<Q, B> AwsStore<Q, B>
@@ -186,6 +198,29 @@ where
             let item = with(&key, [(RUN, run), (CAME_AT, number(arrival.at.0)), (TIME_TO_LIVE, forget_at)]);
             self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(arrival.at))?;
         }
+        Ok(transaction)
+    }
+
+    /// The version that is in use from now on, when it is due, and its place among all versions.
+    async fn applying(
+        &self,
+        applied: &Applied,
+        due: Option<Timestamp>,
+        condition: Condition,
+    ) -> Result<Transaction, StoreError> {
+        let (tenant, name) = (&applied.tenant, applied.workflow.as_str());
+        let body = self.body(tenant, applied, APPLYING).await?;
+        let mut transaction = Transaction::default();
+        let attributes = [(BODY, body.clone()), (OF_PLAN, text(applied.plan.to_string()))];
+        let mut in_use = with(&Key::workflow(tenant, name), attributes);
+        if let Some(due) = due {
+            in_use.extend(due_at(due));
+        }
+        self.put_in(&mut transaction, Guard::Version, in_use, condition)?;
+        // What is in use guards it.
+        let version = Key::version(tenant, name, applied.version);
+        let values = Item::from([(":body".to_owned(), body)]);
+        self.update_in(&mut transaction, &version, "SET body = :body", None, values)?;
         Ok(transaction)
     }
 
@@ -226,6 +261,13 @@ fn seconds(at: Timestamp) -> AttributeValue {
 
 fn told(fate: &Fate) -> Result<AttributeValue, StoreError> {
     serde_json::to_string(fate).map(text).map_err(|error| StoreError::broken(SETTLING, error))
+}
+
+/// Names the write, which is its own every time.
+fn applied_name(applied: &Applied, salt: u64, order: &str) -> Digest {
+    let salt = salt.to_string();
+    let parts = [applied.tenant.as_str(), applied.workflow.as_str(), &salt, order];
+    Digest::of_parts("countersign/applied-name/v1", &parts)
 }
 
 /// Names the write. Each is its own, or of two deliveries at one moment both would be told that they are new.

@@ -1,24 +1,25 @@
 //! Lists, through the indexes. An index finds candidates; each item decides whether it belongs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use domain::{Approval, RunKey, RunRecord, Timestamp};
+use domain::{Approval, RunKey, RunRecord, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use crate::blobs::Blobs;
 use crate::cursor::Cursor;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery};
-use crate::ledger::{RunPage, RunQuery};
+use crate::ledger::{ORDER_SLACK, RunPage, RunQuery};
 use crate::queue::Queue;
 
 use super::AwsStore;
-use super::commit::in_status;
+use super::commit::{in_status, on_record};
 use super::error::Fault;
 use super::item::{Item, UNSEALED, Unfit, number, read_number, read_text, text};
 use super::key::{Key, SK};
-use super::table::{BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
+use super::order::Order;
+use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
 
 /// How often a list is looked into for one page of runs in one status. Whoever asks for more gets a shorter page,
 /// and where it ended.
@@ -30,8 +31,26 @@ struct Listing<'l> {
     of: String,
     newest_first: bool,
     beyond: Option<&'l Cursor>,
+    /// Between which places, the first included.
+    between: (Option<Order>, Option<Order>),
     limit: u32,
     doing: &'static str,
+}
+
+impl Listing<'_> {
+    /// The first and the last place that can be on the page, if there are any. A page begins with the place that the
+    /// one before it ended with.
+    fn places(&self) -> Option<(String, String)> {
+        // A place is a number: these are before and after all of them.
+        let mut first = self.between.0.as_ref().map_or("0", Order::as_str);
+        let mut last = self.between.1.as_ref().map_or("~", Order::as_str);
+        match self.beyond.map(Cursor::as_str) {
+            Some(ended) if self.newest_first => last = last.min(ended),
+            Some(ended) => first = first.max(ended),
+            None => {}
+        }
+        (first <= last).then(|| (first.to_owned(), last.to_owned()))
+    }
 }
 
 impl<Q, B> AwsStore<Q, B>
@@ -63,15 +82,20 @@ where
         beyond: Option<&Cursor>,
         limit: u32,
     ) -> Result<(Vec<RunRecord>, Option<Cursor>), StoreError> {
+        let of_record = query.record.as_ref().map(|record| on_record(&query.tenant, record));
         let of_status = query.status.and_then(|status| in_status(&query.tenant, status));
-        let (index, of) = match of_status {
-            Some(of) => (BY_STATUS, of),
-            None => (BY_TENANT, query.tenant.to_string()),
+        // A record has few runs, whatever their status.
+        let (index, of) = match (of_record, of_status) {
+            (Some(of), _) => (BY_RECORD, of),
+            (None, Some(of)) => (BY_STATUS, of),
+            (None, None) => (BY_TENANT, query.tenant.to_string()),
         };
-        let listing = Listing { index, of, newest_first: true, beyond, limit, doing: "list runs" };
+        let since = query.since.map(|since| Order::first_at(since.earlier(ORDER_SLACK)));
+        let until = query.until.map(|until| Order::first_at(until + ORDER_SLACK));
+        let between = (since, until);
+        let listing = Listing { index, of, newest_first: true, beyond, between, limit, doing: "list runs" };
         let (found, next) = self.page::<RunRecord>(listing).await?;
-        let stands = |run: &RunRecord| query.status.is_none_or(|status| run.status == status);
-        Ok((found.into_iter().filter(stands).collect(), next))
+        Ok((found.into_iter().filter(|run| query.wants(run)).collect(), next))
     }
 
     pub(super) async fn list_open(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
@@ -80,6 +104,7 @@ where
             of: query.tenant.to_string(),
             newest_first: false,
             beyond: query.after.as_ref(),
+            between: (None, None),
             limit: query.limit,
             doing: "list open approvals",
         };
@@ -106,6 +131,13 @@ where
         let due = found.into_iter().filter(due);
         let mut due: HashMap<Key, Item> = due.filter_map(|item| Some((Key::of(&item)?, item))).collect();
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
+    }
+
+    /// The tenants of all runs that can move or have no evidence yet.
+    pub(super) async fn tenants_under_way(&self) -> Result<Vec<TenantId>, StoreError> {
+        let keys = self.due_items("run", Timestamp(i64::MAX), u32::MAX, "find tenants").await?;
+        let tenants: BTreeSet<TenantId> = keys.iter().filter_map(Key::tenant_id).collect();
+        Ok(tenants.into_iter().collect())
     }
 
     /// What of this `kind` is due, longest overdue first.
@@ -164,18 +196,25 @@ where
 
     /// One more than asked for tells whether there is a next page.
     async fn candidates(&self, listing: &Listing<'_>) -> Result<Vec<Item>, StoreError> {
-        let Listing { index, of, newest_first, beyond, limit, doing } = listing;
-        let side = if *newest_first { "<" } else { ">" };
-        let condition = match beyond {
-            Some(_) => format!("{} = :of AND {} {side} :beyond", index.hash, index.range),
-            None => format!("{} = :of", index.hash),
-        };
-        let mut query = self.query(*index).key_condition_expression(condition);
-        query = query.scan_index_forward(!newest_first).expression_attribute_values(":of", text(of));
-        if let Some(cursor) = beyond {
-            query = query.expression_attribute_values(":beyond", text(cursor.as_str()));
-        }
-        self.gather(query, limit.saturating_add(1), doing).await
+        let Listing { index, of, newest_first, limit, doing, .. } = listing;
+        let Some((first, last)) = listing.places() else { return Ok(Vec::new()) };
+        let query = self
+            .query(*index)
+            .key_condition_expression(format!(
+                "{} = :of AND {} BETWEEN :first AND :last",
+                index.hash, index.range
+            ))
+            .scan_index_forward(!newest_first)
+            .expression_attribute_values(":of", text(of))
+            .expression_attribute_values(":first", text(&first))
+            .expression_attribute_values(":last", text(&last));
+        // Where the last page ended is a place that it held.
+        let seen =
+            |item: &Item| listing.beyond.is_some_and(|at| read_text(item, index.range) == Some(at.as_str()));
+        let mut found = self.gather(query, limit.saturating_add(2), doing).await?;
+        found.retain(|item| !seen(item));
+        found.truncate(usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX));
+        Ok(found)
     }
 
     fn query(&self, index: Index) -> QueryFluentBuilder {

@@ -123,6 +123,16 @@ impl Key {
         Self { pk: format!("{tenant}#workflows"), sk: format!("workflow#{name}") }
     }
 
+    /// A version of a workflow that was put to use.
+    pub(super) fn version(tenant: &TenantId, name: &str, version: u32) -> Self {
+        Self { pk: format!("{tenant}#workflows"), sk: format!("version#{name}#{version:010}") }
+    }
+
+    /// What is settled for all tenants. No tenant's id is empty, so it is nobody's.
+    pub(super) fn fleet() -> Self {
+        Self { pk: "#fleet".to_owned(), sk: "fleet".to_owned() }
+    }
+
     /// A key that somebody proves themselves with.
     pub(super) fn api_key(tenant: &TenantId, id: &str) -> Self {
         Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }
@@ -203,6 +213,8 @@ mod tests {
         let of = run("acme", "run-1");
         assert!(Key::event(&of, 9).sk < Key::event(&of, 10).sk);
         assert!(Key::step(&of, StepSeq(9), true).sk < Key::step(&of, StepSeq(10), false).sk);
+        let version = |n| Key::version(&of.tenant, "triage", n).sk;
+        assert!(version(9) < version(10));
         assert!(Key::outbox(&of, Version(9), 1).sk < Key::outbox(&of, Version(10), 0).sk);
     }
 }

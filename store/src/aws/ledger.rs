@@ -90,12 +90,7 @@ where
 
     async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
         let doing = "read a run's steps";
-        let mut steps: Vec<StepRecord> = Vec::new();
-        for item in self.step_items(run, doing).await? {
-            steps.push(self.read(&item, doing).await?);
-        }
-        steps.sort_by_key(|step| step.event);
-        Ok(steps)
+        self.steps_in(&self.step_items(run, doing).await?, doing).await
     }
 
     async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
@@ -103,16 +98,21 @@ where
         let Some(last) = limit.checked_sub(1).map(|more| from.saturating_add(more)) else {
             return Ok(Vec::new());
         };
-        let mut items = self.range((&Key::event(run, from), &Key::event(run, last)), doing).await?;
-        items.extend(self.step_items(run, doing).await?);
-        let mut events = items.iter().map(numbered).collect::<Option<Vec<_>>>();
-        let events = events.as_mut().ok_or_else(|| missing(ENTRY, doing))?;
-        events.sort_by_key(|(n, _)| *n);
-        let wanted = events.iter().filter(|(n, _)| (from..=last).contains(n));
-        // The two ranges are not read at once. What was committed between the two readings may be there in
-        // part; it is left for the next reading.
-        let whole = wanted.zip(from..).take_while(|((n, _), expected)| n == expected);
-        Ok(whole.map(|((_, event), _)| event.clone()).collect())
+        let events = self.range((&Key::event(run, from), &Key::event(run, last)), doing).await?;
+        chain_in(events.iter().chain(&self.step_items(run, doing).await?), from, last, doing)
+    }
+
+    async fn history(
+        &self,
+        run: &RunKey,
+        limit: u32,
+    ) -> Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError> {
+        let doing = "read a run's history";
+        let last = limit.saturating_sub(1);
+        let events = self.range((&Key::event(run, 0), &Key::event(run, last)), doing).await?;
+        let steps = self.step_items(run, doing).await?;
+        let chain = chain_in(events.iter().chain(&steps), 0, last, doing)?;
+        Ok((chain, self.steps_in(&steps, doing).await?))
     }
 
     async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
@@ -140,6 +140,10 @@ where
         self.due_runs(now, limit).await
     }
 
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        self.tenants_under_way().await
+    }
+
     async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
         self.flush_outbox(now, limit).await
     }
@@ -155,6 +159,33 @@ where
         let last = StepSeq(u16::try_from(STEPS_MAX).unwrap_or(u16::MAX));
         self.range((&Key::step(run, StepSeq(0), false), &Key::step(run, last, true)), doing).await
     }
+
+    /// The steps that these items are records of, in the order they ended.
+    async fn steps_in(&self, items: &[Item], doing: &'static str) -> Result<Vec<StepRecord>, StoreError> {
+        let mut steps: Vec<StepRecord> = Vec::with_capacity(items.len());
+        for item in items {
+            steps.push(self.read(item, doing).await?);
+        }
+        steps.sort_by_key(|step| step.event);
+        Ok(steps)
+    }
+}
+
+/// The chain from event `from` to `last`, as far as it is in `items`.
+fn chain_in<'i>(
+    items: impl Iterator<Item = &'i Item>,
+    from: u32,
+    last: u32,
+    doing: &'static str,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let events = items.map(numbered).collect::<Option<Vec<_>>>();
+    let mut events = events.ok_or_else(|| missing(ENTRY, doing))?;
+    events.sort_by_key(|(n, _)| *n);
+    let wanted = events.into_iter().filter(|(n, _)| (from..=last).contains(n));
+    // The two ranges are not read at once. What was committed between the two readings may be there in
+    // part; it is left for the next reading.
+    let whole = wanted.zip(from..).take_while(|((n, _), expected)| n == expected);
+    Ok(whole.map(|((_, event), _)| event).collect())
 }
 
 /// The event in an item, and its number.

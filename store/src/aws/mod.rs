@@ -156,7 +156,7 @@ where
     async fn get_all(&self, keys: &[Key], doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {
-            self.get_batch(keys, &mut found, doing).await?;
+            self.get_batch(keys, Seen::Now, &mut found, doing).await?;
         }
         Ok(found)
     }
@@ -164,12 +164,14 @@ where
     async fn get_batch(
         &self,
         keys: &[Key],
+        seen: Seen,
         found: &mut Vec<Item>,
         doing: &'static str,
     ) -> Result<(), StoreError> {
         let mut wanted: Vec<Item> = keys.iter().map(Key::item).collect();
         for wait in 1..=BATCH_TRIES_MAX {
-            let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let keys = KeysAndAttributes::builder().set_keys(Some(wanted));
+            let keys = keys.consistent_read(seen == Seen::Now).build();
             let keys = keys.map_err(|error| StoreError::broken(doing, error))?;
             let batch = self.client.batch_get_item().request_items(&*self.table, keys).send().await;
             let batch = batch.map_err(|error| Fault::of(error).read(doing))?;
@@ -230,6 +232,15 @@ where
 fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
     let named = expressions.iter().any(|expression| expression.contains("#ttl"));
     named.then(|| HashMap::from([("#ttl".to_owned(), TIME_TO_LIVE.to_owned())]))
+}
+
+/// As of when something is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// With every write that was answered before.
+    Now,
+    /// A moment ago, at half the price.
+    Lately,
 }
 
 /// What must hold of the item in whose place another is put.

@@ -17,7 +17,7 @@ pub(super) struct Order(String);
 
 impl Orders {
     pub(super) fn next(&self, now: Timestamp) -> Order {
-        let now = now.0.saturating_mul(1000);
+        let now = now.0.max(0).saturating_mul(1000);
         let later = |last: i64| Some(now.max(last.saturating_add(1)));
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).unwrap_or(now);
         Order(format!("{:020}", now.max(last.saturating_add(1))))
@@ -25,6 +25,11 @@ impl Orders {
 }
 
 impl Order {
+    /// The first place of a time.
+    pub(super) fn first_at(at: Timestamp) -> Self {
+        Self(format!("{:020}", at.0.max(0).saturating_mul(1000)))
+    }
+
     /// The place of what is called `name`; two of one place are told apart by it.
     pub(super) fn of(&self, name: &str) -> String {
         format!("{}.{name}", self.0)

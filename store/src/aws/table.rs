@@ -31,10 +31,12 @@ pub(super) const DUE: Index = Index { name: "due", hash: "due_in", range: "due_a
 pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "runs_of", range: "begun" };
 /// The runs of a tenant in one status, by when they began.
 pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "runs_in", range: "begun" };
+/// The runs of a tenant about one record outside, by when they began.
+pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "runs_on", range: "begun" };
 /// The requests of a tenant that people can still answer, by when they were asked.
 pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_of", range: "asked" };
 
-const INDEXES: [Index; 4] = [DUE, BY_TENANT, BY_STATUS, OPEN];
+const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 
 /// In how many parts the due index is kept: one part takes a thousand writes a second, and every look asks
 /// all of them.
@@ -70,11 +72,12 @@ pub async fn create(client: &Client, table: &str) -> Result<(), StoreError> {
 }
 
 fn attributes() -> Result<Vec<AttributeDefinition>, BuildError> {
-    let texts = [PK, SK, DUE.hash, BY_TENANT.hash, BY_STATUS.hash, BY_TENANT.range, OPEN.hash, OPEN.range];
+    let lists = [BY_TENANT.hash, BY_STATUS.hash, BY_RECORD.hash, BY_TENANT.range];
     let text = |name| (name, ScalarAttributeType::S);
-    texts
-        .map(text)
+    [PK, SK, DUE.hash, OPEN.hash, OPEN.range]
         .into_iter()
+        .chain(lists)
+        .map(text)
         .chain([(DUE.range, ScalarAttributeType::N)])
         .map(|(name, kind)| AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build())
         .collect()

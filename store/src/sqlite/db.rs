@@ -7,8 +7,8 @@ use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
     BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
-    ReceiptChange, RunKey, RunRecord, SignalChange, SignalId, StepRecord, StepSeq, TenantId, Ticket,
-    Timestamp, TraceContext,
+    ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId, StepRecord, StepSeq,
+    TenantId, Ticket, Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::Shelf;
 use crate::cursor::Cursor;
-use crate::ledger::{Hold, Holder, InLine, RunPage, RunQuery, Write};
+use crate::ledger::{Hold, Holder, InLine, ORDER_SLACK, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -169,9 +169,12 @@ impl Db {
             )?;
             return Ok(id);
         }
+        let about = record.trigger.record.as_ref().map(RecordName::as_str);
+        let (tenant, run) = (record.key.tenant.as_str(), record.key.run.as_str());
         self.run(
-            "INSERT INTO runs (tenant, run, status, version, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![record.key.tenant.as_str(), record.key.run.as_str(), status, version, due, body],
+            "INSERT INTO runs (tenant, run, status, version, due_at, body, created_at, record) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![tenant, run, status, version, due, body, record.created_at.0, about],
         )?;
         Ok(self.conn.last_insert_rowid())
     }
@@ -310,23 +313,27 @@ impl Db {
     }
 
     pub(super) fn runs(&self, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
-        let before = before.unwrap_or(i64::MAX);
+        let (after, until) = self.rows_between(&query.tenant, query.since, query.until)?;
+        let before = before.unwrap_or(i64::MAX).min(until);
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
-        let tenant = query.tenant.as_str();
+        let status = query.status.map(RunStatus::as_str);
+        let record = query.record.as_ref().map(RecordName::as_str);
         // One more than asked for tells whether there is a next page.
         let limit = query.limit.saturating_add(1);
-        let mut found: Vec<(i64, RunRecord)> = match query.status {
-            Some(status) => self.all(
-                "SELECT body, id FROM runs WHERE tenant = ?1 AND status = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4",
-                params![tenant, status.as_str(), before, limit],
-                row,
-            )?,
-            None => self.all(
-                "SELECT body, id FROM runs WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-                params![tenant, before, limit],
-                row,
-            )?,
-        };
+        let mut found: Vec<(i64, RunRecord)> = self.all(
+            &listing(query),
+            params![
+                query.tenant.as_str(),
+                status,
+                record,
+                after,
+                before,
+                query.since.map(|since| since.0),
+                query.until.map(|until| until.0),
+                limit
+            ],
+            row,
+        )?;
         let more = found.len() > usize::try_from(query.limit).unwrap_or(usize::MAX);
         if more {
             found.pop();
@@ -335,11 +342,54 @@ impl Db {
         Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
     }
 
+    /// The rows between which the runs of a time lie: after the first and before the second.
+    fn rows_between(
+        &self,
+        tenant: &TenantId,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+    ) -> Sql<(i64, i64)> {
+        let row = |row: &Row<'_>| row.get(0);
+        let after = match since {
+            Some(since) => self.get(
+                "SELECT id FROM runs INDEXED BY runs_by_time WHERE tenant = ?1 AND created_at < ?2 \
+                 ORDER BY created_at DESC LIMIT 1",
+                params![tenant.as_str(), since.earlier(ORDER_SLACK).0],
+                row,
+            )?,
+            None => None,
+        };
+        let before = match until {
+            Some(until) => self.get(
+                "SELECT id FROM runs INDEXED BY runs_by_time WHERE tenant = ?1 AND created_at >= ?2 \
+                 ORDER BY created_at LIMIT 1",
+                params![tenant.as_str(), (until + ORDER_SLACK).0],
+                row,
+            )?,
+            None => None,
+        };
+        Ok((after.unwrap_or(0), before.unwrap_or(i64::MAX)))
+    }
+
     pub(super) fn due(&self, now: Timestamp, limit: u32) -> Sql<Vec<RunKey>> {
         self.all(
             "SELECT tenant, run FROM runs WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
             params![now.0, limit],
             |row| run_key(row, 0),
+        )
+    }
+
+    /// Every tenant that has runs, from one to the next in the index rather than from run to run.
+    pub(super) fn tenants(&self) -> Sql<Vec<TenantId>> {
+        self.all(
+            "WITH RECURSIVE owners(tenant) AS (\
+                 SELECT min(tenant) FROM runs \
+                 UNION ALL \
+                 SELECT (SELECT min(tenant) FROM runs WHERE tenant > owners.tenant) FROM owners \
+                 WHERE owners.tenant IS NOT NULL) \
+             SELECT tenant FROM owners WHERE tenant IS NOT NULL",
+            [],
+            |row| row.get_ref(0)?.as_str()?.parse().map_err(|error| unreadable(0, error)),
         )
     }
 
@@ -507,6 +557,20 @@ impl Db {
     ) -> Sql<Vec<T>> {
         self.conn.prepare_cached(sql)?.query_map(params, read)?.collect()
     }
+}
+
+/// The statement that lists what a query wants. It names its index, so that SQLite would rather refuse than scan; a
+/// record has few runs, whatever their status.
+fn listing(query: &RunQuery) -> String {
+    let (index, wanted) = match (&query.record, query.status) {
+        (Some(_), _) => ("runs_by_record", "record = ?3 AND (?2 IS NULL OR status = ?2)"),
+        (None, Some(_)) => ("runs_by_status", "status = ?2 AND ?3 IS NULL"),
+        (None, None) => ("runs_by_tenant", "?2 IS NULL AND ?3 IS NULL"),
+    };
+    format!(
+        "SELECT body, id FROM runs INDEXED BY {index} WHERE tenant = ?1 AND {wanted} AND id > ?4 AND id < ?5 \
+         AND (?6 IS NULL OR created_at >= ?6) AND (?7 IS NULL OR created_at < ?7) ORDER BY id DESC LIMIT ?8"
+    )
 }
 
 /// SQLite's integers are signed; versions would take a while to get there.

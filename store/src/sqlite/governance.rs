@@ -1,6 +1,6 @@
 //! The statements about tenants, policies, requests for approval and cards.
 
-use domain::{Approval, ApprovalId, Card, Digest, RunKey, Tenant, TenantId};
+use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
 use rusqlite::{Row, params};
 
 use crate::cursor::Cursor;
@@ -87,6 +87,22 @@ impl Db {
         self.run(
             "INSERT OR REPLACE INTO tenants (tenant, revision, body) VALUES (?1, ?2, ?3)",
             params![tenant.tenant.as_str(), tenant.revision, text(tenant)?],
+        )?;
+        Ok(Write::Committed)
+    }
+
+    pub(super) fn fleet(&self) -> Sql<Option<Fleet>> {
+        self.get("SELECT body FROM fleet WHERE one = 1", [], body)
+    }
+
+    pub(super) fn put_fleet(&self, fleet: &Fleet) -> Sql<Write> {
+        let stands = self.fleet()?.map(|stands| stands.revision);
+        if stands != fleet.revision.checked_sub(1) {
+            return Ok(Write::Superseded);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO fleet (one, revision, body) VALUES (1, ?1, ?2)",
+            params![fleet.revision, text(fleet)?],
         )?;
         Ok(Write::Committed)
     }

@@ -1,6 +1,6 @@
 //! The statements about what came in, and about the workflows it may start.
 
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp};
+use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
 use crate::inbox::{Accepted, Again, DueSchedule};
@@ -97,9 +97,14 @@ impl Db {
         }
         let alike = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
         let due = alike.map_or(due, |(_, was_due)| was_due.or(due));
+        let (name, body) = ((applied.tenant.as_str(), applied.workflow.as_str()), text(applied)?);
         self.run(
             "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",
-            params![applied.tenant.as_str(), applied.workflow.as_str(), text(applied)?, due.map(|due| due.0)],
+            params![name.0, name.1, body, due.map(|due| due.0)],
+        )?;
+        self.run(
+            "INSERT OR REPLACE INTO workflow_versions (tenant, workflow, version, body) VALUES (?1, ?2, ?3, ?4)",
+            params![name.0, name.1, applied.version, body],
         )?;
         Ok(Write::Committed)
     }
@@ -136,5 +141,13 @@ impl Db {
 
     pub(super) fn applied(&self, tenant: &TenantId) -> Sql<Vec<Applied>> {
         self.all("SELECT body FROM workflows WHERE tenant = ?1 ORDER BY workflow", [tenant.as_str()], body)
+    }
+
+    pub(super) fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Sql<Vec<Applied>> {
+        self.all(
+            "SELECT body FROM workflow_versions WHERE tenant = ?1 AND workflow = ?2 ORDER BY version DESC",
+            (tenant.as_str(), workflow.as_str()),
+            body,
+        )
     }
 }

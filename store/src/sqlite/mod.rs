@@ -22,9 +22,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
     IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
-    StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp,
+    StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkflowName,
 };
 use tokio::time::Instant;
 
@@ -216,6 +216,15 @@ impl Ledger for SqliteStore {
         self.front.read("read a run's events", |db| db.events(run, from, limit)).await
     }
 
+    async fn history(
+        &self,
+        run: &RunKey,
+        limit: u32,
+    ) -> Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError> {
+        let read = |db: &Db| Ok((db.events(run, 0, limit)?, db.steps(run, None)?));
+        self.front.read("read a run's history", read).await
+    }
+
     async fn receipt(&self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<Receipt>, StoreError> {
         self.front.read("read a receipt", |db| db.receipt(tenant, key)).await
     }
@@ -235,6 +244,10 @@ impl Ledger for SqliteStore {
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
         self.front.read("find due runs", |db| db.due(now, limit)).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        self.front.read("find tenants", Db::tenants).await
     }
 
     async fn flush(&self, _now: Timestamp, _limit: u32) -> Result<u32, StoreError> {
@@ -312,6 +325,18 @@ impl Governance for SqliteStore {
 
     async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
         self.front.write("write a tenant", move |db| db.put_tenant(&tenant)).await
+    }
+
+    async fn fleet(&self) -> Result<Option<Fleet>, StoreError> {
+        self.front.read("read the fleet's switch", Db::fleet).await
+    }
+
+    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+        self.front.read("read the switches", |db| Ok((db.fleet()?, db.tenant(tenant)?))).await
+    }
+
+    async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
+        self.front.write("write the fleet's switch", move |db| db.put_fleet(&fleet)).await
     }
 
     async fn put_policy(
@@ -444,5 +469,9 @@ impl Inbox for SqliteStore {
 
     async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
         self.front.read("read the workflows in use", |db| db.applied(tenant)).await
+    }
+
+    async fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Result<Vec<Applied>, StoreError> {
+        self.front.read("read a workflow's versions", |db| db.versions(tenant, workflow)).await
     }
 }

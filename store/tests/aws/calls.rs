@@ -9,15 +9,15 @@ use countersign_store::{
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, IdempotencyKey,
-    Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, merkle,
+    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
+    IdempotencyKey, Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, merkle,
 };
 use serde_json::json;
 
 use crate::faults::matrix::{Call, Held, said};
 use crate::faults::story::{
-    FAR_AHEAD, LEASE, NOON, Until, admission, decision, delivery, effect, initiator, plan, run, tell, tenant,
-    until_claimed,
+    FAR_AHEAD, LEASE, NOON, Until, admission, decision, delivery, effect, initiator, plan, record, run, tell,
+    tenant, until_claimed,
 };
 use crate::table::Table;
 
@@ -91,13 +91,16 @@ fn ledger() -> Vec<Call<Table>> {
         call!("step", FINISHED, |store| store.step(&run(), StepSeq(0), false).await),
         call!("steps", FINISHED, |store| store.steps(&run()).await),
         call!("events", FINISHED, |store| store.events(&run(), 0, 100).await),
+        call!("history", FINISHED, |store| store.history(&run(), 100).await),
         call!("receipt", CLAIMED, |store| store.receipt(&tenant(), &effect()).await),
         call!("displaced", CLAIMED, |store| store.displaced(&run(), &effect()).await),
         call!("signal", SIGNALED, |store| store.signal(&run(), &delivery()).await),
-        call!("runs", BEGUN, |store| {
-            store.runs(RunQuery { tenant: tenant(), status: None, before: None, limit: 10 }).await
+        call!("runs", BEGUN, |store| store.runs(RunQuery::newest(tenant(), 10)).await),
+        call!("runs, about a record", BEGUN, |store| {
+            store.runs(RunQuery { record: Some(record()), ..RunQuery::newest(tenant(), 10) }).await
         }),
         call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
+        call!("tenants", BEGUN, |store| store.tenants().await),
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
         call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
     ]
@@ -139,6 +142,21 @@ fn governance() -> Vec<Call<Table>> {
             |store| { store.tenant(&tenant()).await }
         ),
         call!("put_tenant", NOTHING, |store| store.put_tenant(settled()).await, again: SUPERSEDED),
+        call!(
+            "fleet",
+            |table| Box::pin(async {
+                assert_eq!(table.store.put_fleet(Fleet::default()).await.unwrap(), Write::Committed);
+            }),
+            |store| store.fleet().await
+        ),
+        call!(
+            "lately",
+            |table| Box::pin(async {
+                assert_eq!(table.store.put_fleet(Fleet::default()).await.unwrap(), Write::Committed);
+            }),
+            |store| store.lately(&tenant()).await
+        ),
+        call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, again: SUPERSEDED),
         call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
         call!(
             "policy",
@@ -303,6 +321,13 @@ fn inbox() -> Vec<Call<Table>> {
             }),
             |store| { store.applied(&tenant()).await }
         ),
+        call!(
+            "versions",
+            |table| Box::pin(async {
+                assert_eq!(table.store.apply(applied(), None).await.unwrap(), Write::Committed);
+            }),
+            |store| { store.versions(&tenant(), &applied().workflow).await }
+        ),
         Call {
             name: "create_table",
             given: NOTHING,
@@ -335,6 +360,7 @@ fn arrival(key: &str) -> Arrival {
         key,
         source: Source::ServiceNow,
         about: None,
+        record: None,
         proof: Digest::of_bytes(b"proof"),
         alike: None,
         fingerprint: Fingerprint::of(&body),

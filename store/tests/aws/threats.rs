@@ -148,7 +148,7 @@ async fn gsi_stale_read(table: Table) {
     told(&table, Until::Asked).await;
     let store = &table.store;
     let status = store.load(&run()).await.unwrap().unwrap().status;
-    let list = || store.runs(RunQuery { tenant: tenant(), status: Some(status), before: None, limit: 10 });
+    let list = || store.runs(RunQuery { status: Some(status), ..RunQuery::newest(tenant(), 10) });
     let open = || store.open_approvals(ApprovalQuery { tenant: tenant(), after: None, limit: 10 });
     let then = [
         remembered(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,

@@ -54,13 +54,17 @@ pub(crate) const ROWS: &[Row] = rows![
     "step": "GetItem" from "mod.rs::get", Read, "read a step";
     "steps": "Query" from "index.rs::range", Read, "read a run's steps";
     "events": "Query" from "index.rs::range", Read, "read a run's events";
+    "history": "Query" from "index.rs::range", Read, "read a run's history";
     "receipt": "GetItem" from "mod.rs::get", Read, "read a receipt";
     "displaced": "GetItem" from "mod.rs::get", Read, "read a displaced receipt";
     "signal": "GetItem" from "mod.rs::get", Read, "read a signal";
     "runs": "Query" from "index.rs::query", Read, "list runs";
     "runs": "BatchGetItem" from "mod.rs::get_batch", Read, "list runs";
+    "runs, about a record": "Query" from "index.rs::query", Read, "list runs";
+    "runs, about a record": "BatchGetItem" from "mod.rs::get_batch", Read, "list runs";
     "due": "Query" from "index.rs::query", Read, "find due runs";
     "due": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
+    "tenants": "Query" from "index.rs::query", Read, "find tenants";
     "flush": "Query" from "index.rs::query", Read, "send what is left in the outbox";
     "flush": "GetItem" from "mod.rs::get", Read, "send what is left in the outbox";
     "flush": "DeleteItem" from "outbox.rs::forget", Write, "forget an errand";
@@ -71,6 +75,9 @@ pub(crate) const ROWS: &[Row] = rows![
     // Governance.
     "tenant": "GetItem" from "mod.rs::get", Read, "read a tenant";
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write a tenant";
+    "fleet": "GetItem" from "mod.rs::get", Read, "read the fleet's switch";
+    "lately": "BatchGetItem" from "mod.rs::get_batch", Read, "read the switches";
+    "put_fleet": "PutItem" from "mod.rs::put", Write, "write the fleet's switch";
     "put_policy": "PutItem" from "mod.rs::put", Write, "keep a policy";
     "policy": "GetItem" from "mod.rs::get", Read, "read a policy";
     "approval": "GetItem" from "mod.rs::get", Read, "read an approval";
@@ -101,11 +108,12 @@ pub(crate) const ROWS: &[Row] = rows![
     "settle": "UpdateItem" from "mod.rs::update", Write, "settle an arrival";
     "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an arrival";
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
-    "apply": "PutItem" from "mod.rs::put", Write, "put a workflow to use";
+    "apply": "TransactWriteItems" from "commit.rs::transact", Write, "put a workflow to use";
     "due_schedules": "Query" from "index.rs::query", Read, "find due schedules";
     "due_schedules": "BatchGetItem" from "mod.rs::get_batch", Read, "find due schedules";
     "reschedule": "UpdateItem" from "mod.rs::update", Write, "reschedule a workflow";
     "applied": "Query" from "index.rs::range", Read, "read the workflows in use";
+    "versions": "Query" from "index.rs::range", Read, "read a workflow's versions";
     // Access.
     "key": "GetItem" from "mod.rs::get", Read, "read a key";
     "put_key": "PutItem" from "mod.rs::put", Write, "write a key";

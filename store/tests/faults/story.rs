@@ -9,9 +9,9 @@ use domain::plan::{Call, Environment, OnTimeout, Work};
 use domain::record::Signal;
 use domain::{
     Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, EventName,
-    IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Reversibility,
-    Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName, Verdict,
-    WorkerId, WorkflowName, WorkspaceId,
+    IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, RecordName,
+    Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
+    Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 
@@ -62,6 +62,11 @@ pub(crate) fn run() -> RunKey {
     admission().decision.record.key
 }
 
+/// What the run is about.
+pub(crate) fn record() -> RecordName {
+    "servicenow:incident:9d38".parse().unwrap()
+}
+
 /// The first commit.
 pub(crate) fn admission() -> Admission {
     let input = json!({ "request": "request" });
@@ -69,6 +74,7 @@ pub(crate) fn admission() -> Admission {
         tenant: tenant(),
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
+        record: Some(record()),
         key: effect(),
         input: Fingerprint::of(&input),
     };

@@ -65,11 +65,12 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(TWO_STEPS, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: key.parse().unwrap(),
         input: json!({}),
         by: initiator(),
     };
-    engine.start(wish).await.unwrap().run
+    Box::pin(engine.start(wish)).await.unwrap().run
 }
 
 async fn walk(engine: &Engine<Store>, run: &RunKey) -> WalkEnd {

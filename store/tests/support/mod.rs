@@ -35,6 +35,7 @@ pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
         tenant: tenant(),
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
+        record: None,
         key: IdempotencyKey::new(request).unwrap(),
         input: Fingerprint::of(&input),
     };

@@ -1,14 +1,15 @@
 //! One measurement: so many runs of so many steps, so many at once.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use connectors::Toolbox;
 use domain::plan::{Call, Environment, Plan, PlannedStep, Work};
 use domain::{
-    Cause, IdempotencyKey, Initiator, Lane, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId, ToolName,
-    WorkerId, WorkflowName, WorkspaceId,
+    Cause, IdempotencyKey, Initiator, Lane, Millis, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId,
+    Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
 use engine::{Engine, Parts, Sealing, StartRun, Timing};
 use evidence::SigningKey;
@@ -90,6 +91,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A file with runs in it.
+pub(crate) struct Furnished {
+    pub(crate) path: PathBuf,
+    pub(crate) tenant: TenantId,
+    /// A time in the midst of those that copies will have.
+    pub(crate) middle: Timestamp,
+    _dir: TempDir,
+}
+
 pub(crate) struct Bench {
     load: Load,
     plan: Plan,
@@ -139,6 +149,29 @@ impl Bench {
         leave.ask();
         let _ = working.await;
         measured
+    }
+
+    /// Runs that have ended well, and between them so many that were canceled, are paused, or wait.
+    pub(crate) async fn furnish(mut self, others: u32) -> Result<Furnished, String> {
+        let (leave, working) = self.employ()?;
+        self.run(self.load.runs).await?;
+        leave.ask();
+        let _ = working.await;
+        let by = Initiator::new(Cause::System, "bench");
+        for n in 0..others {
+            let wish = self.wish()?;
+            let run = self.engine.start(wish).await.map_err(|error| error.to_string())?.run;
+            let told = match n % 5 {
+                0 | 1 => self.engine.cancel(&run, &by, "enough").await.map(drop),
+                2 => self.engine.pause(&run, &by, "a look").await.map(drop),
+                _ => Ok(()),
+            };
+            told.map_err(|error| error.to_string())?;
+        }
+        self.checkpoint().await?;
+        let path = self.dir.path().join("bench.db");
+        let middle = self.engine.now() + Millis::mins(8);
+        Ok(Furnished { path, tenant: tenant()?, middle, _dir: self.dir })
     }
 
     /// What runs cost when the file is new, and when it holds `after` of them.
@@ -246,6 +279,7 @@ impl Bench {
             workspace: WorkspaceId::new("main").map_err(|error| error.to_string())?,
             plan: self.plan.clone(),
             trigger_kind: "bench".to_owned(),
+            record: None,
             key,
             input: json!({}),
             by: Initiator::new(Cause::System, "bench"),
@@ -268,7 +302,7 @@ impl Bench {
 
     async fn nothing_left(&self) -> Result<(), String> {
         for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
-            let query = RunQuery { tenant: tenant()?, status: Some(status), before: None, limit: 1 };
+            let query = RunQuery { status: Some(status), ..RunQuery::newest(tenant()?, 1) };
             let page = self.store.runs(query).await.map_err(|error| error.to_string())?;
             if !page.runs.is_empty() {
                 return Err(format!("a run is {status}"));

@@ -107,8 +107,7 @@ impl Flat {
 
 /// Prints the report; an error if a step that should have been recorded was not.
 pub(crate) fn print(report: &Linear5, json: bool) -> Result<(), String> {
-    let text = if json { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
-    println!("{}", text.map_err(|error| error.to_string())?);
+    tell(report, json)?;
     #[expect(clippy::float_cmp, reason = "both are whole numbers")]
     if count(report.steps_recorded) != report.steps_expected {
         return Err(format!("{} steps were recorded of {}", report.steps_recorded, report.steps_expected));
@@ -125,6 +124,11 @@ fn step_ms(measured: &Measured) -> f64 {
     round(ms(percentile(&measured.runs, 50)) / f64::from(measured.load.steps))
 }
 
+/// So many of them a second.
+pub(crate) fn per_s(number: u32, took: Duration) -> f64 {
+    round(f64::from(number) / took.as_secs_f64())
+}
+
 pub(crate) fn ms(duration: Duration) -> f64 {
     round(duration.as_secs_f64() * 1_000.0)
 }
@@ -132,6 +136,13 @@ pub(crate) fn ms(duration: Duration) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
 fn count(number: u64) -> f64 {
     number as f64
+}
+
+/// Prints what was measured.
+pub(crate) fn tell(report: &impl Serialize, json: bool) -> Result<(), String> {
+    let text = if json { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
+    println!("{}", text.map_err(|error| error.to_string())?);
+    Ok(())
 }
 
 fn round(number: f64) -> f64 {

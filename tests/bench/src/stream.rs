@@ -260,6 +260,7 @@ fn wish() -> Result<StartRun, String> {
         workspace: WorkspaceId::new("main").map_err(told)?,
         plan: plan(1)?,
         trigger_kind: "bench".to_owned(),
+        record: None,
         key: IdempotencyKey::new("bench:stream").map_err(told)?,
         input: json!({}),
         by: Initiator::new(Cause::System, "bench"),

@@ -43,6 +43,23 @@ impl Run {
         Self { plan: Arc::new(plan.clone()), record, asked: None }
     }
 
+    /// Admits a run of one call for acme at `now`, about `record`.
+    pub(crate) async fn begin_about<S: Store>(
+        store: &S,
+        request: &str,
+        record: Option<&str>,
+        now: Timestamp,
+    ) -> Self {
+        let (plan, input) = (calls(1), json!({ "request": request }));
+        let record = record.map(|record| record.parse().unwrap());
+        let wish = Admit { record, ..wish("acme", request, &input) };
+        let decision = admit(wish, &plan, stamp(now));
+        let record = decision.record.clone();
+        let admission = Admission { decision, input: Payload::Inline(input), hold: None };
+        assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
+        Self { plan: Arc::new(plan), record, asked: None }
+    }
+
     /// What the rules say to `command`.
     pub(crate) fn decide<C: Command>(&self, command: C) -> (Decision, C::Answer) {
         self.decide_at(NOON, command)
@@ -175,14 +192,19 @@ pub(crate) fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
 
 /// The same, with an input of one's own.
 pub(crate) fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
-    let wish = Admit {
+    let wish = wish(owner, request, &input);
+    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
+}
+
+fn wish(owner: &str, request: &str, input: &Value) -> Admit {
+    Admit {
         tenant: tenant(owner),
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
         key: effect(request),
-        input: Fingerprint::of(&input),
-    };
-    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
+        record: None,
+        input: Fingerprint::of(input),
+    }
 }
 
 fn stamp(now: Timestamp) -> Stamp {

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Answered, Cancel, Claimed};
-use domain::{ApprovalStatus, Card, Digest, Errand, Lane, Millis, Tenant};
+use domain::{ApprovalStatus, Card, Cause, Digest, Errand, Fleet, Initiator, Lane, Millis, Stopped, Tenant};
 use store::{ApprovalQuery, Cursor, Store, Write};
 
-use crate::fixtures::{Run, asking, calls, claim, granted, tenant, yes};
+use crate::fixtures::{NOON, Run, asking, calls, claim, granted, tenant, yes};
 
 cases![
+    the_switch_for_all_is_written_by_one_at_a_time,
+    a_switch_is_kept_with_what_a_tenant_has_settled,
+    both_switches_are_read_together,
+    tenants_with_runs_under_way_are_found,
     a_request_for_approval_is_found_by_its_name_and_by_its_run,
     another_tenants_request_is_not_there,
     an_answer_and_the_step_it_is_for_change_together_or_not_at_all,
@@ -21,6 +25,48 @@ cases![
     a_policy_is_kept_under_its_hash_for_its_tenant,
     a_card_is_replaced_only_by_whoever_saw_it,
 ];
+
+fn stopped(reason: &str) -> Stopped {
+    Stopped::new(Initiator::new(Cause::User, "ada"), reason, NOON)
+}
+
+async fn the_switch_for_all_is_written_by_one_at_a_time<S: Store>(store: Arc<S>) {
+    assert_eq!(store.fleet().await.unwrap(), None);
+    let stopped = Fleet { stopped: Some(stopped("fire")), revision: 0 };
+    assert_eq!(store.put_fleet(stopped.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.put_fleet(Fleet::default()).await.unwrap(), Write::Superseded);
+    assert_eq!(store.fleet().await.unwrap(), Some(stopped));
+    let started = Fleet { stopped: None, revision: 1 };
+    assert_eq!(store.put_fleet(started.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.put_fleet(started.clone()).await.unwrap(), Write::Superseded);
+    assert_eq!(store.fleet().await.unwrap(), Some(started));
+}
+
+async fn a_switch_is_kept_with_what_a_tenant_has_settled<S: Store>(store: Arc<S>) {
+    let acme = Tenant { stopped: Some(stopped("fire")), ..Tenant::new(tenant("acme")) };
+    assert_eq!(store.put_tenant(acme.clone()).await.unwrap(), Write::Committed);
+    assert_eq!(store.tenant(&acme.tenant).await.unwrap(), Some(acme));
+    assert_eq!(store.fleet().await.unwrap(), None);
+}
+
+async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
+    let acme = Tenant { stopped: Some(stopped("fire")), ..Tenant::new(tenant("acme")) };
+    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (None, None));
+    store.put_tenant(acme.clone()).await.unwrap();
+    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
+    let all = Fleet { stopped: Some(stopped("flood")), revision: 0 };
+    store.put_fleet(all.clone()).await.unwrap();
+    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
+    assert_eq!(store.lately(&tenant("umbrella")).await.unwrap(), (Some(all), None));
+}
+
+async fn tenants_with_runs_under_way_are_found<S: Store>(store: Arc<S>) {
+    assert_eq!(store.tenants().await.unwrap(), []);
+    for (owner, request) in [("umbrella", "a"), ("acme", "b"), ("acme", "c")] {
+        Run::begin(&*store, owner, request, &calls(1)).await;
+    }
+    assert_eq!(store.tenants().await.unwrap(), [tenant("acme"), tenant("umbrella")]);
+}
 
 async fn asks<S: Store>(store: &S, request: &str) -> Run {
     let mut run = Run::begin(store, "acme", request, &calls(1)).await;

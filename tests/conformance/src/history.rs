@@ -12,6 +12,7 @@ use store::{Store, Write};
 use crate::fixtures::{Run, call_then_wait, calls, claim, event, finish, granted, signal, signal_id};
 
 cases![
+    a_history_is_the_chain_and_the_steps_of_one_run,
     the_chain_reads_back_and_verifies,
     the_chain_is_read_in_pages,
     a_step_is_found_by_its_place_and_by_whether_it_is_its_undoing,
@@ -33,6 +34,17 @@ async fn the_chain_reads_back_and_verifies<S: Store>(store: Arc<S>) {
     let events = verify(run.key(), &chain, record.events, &record.head).unwrap();
 
     assert_eq!(events.len(), 7);
+}
+
+async fn a_history_is_the_chain_and_the_steps_of_one_run<S: Store>(store: Arc<S>) {
+    Run::begin(&*store, "acme", "another", &calls(2)).await.work(&*store, "other", json!(0)).await;
+    let run = rolled_back(&*store).await;
+    let (chain, steps) = store.history(run.key(), 100).await.unwrap();
+    assert_eq!(chain, store.events(run.key(), 0, 100).await.unwrap());
+    assert_eq!(steps, store.steps(run.key()).await.unwrap());
+    assert!(chain.len() > steps.len() && !steps.is_empty());
+    let (chain, _) = store.history(run.key(), 2).await.unwrap();
+    assert_eq!(chain, store.events(run.key(), 0, 2).await.unwrap());
 }
 
 async fn the_chain_is_read_in_pages<S: Store>(store: Arc<S>) {

@@ -27,6 +27,7 @@ cases![
     a_workflow_is_put_to_use_and_replaced_by_a_later_version,
     a_schedule_is_found_when_it_is_due_and_moves_on_once,
     a_schedule_that_is_put_to_use_again_is_due_when_it_was,
+    every_version_that_was_put_to_use_is_kept_and_one_that_was_not_is_not,
 ];
 
 fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
@@ -37,6 +38,7 @@ fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
         key,
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
+        record: None,
         proof: Digest::of_bytes(proof.as_bytes()),
         alike: None,
         fingerprint: Fingerprint::of(&body),
@@ -181,8 +183,8 @@ async fn an_arrival_that_was_refused_waits_again_once_for_each_time<S: Store>(st
     assert_eq!(store.arrival(&came.run).await.unwrap().unwrap().tries, 1);
 }
 
-async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(store: Arc<S>) {
-    let named = |name: &str, version: u32, content: &str| Applied {
+fn named(name: &str, version: u32, content: &str) -> Applied {
+    Applied {
         tenant: tenant("acme"),
         workflow: name.parse().unwrap(),
         version,
@@ -195,7 +197,26 @@ async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(stor
         }),
         at: Timestamp(1_750_000_000_000),
         by: Initiator::new(Cause::User, "ada"),
-    };
+    }
+}
+
+async fn every_version_that_was_put_to_use_is_kept_and_one_that_was_not_is_not<S: Store>(store: Arc<S>) {
+    let (acme, triage) = (tenant("acme"), "triage".parse().unwrap());
+    assert_eq!(store.versions(&acme, &triage).await.unwrap(), []);
+    let (first, tenth) = (named("triage", 1, "first"), named("triage", 10, "tenth"));
+    let ninth = named("triage", 9, "ninth");
+    let again = Applied { by: Initiator::new(Cause::User, "grace"), ..tenth.clone() };
+    for applied in [&first, &ninth, &tenth, &again, &named("triage-two", 3, "another")] {
+        assert_eq!(store.apply(applied.clone(), None).await.unwrap(), Write::Committed);
+    }
+    for refused in [named("triage", 2, "late"), named("triage", 10, "other")] {
+        assert_eq!(store.apply(refused, None).await.unwrap(), Write::Superseded);
+    }
+    assert_eq!(store.versions(&acme, &triage).await.unwrap(), [again, ninth, first]);
+    assert_eq!(store.versions(&tenant("umbrella"), &triage).await.unwrap(), []);
+}
+
+async fn a_workflow_is_put_to_use_and_replaced_by_a_later_version<S: Store>(store: Arc<S>) {
     assert_eq!(store.applied(&tenant("acme")).await.unwrap(), []);
     let (old, new) = (named("triage", 1, "old"), named("triage", 2, "new"));
     for (applied, becomes) in [

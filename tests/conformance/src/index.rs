@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use domain::command::{Cancel, Pause};
 use domain::record::ORPHANED_AFTER;
-use domain::{Millis, RunId, RunKey, RunStatus, Timestamp};
-use store::{Cursor, RunPage, RunQuery, Store, Write};
+use domain::{Millis, RunId, RunKey, RunRecord, RunStatus, Timestamp};
+use store::{Clock as _, Cursor, RunPage, RunQuery, Store, SystemClock, Write};
 
 use crate::fixtures::{NOON, Run, calls, claim, tenant};
 
@@ -21,6 +21,8 @@ cases![
     a_page_is_not_disturbed_by_runs_that_come_later,
     the_last_page_says_so,
     a_list_holds_no_other_tenants_runs,
+    runs_are_found_by_every_combination_of_record_status_and_time,
+    what_a_run_is_about_is_its_tenants_own,
 ];
 
 /// More than two pages of seven.
@@ -77,7 +79,7 @@ async fn a_run_whose_due_time_moved_is_found_at_the_new_one<S: Store>(store: Arc
 }
 
 fn query(status: Option<RunStatus>, before: Option<Cursor>, limit: u32) -> RunQuery {
-    RunQuery { tenant: tenant("acme"), status, before, limit }
+    RunQuery { status, before, ..RunQuery::newest(tenant("acme"), limit) }
 }
 
 fn ids(page: &RunPage) -> Vec<RunId> {
@@ -173,4 +175,61 @@ async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
     assert_eq!(owners, BTreeSet::from([tenant("acme")]));
     let stranger = RunQuery { tenant: tenant("nobody"), ..query(None, None, 100) };
     assert!(store.runs(stranger).await.unwrap().runs.is_empty());
+}
+
+/// How far apart runs begin where their times count: more than a clock's grain, and little to wait for.
+const APART: Millis = Millis(5);
+
+/// Runs about two records and about none, every other one canceled, newest first; each begins at a time of its own.
+async fn about_records<S: Store>(store: &S) -> Vec<RunRecord> {
+    let records = [Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), None];
+    let mut runs = Vec::new();
+    for n in 0..MANY {
+        let now = SystemClock.now();
+        let record = records[n % records.len()];
+        let mut run = Run::begin_about(store, &format!("request-{n}"), record, now).await;
+        if n % 2 == 0 {
+            run.commit(store, Cancel { reason: "enough".to_owned() }).await;
+        }
+        runs.push(run.record);
+        tokio::time::sleep(APART.std()).await;
+    }
+    runs.reverse();
+    runs
+}
+
+/// All runs that a query wants, page by page.
+async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
+    let mut runs = Vec::new();
+    loop {
+        let page = store.runs(query.clone()).await.unwrap();
+        runs.extend(page.runs);
+        match page.next {
+            Some(next) => query.before = Some(next),
+            None => return runs,
+        }
+    }
+}
+
+async fn runs_are_found_by_every_combination_of_record_status_and_time<S: Store>(store: Arc<S>) {
+    let runs = about_records(&*store).await;
+    let times = [None, Some(runs[3].created_at), Some(runs[MANY - 4].created_at), Some(Timestamp(i64::MAX))];
+    let records = [None, Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), Some("nobody:knows")];
+    for record in records.map(|record| record.map(|record| record.parse().unwrap())) {
+        for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled), Some(RunStatus::Succeeded)] {
+            for (since, until) in times.iter().flat_map(|since| times.map(|until| (*since, until))) {
+                let of = RunQuery::newest(tenant("acme"), 3);
+                let query = RunQuery { status, record: record.clone(), since, until, ..of };
+                let expected: Vec<_> = runs.iter().filter(|run| query.wants(run)).cloned().collect();
+                assert_eq!(all(&*store, query.clone()).await, expected, "{query:?}");
+            }
+        }
+    }
+}
+
+async fn what_a_run_is_about_is_its_tenants_own<S: Store>(store: Arc<S>) {
+    about_records(&*store).await;
+    let record = Some("servicenow:incident:9d38".parse().unwrap());
+    let stranger = RunQuery { record, ..RunQuery::newest(tenant("umbrella"), 10) };
+    assert_eq!(store.runs(stranger).await.unwrap().runs, []);
 }

@@ -99,6 +99,7 @@ async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
         tenant: TenantId::new(&long("tenant")).unwrap(),
         workspace: WorkspaceId::new(&long("workspace")).unwrap(),
         trigger_kind: "api".to_owned(),
+        record: None,
         key: effect(&"r".repeat(KEY_BYTES_MAX)),
         input: Fingerprint::of(&input),
     };

@@ -62,7 +62,7 @@ pub fn body_for(name: &str) -> Option<Value> {
             Some(json!({ "reason": "to try it" }))
         }
         "signalRun" => Some(json!({ "id": "s1", "event": "news.came", "payload": 1 })),
-        "approve" | "reject" => Some(json!({ "reason": "to try it" })),
+        "approve" | "reject" | "stopDispatch" | "backOut" => Some(json!({ "reason": "to try it" })),
         "applyWorkflow" => Some(json!({ "source": "workflow: w\nversion: 1\nsteps: []\n" })),
         "putTenant" => {
             Some(json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": null }))

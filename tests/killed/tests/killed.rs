@@ -59,6 +59,7 @@ async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: IdempotencyKey::new(&format!("killed:{n}")).unwrap(),
         input: json!({ "n": n }),
         by: Initiator::new(Cause::System, "test"),

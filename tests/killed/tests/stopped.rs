@@ -120,6 +120,7 @@ async fn start(engine: &Engine<SqliteStore>, service: &Counting) -> RunKey {
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(&source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
+        record: None,
         key: "stopped".parse().unwrap(),
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),

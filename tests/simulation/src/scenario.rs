@@ -283,6 +283,7 @@ impl Stage {
             workspace: workspace(),
             plan: self.plan.clone(),
             trigger_kind: "simulation".to_owned(),
+            record: None,
             key: key(),
             input: json!({ "n": 41 }),
             by: Initiator::new(Cause::Webhook, "simulation"),

@@ -166,6 +166,7 @@ fn first_record(plan: &Plan, input: &Value, context: &Context) -> Result<RunReco
         tenant: context.tenant.clone(),
         workspace: WorkspaceId::new("default")?,
         trigger_kind: "cli".to_owned(),
+        record: None,
         key,
         input: Fingerprint::of(input),
     };

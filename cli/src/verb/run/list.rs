@@ -3,7 +3,7 @@
 use api::LIMIT_MAX;
 use api::wire::{RunLine, Runs};
 use client::{ClientError, RunFilter};
-use domain::{RunStatus, Timestamp};
+use domain::{RecordName, RunStatus, Timestamp};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -12,13 +12,16 @@ use crate::error::CliError;
 use crate::link::Link;
 use telling::hint::quoted;
 use telling::table::table;
-use telling::time::{self, distance};
+use telling::time::{self, distance, moment};
+use telling::when::When;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign run list
   countersign run list --status paused             runs that need an operator
   countersign run list --status waiting_approval   runs that ask a person
+  countersign run list --record servicenow:incident:9d38
+  countersign run list --since 2h --status failed_terminal
   countersign run list --limit 100 --before CURSOR the page after that
 
 Statuses:
@@ -32,6 +35,15 @@ pub(crate) struct Args {
     /// Only runs in this status
     #[arg(long)]
     status: Option<RunStatus>,
+    /// Only runs about this record outside, such as servicenow:incident:9d38
+    #[arg(long, value_name = "RECORD")]
+    record: Option<RecordName>,
+    /// Only runs that were started at this time or later: 2026-11-15T08:00:00Z, or how long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Only runs that were started before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -42,18 +54,52 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let link = context.link()?;
-    let page = read(args, &link).await?;
-    context.answer(&text(&page, args, &link), &to_json(&page, &link))?;
+    let wanted = Wanted::at(args, Link::now());
+    let page = read(args, &wanted, &link).await?;
+    context.answer(&text(&page, &wanted, &link), &to_json(&page, &link))?;
     Ok(Ending::Done)
 }
 
+/// What is asked for, on every page alike.
+struct Wanted {
+    status: Option<RunStatus>,
+    record: Option<RecordName>,
+    since: Option<String>,
+    until: Option<String>,
+    limit: u32,
+}
+
+impl Wanted {
+    /// What was typed means where it is `now`.
+    fn at(args: &Args, now: Timestamp) -> Self {
+        let told = |when: Option<When>| when.map(|when| moment(when.moment(now)));
+        Self {
+            status: args.status,
+            record: args.record.clone(),
+            since: told(args.since),
+            until: told(args.until),
+            limit: args.limit,
+        }
+    }
+
+    fn page(&self, cursor: Option<String>, missing: u32) -> RunFilter {
+        RunFilter {
+            status: self.status,
+            record: self.record.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+            cursor,
+            limit: Some(missing.min(LIMIT_MAX)),
+        }
+    }
+}
+
 /// As many runs as were asked for, in as many pages as that takes.
-async fn read(args: &Args, link: &Link) -> Result<Runs, CliError> {
+async fn read(args: &Args, wanted: &Wanted, link: &Link) -> Result<Runs, CliError> {
     let mut all = Runs { runs: Vec::new(), next: args.before.clone() };
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(all.runs.len()).unwrap_or(u32::MAX));
-        let filter =
-            RunFilter { status: args.status, cursor: all.next.clone(), limit: Some(missing.min(LIMIT_MAX)) };
+        let filter = wanted.page(all.next.clone(), missing);
         let page = link.client.runs(filter).await.map_err(|error| no_cursor(error, args))?;
         all.runs.extend(page.runs);
         all.next = page.next;
@@ -73,9 +119,11 @@ fn no_cursor(error: ClientError, args: &Args) -> CliError {
     }
 }
 
-fn text(page: &Runs, args: &Args, link: &Link) -> String {
+fn text(page: &Runs, wanted: &Wanted, link: &Link) -> String {
     if page.runs.is_empty() {
-        return match args.status {
+        let narrowed = wanted.record.is_some() || wanted.since.is_some() || wanted.until.is_some();
+        return match wanted.status {
+            _ if narrowed => "no such run".to_owned(),
             Some(status) => format!("no run is {status}"),
             None => "no runs".to_owned(),
         };
@@ -84,14 +132,21 @@ fn text(page: &Runs, args: &Args, link: &Link) -> String {
     let rows: Vec<_> = page.runs.iter().map(|run| row(run, now)).collect();
     let listed = table(["RUN", "WORKFLOW", "STATUS", "STEP", "STARTED"], &rows);
     match &page.next {
-        Some(next) => format!("{listed}\nolder ones: {}\n", link.hints.line(&next_page(args, next))),
+        Some(next) => format!("{listed}\nolder ones: {}\n", link.hints.line(&next_page(wanted, next))),
         None => listed,
     }
 }
 
-fn next_page(args: &Args, before: &str) -> String {
-    let status = args.status.map(|status| format!(" --status {status}")).unwrap_or_default();
-    format!("run list{status} --limit {} --before {}", args.limit, quoted(before))
+fn next_page(wanted: &Wanted, before: &str) -> String {
+    let option = |name: &str, value: Option<String>| value.map(|value| format!(" --{name} {value}"));
+    let options = [
+        option("status", wanted.status.map(|status| status.to_string())),
+        option("record", wanted.record.as_ref().map(|record| quoted(record.as_str()))),
+        option("since", wanted.since.clone()),
+        option("until", wanted.until.clone()),
+    ];
+    let options: String = options.into_iter().flatten().collect();
+    format!("run list{options} --limit {} --before {}", wanted.limit, quoted(before))
 }
 
 fn row(run: &RunLine, now: Timestamp) -> [String; 5] {
@@ -111,6 +166,7 @@ fn to_json(page: &Runs, link: &Link) -> Value {
             "tenant": link.tenant,
             "workflow": run.workflow,
             "version": run.version,
+            "record": run.record,
             "status": run.status,
             "step": run.at,
             "steps": run.steps,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use api::wire;
 use client::ClientError;
 use connectors::{Allow, Settings};
-use domain::{IdempotencyKey, Plan, RunKey, WorkflowName, WorkspaceId};
+use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName, WorkspaceId};
 use engine::{Engine, Place, StartRun, Started};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Names the request; the same key is the same run [default: a random one]
     #[arg(long, value_name = "KEY")]
     key: Option<IdempotencyKey>,
+    /// The record outside that it is about, such as servicenow:incident:9d38 or github:acme/shop#7
+    #[arg(long, value_name = "RECORD")]
+    record: Option<RecordName>,
     /// Follow the run until it is over or paused
     #[arg(long, visible_alias = "watch")]
     follow: bool,
@@ -56,6 +59,7 @@ pub(crate) struct Wish {
     pub(crate) plan: Plan,
     pub(crate) input: Value,
     pub(crate) key: IdempotencyKey,
+    pub(crate) record: Option<RecordName>,
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
@@ -66,7 +70,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
     let engine = context.engine()?;
-    let started = start(&engine, Wish { plan: plan.clone(), input, key }, context).await?;
+    let wish = Wish { plan: plan.clone(), input, key, record: args.record };
+    let started = start(&engine, wish, context).await?;
     let other_plan = !started.new
         && started.place == Place::Own
         && is_of_another_plan(&engine, &started.run, &plan).await?;
@@ -101,7 +106,7 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
     let link = context.link()?;
-    let wish = wire::StartRun { workflow: workflow.clone(), input };
+    let wish = wire::StartRun { workflow: workflow.clone(), input, record: args.record };
     let started = link.client.start(&wish, key.to_string()).await.map_err(in_words)?;
     let shown = link.client.workflow(&workflow).await?;
     let tenant = link.client.me().await?.tenant;
@@ -159,6 +164,7 @@ pub(crate) async fn start(
         workspace: WorkspaceId::default(),
         plan: wish.plan,
         trigger_kind: "cli".to_owned(),
+        record: wish.record,
         key: wish.key,
         input: wish.input,
         by: context.by_user(),

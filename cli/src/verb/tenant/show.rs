@@ -1,13 +1,14 @@
 //! `countersign tenant show`: what a tenant has settled.
 
 use domain::tenant::{Caps, Person};
-use domain::{Digest, PersonId, Tenant};
+use domain::{Cause, Digest, Initiator, PersonId, Stopped, Tenant};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use telling::table::{indented, table};
+use telling::time;
 
 use super::changes::listed;
 
@@ -36,8 +37,17 @@ pub(super) fn settled(told: api::wire::Tenant) -> Tenant {
     tenant.people =
         told.people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect();
     tenant.groups = told.groups;
+    tenant.stopped = told.stopped.as_ref().map(stopped);
     tenant.revision = told.revision.unwrap_or_default();
     tenant
+}
+
+/// Only people stop dispatch.
+fn stopped(told: &api::wire::Stopped) -> Stopped {
+    let at = |text: &str| time::read(text).unwrap_or_default();
+    let by = Initiator::new(Cause::User, &told.by);
+    let stopped = Stopped::new(by, &told.reason, at(&told.at));
+    Stopped { backout: told.backout.as_deref().map(at), ..stopped }
 }
 
 fn text(tenant: &Tenant) -> String {
@@ -84,5 +94,6 @@ pub(super) fn tenant_json(tenant: &Tenant) -> Value {
         "people": tenant.people,
         "groups": tenant.groups,
         "caps": tenant.caps,
+        "stopped": tenant.stopped,
     })
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod dispatch;
 mod document;
 mod matrix;
 mod oidc;

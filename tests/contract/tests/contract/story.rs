@@ -52,6 +52,34 @@ async fn runs_are_listed_page_by_page_without_gap_or_repeat() {
     assert_eq!(house.get(key, "/runs?status=lost").await.told(), (400, "BAD_REQUEST".to_owned()));
 }
 
+#[tokio::test]
+async fn runs_are_listed_by_what_they_are_about_and_by_when_they_began() {
+    let house = House::new().await;
+    let (key, record) = (house.acme.key(Role::Operator), "github:acme/shop#7");
+    let about = json!({ "workflow": "plain", "record": record });
+    for _ in 0..2 {
+        assert_eq!(house.post(key, "/runs", &about).await.status, 201);
+    }
+    let path = "/runs?record=github:acme/shop%237&limit=1";
+    let first = house.get(key, path).await.json();
+    assert_eq!(first["runs"][0]["record"], record);
+    let cursor = first["next"].as_str().unwrap();
+    let second = house.get(key, &format!("{path}&cursor={cursor}")).await.json();
+    assert_eq!((&second["runs"][0]["record"], &second["next"]), (&json!(record), &json!(null)));
+    assert_ne!(second["runs"][0]["run"], first["runs"][0]["run"]);
+    let elsewhere = house.get(key, &format!("/runs?limit=1&cursor={cursor}")).await;
+    assert_eq!(elsewhere.told(), (400, "BAD_REQUEST".to_owned()), "a cursor is good for one filter");
+
+    let count = async |path: &str| house.get(key, path).await.json()["runs"].as_array().unwrap().len();
+    assert_eq!(count("/runs?since=2000-01-01T00:00:00Z").await, 6);
+    assert_eq!(count("/runs?until=2000-01-01T00:00:00Z").await, 0);
+    assert_eq!(count("/runs?since=2000-01-01T00:00:00Z&status=paused").await, 1);
+    for bad in ["/runs?since=yesterday", "/runs?until=2026", "/runs?record=incident", "/runs?record=a:b%20c"]
+    {
+        assert_eq!(house.get(key, bad).await.told(), (400, "BAD_REQUEST".to_owned()), "{bad}");
+    }
+}
+
 /// C15: events since a cursor.
 #[tokio::test]
 async fn the_chain_is_read_from_where_one_was() {

@@ -13,9 +13,10 @@ use crate::module::{
 type Index = (String, String, String);
 
 /// The indexes that were agreed on (docs/decisions/0014-one-table-on-dynamodb.md).
-const INDEXES: [(&str, &str, &str); 4] = [
+const INDEXES: [(&str, &str, &str); 5] = [
     ("due", "due_in", "due_at"),
     ("open_approvals", "open_of", "asked"),
+    ("runs_by_record", "runs_on", "begun"),
     ("runs_by_status", "runs_in", "begun"),
     ("runs_by_tenant", "runs_of", "begun"),
 ];

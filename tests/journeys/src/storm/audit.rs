@@ -131,7 +131,7 @@ async fn is_done(store: &Store, run: &RunKey, errand: &Errand) -> bool {
 async fn all_runs(store: &Store) -> Vec<RunRecord> {
     let (mut runs, mut before) = (Vec::new(), None);
     loop {
-        let query = RunQuery { tenant: TENANT.parse().unwrap(), status: None, before, limit: PAGE };
+        let query = RunQuery { before, ..RunQuery::newest(TENANT.parse().unwrap(), PAGE) };
         let page = store.runs(query).await.unwrap();
         runs.extend(page.runs);
         before = page.next;

@@ -1,0 +1,267 @@
+//! Dispatch: the switch that stops it.
+//!
+//! Whoever walks asks the switch before anything is begun: a step claimed, a question asked, a wait opened. What it
+//! said is remembered for a moment, so that a step does not pay for a read; a stop is heard everywhere after that
+//! moment. A walk that finds it stopped lets its message go: every run that can move stands in the due index, and
+//! whoever starts dispatch again announces those that wait.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use domain::{
+    Errand, Fleet, Initiator, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus, Stopped, Tenant,
+    TenantId,
+};
+use store::{RunQuery, Store, StoreError, Write};
+use tokio::time::Instant;
+
+use crate::Engine;
+use crate::commit::ROUNDS_MAX;
+use crate::error::EngineError;
+
+/// Every process has heard of a stop after this long: a second that an answer of the switch is believed, and one that a
+/// store may take to tell of it everywhere.
+pub const HEARD_AFTER: Millis = Millis::secs(2);
+
+/// How long an answer of the switch is believed.
+const BELIEVED_FOR: Millis = Millis::secs(1);
+
+/// A worker serves a few tenants; beyond this many, the switch is asked anew.
+const REMEMBERED_MAX: usize = 1_024;
+
+/// So many runs are looked at in one go.
+const PAGE: u32 = 200;
+
+/// Where a run can be that moves by itself.
+const MOVING: [RunStatus; 6] = [
+    RunStatus::Queued,
+    RunStatus::FailedRetryable,
+    RunStatus::WaitingEvent,
+    RunStatus::WaitingApproval,
+    RunStatus::Running,
+    RunStatus::RollingBack,
+];
+
+/// Whom the switch is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// One tenant.
+    Tenant(TenantId),
+    /// All of them.
+    All,
+}
+
+/// How the switch stands for a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Set while nothing is begun for anybody.
+    pub fleet: Option<Stopped>,
+    /// Set while nothing is begun for this tenant.
+    pub tenant: Option<Stopped>,
+}
+
+impl Dispatch {
+    /// Whether it is stopped, for all or for the tenant alone.
+    pub fn is_stopped(&self) -> bool {
+        self.fleet.is_some() || self.tenant.is_some()
+    }
+
+    /// Whether something may be begun for `run`. Each of the two can forbid it.
+    fn lets(&self, run: &RunRecord) -> bool {
+        [&self.fleet, &self.tenant].into_iter().flatten().all(|stopped| stopped.lets(run))
+    }
+}
+
+/// For whom the switch was found on, and when it was asked. That it is off is never remembered: whoever starts dispatch
+/// announces the runs that wait, and they must not be turned away by what was so before.
+#[derive(Default)]
+pub(crate) struct Switches {
+    on: Mutex<BTreeMap<TenantId, Instant>>,
+}
+
+impl Switches {
+    fn is_on(&self, tenant: &TenantId) -> bool {
+        let on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
+        on.get(tenant).is_some_and(|asked| asked.elapsed() < BELIEVED_FOR.std())
+    }
+
+    fn found_on(&self, tenant: &TenantId, asked: Instant) {
+        let mut on = self.on.lock().unwrap_or_else(PoisonError::into_inner);
+        if on.len() >= REMEMBERED_MAX {
+            on.clear();
+        }
+        on.insert(tenant.clone(), asked);
+    }
+
+    fn forget(&self) {
+        self.on.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// How the switch stands for `tenant`.
+    pub async fn dispatch(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
+        let (fleet, settled) = tokio::try_join!(
+            biased;
+            self.patiently(|| self.store.fleet()),
+            self.patiently(|| self.store.tenant(tenant)),
+        )?;
+        let fleet = fleet.and_then(|fleet| fleet.stopped);
+        Ok(Dispatch { fleet, tenant: settled.and_then(|settled| settled.stopped) })
+    }
+
+    /// How the switch stood for `tenant` a moment ago.
+    async fn lately(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
+        let (fleet, settled) = self.patiently(|| self.store.lately(tenant)).await?;
+        let fleet = fleet.and_then(|fleet| fleet.stopped);
+        Ok(Dispatch { fleet, tenant: settled.and_then(|settled| settled.stopped) })
+    }
+
+    /// How the switch for all stands.
+    pub async fn fleet_stopped(&self) -> Result<Option<Stopped>, EngineError> {
+        Ok(self.patiently(|| self.store.fleet()).await?.and_then(|fleet| fleet.stopped))
+    }
+
+    /// Whether something may be begun for `run`, as of a moment ago.
+    pub(crate) async fn may_begin(&self, run: &RunRecord) -> Result<bool, EngineError> {
+        let tenant = &run.key.tenant;
+        if self.switches.is_on(tenant) {
+            return Ok(true);
+        }
+        let asked = Instant::now();
+        if !self.lately(tenant).await?.is_stopped() {
+            self.switches.found_on(tenant, asked);
+            return Ok(true);
+        }
+        // It may have been started since, and whoever starts it announces a run only once.
+        Ok(self.dispatch(tenant).await?.lets(run))
+    }
+
+    /// Stops dispatch; says how it stands now. Every process has heard of it [`HEARD_AFTER`] this returns, and steps
+    /// under way finish. If it was stopped before, whoever stopped it is remembered.
+    pub async fn stop_dispatch(
+        &self,
+        reach: &Reach,
+        by: &Initiator,
+        reason: &str,
+    ) -> Result<Stopped, EngineError> {
+        let wish = Stopped::new(by.clone(), reason, self.now());
+        self.stop(reach, wish).await
+    }
+
+    pub(crate) async fn stop(&self, reach: &Reach, wish: Stopped) -> Result<Stopped, EngineError> {
+        let both = |before: Stopped| Stopped { backout: before.backout.or(wish.backout), ..before };
+        let to = |stands: Option<Stopped>| Some(stands.map_or_else(|| wish.clone(), both));
+        let stands = self.turn(reach, to).await?;
+        tracing::warn!(?reach, by = wish.by.id, reason = wish.reason, "dispatch is stopped");
+        Ok(stands.unwrap_or(wish))
+    }
+
+    /// Starts dispatch again and has every run walked that can go on; says how many those are. Whoever is not reached
+    /// because this is cut short is woken by the sweep.
+    pub async fn start_dispatch(&self, reach: &Reach, by: &Initiator) -> Result<u64, EngineError> {
+        self.turn(reach, |_| None).await?;
+        tracing::warn!(?reach, by = by.id, "dispatch is started");
+        let mut announced = 0;
+        for tenant in self.reached(reach).await? {
+            announced += self.announce(&tenant).await?;
+        }
+        Ok(announced)
+    }
+
+    /// Turns the switch from whatever it is to `to` of that, and says what it is then.
+    async fn turn(
+        &self,
+        reach: &Reach,
+        to: impl Fn(Option<Stopped>) -> Option<Stopped>,
+    ) -> Result<Option<Stopped>, EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let (stands, written) = match reach {
+                Reach::Tenant(tenant) => self.turn_for(tenant, &to).await?,
+                Reach::All => self.turn_for_all(&to).await?,
+            };
+            if written == Write::Committed {
+                // Whoever turns it hears it at once.
+                self.switches.forget();
+                return Ok(stands);
+            }
+        }
+        Err(StoreError::Busy { doing: "turn the switch" }.into())
+    }
+
+    async fn turn_for(
+        &self,
+        id: &TenantId,
+        to: &impl Fn(Option<Stopped>) -> Option<Stopped>,
+    ) -> Result<(Option<Stopped>, Write), EngineError> {
+        let before = self.patiently(|| self.store.tenant(id)).await?;
+        let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
+        let before = before.unwrap_or_else(|| Tenant::new(id.clone()));
+        let stopped = to(before.stopped.clone());
+        if stopped == before.stopped {
+            return Ok((stopped, Write::Committed));
+        }
+        let after = Tenant { stopped: stopped.clone(), revision, ..before };
+        Ok((stopped, self.patiently(|| self.store.put_tenant(after.clone())).await?))
+    }
+
+    async fn turn_for_all(
+        &self,
+        to: &impl Fn(Option<Stopped>) -> Option<Stopped>,
+    ) -> Result<(Option<Stopped>, Write), EngineError> {
+        let before = self.patiently(|| self.store.fleet()).await?;
+        let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
+        let stood = before.and_then(|before| before.stopped);
+        let stopped = to(stood.clone());
+        if stopped == stood {
+            return Ok((stopped, Write::Committed));
+        }
+        let after = Fleet { stopped: stopped.clone(), revision };
+        Ok((stopped, self.patiently(|| self.store.put_fleet(after.clone())).await?))
+    }
+
+    /// Has every run of `tenant` walked that can go on.
+    async fn announce(&self, tenant: &TenantId) -> Result<u64, EngineError> {
+        let mut announced = 0;
+        for status in MOVING {
+            let mut query = RunQuery { status: Some(status), ..RunQuery::newest(tenant.clone(), PAGE) };
+            loop {
+                let page = self.patiently(|| self.store.runs(query.clone())).await?;
+                for run in page.runs.iter().filter(|run| can_be_taken_up(&run.live)) {
+                    self.announce_one(&run.key).await?;
+                    announced += 1;
+                }
+                query.before = page.next;
+                if query.before.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(announced)
+    }
+
+    pub(crate) async fn announce_one(&self, run: &RunKey) -> Result<(), EngineError> {
+        let run = run.clone();
+        let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+        Ok(self.patiently(|| self.store.send(&message)).await?)
+    }
+
+    /// The tenants that the switch is about and that have runs which can move.
+    pub(crate) async fn reached(&self, reach: &Reach) -> Result<Vec<TenantId>, EngineError> {
+        match reach {
+            Reach::Tenant(tenant) => Ok(vec![tenant.clone()]),
+            Reach::All => Ok(self.patiently(|| self.store.tenants()).await?),
+        }
+    }
+}
+
+/// Whether a walk would find something to do, now or when a lease runs out.
+fn can_be_taken_up(live: &Live) -> bool {
+    match live {
+        Live::Ready { .. } | Live::Running(_) | Live::Retrying { .. } => true,
+        Live::Unresolved { .. }
+        | Live::WaitingEvent { .. }
+        | Live::WaitingApproval { .. }
+        | Live::Over { .. } => false,
+    }
+}
