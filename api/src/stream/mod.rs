@@ -19,7 +19,7 @@ mod told;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{RunId, TenantId};
@@ -29,6 +29,7 @@ use tokio::time::{Duration, sleep, timeout};
 
 use crate::Shared;
 use crate::at::Viewer;
+use crate::extract::Named;
 use crate::problem::Problem;
 
 use asked::Asked;
@@ -178,10 +179,9 @@ impl Drop for Ticket {
 pub(crate) async fn of_run<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { desk, caller }: Viewer<S>,
-    Path(run): Path<String>,
+    Named(run): Named<RunId>,
     asked: Asked,
 ) -> Result<Response, Problem> {
-    let run = RunId::new(&run).map_err(|_| Problem::not_found("run"))?;
     let record = desk.record(&run).await?;
     let last = asked.last.as_deref().map(|id| place_in(record.events, id)).transpose()?;
     let streams = Arc::clone(&api.streams.0);
