@@ -294,7 +294,7 @@ fn greeting(page: &Page, keys: &Keys, url: &str) -> String {
          ServiceNow  {}\n  \
          model       {}\n  \
          store       {}\n\n\
-         Try this in another terminal, and then look at the page:\n\n  {}\n\n\
+         Try this in another terminal, and then look at the console:\n\n  {}\n\n\
          The systems outside are simulated. Anybody on this machine can press any button in that Slack.\n",
         keys.of("ada"),
         keys.file.display(),
