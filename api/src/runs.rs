@@ -9,7 +9,6 @@ use domain::{Digest, IdempotencyKey, RunId, RunStatus, WorkflowName};
 use engine::{Desk, Place, SignalRun, Started};
 use serde::Deserialize;
 use store::Store;
-use telling::hint::Hints;
 use telling::{Seen, run_document};
 
 use crate::at::{Operator, Viewer};
@@ -61,10 +60,10 @@ pub(crate) async fn list<S: Store>(
 
 /// Everything about a run.
 pub(crate) async fn show<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { desk, caller }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<Run>, Problem> {
-    let seen = Seen::at(&desk, &run, Hints::plain()).await?;
+    let seen = Seen::at(&desk, &run, caller.hints()).await?;
     Ok(Json(run_document(&seen)))
 }
 

@@ -14,12 +14,9 @@ pub const TENANT_DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub struct Hints {
     beginning: String,
-    /// Whether who answers is told by the key they bring, and not by `--by`.
-    by_key: bool,
+    /// Whether nothing but the command line tells who answers; else their key does.
+    by_name: bool,
 }
-
-/// What a command line says of who answers, where nothing else tells.
-pub(crate) const ANSWERS: &str = " --by NAME";
 
 impl Hints {
     /// Hints for the store at `store`.
@@ -29,23 +26,32 @@ impl Hints {
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
         let words = ["countersign".to_owned()].into_iter().chain(store).chain(tenant);
-        Self { beginning: words.collect::<Vec<_>>().join(" "), by_key: false }
+        Self { beginning: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
     /// Hints for the server that `option` names on a command line.
     pub fn of_server(option: &str) -> Self {
-        Self { beginning: format!("countersign {option}"), by_key: true }
+        Self { beginning: format!("countersign {option}"), by_name: false }
     }
 
     /// A command that was suggested to whoever has said elsewhere what is meant, with that said again.
     pub fn spelled_out(&self, plain: &str) -> String {
-        let plain = if self.by_key { plain.replace(ANSWERS, "") } else { plain.to_owned() };
-        plain.strip_prefix("countersign ").map_or_else(|| plain.clone(), |rest| self.line(rest))
+        plain.strip_prefix("countersign ").map_or_else(|| plain.to_owned(), |rest| self.line(rest))
     }
 
     /// Hints for whoever has said elsewhere which server and tenant are meant.
     pub fn plain() -> Self {
-        Self { beginning: "countersign".to_owned(), by_key: false }
+        Self { beginning: "countersign".to_owned(), by_name: false }
+    }
+
+    /// The same for whoever opens the store themselves, and so needs no key.
+    pub fn local() -> Self {
+        Self { by_name: true, ..Self::plain() }
+    }
+
+    /// What a command says of who answers, where that must be said.
+    pub(crate) fn answering(&self) -> &'static str {
+        if self.by_name { " --by NAME" } else { "" }
     }
 
     /// `countersign … rest`.
@@ -86,8 +92,6 @@ mod tests {
     fn a_plain_hint_is_spelled_out() {
         let hints = Hints::of_server("--profile work");
         assert_eq!(hints.spelled_out("countersign run list"), "countersign --profile work run list");
-        let answer = hints.spelled_out("countersign approval approve R go --by NAME --reason x");
-        assert_eq!(answer, "countersign --profile work approval approve R go --reason x");
     }
 
     #[test]

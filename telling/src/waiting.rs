@@ -4,7 +4,7 @@ use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, Request};
 use domain::{Approval, EffectClass, Lease, Live, People, RunRecord, RunStatus, StepSeq, Subject};
 
-use crate::hint::{ANSWERS, quoted};
+use crate::hint::quoted;
 use crate::time::{distance, moment};
 
 use super::Seen;
@@ -165,7 +165,7 @@ impl Seen {
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
             // Whoever asked for the run is most likely who reads this.
-            let by = if asked.requester.is_some() { ANSWERS } else { "" };
+            let by = if asked.requester.is_some() { self.hints.answering() } else { "" };
             Some(self.hints.line(&format!("{rest}{by} --reason {}", quoted("…"))))
         };
         let no = match asked.on_reject {
