@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use domain::access::{NOTE_CHARS_MAX, ShownKey, secret_digest};
-use domain::{KeyId, Millis, Role, Timestamp};
+use domain::{KeyId, Millis, PersonId, Role, Roles, TenantId, Timestamp};
 use engine::NewKey;
 use store::Store;
 
@@ -36,20 +36,20 @@ pub(crate) async fn make<S: Store>(
         return Err(Problem::bad_request(format!("`note` has more than {NOTE_CHARS_MAX} characters")));
     }
     let expires_at = wish.expires_in.as_deref().map(|text| end(desk.now(), text)).transpose()?;
-    let bad = |error: domain::id::InvalidId| Problem::bad_request(error.to_string());
-    let id = KeyId::new(&chance::hex::<8>()?).map_err(bad)?;
-    let secret = chance::hex::<32>()?;
-    let new = NewKey {
-        secret: secret_digest(desk.tenant_id(), &id, &secret),
-        id,
-        person: wish.person,
-        roles: wish.roles.into_iter().map(Role::from).collect(),
-        note: wish.note,
-        expires_at,
-    };
+    let roles = wish.roles.into_iter().map(Role::from).collect();
+    let (new, text) = forged(desk.tenant_id(), wish.person, roles)?;
+    let new = NewKey { note: wish.note, expires_at, ..new };
     let key = desk.make_key(new).await?;
-    let text = ShownKey::write(desk.tenant_id(), &key.id, &secret);
     Ok((StatusCode::CREATED, Json(MadeKey { key: key.into(), text })))
+}
+
+/// A key for `person` that nobody can guess, and its text, which is shown once.
+pub fn forged(tenant: &TenantId, person: PersonId, roles: Roles) -> Result<(NewKey, String), Problem> {
+    let bad = |error: domain::id::InvalidId| Problem::bad_request(error.to_string());
+    let (id, secret) = (KeyId::new(&chance::hex::<8>()?).map_err(bad)?, chance::hex::<32>()?);
+    let text = ShownKey::write(tenant, &id, &secret);
+    let secret = secret_digest(tenant, &id, &secret);
+    Ok((NewKey { id, secret, person, roles, note: String::new(), expires_at: None }, text))
 }
 
 fn end(now: Timestamp, text: &str) -> Result<Timestamp, Problem> {

@@ -9,7 +9,6 @@ use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, Wo
 use engine::{Desk, Place, RunsWanted, SignalRun, Started};
 use serde::Deserialize;
 use store::Store;
-use telling::hint::Hints;
 use telling::{Seen, run_document, time};
 
 use crate::at::{Operator, Viewer};
@@ -85,10 +84,10 @@ pub(crate) async fn list<S: Store>(
 
 /// Everything about a run.
 pub(crate) async fn show<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { desk, caller }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<Run>, Problem> {
-    let seen = Seen::at(&desk, &run, Hints::plain()).await?;
+    let seen = Seen::at(&desk, &run, caller.hints()).await?;
     Ok(Json(run_document(&seen)))
 }
 

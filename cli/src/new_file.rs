@@ -2,9 +2,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
+use crate::random;
 
 /// Writes a file that was not there before.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
@@ -16,6 +18,23 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| {
         // Half a file would be taken for a whole one.
         let _ = fs::remove_file(path);
+        CliError::Write { path: path.into(), source }
+    })
+}
+
+/// Puts a file that only its owner reads in the place of what is at `path`. A crash leaves one or the other.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let draft = with_ending(path, &format!(".{}", random::hex::<4>()?));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&draft, path));
+    written.map_err(|source| {
+        // Half a file would be in the way.
+        let _ = fs::remove_file(&draft);
         CliError::Write { path: path.into(), source }
     })
 }

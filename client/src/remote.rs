@@ -4,18 +4,14 @@
 //! What did not get there is tried again; what may have got there is tried again only if asking twice is the same
 //! as asking once.
 
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Response, redirect};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::sleep;
-use url::{Host, Url};
+use url::Url;
 
 use crate::REPLY_BYTES_MAX;
 use crate::ask::{Ask, Reply};
@@ -58,8 +54,7 @@ impl Remote {
     pub fn new(server: &Url, key: SecretString) -> Result<Self, ClientError> {
         let bad = |why| ClientError::BadServer { url: server.to_string(), why };
         match server.scheme() {
-            "https" => {}
-            "http" if is_here(server) => {}
+            _ if tls::is_safe(server) => {}
             "http" => return Err(bad("a key goes over https alone, except to this machine")),
             _ => return Err(bad("it is not an address of the web")),
         }
@@ -73,7 +68,7 @@ impl Remote {
             .referer(false)
             .connect_timeout(CONNECT_MAX)
             .timeout(ANSWER_MAX)
-            .tls_backend_preconfigured(tls().ok_or_else(|| bad("TLS is not to be had"))?)
+            .tls_backend_preconfigured(tls::config())
             .build()
             .map_err(|source| ClientError::Unreachable { server: server.to_string(), source })?;
         Ok(Self { http, server: server.clone(), key })
@@ -151,32 +146,6 @@ impl Remote {
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.parse().ok().map(Duration::from_secs)
-}
-
-/// Whether the server is on this machine.
-fn is_here(server: &Url) -> bool {
-    match server.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
-        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
-        None => false,
-    }
-}
-
-/// TLS with ring, trusting what the operating system trusts. Without any root certificate on the machine, every
-/// handshake fails.
-fn tls() -> Option<ClientConfig> {
-    let builder = || {
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .ok()
-    };
-    let trusting = builder()?.with_platform_verifier();
-    let config = match trusting {
-        Ok(config) => config,
-        Err(_) => builder()?.with_root_certificates(RootCertStore::empty()),
-    };
-    Some(config.with_no_client_auth())
 }
 
 #[cfg(test)]

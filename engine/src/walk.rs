@@ -49,6 +49,15 @@ pub trait Pulse: Send + Sync {
     fn is_leaving(&self) -> bool;
 }
 
+/// Nobody, who has no message to keep and never leaves.
+impl Pulse for () {
+    async fn beat(&self) {}
+
+    fn is_leaving(&self) -> bool {
+        false
+    }
+}
+
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkEnd {

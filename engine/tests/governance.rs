@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
-use countersign_engine::{Engine, Parts, Pulse, Reply, Sealing, StartRun, Timing, WalkLimits};
+use countersign_engine::{Engine, Parts, Reply, Sealing, StartRun, Timing, WalkLimits};
 use domain::tenant::Caps;
 use domain::{
     Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Errand, Failure, FieldChange,
@@ -79,16 +79,6 @@ impl Tool for SetIt {
     }
 }
 
-struct Alone;
-
-impl Pulse for Alone {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
-    }
-}
-
 struct Scene {
     engine: Engine<SqliteStore>,
     outside: Arc<Outside>,
@@ -138,7 +128,7 @@ impl Scene {
     }
 
     async fn walk_of(&self, run: &RunKey) -> RunStatus {
-        Box::pin(self.engine.walk(run, &Alone, WalkLimits::default())).await.unwrap();
+        Box::pin(self.engine.walk(run, &(), WalkLimits::default())).await.unwrap();
         self.engine.store().load(run).await.unwrap().unwrap().status
     }
 
@@ -287,7 +277,7 @@ async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
         scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run,
         undo.run
     );
-    Box::pin(scene.engine.walk(&undo.run, &Alone, WalkLimits::default())).await.unwrap();
+    Box::pin(scene.engine.walk(&undo.run, &(), WalkLimits::default())).await.unwrap();
 
     assert_eq!(scene.outside.says.lock().unwrap().as_str(), "");
     let key = SigningKey::from_seed([1; 32]).public();
@@ -346,7 +336,7 @@ async fn text_that_looks_like_an_expression_is_put_back_as_text() {
     "${ run.id }".clone_into(&mut scene.outside.says.lock().unwrap());
     scene.walk().await;
     let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    Box::pin(scene.engine.walk(&undo.run, &Alone, WalkLimits::default())).await.unwrap();
+    Box::pin(scene.engine.walk(&undo.run, &(), WalkLimits::default())).await.unwrap();
     assert_eq!(scene.outside.says.lock().unwrap().as_str(), "${ run.id }");
 }
 

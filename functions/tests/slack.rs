@@ -8,7 +8,7 @@ use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, command, interaction};
 use domain::tenant::Person;
 use domain::{Arrival, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
-use engine::{Engine, Parts, Pulse, StartRun, Timing, WalkLimits};
+use engine::{Engine, Parts, StartRun, Timing, WalkLimits};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -20,16 +20,6 @@ use systems::InSlack;
 const WORKFLOW: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
 const SECRET: &str = "simulated-signing-secret";
-
-struct Alone;
-
-impl Pulse for Alone {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
-    }
-}
 
 /// A run that asks, a Slack that shows it, and the door that clicks come in through.
 struct Scene {
@@ -82,7 +72,7 @@ impl Scene {
             by: Initiator::new(Cause::User, "anna"),
         };
         let run = engine.start(wish).await.unwrap().run;
-        Box::pin(engine.walk(&run, &Alone, WalkLimits::default())).await.unwrap();
+        Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
         let door = SlackDoor::new("acme".parse().unwrap(), secrets, client(&slack));
         let scene = Self { slack, engine, door, run };

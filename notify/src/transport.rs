@@ -1,18 +1,15 @@
 //! One JSON request, and its reply: no redirect, no proxy, no silent second try, and an end to everything.
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Millis;
 use domain::schedule::RETRY_AFTER_MAX;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, redirect, retry};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use url::{Host, Url};
+use url::Url;
 
 use crate::fault::Fault;
 
@@ -46,7 +43,7 @@ impl Transport {
             .retry(retry::never())
             .connect_timeout(CONNECT_MAX)
             .timeout(REQUEST_MAX)
-            .tls_backend_preconfigured(tls())
+            .tls_backend_preconfigured(tls::config())
             .build()
             .map_err(|_| Fault::Settings("no client for HTTP could be made"))?;
         Ok(Self { client })
@@ -119,56 +116,17 @@ async fn read(mut response: Response) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Whether a secret may be sent to `url`: over TLS, or to this very machine.
-pub(crate) fn is_safe(url: &Url) -> bool {
-    let here = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    match url.scheme() {
-        "https" => url.has_host(),
-        "http" => here,
-        _ => false,
-    }
-}
-
 /// `path` under `base_url`.
 pub(crate) fn endpoint(base_url: &Url, path: &str) -> Result<Url, Fault> {
-    if !is_safe(base_url) {
+    if !tls::is_safe(base_url) {
         return Err(Fault::Settings("the address must be https, or http on this machine"));
     }
     base_url.join(path).map_err(|_| Fault::Settings("the address cannot be extended"))
 }
 
-/// TLS with ring, trusting what the operating system trusts; nobody, if it trusts nobody.
-#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
-fn tls() -> ClientConfig {
-    let builder = || {
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring knows TLS 1.2 and 1.3")
-    };
-    builder()
-        .with_platform_verifier()
-        .unwrap_or_else(|_| builder().with_root_certificates(RootCertStore::empty()))
-        .with_no_client_auth()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_go_over_tls_or_stay_on_this_machine() {
-        for good in ["https://slack.com", "http://127.0.0.1:80", "http://localhost:1", "http://[::1]:2"] {
-            assert!(is_safe(&good.parse().unwrap()), "{good}");
-        }
-        for bad in ["http://slack.com", "ftp://127.0.0.1", "http://localhost.evil.example", "file:///etc"] {
-            assert!(!is_safe(&bad.parse().unwrap()), "{bad}");
-        }
-    }
 
     #[test]
     fn a_wish_to_stay_away_is_honoured_for_an_hour_at_most() {

@@ -14,6 +14,8 @@ pub const TENANT_DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub struct Hints {
     beginning: String,
+    /// Whether nothing but the command line tells who answers; else their key does.
+    by_name: bool,
 }
 
 impl Hints {
@@ -24,12 +26,12 @@ impl Hints {
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
         let words = ["countersign".to_owned()].into_iter().chain(store).chain(tenant);
-        Self { beginning: words.collect::<Vec<_>>().join(" ") }
+        Self { beginning: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
     /// Hints for the server that `option` names on a command line.
     pub fn of_server(option: &str) -> Self {
-        Self { beginning: format!("countersign {option}") }
+        Self { beginning: format!("countersign {option}"), by_name: false }
     }
 
     /// A command that was suggested to whoever has said elsewhere what is meant, with that said again.
@@ -39,7 +41,17 @@ impl Hints {
 
     /// Hints for whoever has said elsewhere which server and tenant are meant.
     pub fn plain() -> Self {
-        Self { beginning: "countersign".to_owned() }
+        Self { beginning: "countersign".to_owned(), by_name: false }
+    }
+
+    /// The same for whoever opens the store themselves, and so needs no key.
+    pub fn local() -> Self {
+        Self { by_name: true, ..Self::plain() }
+    }
+
+    /// What a command says of who answers, where that must be said.
+    pub(crate) fn answering(&self) -> &'static str {
+        if self.by_name { " --by NAME" } else { "" }
     }
 
     /// `countersign … rest`.

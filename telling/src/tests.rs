@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use connectors::Toolbox;
 use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
-use engine::{Engine, Parts, Pulse, Reply, SignalRun, StartRun, Timing, WalkLimits};
+use engine::{Engine, Parts, Reply, SignalRun, StartRun, Timing, WalkLimits};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
@@ -19,16 +19,6 @@ steps:
   - { id: news, tool: wait.event, with: { event: news.came, timeout: 2h } }
   - { id: ask, tool: approval.gate, with: { message: "Go on?", on_reject: pause } }
 "#;
-
-struct Alone;
-
-impl Pulse for Alone {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
-    }
-}
 
 struct Desk {
     engine: Engine<SqliteStore>,
@@ -78,7 +68,7 @@ impl Desk {
     }
 
     async fn walk(&self) {
-        Box::pin(self.engine.walk(&self.run, &Alone, WalkLimits::default())).await.unwrap();
+        Box::pin(self.engine.walk(&self.run, &(), WalkLimits::default())).await.unwrap();
     }
 
     async fn answer(&self, approve: bool, reason: &str) {

@@ -165,7 +165,7 @@ impl Seen {
         let answer = |verb: &str| {
             let rest = format!("approval {verb} {} {}", self.view.record.key.run, self.step());
             // Whoever asked for the run is most likely who reads this.
-            let by = if asked.requester.is_some() { " --by NAME" } else { "" };
+            let by = if asked.requester.is_some() { self.hints.answering() } else { "" };
             Some(self.hints.line(&format!("{rest}{by} --reason {}", quoted("…"))))
         };
         let no = match asked.on_reject {

@@ -16,6 +16,7 @@ use domain::access::ShownKey;
 use domain::{Channel, KeyId, PersonId, Role, Roles, TenantId};
 use engine::{Desk, Engine};
 use store::Store;
+use telling::hint::Hints;
 use url::form_urlencoded;
 
 use crate::problem::Problem;
@@ -40,10 +41,19 @@ pub struct Caller {
 impl Caller {
     /// How they came, as an approval records it.
     pub fn channel(&self) -> Channel {
-        if self.credential == local::CREDENTIAL {
+        if self.is_local() {
             return Channel::CommandLine;
         }
         Channel::Api { credential: self.credential.clone() }
+    }
+
+    /// Commands that they can type next.
+    pub(crate) fn hints(&self) -> Hints {
+        if self.is_local() { Hints::local() } else { Hints::plain() }
+    }
+
+    fn is_local(&self) -> bool {
+        self.credential == local::CREDENTIAL
     }
 }
 

@@ -5,8 +5,11 @@
 //! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
 //! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
 
+#[cfg(feature = "aws")]
+mod aws;
 pub(crate) mod door;
 mod hook;
+mod kept;
 mod page;
 mod people;
 mod records;
@@ -26,7 +29,6 @@ use connectors::Allow;
 use domain::{Card, Source, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
-use simulated::servicenow::INCIDENT;
 use store::{ApprovalQuery, Store, SystemClock};
 
 use crate::config;
@@ -35,10 +37,11 @@ use crate::demo::TRIAGE;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::{keys, logging, random};
-use telling::hint::quoted;
+use telling::hint::{Hints, quoted};
 
 use door::Served;
 use hook::Hook;
+use kept::Kept;
 use page::Page;
 use people::Keys;
 use stop::Stop;
@@ -50,8 +53,8 @@ Examples:
   countersign dev --dir /tmp/try --port 0      any free ports
   RUST_LOG=info countersign dev                and say what the worker does
 
-The console, the API and a page of links (/dev) are on the port that --port names; the simulated Slack, ServiceNow and model are on the
-three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
+The console, the API and a page of links (/dev) are on the port that --port names; the simulated
+Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
 start on the same directory and ports goes on where it was. On other ports the systems outside
 are other systems, so what was approved for the old ones is asked again.";
 
@@ -80,6 +83,11 @@ pub(crate) struct Args {
     /// The port of the page; the three after it are used, too; 0 for any that are free
     #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
     port: u16,
+    /// Keep runs on AWS: on the stand-in that `COUNTERSIGN_AWS` names, or else in the account whose table, queues
+    /// and buckets `COUNTERSIGN_TABLE` and its neighbours name
+    #[cfg(feature = "aws")]
+    #[arg(long)]
+    aws: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
@@ -87,48 +95,59 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let stop = Stop::listen()?;
     let directory = made(&args.dir)?;
     let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
-    let store = context.open_store()?;
-    live(&args, store, &directory, context, stop).await
+    #[cfg(feature = "aws")]
+    if args.aws {
+        let kept = aws::opened(context.surroundings.variable).await?;
+        return Box::pin(live(&args, kept, &directory, context, stop)).await;
+    }
+    let (store, kept) = (context.open_store()?, Kept::File(context.store.clone()));
+    Box::pin(live(&args, (store, kept), &directory, context, stop)).await
 }
 
 /// Keeps everything running on `store` until somebody asks to stop.
 async fn live<S: Store>(
     args: &Args,
-    store: S,
+    (store, kept): (S, Kept),
     directory: &Path,
     context: Context,
     mut stop: Stop,
 ) -> Result<Ending, CliError> {
     // First of all: whoever has the ports has the directory's configuration.
     let listener = listen(args.port, "the page").await?;
+    let address = listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
+    let url = format!("http://{address}");
     let world = World::open(ports(args.port)).await?;
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
     let engine = engine(directory, &world, (store, &context), me.clone())?;
     settle(&engine, &context).await?;
     let by_hand = sample(directory, "triage.yaml", TRIAGE)?;
     let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
+    let keys = Keys::found(directory, &engine, &context.tenant).await?;
+    let hints = kept.hints(&context, &url);
     let page = Page {
         context: context.clone(),
         slack: world.slack.url(),
         servicenow: world.servicenow.url(),
         model: world.model.url(),
-        first: first_command(&context, &by_hand),
+        first: kept.entry(&keys) + &kept.first(&hints, &by_hand, "triage-incident"),
+        hints: hints.clone(),
+        store: kept.name(),
     };
-    let keys = Keys::found(directory, &engine, &context.tenant).await?;
     let hook = Hook::new(context.tenant.clone())?;
     let routes = routes(&engine, &world, page.clone())?
         .merge(functions::served::webhooks(Arc::clone(&engine), hook.doors()?));
     let served = Served::start(listener, routes)?;
     world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
-    let kept = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
+    let records = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
     repost(&engine, &context).await?;
-    let coming = Coming { apply: apply_command(&context, &triggered), hook, keys };
+    let apply = kept.entry(&keys) + &apply_command(&hints, &triggered);
+    let coming = Coming { apply, hook, keys };
     context.answer(
         &format!("{}{}", greeting(&page, &coming.keys, &served.url()), coming.text(&served.url())),
         &addresses(&page, &coming, &served.url()),
     )?;
-    let finished = work(engine, me, &mut stop, kept.keep(&world)).await;
-    kept.save(&world)?;
+    let finished = work(engine, me, &mut stop, records.keep(&world)).await;
+    records.save(&world)?;
     if !context.json {
         crate::screen::text(&format!(
             "Left. Everything is in {}; start again to go on.",
@@ -189,14 +208,8 @@ fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError>
     Ok(file)
 }
 
-fn first_command(context: &Context, sample: &Path) -> String {
-    let input = quoted(&json!({ "incident": INCIDENT }).to_string());
-    let file = quoted(&sample.to_string_lossy());
-    context.hints().line(&format!("run start {file} --input {input}"))
-}
-
-fn apply_command(context: &Context, file: &Path) -> String {
-    context.hints().line(&format!("workflow apply {}", quoted(&file.to_string_lossy())))
+fn apply_command(hints: &Hints, file: &Path) -> String {
+    hints.line(&format!("workflow apply {}", quoted(&file.to_string_lossy())))
 }
 
 /// What comes in by itself.
@@ -281,14 +294,14 @@ fn greeting(page: &Page, keys: &Keys, url: &str) -> String {
          ServiceNow  {}\n  \
          model       {}\n  \
          store       {}\n\n\
-         Try this in another terminal, and then look at the page:\n\n  {}\n\n\
+         Try this in another terminal, and then look at the console:\n\n  {}\n\n\
          The systems outside are simulated. Anybody on this machine can press any button in that Slack.\n",
         keys.of("ada"),
         keys.file.display(),
         page.slack,
         page.servicenow,
         page.model,
-        page.context.store.display(),
+        page.store,
         page.first,
     )
 }
@@ -303,7 +316,7 @@ fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
         "slack_interactions": format!("{url}{}", door::PATH),
         "servicenow": page.servicenow,
         "model": page.model,
-        "store": page.context.store,
+        "store": page.store,
         "first_command": page.first,
         "webhook": coming.hook.address(url, Source::ServiceNow),
         "webhook_secret": coming.hook.secret,

@@ -20,6 +20,7 @@ use maud::{DOCTYPE, Markup, html};
 use store::{ApprovalQuery, RunQuery, Store, StoreError};
 
 use crate::context::Context;
+use telling::hint::Hints;
 use telling::time::distance;
 
 /// What fits on a screen or two.
@@ -35,6 +36,10 @@ const POLICY: &str =
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) context: Context,
+    /// Commands that can be typed.
+    pub(super) hints: Hints,
+    /// Where runs are kept.
+    pub(super) store: String,
     pub(super) slack: String,
     pub(super) servicenow: String,
     pub(super) model: String,
@@ -175,7 +180,7 @@ fn runs(page: &Page, now: &Now) -> Markup {
                 } } }
             }
             p { "All about one of them:" }
-            pre { code { (page.context.hints().line("run show RUN")) } }
+            pre { code { (page.hints.line("run show RUN")) } }
         }
     }
 }
@@ -187,7 +192,7 @@ fn places(page: &Page) -> Markup {
             tr { td { "Slack" } td { a href=(page.slack) { (page.slack) } } td { "press the buttons here" } }
             tr { td { "ServiceNow" } td { code { (page.servicenow) } } td { "the Table API, for workers" } }
             tr { td { "model" } td { code { (page.model) } } td { "says what was recorded" } }
-            tr { td { "store" } td { code { (page.context.store.display()) } } td { "for --store" } }
+            tr { td { "store" } td { code { (page.store) } } td { "for --store" } }
         } }
     }
 }

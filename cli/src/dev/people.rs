@@ -4,18 +4,16 @@
 //! whoever comes back tomorrow is still let in. A key that was taken back is made anew at the next start.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::access::{ShownKey, secret_digest};
-use domain::{KeyId, PersonId, Role, TenantId};
+use domain::access::ShownKey;
+use domain::{PersonId, Role, TenantId};
 use engine::{Engine, NewKey};
 use store::Store;
 
 use crate::error::CliError;
-use crate::random;
+use crate::new_file::replace;
 
 /// Who is there, and what each may do: one who settles things, one who works and answers, one who only answers.
 const ROLES: [(&str, &[Role]); 3] =
@@ -49,7 +47,7 @@ impl Keys {
             }
         }
         if changed {
-            write(&file, &texts)?;
+            replace(&file, &serde_json::to_vec_pretty(&texts).unwrap_or_default())?;
         }
         Ok(Self { file, texts })
     }
@@ -72,17 +70,9 @@ async fn make<S: Store>(
     person: &str,
     roles: &[Role],
 ) -> Result<String, CliError> {
-    let (id, secret) = (KeyId::new(&random::hex::<8>()?)?, random::hex::<32>()?);
-    let text = ShownKey::write(tenant, &id, &secret);
-    let new = NewKey {
-        secret: secret_digest(tenant, &id, &secret),
-        id,
-        person: PersonId::new(person)?,
-        roles: roles.iter().copied().collect(),
-        note: "made by countersign dev".to_owned(),
-        expires_at: None,
-    };
-    engine.make_key(tenant, new).await?;
+    let forged = api::forged(tenant, PersonId::new(person)?, roles.iter().copied().collect());
+    let (new, text) = forged.map_err(|problem| CliError::Refused(problem.detail))?;
+    engine.make_key(tenant, NewKey { note: "made by countersign dev".to_owned(), ..new }).await?;
     Ok(text)
 }
 
@@ -93,16 +83,6 @@ fn read(file: &Path) -> Result<BTreeMap<String, String>, CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(source) => Err(CliError::Read { path: file.into(), source }),
     }
-}
-
-fn write(file: &Path, texts: &BTreeMap<String, String>) -> Result<(), CliError> {
-    let failed = |source| CliError::Write { path: file.into(), source };
-    let bytes = serde_json::to_vec_pretty(texts).map_err(|error| failed(error.into()))?;
-    let draft = file.with_extension(format!("json.{}", random::hex::<4>()?));
-    let mut written =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
-    written.write_all(&bytes).and_then(|()| written.sync_all()).map_err(failed)?;
-    fs::rename(&draft, file).map_err(failed)
 }
 
 #[cfg(test)]

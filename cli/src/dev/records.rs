@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::error::CliError;
 use crate::input::read_file;
+use crate::new_file::replace;
 
 use super::world::World;
 
@@ -74,10 +75,7 @@ impl Keeper {
 
     /// The file is replaced whole, so that a crash leaves the old one.
     fn write(&self, records: &[Record]) -> Result<(), CliError> {
-        let failed = |source| CliError::Write { path: self.file.clone(), source };
-        let bytes = serde_json::to_vec_pretty(records).unwrap_or_default();
-        let draft = self.file.with_extension("json.new");
-        std::fs::write(&draft, bytes).and_then(|()| std::fs::rename(&draft, &self.file)).map_err(failed)
+        replace(&self.file, &serde_json::to_vec_pretty(records).unwrap_or_default())
     }
 }
 

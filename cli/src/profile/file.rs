@@ -1,8 +1,8 @@
 //! The file of profiles. It appears whole or not at all, and only its owner reads it.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,8 +10,7 @@ use serde_json::Value;
 use super::{Profile, Profiles};
 use crate::error::CliError;
 use crate::input::read_file;
-use crate::new_file::with_ending;
-use crate::random;
+use crate::new_file::replace;
 
 /// Some hundred servers.
 const BYTES_MAX: usize = 64 * 1024;
@@ -48,19 +47,7 @@ pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    let draft = with_ending(path, &format!(".{}", random::hex::<4>()?));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .and_then(|mut file| file.write_all(text(profiles).as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&draft, path));
-    written.map_err(|source| {
-        // Half a file would be in the way.
-        let _ = fs::remove_file(&draft);
-        failed(source)
-    })
+    replace(path, text(profiles).as_bytes())
 }
 
 /// The file's text. A JSON string is one of YAML too.
@@ -97,6 +84,8 @@ fn text(profiles: &Profiles) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -46,7 +46,7 @@ impl Api {
     pub(crate) fn new(base: Base, credential: Credential, timeout: Duration) -> Self {
         let allow = Allow { hosts: HostRule::of(base.url()).into_iter().collect() };
         let guard = Guard::new(allow, SystemResolver);
-        Self { base, credential, headers: &[], timeout, guard, tls: exchange::tls() }
+        Self { base, credential, headers: &[], timeout, guard, tls: tls::config() }
     }
 
     /// The same API with headers that every request carries.

@@ -6,13 +6,12 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, RequestBuilder, Response, redirect, retry};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
 use super::reply::{Body, Reply};
@@ -45,27 +44,6 @@ pub(crate) struct Route<'a> {
     pub(crate) tls: &'a ClientConfig,
     /// It must be over by then.
     pub(crate) deadline: Instant,
-}
-
-/// TLS with ring, trusting what the operating system trusts. The certificates are read once.
-///
-/// Without any root certificate on the machine, plain http still works, and every handshake fails.
-pub(crate) fn tls() -> ClientConfig {
-    static TLS: LazyLock<ClientConfig> = LazyLock::new(read_tls);
-    TLS.clone()
-}
-
-#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
-fn read_tls() -> ClientConfig {
-    let builder = || {
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring knows TLS 1.2 and 1.3")
-    };
-    builder()
-        .with_platform_verifier()
-        .unwrap_or_else(|_| builder().with_root_certificates(RootCertStore::empty()))
-        .with_no_client_auth()
 }
 
 /// Sends the request that `build` makes, once.
@@ -149,8 +127,8 @@ fn innermost(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::ServerConfig;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{RootCertStore, ServerConfig};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;

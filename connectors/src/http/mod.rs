@@ -80,7 +80,7 @@ impl HttpRequest {
 
     /// Requests to where `guard` lets them go.
     pub fn guarded(guard: Guard) -> Self {
-        Self { guard, secret_headers: BTreeSet::new(), tls: exchange::tls() }
+        Self { guard, secret_headers: BTreeSet::new(), tls: tls::config() }
     }
 
     /// The same tool, refusing further headers because their values are credentials.

@@ -38,7 +38,7 @@ async fn a_run_shows_why_it_waits_its_timeline_its_verdicts_and_its_events() {
         "people must agree first",
         "waiting approval",
         "<svg",
-        "set: waits for people for",
+        "set: asks people for",
         "What policy said",
         ".rego",
         "started by ada: workflow change-it, version 3",

@@ -14,7 +14,7 @@ use domain::{
     Action, ApiKey, Approval, Cause, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator,
     KeyId, PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
 };
-use engine::{Engine, Pulse, Sealing, StartRun, Timing, WalkLimits};
+use engine::{Engine, Sealing, StartRun, Timing, WalkLimits};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Access as _, Governance as _, SqliteOptions, SqliteStore, SystemClock};
@@ -70,16 +70,6 @@ impl Tool for SetIt {
         change.after.as_str().unwrap().clone_into(&mut says);
         let inverse = json!({ "tool": "test.set", "with": { "to": before } });
         Outcome::Done(Done { inverse: Some(inverse), ..Done::default() })
-    }
-}
-
-struct Alone;
-
-impl Pulse for Alone {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
     }
 }
 
@@ -200,7 +190,7 @@ impl Scene {
     }
 
     pub(crate) async fn walk(&self, run: &RunKey) {
-        Box::pin(self.engine.walk(run, &Alone, WalkLimits::default())).await.unwrap();
+        Box::pin(self.engine.walk(run, &(), WalkLimits::default())).await.unwrap();
     }
 
     pub(crate) async fn asked(&self, run: &RunKey) -> Approval {

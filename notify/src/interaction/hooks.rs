@@ -8,7 +8,6 @@ use std::fmt;
 use url::Url;
 
 use super::InvalidInteraction;
-use crate::transport::is_safe;
 
 /// The host that answers may be sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl Hooks {
     pub(super) fn admit(&self, text: &str) -> Result<ResponseUrl, InvalidInteraction> {
         let url = Url::parse(text).map_err(|_| InvalidInteraction::ResponseUrl)?;
         let named = !url.username().is_empty() || url.password().is_some();
-        if named || !is_safe(&url) || url.origin() != self.origin {
+        if named || !tls::is_safe(&url) || url.origin() != self.origin {
             return Err(InvalidInteraction::ResponseUrl);
         }
         Ok(ResponseUrl(url))

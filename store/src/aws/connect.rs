@@ -12,9 +12,12 @@ use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 
 use crate::clock::{Clock, SystemClock};
+use crate::error::StoreError;
 
+use super::local::{create_buckets, create_queues};
 use super::s3::{Buckets, Retention, S3Blobs};
 use super::sqs::{QueueUrls, SqsQueue};
+use super::table::create as create_table;
 use super::{AwsParts, AwsStore};
 
 /// How long one try may take. DynamoDB answers in milliseconds; what takes this long was lost.
@@ -77,6 +80,29 @@ pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
         blobs: S3Blobs::new(s3(&config), buckets, Arc::clone(&clock)),
         clock,
     })
+}
+
+/// The store on a stand-in at `aws` on this machine, with its table at `ledger`, if that is another. What it needs is
+/// made there under `name`, unless it is there.
+pub async fn open_stand_in(
+    aws: &str,
+    ledger: Option<&str>,
+    name: &str,
+) -> Result<AwsStore<SqsQueue, S3Blobs>, StoreError> {
+    let (config, ledger) = (configure(Some(aws)).await, configure(Some(ledger.unwrap_or(aws))).await);
+    let buckets =
+        Buckets { payloads: format!("{name}-payloads"), evidence: format!("{name}-evidence"), retain: None };
+    create_table(&dynamodb(&ledger), name).await?;
+    create_buckets(&s3(&config), &buckets).await?;
+    let queues = create_queues(&sqs(&config), name).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    Ok(AwsStore::new(AwsParts {
+        client: dynamodb(&ledger),
+        table: name.to_owned(),
+        queue: SqsQueue::new(sqs(&config), queues),
+        blobs: S3Blobs::new(s3(&config), buckets, Arc::clone(&clock)),
+        clock,
+    }))
 }
 
 /// What the environment says about region, credentials and endpoint, with our own ideas of patience.

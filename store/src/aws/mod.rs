@@ -52,7 +52,7 @@ use item::Item;
 use key::Key;
 use order::Orders;
 
-pub use connect::{AwsSettings, configure, dynamodb, open, retries, s3, sqs, timeouts};
+pub use connect::{AwsSettings, configure, dynamodb, open, open_stand_in, retries, s3, sqs, timeouts};
 pub use local::{create_buckets, create_queues};
 pub use s3::{Buckets, Retention, RetentionMode, S3Blobs};
 pub use sqs::{QueueUrls, SqsQueue};

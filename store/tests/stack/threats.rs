@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_store::{Ledger as _, Queue as _, RECEIVES_MAX, StoreError, SystemClock, Write};
 use domain::chain::verify;
 use domain::{Errand, Lane, Millis, Outgoing, RunId, RunKey, RunStatus};
-use engine::{Engine, Parts, Pulse, StartRun, Timing, WalkEnd, WalkLimits};
+use engine::{Engine, Parts, StartRun, Timing, WalkEnd, WalkLimits};
 use serde_json::json;
 
 use crate::Own;
@@ -24,17 +24,6 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         ("sqs_poison_to_dlq", |account| Box::pin(sqs_poison_to_dlq(account))),
         ("batch_one_of_ten_fails", |account| Box::pin(batch_one_of_ten_fails(account))),
     ]
-}
-
-/// Somebody who has all the time there is.
-struct Calm;
-
-impl Pulse for Calm {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
-    }
 }
 
 const TWO_STEPS: &str = "workflow: two\nversion: 1\nenvironment: dev\nsteps:\n\
@@ -74,7 +63,7 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
 }
 
 async fn walk(engine: &Engine<Store>, run: &RunKey) -> WalkEnd {
-    Box::pin(engine.walk(run, &Calm, WalkLimits::default())).await.unwrap()
+    Box::pin(engine.walk(run, &(), WalkLimits::default())).await.unwrap()
 }
 
 /// The run came to its end, each step once.

@@ -42,6 +42,8 @@ impl Strokes {
             MarkKind::TakeOver => ('⇄', 't'),
             MarkKind::Unknown => ('?', '?'),
             MarkKind::Failed => ('✗', 'x'),
+            MarkKind::Yes => ('✓', 'y'),
+            MarkKind::No => ('✕', 'n'),
         };
         self.one(shaded, plain)
     }

@@ -32,6 +32,7 @@ fn bar(bar: &Bar) -> Value {
         "from": moment(bar.from),
         "until": moment(bar.until),
         "open": bar.open,
+        "vain": bar.vain,
         "worker": bar.worker,
     })
 }

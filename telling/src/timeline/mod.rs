@@ -12,7 +12,7 @@ mod read;
 mod tests;
 
 use domain::plan::Plan;
-use domain::{Event, Live, Millis, StepSeq, Timestamp};
+use domain::{ChainFault, Event, Live, Millis, StepSeq, Timestamp};
 
 use crate::Seen;
 use crate::text::{numbered, tool};
@@ -61,6 +61,8 @@ pub struct Bar {
     pub until: Timestamp,
     /// Whether it goes on.
     pub open: bool,
+    /// Whether it was work that came to nothing.
+    pub vain: bool,
     /// Who worked, where that is known.
     pub worker: Option<String>,
 }
@@ -104,6 +106,10 @@ pub enum MarkKind {
     Unknown,
     /// The step failed for good.
     Failed,
+    /// Somebody said yes.
+    Yes,
+    /// Somebody, or policy, said no.
+    No,
 }
 
 /// What is known of a run beside its chain.
@@ -119,15 +125,15 @@ pub struct Now {
 
 impl Timeline {
     /// The bars of a run that was looked at. None if its chain is broken: what cannot be verified is not shown.
-    pub fn of(seen: &Seen) -> Option<Self> {
+    pub fn of(seen: &Seen) -> Result<Self, &ChainFault> {
+        let events = seen.view.events.as_ref()?;
         let record = &seen.view.record;
         let held = match &record.live {
             Live::Running(lease) => Some((lease.owner.to_string(), lease.since)),
             _ => None,
         };
         let now = Now { at: seen.now, seq: record.at, held };
-        let events = seen.view.events.as_ref().ok()?;
-        Some(Self::told(rows(seen.view.plan()), events, &now))
+        Ok(Self::told(rows(seen.view.plan()), events, &now))
     }
 
     /// The bars that `events`, the whole chain of a run, tell of the steps in `rows`.
@@ -199,6 +205,8 @@ impl MarkKind {
             Self::TakeOver => "take_over",
             Self::Unknown => "outcome_unknown",
             Self::Failed => "failed",
+            Self::Yes => "yes",
+            Self::No => "no",
         }
     }
 
@@ -209,6 +217,8 @@ impl MarkKind {
             Self::TakeOver => "taken over",
             Self::Unknown => "outcome unknown",
             Self::Failed => "failed",
+            Self::Yes => "said yes",
+            Self::No => "said no",
         }
     }
 }

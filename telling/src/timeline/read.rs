@@ -38,6 +38,7 @@ struct End<'a> {
     at: Timestamp,
     worker: Option<&'a str>,
     open: bool,
+    vain: bool,
 }
 
 impl Reader {
@@ -51,7 +52,7 @@ impl Reader {
         if let Some(began) = began {
             self.begin(event.seq, began.clamp(self.since, at));
         }
-        self.end(&End { seq: event.seq, at, worker, open: false });
+        self.end(&End { seq: event.seq, at, worker, open: false, vain: is_in_vain(event) });
         self.doing = next;
         self.due = match event.body {
             EventBody::AttemptFailed { not_before, .. } => Some(not_before),
@@ -68,7 +69,7 @@ impl Reader {
             self.begin(now.seq, (*began).clamp(self.since, at));
         }
         let worker = now.held.as_ref().map(|(worker, _)| worker.as_str());
-        self.end(&End { seq: now.seq, at, worker, open: true });
+        self.end(&End { seq: now.seq, at, worker, open: true, vain: false });
     }
 
     /// Since when the work went on that `event` ends, if it is not told yet, and who did it.
@@ -90,7 +91,7 @@ impl Reader {
     /// Work begins, if it has not begun before and nothing else is waited for.
     fn begin(&mut self, seq: StepSeq, at: Timestamp) {
         if matches!(self.doing, Doing::Queued | Doing::BackingOff) {
-            self.end(&End { seq, at, worker: None, open: false });
+            self.end(&End { seq, at, worker: None, open: false, vain: false });
             self.doing = Doing::Working;
         }
     }
@@ -103,6 +104,7 @@ impl Reader {
             from: self.since,
             until: end.at,
             open: end.open,
+            vain: end.vain && self.doing == Doing::Working,
             worker: end.worker.filter(|_| self.doing == Doing::Working).map(str::to_owned),
         };
         self.since = end.at;
@@ -118,6 +120,14 @@ impl Reader {
             EventBody::AttemptFailed { .. } => MarkKind::Retry,
             EventBody::LeaseExpired { .. } => MarkKind::TakeOver,
             EventBody::OutcomeUnknown { .. } => MarkKind::Unknown,
+            EventBody::ApprovalVoted { vote, .. } => {
+                if vote.approve {
+                    MarkKind::Yes
+                } else {
+                    MarkKind::No
+                }
+            }
+            EventBody::ActionDenied { .. } => MarkKind::No,
             _ if event.step.as_ref().is_some_and(|step| step.to == StepStatus::FailedTerminal) => {
                 MarkKind::Failed
             }
@@ -127,6 +137,17 @@ impl Reader {
             row.marks.push(Mark { at, kind, text: body(event) });
         }
     }
+}
+
+/// Whether the work that `event` ends came to nothing.
+fn is_in_vain(event: &Event) -> bool {
+    matches!(
+        event.body,
+        EventBody::AttemptFailed { .. }
+            | EventBody::StepFailed { .. }
+            | EventBody::LeaseExpired { .. }
+            | EventBody::OutcomeUnknown { .. }
+    )
 }
 
 /// What is done after `event`; none if that does not change.

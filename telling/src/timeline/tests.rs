@@ -82,6 +82,10 @@ fn a_retry_is_work_a_pause_and_work_again() {
     let timeline = timeline(&events, 60, None);
     let expected = [(Doing::Working, 0, 10), (Doing::BackingOff, 10, 45), (Doing::Working, 45, 60)];
     assert_eq!(bars(&timeline, FIRST)[..3], expected);
+    assert_eq!(
+        timeline.rows[0].bars.iter().map(|bar| bar.vain).collect::<Vec<_>>()[..3],
+        [true, false, false]
+    );
     assert_eq!(timeline.rows[0].marks[0].kind, MarkKind::Retry);
     assert!(timeline.rows[0].marks[0].text.contains("HTTP_STATUS: 503"));
 }

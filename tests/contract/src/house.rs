@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use domain::access::{ShownKey, secret_digest};
 use domain::{Cause, Initiator, KeyId, Millis, PersonId, Role, Roles, RunId, RunKey, TenantId, Timestamp};
-use engine::{Desk, Engine, NewKey, Parts, Pulse, Sealing, StartRun, Timing, WalkLimits};
+use engine::{Desk, Engine, NewKey, Parts, Sealing, StartRun, Timing, WalkLimits};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
@@ -111,16 +111,6 @@ pub struct House {
     pub acme: Told,
     /// The other one.
     pub umbrella: Told,
-}
-
-struct Alone;
-
-impl Pulse for Alone {
-    async fn beat(&self) {}
-
-    fn is_leaving(&self) -> bool {
-        false
-    }
 }
 
 impl House {
@@ -254,5 +244,5 @@ async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, 
 }
 
 async fn walk(engine: &Engine<SqliteStore>, run: &RunKey) {
-    Box::pin(engine.walk(run, &Alone, WalkLimits::default())).await.unwrap();
+    Box::pin(engine.walk(run, &(), WalkLimits::default())).await.unwrap();
 }

@@ -185,5 +185,5 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sweep_answers_its_schedule() {
     let account = Account::open("swept").await;
-    assert_eq!(account.sweep().await.unwrap(), json!({ "sent": 0, "woken": 0 }));
+    assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 0, "sent": 0, "woken": 0 }));
 }

@@ -448,11 +448,11 @@ fn a_trigger_that_cannot_be_used_is_refused_where_it_stands() {
         ("{ servicenow: { when: '${ steps.a.x }' } }", "can read no step"),
         ("{ servicenow: { when: '${ nope }' } }", "unknown name"),
         ("{ schedule: { cron: '0 9 * * *' } }", "needs the field `time_zone`"),
-        ("{ schedule: { cron: '0 9 * *', time_zone: UTC } }", "line 3, column 29: a cron has five fields"),
+        ("{ schedule: { cron: '0 9 * *', time_zone: UTC } }", "line 3, column 30: a cron has five fields"),
         ("{ schedule: { cron: '0 9 31 2 *', time_zone: UTC } }", "never comes"),
         (
             "{ schedule: { cron: '0 9 * * *', time_zone: Europe/Atlantis } }",
-            "line 3, column 53: there is no time zone",
+            "line 3, column 54: there is no time zone",
         ),
     ] {
         let error = triggered(trigger).unwrap_err().to_string();

@@ -10,8 +10,6 @@ use std::time::Duration;
 use domain::{Millis, Timestamp, json};
 use jsonwebtoken::jwk::Jwk;
 use reqwest::redirect::Policy;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::sync::Mutex;
 use url::Url;
 
@@ -77,7 +75,7 @@ impl KeySet {
             .no_proxy()
             .redirect(Policy::none())
             .timeout(ANSWER_MAX)
-            .tls_backend_preconfigured(tls())
+            .tls_backend_preconfigured(tls::config())
             .build()?;
         Ok(Self { url, client, known: RwLock::default(), asking: Mutex::new(None) })
     }
@@ -154,18 +152,4 @@ impl KeySet {
         let read = keys.drain(..).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         Ok(read.filter_map(|key| Some((key.common.key_id.clone()?, Arc::new(key)))).collect())
     }
-}
-
-/// TLS with ring, trusting what the operating system trusts; nobody, if it trusts nobody.
-#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
-fn tls() -> ClientConfig {
-    let builder = || {
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring knows TLS 1.2 and 1.3")
-    };
-    builder()
-        .with_platform_verifier()
-        .unwrap_or_else(|_| builder().with_root_certificates(RootCertStore::empty()))
-        .with_no_client_auth()
 }
