@@ -39,9 +39,8 @@ impl<S: Store> Engine<S> {
     pub async fn inspect(&self, run: &RunKey) -> Result<RunView, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let loaded = self.load(run).await?;
-            let steps = self.patiently(|| self.store.steps(run)).await?;
-            let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
-            // Read in three parts; if the run moved in between, look again.
+            let (entries, steps) = self.patiently(|| self.store.history(run, EVENTS_MAX)).await?;
+            // Read in parts; if the run moved in between, look again.
             let counted = usize::try_from(loaded.record.events).unwrap_or(usize::MAX);
             if entries.len() > counted {
                 continue;

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use domain::chain::StoredEvent;
-use domain::{Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey};
+use domain::{
+    Approval, ApprovalId, Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey,
+    RunRecord,
+};
 use evidence::{LogEntry, Material, SigningKey, Whose};
 use store::{Shelf, Store, Write};
 
@@ -26,10 +29,11 @@ pub struct Sealing {
 impl<S: Store> Engine<S> {
     /// Puts together the evidence of `run`, if it is over, or finds what was put together before.
     pub async fn seal(&self, run: &RunKey) -> Result<Evidence, EngineError> {
-        if let Some(evidence) = self.patiently(|| self.store.evidence(run)).await? {
+        let (record, evidence) = self.filed(run).await?;
+        if let Some(evidence) = evidence {
             return Ok(evidence);
         }
-        let loaded = self.load(run).await?;
+        let loaded = self.with_plan(record).await?;
         if !loaded.record.status.is_terminal() {
             return Err(EngineError::NotOver { run: run.clone(), status: loaded.record.status });
         }
@@ -58,14 +62,18 @@ impl<S: Store> Engine<S> {
 
     /// The evidence of `run`, as it was recorded.
     pub async fn evidence(&self, run: &RunKey) -> Result<(Evidence, Vec<u8>), EngineError> {
-        self.load(run).await?;
         let missing = || EngineError::NoEvidence { run: run.clone() };
-        let evidence = self.patiently(|| self.store.evidence(run)).await?.ok_or_else(missing)?;
+        let evidence = self.filed(run).await?.1.ok_or_else(missing)?;
         let bytes = self
             .patiently(|| self.store.blob(Shelf::Evidence, &run.tenant, &evidence.bundle))
             .await?
             .ok_or_else(missing)?;
         Ok((evidence, bytes))
+    }
+
+    async fn filed(&self, run: &RunKey) -> Result<(RunRecord, Option<Evidence>), EngineError> {
+        let filed = self.patiently(|| self.store.filed(run)).await?;
+        filed.ok_or_else(|| EngineError::NoRun { run: run.clone() })
     }
 
     /// Every receipt that the chain of `run` speaks of so far.
@@ -78,12 +86,8 @@ impl<S: Store> Engine<S> {
     async fn bundle_of(&self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
         let run = &loaded.record.key;
         let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };
-        let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
-        let steps = self.patiently(|| self.store.steps(run)).await?;
-        let approvals = match loaded.record.approvals {
-            0 => Vec::new(),
-            _ => self.patiently(|| self.store.approvals(run)).await?,
-        };
+        let (entries, steps) = self.patiently(|| self.store.history(run, EVENTS_MAX)).await?;
+        let approvals = self.approvals_of(loaded).await?;
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
         let position = self.patiently(|| self.store.append_log(run, leaf)).await?;
@@ -100,6 +104,17 @@ impl<S: Store> Engine<S> {
         let bytes = evidence::build(&material, key)
             .map_err(|source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) })?;
         Ok((bytes, index))
+    }
+
+    /// Every request for approval of a run, in the order they were made: its record says how many there were.
+    async fn approvals_of(&self, loaded: &Loaded) -> Result<Vec<Approval>, EngineError> {
+        let run = &loaded.record.key;
+        let mut approvals = Vec::new();
+        for number in 0..loaded.record.approvals {
+            let id = ApprovalId::derive(run, number);
+            approvals.extend(self.patiently(|| self.store.approval(&run.tenant, &id)).await?);
+        }
+        Ok(approvals)
     }
 
     /// Every receipt that the chain speaks of.

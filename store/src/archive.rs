@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use domain::merkle::Position;
-use domain::{Digest, Evidence, RunKey};
+use domain::{Digest, Evidence, RunKey, RunRecord};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
@@ -24,6 +24,12 @@ pub trait Archive {
         run: &RunKey,
         evidence: Evidence,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
+
+    /// The record of `run` and where its evidence is, in one reading.
+    fn filed(
+        &self,
+        run: &RunKey,
+    ) -> impl Future<Output = Result<Option<(RunRecord, Option<Evidence>)>, StoreError>> + Send;
 
     /// Where the evidence of `run` is.
     fn evidence(&self, run: &RunKey) -> impl Future<Output = Result<Option<Evidence>, StoreError>> + Send;

@@ -315,6 +315,10 @@ impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
         self.plainly("archive.put_evidence", self.store.put_evidence(run, evidence)).await
     }
 
+    async fn filed(&self, run: &RunKey) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
+        self.plainly("archive.filed", self.store.filed(run)).await
+    }
+
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
         self.plainly("archive.evidence", self.store.evidence(run)).await
     }

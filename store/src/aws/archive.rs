@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::merkle::{Frontier, Position};
-use domain::{Digest, Evidence, RunId, RunKey};
+use domain::{Digest, Evidence, RunId, RunKey, RunRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::Archive;
@@ -24,6 +24,7 @@ use super::{AwsStore, Condition, with};
 
 const APPENDING: &str = "append to the log";
 const RECORDING: &str = "record evidence";
+const FINDING: &str = "find evidence";
 
 /// How often an append that others overtook is tried again. Each round means that somebody else got their
 /// place; a tenant with more runs ending at once than this waits for the message to come again.
@@ -71,13 +72,16 @@ where
         }
     }
 
+    async fn filed(&self, run: &RunKey) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
+        let Some(item) = self.get(&Key::run(run), FINDING).await? else { return Ok(None) };
+        Ok(Some((self.read(&item, FINDING).await?, self.evidence_in(&item).await?)))
+    }
+
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
-        let doing = "find evidence";
-        let Some(item) = self.get(&Key::run(run), doing).await? else { return Ok(None) };
-        if !item.contains_key(EVIDENCE) {
-            return Ok(None);
+        match self.get(&Key::run(run), FINDING).await? {
+            Some(item) => self.evidence_in(&item).await,
+            None => Ok(None),
         }
-        item::read_from(&self.blobs, &item, EVIDENCE, doing).await.map(Some)
     }
 }
 
@@ -123,6 +127,14 @@ where
         }
         let entry = self.get_body(&Key::log_entry(run), APPENDING).await?;
         Ok(entry.map_or_else(|| Place::After(edge), Place::Known))
+    }
+
+    /// The evidence that stands in the item of a run.
+    async fn evidence_in(&self, item: &Item) -> Result<Option<Evidence>, StoreError> {
+        match item.contains_key(EVIDENCE) {
+            true => item::read_from(&self.blobs, item, EVIDENCE, FINDING).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Writes the newest entry down with its run, then puts one for `run` in its place.

@@ -409,6 +409,14 @@ impl Archive for SqliteStore {
         self.front.write("record evidence", move |db| db.put_evidence(&run, &evidence)).await
     }
 
+    async fn filed(&self, run: &RunKey) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
+        let filed = |db: &Db| match db.load(run)? {
+            Some(record) => Ok(Some((record, db.evidence(run)?))),
+            None => Ok(None),
+        };
+        self.front.read("find evidence", filed).await
+    }
+
     async fn evidence(&self, run: &RunKey) -> Result<Option<Evidence>, StoreError> {
         self.front.read("find evidence", |db| db.evidence(run)).await
     }

@@ -228,18 +228,18 @@ fn archive() -> Vec<Call<Table>> {
         call!("put_evidence, of a run that goes on", BEGUN, |store| {
             store.put_evidence(&run(), evidence()).await
         }, again: SUPERSEDED),
-        call!(
-            "evidence",
-            |table| {
-                Box::pin(async {
-                    tell(&table.store, Until::Canceled).await;
-                    assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
-                })
-            },
-            |store| store.evidence(&run()).await
-        ),
+        call!("evidence", SEALED, |store| store.evidence(&run()).await),
+        call!("filed", SEALED, |store| store.filed(&run()).await),
     ]
 }
+
+/// Evidence of the run is recorded.
+const SEALED: Given = |table| {
+    Box::pin(async {
+        tell(&table.store, Until::Canceled).await;
+        assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
+    })
+};
 
 /// Another run stands in the log.
 const ANOTHER: Given = |table| {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{BlobRef, Digest, Evidence, merkle};
+use domain::{BlobRef, Digest, Evidence, RunKey, merkle};
 use store::{Store, Write};
 
-use crate::fixtures::{NOON, Run, calls};
+use crate::fixtures::{NOON, Run, calls, tenant};
 
 cases![
     an_entry_of_the_log_is_found_where_it_was_appended,
@@ -54,11 +54,16 @@ async fn entries_that_are_appended_at_once_each_have_a_place<S: Store>(store: Ar
 
 async fn evidence_is_recorded_once<S: Store>(store: Arc<S>) {
     let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    let record = store.load(run.key()).await.unwrap().unwrap();
     assert_eq!(store.evidence(run.key()).await.unwrap(), None);
+    assert_eq!(store.filed(run.key()).await.unwrap(), Some((record.clone(), None)));
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     let first = Evidence { bundle, index: 0, sealed_at: NOON };
     let second = Evidence { index: 7, ..first.clone() };
     assert_eq!(store.put_evidence(run.key(), first.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_evidence(run.key(), second).await.unwrap(), Write::Superseded);
-    assert_eq!(store.evidence(run.key()).await.unwrap(), Some(first));
+    assert_eq!(store.evidence(run.key()).await.unwrap(), Some(first.clone()));
+    assert_eq!(store.filed(run.key()).await.unwrap(), Some((record, Some(first))));
+    let nobody = RunKey { tenant: tenant("nobody"), ..run.key().clone() };
+    assert_eq!(store.filed(&nobody).await.unwrap(), None);
 }
