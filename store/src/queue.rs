@@ -105,16 +105,16 @@ pub trait Queue {
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Delivery>, StoreError>> + Send;
 
-    /// Hides a message for `visibility` from now on. `false` if the queue says that the delivery no longer
-    /// counts.
+    /// Hides a message for `visibility` from now on. `false` if the queue says that the delivery no longer counts; SQS
+    /// need not say so, and nobody may rely on it.
     fn extend(
         &self,
         handle: &Handle,
         visibility: Millis,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Deletes a message. `false` if the queue says that the delivery no longer counts; the message then comes
-    /// again.
+    /// Deletes a message. `false` if the queue says that the delivery no longer counts; the message then comes again. SQS
+    /// says yes to what is gone already, and may say yes to a delivery that another has followed.
     fn delete(&self, handle: &Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Messages of all lanes that were given up, oldest first.

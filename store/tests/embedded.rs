@@ -45,6 +45,25 @@ async fn everything_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn an_old_handle_neither_extends_nor_deletes() {
+    let ledgers = Ledgers::new();
+    let store = ledgers.open();
+    store.admit(admission("request")).await.unwrap();
+    let one = async |visibility| {
+        store.receive(Lane::Steps, 1, visibility, PATIENTLY).await.unwrap().pop().unwrap().handle
+    };
+    let old = one(Millis(1)).await;
+    let new = one(HIDDEN).await;
+
+    assert!(!store.extend(&old, Millis(0)).await.unwrap());
+    assert!(!store.delete(&old).await.unwrap());
+
+    assert!(store.extend(&new, HIDDEN).await.unwrap());
+    assert!(store.delete(&new).await.unwrap());
+    assert!(!store.delete(&new).await.unwrap());
+}
+
+#[tokio::test]
 async fn two_processes_see_each_others_commits() {
     let ledgers = Ledgers::new();
     let (one, other) = (ledgers.open(), ledgers.open());

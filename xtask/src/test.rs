@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::cargo::Cargo;
 use crate::infra::infra;
-use crate::local::{self, Aws};
+use crate::local::{self, Aws, Servers};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
@@ -21,7 +21,8 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
   --fast        leaves out the local AWS, the browser, schemathesis, infra/, the cost, the simulation, the model and the
                 policy's differential, which take minutes
-  --localstack  LocalStack plays AWS, in MiniStack's place
+  --localstack  LocalStack plays AWS for the store, in MiniStack's place; the journeys stay on MiniStack, because LocalStack
+                runs no functions without Docker
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
@@ -154,34 +155,54 @@ fn cost(cargo: &Cargo, parts: &mut Parts) {
     prove_with(parts, "cost", command, &promised);
 }
 
+/// What names the servers to the tests: the one that plays AWS, and a second opinion on the ledger.
+const AWS: &str = "COUNTERSIGN_AWS";
+const REFEREE: &str = "COUNTERSIGN_DYNAMODB";
+
 /// Every test; those that need an AWS with servers that end when this does. The journeys are alone, because they
 /// hold processes to times.
 fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
     let servers = local::servers(cargo, aws, parts);
-    let environment: Vec<(String, String)> = servers.environment().to_vec();
-    let has = |name: &str| environment.iter().any(|(variable, _)| variable == name);
-    let referee = "COUNTERSIGN_DYNAMODB";
-    let aws: Vec<_> = environment.iter().filter(|(name, _)| name != referee).cloned().collect();
     // `cargo test` cannot leave out whole targets, so with it those that need a server are among them.
     let apart: &[&str] = if cargo.has("nextest") { &["-E", WITHOUT_AWS] } else { &[] };
-    tests(cargo, (&[ALL], apart), &aws, parts);
-    let run = |name, targets: &[&str], at_once: &str, parts: &mut Parts| {
-        let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
-        command.args(targets.iter().flat_map(|target| ["--test", target]));
-        command.args(["--", "--test-threads", at_once]);
-        command.envs(
-            environment.iter().filter(|(variable, _)| name == "referee" || variable != referee).cloned(),
-        );
-        programs(cargo, &mut command, parts);
-        parts.run(name, &mut command);
+    tests(cargo, (&[ALL], apart), &without_referee(&servers), parts);
+    if servers.has(AWS) {
+        run_on(cargo, ("stack", &["stack"], "2"), &without_referee(&servers), parts);
+    }
+    if servers.has(REFEREE) {
+        run_on(cargo, ("referee", &["aws"], "2"), servers.environment(), parts);
+    }
+    let servers = match aws {
+        Aws::Usual => servers,
+        // It runs no functions without Docker.
+        Aws::LocalStack => {
+            drop(servers);
+            local::servers(cargo, Aws::Usual, parts)
+        }
     };
-    if has("COUNTERSIGN_AWS") {
-        run("stack", &["stack"], "2", parts);
-        run("journeys", &["journey", "drain", "storm"], "1", parts);
+    if servers.has(AWS) {
+        let journeys = ("journeys", &["journey", "drain", "storm"][..], "1");
+        run_on(cargo, journeys, &without_referee(&servers), parts);
     }
-    if has(referee) {
-        run("referee", &["aws"], "2", parts);
-    }
+}
+
+fn without_referee(servers: &Servers) -> Vec<(String, String)> {
+    servers.environment().iter().filter(|(name, _)| name != REFEREE).cloned().collect()
+}
+
+/// Runs some targets, so many of their tests at once.
+fn run_on(
+    cargo: &Cargo,
+    (name, targets, at_once): (&'static str, &[&str], &str),
+    environment: &[(String, String)],
+    parts: &mut Parts,
+) {
+    let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
+    command.args(targets.iter().flat_map(|target| ["--test", target]));
+    command.args(["--", "--test-threads", at_once]);
+    command.envs(environment.iter().cloned());
+    programs(cargo, &mut command, parts);
+    parts.run(name, &mut command);
 }
 
 fn tests(

@@ -24,6 +24,11 @@ impl Servers {
         &self.environment
     }
 
+    /// Whether the server that `variable` names is there.
+    pub(crate) fn has(&self, variable: &str) -> bool {
+        self.environment.iter().any(|(name, _)| name == variable)
+    }
+
     fn add(&mut self, place: &Place, stand_in: StandIn) -> Result<(), Trouble> {
         let files = workplace(place, stand_in);
         let port = health::any_port()?;
