@@ -131,10 +131,10 @@ where
 
     /// The evidence that stands in the item of a run.
     async fn evidence_in(&self, item: &Item) -> Result<Option<Evidence>, StoreError> {
-        match item.contains_key(EVIDENCE) {
-            true => item::read_from(&self.blobs, item, EVIDENCE, FINDING).await.map(Some),
-            false => Ok(None),
+        if !item.contains_key(EVIDENCE) {
+            return Ok(None);
         }
+        item::read_from(&self.blobs, item, EVIDENCE, FINDING).await.map(Some)
     }
 
     /// Writes the newest entry down with its run, then puts one for `run` in its place.

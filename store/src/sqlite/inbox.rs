@@ -19,13 +19,7 @@ impl Db {
             params![now.0, FORGOTTEN_MAX],
         )?;
         let (tenant, proof) = (arrival.run.tenant.as_str(), arrival.proof.as_bytes());
-        let known = self.get(
-            "SELECT body FROM arrivals WHERE tenant = ?1 AND (run = ?2 OR proof = ?3) AND forgotten_at > ?4 \
-             ORDER BY run = ?2 DESC LIMIT 1",
-            params![tenant, arrival.run.run.as_str(), proof, now.0],
-            body,
-        )?;
-        if let Some(known) = known.map_or_else(|| self.echoed(arrival), |known| Ok(Some(known)))? {
+        if let Some(known) = self.known(arrival, now)? {
             return Ok(Accepted::Known(Box::new(known)));
         }
         self.run(
@@ -44,11 +38,36 @@ impl Db {
         Ok(Accepted::New)
     }
 
+    /// What came before and is the same: under its key, with its proof, or just now in other words.
+    ///
+    /// Each is asked for by itself. Asked for at once, it is left to SQLite whether it reads one entry or all of them.
+    fn known(&self, arrival: &Arrival, now: Timestamp) -> Sql<Option<Arrival>> {
+        let tenant = arrival.run.tenant.as_str();
+        let same: Option<Arrival> = self.get(
+            "SELECT body FROM arrivals WHERE tenant = ?1 AND run = ?2 AND +forgotten_at > ?3",
+            params![tenant, arrival.run.run.as_str(), now.0],
+            body,
+        )?;
+        if same.is_some() {
+            return Ok(same);
+        }
+        let proven: Option<Arrival> = self.get(
+            "SELECT body FROM arrivals INDEXED BY arrivals_by_proof \
+             WHERE tenant = ?1 AND proof = ?2 AND +forgotten_at > ?3",
+            params![tenant, arrival.proof.as_bytes(), now.0],
+            body,
+        )?;
+        match proven {
+            Some(proven) => Ok(Some(proven)),
+            None => self.echoed(arrival),
+        }
+    }
+
     /// The arrival that told the same just now.
     fn echoed(&self, arrival: &Arrival) -> Sql<Option<Arrival>> {
         let Some(alike) = &arrival.alike else { return Ok(None) };
         let latest: Option<Arrival> = self.get(
-            "SELECT body FROM arrivals WHERE tenant = ?1 AND alike = ?2 ORDER BY came_at DESC LIMIT 1",
+            "SELECT body FROM arrivals INDEXED BY arrivals_alike WHERE tenant = ?1 AND alike = ?2 ORDER BY came_at DESC LIMIT 1",
             params![arrival.run.tenant.as_str(), alike.as_bytes()],
             body,
         )?;
