@@ -5,6 +5,7 @@
 mod rotating;
 #[cfg(feature = "aws")]
 pub mod secrets;
+mod server;
 mod shows;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use signing::Secrets;
 use url::Url;
 
 pub use rotating::Rotating;
+pub use server::{Scheme, ServerConfig, SourceConfig};
 pub use shows::InSlack;
 
 /// A configuration is a page.
@@ -35,6 +37,7 @@ pub struct Systems {
     pagerduty: Option<PagerConfig>,
     #[serde(default)]
     models: BTreeMap<String, ModelConfig>,
+    server: ServerConfig,
 }
 
 #[derive(Debug, Deserialize)]
@@ -157,6 +160,11 @@ impl Systems {
             |(name, config): (&String, &ModelConfig)| Ok((name.clone(), config.provider(name, look_up)?));
         let providers = self.models.iter().map(provider).collect::<Result<_, InvalidSystems>>()?;
         Ok(Some(model::Settings { providers }))
+    }
+
+    /// What a server is told.
+    pub fn server(&self) -> &ServerConfig {
+        &self.server
     }
 
     /// Who shows people what they are asked.
