@@ -97,7 +97,7 @@ fn read(headers: &HeaderMap) -> Headers<'_> {
 }
 
 /// What a door replies, as it is sent.
-pub fn served(reply: crate::http::Response) -> Response {
+fn served(reply: crate::http::Response) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, reply.body).into_response();
     for (name, value) in reply.headers {

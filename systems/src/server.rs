@@ -92,6 +92,12 @@ server:
     }
 
     #[test]
+    fn the_example_is_right() {
+        let systems = Systems::parse(include_str!("../../examples/countersign.yaml")).unwrap();
+        assert_eq!(systems.server().sources.len(), 2);
+    }
+
+    #[test]
     fn a_secret_that_is_missing_or_can_be_guessed_is_named_and_not_told() {
         let systems = Systems::parse(SERVER).unwrap();
         let server = systems.server();
