@@ -2,6 +2,7 @@
 //! found. The text holds no secret itself, and this crate reads none: whoever asks hands in a way to look one
 //! up by its name, be it the environment or a secret store.
 
+mod oidc;
 mod rotating;
 #[cfg(feature = "aws")]
 pub mod secrets;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use signing::Secrets;
 use url::Url;
 
+pub use oidc::{ClaimsConfig, LoginConfig, OidcConfig, SigningAlgorithm};
 pub use rotating::Rotating;
 pub use server::{Scheme, ServerConfig, SourceConfig};
 pub use shows::InSlack;

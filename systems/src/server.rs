@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use signing::Secrets;
 
-use crate::{InvalidSystems, LookUp, Rotating, secret, wrong};
+use crate::{InvalidSystems, LookUp, OidcConfig, Rotating, secret, wrong};
 
 /// What nobody guesses: 32 random bytes take more characters, however they are written.
 const SESSION_SECRET_BYTES_MIN: usize = 32;
@@ -17,6 +17,8 @@ pub struct ServerConfig {
     session_secret_env: Option<String>,
     /// Who may deliver.
     pub sources: Vec<SourceConfig>,
+    /// Who says who people are, beside API keys.
+    pub oidc: Option<OidcConfig>,
 }
 
 impl ServerConfig {

@@ -245,6 +245,8 @@ fn routes<S: Store>(
         public: Some(keys::public(&keys::public_path(&page.context.store))?),
         doors,
         slack: [world.door(page.context.tenant.clone())?].into_iter().collect(),
+        believes: None,
+        login: None,
     };
     let (routes, _streams) = front.routes();
     Ok(routes.merge(page::router(Arc::clone(engine), page)))

@@ -7,6 +7,8 @@ pub(crate) mod served;
 use std::sync::Arc;
 
 use ::console::Console;
+use api::auth::Oidc;
+use api::auth::login::Login;
 use api::auth::session::{Over, Sessions};
 use api::stream::Streams;
 use api::{Api, CursorSecret, Gate};
@@ -36,6 +38,10 @@ pub(crate) struct Front<S> {
     pub(crate) doors: Doors,
     /// Where Slack delivers.
     pub(crate) slack: SlackDoors,
+    /// Whose tokens the API believes.
+    pub(crate) believes: Option<Oidc>,
+    /// With what people log in, beside API keys.
+    pub(crate) login: Option<Login>,
 }
 
 /// What sessions and cursors are made with.
@@ -64,9 +70,13 @@ impl Seeds {
 impl<S: Store> Front<S> {
     /// The routes, and the streams that a server that leaves has to close.
     pub(crate) fn routes(self) -> (Router, Streams) {
-        let Self { engine, over, seeds, public, doors, slack: slack_doors } = self;
+        let Self { engine, over, seeds, public, doors, slack: slack_doors, believes, login } = self;
         let sessions = Arc::new(Sessions::new(seeds.sessions, over));
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
+        let gate = match believes {
+            Some(oidc) => gate.believing(oidc),
+            None => gate,
+        };
         let streams = Streams::default();
         let api = Api::new(gate, CursorSecret::new(seeds.cursors)).with_streams(streams.clone());
         let api = match public {
@@ -74,6 +84,10 @@ impl<S: Store> Front<S> {
             None => api,
         };
         let console = Console::new(::console::Parts { engine: Arc::clone(&engine), sessions, key: public });
+        let console = match login {
+            Some(login) => console.with_login(login),
+            None => console,
+        };
         let routes = api::router(Arc::new(api))
             .merge(::console::router(Arc::new(console)))
             .merge(webhooks(Arc::clone(&engine), doors))

@@ -51,7 +51,11 @@ struct Server {
 
 impl Server {
     fn start(shell: &Shell, options: &str) -> Self {
-        shell.write("countersign.yaml", CONFIG);
+        Self::start_with(shell, CONFIG, options)
+    }
+
+    fn start_with(shell: &Shell, config: &str, options: &str) -> Self {
+        shell.write("countersign.yaml", config);
         let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
         let log = std::fs::File::create(shell.path("server.log")).unwrap();
         let mut child =
@@ -275,6 +279,30 @@ fn a_request_that_takes_longer_than_the_drain_is_cut_off_and_that_is_said() {
     assert_eq!(server.ended(), Some(1));
     let log = std::fs::read_to_string(shell.path("server.log")).unwrap();
     assert!(log.contains("cut off"), "{log}");
+}
+
+#[test]
+fn a_provider_that_does_not_answer_keeps_nobody_with_a_key_from_logging_in() {
+    let shell = Shell::new();
+    let key = key(&shell);
+    // Nobody listens there.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let oidc = format!(
+        "  oidc:\n    issuer: 'http://{gone}'\n    claims: {{ tenant: org, person: name, roles: roles }}\n    \
+         audience: us\n    login: {{ name: Example, client_id: us, url: 'http://127.0.0.1:1' }}\n"
+    );
+    let server = Server::start_with(&shell, &format!("{CONFIG}{oidc}"), "");
+    let page = server.get("/login?next=/runs", "");
+    assert!(page.contains("<a href=\"/login/oidc?next=/runs\">Log in with Example</a>"), "{page}");
+    let refused = server.get("/login/oidc", "");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("Example does not answer now."),
+        "{refused}"
+    );
+    assert!(log_in(&server, &key).starts_with("HTTP/1.1 303"));
+    // The header of a token, and nothing behind it.
+    let token = server.get("/api/v1/me", "Authorization: Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.e30.aa");
+    assert!(token.starts_with("HTTP/1.1 503"), "{token}");
 }
 
 #[test]

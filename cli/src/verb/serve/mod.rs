@@ -3,6 +3,7 @@
 //! A server takes things in and shows how they stand. Workers do the work, beside it, on the same store.
 
 mod listen;
+mod oidc;
 mod told;
 
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ Examples:
 
 Serves the console, the API (/api/v1), the doors for webhooks (/webhook/SOURCE/TENANT) and for Slack
 (/slack/interactions/TENANT, /slack/commands/TENANT), and /healthz for load balancers. Any number of
-servers and workers may share a store. Who may deliver is told in `server` of the configuration.
+servers and workers may share a store. Who may come in is told in `server` of the configuration.
 
 It speaks plain HTTP. Listening for other machines takes --behind-tls: a proxy or load balancer before
 it ends TLS and passes the header Host on.
@@ -57,7 +58,7 @@ const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The systems outside, and what the server is told: who may deliver
+    /// The systems outside, and what the server is told: who may deliver, and who says who people are
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Where to listen
@@ -150,7 +151,13 @@ impl<S: Store> Serving<S> {
             None => Seeds::fresh()?,
         };
         let wrong = |error: described::InvalidSources| CliError::Usage(error.to_string());
+        let (believes, login) = match &server.oidc {
+            Some(config) => oidc::read(config, over, variable)?,
+            None => (None, None),
+        };
         Ok(Front {
+            believes,
+            login,
             over,
             seeds,
             public: key,
