@@ -12,7 +12,7 @@ pub(super) fn text(address: SocketAddr, kept: &str) -> String {
          API       http://{address}{PREFIX}/openapi.json\n  \
          webhooks  http://{address}/webhook/SOURCE/TENANT\n  \
          store     {kept}\n\n\
-         Nothing is worked on here: `countersign worker` does that, on the same store.\n"
+         Nothing is worked on here: workers do that, on the same store.\n"
     )
 }
 
