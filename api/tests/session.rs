@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use connectors::Toolbox;
-use countersign_api::auth::session::{Over, Sessions};
+use countersign_api::auth::session::{Begun, Over, Sessions};
 use countersign_api::{Api, CursorSecret, Gate, router};
 use domain::access::{ShownKey, secret_digest};
 use domain::{ApiKey, KeyId, Role, TenantId, Timestamp};
@@ -49,7 +49,7 @@ impl Scene {
         };
         engine.store().put_key(key).await.unwrap();
         let sessions = Arc::new(Sessions::new([1; 32], Over::Https));
-        let set = sessions.begin(&tenant, &id, engine.now(), [0; 16]);
+        let set = sessions.begin(&tenant, Begun::Key(id.clone()), engine.now(), [0; 16]);
         let cookie = set.split(';').next().unwrap().to_owned();
         Self { engine, sessions, cookie, key: ShownKey::write(&tenant, &id, &secret) }
     }

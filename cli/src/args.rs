@@ -15,6 +15,7 @@ Examples:
   countersign dev                          keep it all running here, and press the buttons yourself
   countersign workflow check triage.yaml   is the file right? if not: line, column, way out
   countersign worker                       work on runs until Ctrl-C
+  countersign serve --config countersign.yaml    the API and the console, beside workers
   countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run list --status paused     which runs need a person?
   countersign run show RUN                 where it stands, why it waits, what to type

@@ -55,6 +55,15 @@ pub(crate) fn sealing(store: &Path) -> Result<Sealing, CliError> {
     Ok(Sealing { key: Arc::new(key), origin: "countersign/embedded".to_owned() })
 }
 
+/// What evidence of the store at `store` is verified with; the key is made if there is none.
+pub(crate) fn verifying(store: &Path) -> Result<PublicKey, CliError> {
+    let path = public_path(store);
+    if path.try_exists().unwrap_or(false) {
+        return public(&path);
+    }
+    Ok(sealing(store)?.key.public())
+}
+
 /// The public key in the file at `path`.
 pub(crate) fn public(path: &Path) -> Result<PublicKey, CliError> {
     PublicKey::from_text(&read(path)?)
@@ -104,7 +113,7 @@ mod tests {
         let store = dir.path().join("runs.db");
         let first = sealing(&store).unwrap().key.public().id();
         assert_eq!(sealing(&store).unwrap().key.public().id(), first);
-        assert_eq!(public(&public_path(&store)).unwrap().id(), first);
+        assert_eq!(verifying(&store).unwrap().id(), first);
         let mode = fs::metadata(private_path(&store)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);

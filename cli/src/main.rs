@@ -5,12 +5,15 @@
 //! answered. This file is the only one that reads the environment.
 
 mod args;
+#[cfg(feature = "aws")]
+mod aws;
 mod config;
 mod context;
 mod demo;
 mod dev;
 mod ending;
 mod error;
+mod front;
 mod input;
 mod keys;
 mod link;
@@ -21,6 +24,7 @@ mod progress;
 mod random;
 mod run_name;
 mod screen;
+mod stop;
 mod verb;
 
 use std::env;

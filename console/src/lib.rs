@@ -18,6 +18,7 @@ mod health;
 mod layout;
 mod login;
 mod no;
+mod oidc;
 mod overview;
 mod runs;
 mod text;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use ::evidence::PublicKey;
 use api::Gate;
+use api::auth::login::{CALLBACK, Login};
 use api::auth::session::Sessions;
 use axum::Router;
 use axum::middleware::map_response;
@@ -40,6 +42,7 @@ pub struct Console<S> {
     engine: Arc<Engine<S>>,
     sessions: Arc<Sessions>,
     key: Option<PublicKey>,
+    login: Option<Login>,
 }
 
 /// What a console is made of.
@@ -57,7 +60,14 @@ impl<S: Store> Console<S> {
     pub fn new(parts: Parts<S>) -> Self {
         let Parts { engine, sessions, key } = parts;
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        Self { gate, engine, sessions, key }
+        Self { gate, engine, sessions, key, login: None }
+    }
+
+    /// The same, where people may also log in with an identity provider.
+    #[must_use]
+    pub fn with_login(mut self, login: Login) -> Self {
+        self.login = Some(login);
+        self
     }
 }
 
@@ -68,7 +78,9 @@ pub(crate) type Shared<S> = Arc<Console<S>>;
 pub fn router<S: Store>(console: Arc<Console<S>>) -> Router {
     let pages = Router::new()
         .route("/", get(overview::show::<S>))
-        .route("/login", get(login::show).post(login::log_in::<S>))
+        .route("/login", get(login::show::<S>).post(login::log_in::<S>))
+        .route(oidc::START, get(oidc::start::<S>))
+        .route(CALLBACK, get(oidc::finish::<S>))
         .route("/logout", post(login::log_out::<S>))
         .route("/runs", get(runs::list::<S>))
         .route("/runs/{run}", get(runs::show::<S>))

@@ -1,6 +1,8 @@
-//! Logging in, with an API key. The key itself is not kept: the session names it.
+//! Logging in, with an API key or, where there is one, an identity provider. The key itself is not kept: the session
+//! names it.
 
 use api::Problem;
+use api::auth::session::Begun;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
@@ -11,13 +13,14 @@ use store::Store;
 use crate::Shared;
 use crate::at::Wish;
 use crate::form::{self, Sent};
-use crate::layout::{self, inside};
+use crate::layout::{self, encoded, inside};
 use crate::no::{No, notice};
+use crate::oidc;
 
 #[derive(Default, Deserialize)]
 pub(crate) struct Wanted {
     #[serde(default)]
-    next: String,
+    pub(crate) next: String,
 }
 
 #[derive(Deserialize)]
@@ -31,8 +34,11 @@ struct Shown {
 #[derive(Deserialize)]
 pub(crate) struct Nothing {}
 
-pub(crate) async fn show(Wish(wanted): Wish<Wanted>) -> Html<String> {
-    Html(page(&wanted.next, None).into_string())
+pub(crate) async fn show<S: Store>(
+    State(console): State<Shared<S>>,
+    Wish(wanted): Wish<Wanted>,
+) -> Html<String> {
+    Html(page(&console, &wanted.next, None).into_string())
 }
 
 pub(crate) async fn log_in<S: Store>(
@@ -44,14 +50,13 @@ pub(crate) async fn log_in<S: Store>(
     let (caller, key) = match console.gate.owner(shown.key.trim()).await {
         Ok(known) => known,
         Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
-            let page = page(&shown.next, Some(&refused())).into_string();
-            return Ok((StatusCode::UNAUTHORIZED, Html(page)).into_response());
+            return Ok(again(&console, &shown.next, &refused()));
         }
         Err(problem) => return Err(problem.into()),
     };
-    let chance = chance()?;
-    let cookie = console.sessions.begin(&caller.tenant, &key, console.engine.now(), chance);
     tracing::info!(tenant = %caller.tenant, person = %caller.person, key = %key, "somebody logged in");
+    let begun = Begun::Key(key);
+    let cookie = console.sessions.begin(&caller.tenant, begun, console.engine.now(), chance()?);
     Ok(with_cookie(Redirect::to(inside(&shown.next)).into_response(), &cookie))
 }
 
@@ -62,15 +67,22 @@ pub(crate) async fn log_out<S: Store>(
     with_cookie(Redirect::to("/login").into_response(), &console.sessions.end())
 }
 
-fn with_cookie(mut response: Response, cookie: &str) -> Response {
+/// The same answer, with one more cookie.
+pub(crate) fn with_cookie(mut response: Response, cookie: &str) -> Response {
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
 }
 
-fn chance() -> Result<[u8; 16], Problem> {
-    let mut bytes = [0; 16];
+/// The page once more, with why nobody was let in.
+pub(crate) fn again<S: Store>(console: &Shared<S>, next: &str, problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Html(page(console, next, Some(problem)).into_string())).into_response()
+}
+
+pub(crate) fn chance<const BYTES: usize>() -> Result<[u8; BYTES], Problem> {
+    let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         tracing::error!(%error, "the system gave no random bytes");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "no session can be begun now")
@@ -84,7 +96,7 @@ fn refused() -> Problem {
         .remedy("it may be mistyped, taken back or over; an admin of the tenant can give you another")
 }
 
-fn page(next: &str, problem: Option<&Problem>) -> Markup {
+fn page<S: Store>(console: &Shared<S>, next: &str, problem: Option<&Problem>) -> Markup {
     let main = html! {
         div.narrow {
             h1 { "Log in" }
@@ -96,6 +108,9 @@ fn page(next: &str, problem: Option<&Problem>) -> Markup {
                     autofocus aria-describedby="key-hint";
                 p #key-hint .soft { "It begins with " code { "csk_" } ". An admin of your tenant makes one for you." }
                 button.primary type="submit" { "Log in" }
+            }
+            @if let Some(login) = &console.login {
+                p { a href={ (oidc::START) "?next=" (encoded(inside(next))) } { "Log in with " (login.name()) } }
             }
         }
     };

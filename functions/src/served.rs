@@ -1,4 +1,4 @@
-//! The doors over plain HTTP, for whoever serves them itself: a laptop, a benchmark.
+//! The doors over plain HTTP, for whoever serves them itself: a server, a laptop, a benchmark.
 
 use std::sync::Arc;
 
@@ -9,18 +9,27 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use engine::Engine;
+use notify::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use store::Store;
 
+use crate::http::Headers;
+use crate::slack::{self, SlackDoors};
 use crate::webhook::{self, Doors};
 
 /// Where other systems deliver.
 const WEBHOOK: &str = "/webhook/{source}/{tenant}";
 
+/// Where Slack delivers clicks, below which each tenant has its own address.
+pub const CLICKS: &str = "/slack/interactions";
+
+/// Where Slack delivers people's commands.
+const COMMANDS: &str = "/slack/commands";
+
 /// One byte more than is accepted, so that whoever sends too much is told so by the door itself.
 const BODY_BYTES_MAX: usize = webhook::BODY_BYTES_MAX + 1;
 
-/// What the route needs.
-type Opened<S> = Arc<(Arc<Engine<S>>, Doors)>;
+/// What a route needs.
+type Opened<S, D> = Arc<(Arc<Engine<S>>, D)>;
 
 /// The route by which other systems deliver.
 pub fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: Doors) -> Router {
@@ -29,20 +38,66 @@ pub fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: Doors) -> Router {
 }
 
 async fn deliver<S: Store>(
-    State(opened): State<Opened<S>>,
+    State(opened): State<Opened<S, Doors>>,
     Path((source, tenant)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    // A header that is not text is one that nobody reads.
-    let headers =
-        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    let headers = read(&headers);
     let request = webhook::Request { source: &source, tenant: &tenant, headers, body: &body };
     served(webhook::deliver(&opened.0, &opened.1, request).await)
 }
 
+/// The routes by which Slack delivers clicks and commands.
+pub fn slack<S: Store>(engine: Arc<Engine<S>>, doors: SlackDoors) -> Router {
+    let below = |address: &str| format!("{address}/{{tenant}}");
+    Router::new()
+        .route(&below(CLICKS), post(click::<S>))
+        .route(&below(COMMANDS), post(command::<S>))
+        .with_state(Arc::new((engine, doors)))
+}
+
+async fn click<S: Store>(
+    State(opened): State<Opened<S, SlackDoors>>,
+    Path(tenant): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let (engine, doors) = &*opened;
+    let reply = match doors.of(&tenant) {
+        Ok(door) => Box::pin(slack::interaction(engine, door, from_slack(&headers, &body))).await,
+        Err(reply) => reply,
+    };
+    served(reply)
+}
+
+async fn command<S: Store>(
+    State(opened): State<Opened<S, SlackDoors>>,
+    Path(tenant): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let (engine, doors) = &*opened;
+    let reply = match doors.of(&tenant) {
+        Ok(door) => slack::command(engine, door, from_slack(&headers, &body)).await,
+        Err(reply) => reply,
+    };
+    served(reply)
+}
+
+fn from_slack<'a>(headers: &'a HeaderMap, body: &'a Bytes) -> slack::Request<'a> {
+    let headers = read(headers);
+    let (timestamp, signature) = (headers.only(TIMESTAMP_HEADER), headers.only(SIGNATURE_HEADER));
+    slack::Request { timestamp, signature, body }
+}
+
+/// A header that is not text is one that nobody reads.
+fn read(headers: &HeaderMap) -> Headers<'_> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
+}
+
 /// What a door replies, as it is sent.
-pub fn served(reply: crate::http::Response) -> Response {
+fn served(reply: crate::http::Response) -> Response {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, reply.body).into_response();
     for (name, value) in reply.headers {

@@ -2,9 +2,11 @@
 //! found. The text holds no secret itself, and this crate reads none: whoever asks hands in a way to look one
 //! up by its name, be it the environment or a secret store.
 
+mod oidc;
 mod rotating;
 #[cfg(feature = "aws")]
 pub mod secrets;
+mod server;
 mod shows;
 
 use std::collections::BTreeMap;
@@ -19,7 +21,9 @@ use serde::Deserialize;
 use signing::Secrets;
 use url::Url;
 
+pub use oidc::{ClaimsConfig, LoginConfig, OidcConfig, SigningAlgorithm};
 pub use rotating::Rotating;
+pub use server::{Scheme, ServerConfig, SourceConfig};
 pub use shows::InSlack;
 
 /// A configuration is a page.
@@ -35,6 +39,7 @@ pub struct Systems {
     pagerduty: Option<PagerConfig>,
     #[serde(default)]
     models: BTreeMap<String, ModelConfig>,
+    server: ServerConfig,
 }
 
 #[derive(Debug, Deserialize)]
@@ -157,6 +162,11 @@ impl Systems {
             |(name, config): (&String, &ModelConfig)| Ok((name.clone(), config.provider(name, look_up)?));
         let providers = self.models.iter().map(provider).collect::<Result<_, InvalidSystems>>()?;
         Ok(Some(model::Settings { providers }))
+    }
+
+    /// What a server is told.
+    pub fn server(&self) -> &ServerConfig {
+        &self.server
     }
 
     /// Who shows people what they are asked.

@@ -1,12 +1,11 @@
 //! API keys.
 
-use domain::KeyId;
 use domain::access::{ApiKey, ShownKey};
+use domain::{KeyId, TenantId};
 use engine::Engine;
 use store::Store;
 
 use super::Caller;
-use super::session::Session;
 use crate::problem::Problem;
 
 /// Who shows this key.
@@ -21,9 +20,13 @@ pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<
     Ok(holder(key))
 }
 
-/// Whoever began this session, as long as its key opens anything.
-pub(super) async fn of_session<S: Store>(engine: &Engine<S>, session: &Session) -> Result<Caller, Problem> {
-    let known = engine.api_key(&session.tenant, &session.key).await?;
+/// Whoever began a session with this key, as long as it opens anything.
+pub(super) async fn of_session<S: Store>(
+    engine: &Engine<S>,
+    tenant: &TenantId,
+    key: &KeyId,
+) -> Result<Caller, Problem> {
+    let known = engine.api_key(tenant, key).await?;
     let live = known.filter(|key| key.is_live(engine.now()));
     live.map(holder).ok_or_else(Problem::unauthenticated)
 }

@@ -1,11 +1,13 @@
 //! Who asks.
 //!
 //! A request proves itself by one credential, shown as a bearer token: an API key, or a token of an identity
-//! provider; or by a [`session`] that was begun with a key. Whatever is wrong with it is told in the same words, so
+//! provider; or by a [`session`] that was begun with either. Whatever is wrong with it is told in the same words, so
 //! that nobody learns which keys there are.
 
+mod cookies;
 mod key;
 mod local;
+pub mod login;
 mod oidc;
 pub mod session;
 
@@ -20,7 +22,7 @@ use telling::hint::Hints;
 use url::form_urlencoded;
 
 use crate::problem::Problem;
-use session::{Session, Sessions};
+use session::{Begun, Session, Sessions};
 
 pub(crate) use key::credential;
 pub use oidc::{BadSettings, Oidc, OidcSettings, Signed};
@@ -116,7 +118,11 @@ impl<S: Store> Gate<S> {
         let brought =
             self.sessions.as_ref().and_then(|sessions| sessions.brought(headers, self.engine.now()));
         let session = brought.ok_or_else(Problem::unauthenticated)?;
-        Ok((key::of_session(&self.engine, &session).await?, session))
+        let caller = match &session.begun {
+            Begun::Key(key) => key::of_session(&self.engine, &session.tenant, key).await?,
+            Begun::Token(word) => word.caller(&session.tenant),
+        };
+        Ok((caller, session))
     }
 
     /// Whoever brings a session instead of a credential may look: any page can make a browser send it.

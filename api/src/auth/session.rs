@@ -1,39 +1,68 @@
 //! Sessions: people at a browser.
 //!
-//! A session is a cookie that names an API key and until when it counts, under a code that only this server can
-//! make. Nothing is kept of it. The key is looked up at every request, so one that is taken back ends its sessions
-//! at once.
+//! A session is a cookie that names what it was begun with and until when it counts, under a code that only this
+//! server can make. Nothing is kept of it. An API key is looked up at every request, so one that is taken back ends
+//! its sessions at once. What an identity provider said of somebody counts as long as its token would.
 //!
 //! A cookie is sent by the browser, not by the page, so it proves less than a key. On the API it lets whoever
 //! brings it look, and no more; what the console lets people do takes the session's token as well.
 
 use std::fmt;
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use domain::{KeyId, Millis, TenantId, Timestamp};
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use secrecy::{ExposeSecret as _, SecretSlice};
-use sha2::Sha256;
+use axum::http::{HeaderMap, HeaderValue};
+use domain::{KeyId, Millis, PersonId, Roles, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::Caller;
+pub use super::cookies::Over;
+use super::cookies::{Cookie, Cookies};
 
 /// A working day with its overtime.
 pub const LASTS: Millis = Millis::hours(12);
 
-/// A code has 256 bits, as hex digits.
-const CODE_CHARS: usize = 64;
-
-/// How the browser reaches the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// Through TLS, here or before here.
-    Https,
-    /// In the clear, which is for one's own machine.
-    Loopback,
-}
-
 /// Makes sessions and reads them.
 pub struct Sessions {
-    secret: SecretSlice<u8>,
-    over: Over,
+    cookies: Cookies,
+}
+
+/// What a session was begun with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begun {
+    /// This API key.
+    Key(KeyId),
+    /// The word of an identity provider.
+    Token(Word),
+}
+
+/// What an identity provider said of somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// Who they are.
+    pub person: PersonId,
+    /// What they may do.
+    pub roles: Roles,
+    /// What stands for them at the provider.
+    pub credential: String,
+    /// Until when the word counts.
+    pub until: Timestamp,
+}
+
+impl Word {
+    pub(super) fn caller(&self, tenant: &TenantId) -> Caller {
+        let Self { person, roles, credential, .. } = self.clone();
+        Caller { tenant: tenant.clone(), person, roles, credential }
+    }
+}
+
+/// What the cookie of a session says.
+#[derive(Serialize, Deserialize)]
+struct Says {
+    tenant: TenantId,
+    begun: Begun,
+    until: Timestamp,
+    /// Tells it from every other.
+    chance: String,
 }
 
 /// A session that is genuine and not over. Whether its key still opens anything is for the store to say.
@@ -41,8 +70,8 @@ pub struct Sessions {
 pub struct Session {
     /// Of which tenant.
     pub tenant: TenantId,
-    /// With which key it was begun.
-    pub key: KeyId,
+    /// With what it was begun.
+    pub begun: Begun,
     /// Until when it counts.
     pub expires_at: Timestamp,
     /// What a form must bring to be believed.
@@ -53,7 +82,7 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("tenant", &self.tenant)
-            .field("key", &self.key)
+            .field("begun", &self.begun)
             .finish_non_exhaustive()
     }
 }
@@ -70,88 +99,35 @@ impl Sessions {
     /// Sessions under `secret`, which comes from a good source of chance and is the same on every server that people
     /// may be led to.
     pub fn new(secret: [u8; 32], over: Over) -> Self {
-        Self { secret: secret.to_vec().into(), over }
+        Self { cookies: Cookies::new(secret, over) }
     }
 
     /// The cookie of a session that begins at `now`; `chance` tells it from every other.
-    pub fn begin(&self, tenant: &TenantId, key: &KeyId, now: Timestamp, chance: [u8; 16]) -> String {
-        let until = (now + LASTS).0;
-        let names = format!("{tenant}.{key}.{until}.{:032x}", u128::from_be_bytes(chance));
-        let code = self.code("session", &names);
-        format!("{}={names}.{code}; Max-Age={}{}", self.name(), LASTS.0 / 1_000, self.attributes())
+    pub fn begin(&self, tenant: &TenantId, begun: Begun, now: Timestamp, chance: [u8; 16]) -> String {
+        let until = match &begun {
+            Begun::Key(_) => now + LASTS,
+            Begun::Token(word) => (now + LASTS).min(word.until),
+        };
+        let chance = format!("{:032x}", u128::from_be_bytes(chance));
+        let says = Says { tenant: tenant.clone(), begun, until, chance };
+        self.cookies.give(Cookie::Session, &says, until - now)
     }
 
     /// The cookie that takes a session's place when it ends.
     pub fn end(&self) -> String {
-        format!("{}=; Max-Age=0{}", self.name(), self.attributes())
+        self.cookies.take(Cookie::Session)
     }
 
     /// The session that a request brings.
     pub fn brought(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
-        let cookie = self.cookie(headers)?;
-        let (names, code) = cookie.rsplit_once('.')?;
-        // From the right: a tenant's name may hold the character that joins the parts, the others do not.
-        let (rest, _chance) = names.rsplit_once('.')?;
-        let (rest, until) = rest.rsplit_once('.')?;
-        let (tenant, key) = rest.rsplit_once('.')?;
-        if !self.is_code("session", names, code) {
-            return None;
-        }
-        let expires_at = Timestamp(until.parse().ok()?);
-        let token = self.code("form", names);
-        let session = Session { tenant: tenant.parse().ok()?, key: key.parse().ok()?, expires_at, token };
+        let (says, text) = self.cookies.brought::<Says>(Cookie::Session, headers)?;
+        let Says { tenant, begun, until: expires_at, .. } = says;
+        let session = Session { tenant, begun, expires_at, token: self.cookies.code("form", &text) };
         (now < session.expires_at).then_some(session)
     }
 
-    /// The one cookie of ours; none if there are two, because then somebody else may have set one.
-    fn cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut ours = pairs.filter(|(name, _)| *name == self.name()).map(|(_, value)| value);
-        match (ours.next(), ours.next()) {
-            (Some(value), None) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Browsers take a name with this prefix only from the host itself, and only through TLS.
-    fn name(&self) -> &'static str {
-        match self.over {
-            Over::Https => "__Host-countersign",
-            Over::Loopback => "countersign",
-        }
-    }
-
-    fn attributes(&self) -> &'static str {
-        match self.over {
-            Over::Https => "; Path=/; HttpOnly; SameSite=Strict; Secure",
-            Over::Loopback => "; Path=/; HttpOnly; SameSite=Strict",
-        }
-    }
-
-    #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
-    fn mac(&self, purpose: &str, names: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::new_from_slice(self.secret.expose_secret()).expect("any length will do");
-        mac.update(b"countersign/v1/");
-        mac.update(purpose.as_bytes());
-        // No name holds it, so no two of these read the same.
-        mac.update(b"\0");
-        mac.update(names.as_bytes());
-        mac
-    }
-
-    fn code(&self, purpose: &str, names: &str) -> String {
-        let bytes = self.mac(purpose, names).finalize().into_bytes();
-        bytes
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .filter_map(|half| char::from_digit(half.into(), 16))
-            .collect()
-    }
-
-    fn is_code(&self, purpose: &str, names: &str, code: &str) -> bool {
-        use subtle::ConstantTimeEq as _;
-        code.len() == CODE_CHARS && self.code(purpose, names).as_bytes().ct_eq(code.as_bytes()).into()
+    pub(super) fn cookies(&self) -> &Cookies {
+        &self.cookies
     }
 }
 
@@ -175,6 +151,7 @@ pub fn is_from_here(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::Role;
 
     const NOON: Timestamp = Timestamp(1_750_000_000_000);
 
@@ -183,8 +160,26 @@ mod tests {
     }
 
     fn cookie(sessions: &Sessions, tenant: &str) -> String {
-        let set = sessions.begin(&tenant.parse().unwrap(), &"00ff".parse().unwrap(), NOON, [7; 16]);
+        begun(sessions, tenant, key())
+    }
+
+    fn begun(sessions: &Sessions, tenant: &str, begun: Begun) -> String {
+        let set = sessions.begin(&tenant.parse().unwrap(), begun, NOON, [7; 16]);
         set.split(';').next().unwrap().to_owned()
+    }
+
+    fn key() -> Begun {
+        Begun::Key("00ff".parse().unwrap())
+    }
+
+    fn word(until: Timestamp) -> Begun {
+        let roles = [Role::Viewer, Role::Approver].into_iter().collect();
+        Begun::Token(Word {
+            person: "a.b_c".parse().unwrap(),
+            roles,
+            credential: "oidc:00".to_owned(),
+            until,
+        })
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -202,9 +197,21 @@ mod tests {
             for tenant in ["acme", "acme.east.1", "a_b-c"] {
                 let cookie = cookie(&sessions, tenant);
                 let session = brought(&sessions, &format!("a=b; {cookie}"), NOON).unwrap();
-                assert_eq!((session.tenant.as_str(), session.key.as_str()), (tenant, "00ff"));
+                assert_eq!((session.tenant.as_str(), session.begun), (tenant, key()));
                 assert!(brought(&sessions, &cookie, NOON + LASTS).is_none());
             }
+        }
+    }
+
+    #[test]
+    fn the_word_of_a_provider_counts_no_longer_than_its_token_and_no_longer_than_a_day() {
+        let sessions = sessions(1, Over::Https);
+        let soon = NOON + Millis::mins(5);
+        for (until, ends) in [(soon, soon), (NOON + Millis::hours(100), NOON + LASTS)] {
+            let cookie = begun(&sessions, "acme", word(until));
+            let session = brought(&sessions, &cookie, Timestamp(ends.0 - 1)).unwrap();
+            assert_eq!((session.begun, session.expires_at), (word(until), ends));
+            assert!(brought(&sessions, &cookie, ends).is_none());
         }
     }
 
@@ -240,7 +247,7 @@ mod tests {
     #[test]
     fn the_cookie_is_for_this_host_alone_and_no_script_sees_it() {
         let https = sessions(1, Over::Https);
-        for set in [https.end(), https.begin(&"t".parse().unwrap(), &"0".parse().unwrap(), NOON, [0; 16])] {
+        for set in [https.end(), https.begin(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
             assert!(set.starts_with("__Host-countersign="), "{set}");
             for attribute in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure"] {
                 assert!(set.contains(attribute), "{set}");

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::dev::stop::Stop;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::screen;
+use crate::stop::Stop;
 
 use narrator::{Narrator, Telling};
 use stage::Stage;

@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::context::{Context, Goes};
-use crate::dev::door::{self, Served};
 use crate::dev::world::{CREDENTIALS, Ports, World, listen, tenant_of};
 use crate::error::CliError;
+use crate::front::served::Served;
 use crate::input::read_workflow;
 use crate::random;
 use crate::verb::{Wish, start};
@@ -84,7 +84,8 @@ impl Stage {
         let engine = Arc::new(context.engine()?);
         engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
         let world = World::open(Ports::default()).await?;
-        let clicks = door::router(Arc::clone(&engine), world.door(context.tenant.clone())?);
+        let doors = [world.door(context.tenant.clone())?].into_iter().collect();
+        let clicks = functions::served::slack(Arc::clone(&engine), doors);
         let door = Served::start(listen(0, "the route for clicks").await?, clicks)?;
         let config = write(&directory, "countersign.yaml", world.config())?;
         Ok(Self { directory, desk, world, door, engine, context, program, config })

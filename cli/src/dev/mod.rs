@@ -5,46 +5,45 @@
 //! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
 //! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
 
-#[cfg(feature = "aws")]
-mod aws;
-pub(crate) mod door;
 mod hook;
 mod kept;
 mod page;
 mod people;
 mod records;
-pub(crate) mod stop;
 pub(crate) mod world;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::console::Console;
 use ::worker::{Worker, WorkerSettings, leaving};
-use api::auth::session::{Over, Sessions};
-use api::{Api, CursorSecret, Gate};
+use api::auth::session::Over;
 use axum::Router;
 use connectors::Allow;
 use domain::{Card, Source, WorkerId};
 use engine::{Engine, Parts, Timing};
+use functions::served::CLICKS;
+use functions::webhook::Doors;
 use serde_json::{Value, json};
 use store::{ApprovalQuery, Store, SystemClock};
 
+#[cfg(feature = "aws")]
+use crate::aws;
 use crate::config;
 use crate::context::{Context, Goes};
 use crate::demo::TRIAGE;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::front::served::Served;
+use crate::front::{Front, Seeds};
+use crate::stop::Stop;
 use crate::{keys, logging, random};
 use telling::hint::{Hints, quoted};
 
-use door::Served;
 use hook::Hook;
 use kept::Kept;
 use page::Page;
 use people::Keys;
-use stop::Stop;
 use world::{Ports, World, credential, listen, tenant_of};
 
 const EXAMPLES: &str = "\
@@ -97,8 +96,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
     #[cfg(feature = "aws")]
     if args.aws {
-        let kept = aws::opened(context.surroundings.variable).await?;
-        return Box::pin(live(&args, kept, &directory, context, stop)).await;
+        let (store, table) = aws::opened(context.surroundings.variable).await?;
+        return Box::pin(live(&args, (store, Kept::Table(table)), &directory, context, stop)).await;
     }
     let (store, kept) = (context.open_store()?, Kept::File(context.store.clone()));
     Box::pin(live(&args, (store, kept), &directory, context, stop)).await
@@ -134,10 +133,8 @@ async fn live<S: Store>(
         store: kept.name(),
     };
     let hook = Hook::new(context.tenant.clone())?;
-    let routes = routes(&engine, &world, page.clone())?
-        .merge(functions::served::webhooks(Arc::clone(&engine), hook.doors()?));
-    let served = Served::start(listener, routes)?;
-    world.slack.call_back(&format!("{}{}", served.url(), door::PATH));
+    let served = Served::start(listener, routes(&engine, &world, hook.doors()?, page.clone())?)?;
+    world.slack.call_back(&clicks(&served.url(), &context));
     let records = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
     repost(&engine, &context).await?;
     let apply = kept.entry(&keys) + &apply_command(&hints, &triggered);
@@ -234,16 +231,30 @@ impl Coming {
     }
 }
 
-fn routes<S: Store>(engine: &Arc<Engine<S>>, world: &World, page: Page) -> Result<Router, CliError> {
-    let clicks = door::router(Arc::clone(engine), world.door(page.context.tenant.clone())?);
-    let public = keys::public(&keys::public_path(&page.context.store))?;
-    // New at every start: whoever was logged in logs in again.
-    let sessions = Arc::new(Sessions::new(random::bytes()?, Over::Loopback));
-    let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
-    let served = Api::new(gate, CursorSecret::new(random::bytes()?)).verifying(public);
-    let pages = Console::new(::console::Parts { engine: Arc::clone(engine), sessions, key: Some(public) });
-    let routes = clicks.merge(page::router(Arc::clone(engine), page));
-    Ok(routes.merge(api::router(Arc::new(served))).merge(::console::router(Arc::new(pages))))
+/// What a server serves, and the page of links.
+fn routes<S: Store>(
+    engine: &Arc<Engine<S>>,
+    world: &World,
+    doors: Doors,
+    page: Page,
+) -> Result<Router, CliError> {
+    let front = Front {
+        engine: Arc::clone(engine),
+        over: Over::Loopback,
+        seeds: Seeds::fresh()?,
+        public: Some(keys::public(&keys::public_path(&page.context.store))?),
+        doors,
+        slack: [world.door(page.context.tenant.clone())?].into_iter().collect(),
+        believes: None,
+        login: None,
+    };
+    let (routes, _streams) = front.routes();
+    Ok(routes.merge(page::router(Arc::clone(engine), page)))
+}
+
+/// Where the simulated Slack delivers clicks.
+fn clicks(url: &str, context: &Context) -> String {
+    format!("{url}{CLICKS}/{}", context.tenant)
 }
 
 /// Slack has forgotten its messages; what can still be answered is posted anew.
@@ -313,7 +324,7 @@ fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
         "keys": coming.keys.file,
         "page": format!("{url}/dev"),
         "slack": page.slack,
-        "slack_interactions": format!("{url}{}", door::PATH),
+        "slack_interactions": clicks(url, &page.context),
         "servicenow": page.servicenow,
         "model": page.model,
         "store": page.store,

@@ -11,6 +11,7 @@ mod policy;
 mod profile;
 mod queue;
 mod run;
+mod serve;
 mod tenant;
 mod whoami;
 mod worker;
@@ -29,6 +30,7 @@ pub(crate) use run::start::{Wish, start};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Worker(worker::Args),
+    Serve(serve::Args),
     /// Check workflow files, and put them to use
     #[command(subcommand)]
     Workflow(workflow::Verb),
@@ -71,6 +73,7 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, CliError> {
     match command {
         Command::Worker(args) => Box::pin(worker::run(args, context)).await,
+        Command::Serve(args) => Box::pin(serve::run(args, context)).await,
         Command::Workflow(workflow::Verb::Check(args)) => workflow::check::run(&args, context),
         Command::Workflow(workflow::Verb::Apply(args)) => workflow::apply::run(args, context).await,
         Command::Workflow(workflow::Verb::List(args)) => workflow::list::run(&args, context).await,

@@ -31,6 +31,8 @@ mod refusals;
 #[cfg(test)]
 mod rollback;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod shell;

@@ -20,13 +20,15 @@ use store::{Store, SystemClock};
 use systems::{LookUp, Systems};
 use tracing_subscriber::EnvFilter;
 
+use crate::described;
 use crate::http::Response;
-use crate::slack::{self, SlackDoor, SlackDoors};
+use crate::slack::{self, SlackDoors};
 use crate::sweep::sweep;
 use crate::webhook::{self, Doors};
 
+pub use crate::described::InvalidSources;
 pub use event::{HttpEvent, HttpReply};
-pub use sources::{InvalidSources, doors};
+pub use sources::doors;
 
 /// What is logged if nobody says otherwise.
 const FILTER: &str = "info";
@@ -56,9 +58,8 @@ pub fn engine<S: Store>(store: S, name: &str) -> Result<Engine<S>, Error> {
 
 /// The doors of every tenant's Slack, as `systems` describes them.
 pub fn slack_doors(systems: &Systems, look_up: LookUp<'_>) -> Result<SlackDoors, Error> {
-    let slack = systems.slack(look_up)?.ok_or("the systems have no Slack")?;
-    let secrets = systems.slack_secrets(look_up)?;
-    Ok(secrets.into_iter().map(|(tenant, secrets)| SlackDoor::new(tenant, secrets, slack.clone())).collect())
+    systems.slack(look_up)?.ok_or("the systems have no Slack")?;
+    Ok(described::slack_doors(systems, look_up)?)
 }
 
 /// Serves the webhook function.

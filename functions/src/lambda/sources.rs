@@ -1,64 +1,15 @@
 //! Who may deliver webhooks, as an operator describes it.
 
-use domain::{Source, TenantId};
-use serde::Deserialize;
-use systems::{InvalidSystems, LookUp, Rotating};
+use systems::{LookUp, SourceConfig};
 
-use crate::webhook::{Doors, InvalidDoor, Proof};
-
-/// One source of one tenant.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Described {
-    tenant: TenantId,
-    source: Source,
-    scheme: Scheme,
-    #[serde(flatten)]
-    proved_with: Rotating,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Scheme {
-    Hmac,
-    /// The secret is `user:password`.
-    Basic,
-    Bearer,
-    #[serde(rename = "github")]
-    GitHub,
-}
-
-/// Why the sources cannot be used as they are described. No secret stands in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSources {
-    /// Not YAML, or not what is asked for.
-    #[error("the sources cannot be used: {0}")]
-    Text(String),
-    /// A secret is missing, or too short.
-    #[error(transparent)]
-    Secret(#[from] InvalidSystems),
-    /// Two that are the same, or one that cannot prove itself in this way.
-    #[error(transparent)]
-    Door(#[from] InvalidDoor),
-}
+use crate::described::{self, InvalidSources};
+use crate::webhook::Doors;
 
 /// The doors that `text` describes: a list of `{ tenant, source, scheme, secret, previous }`.
 pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<Doors, InvalidSources> {
-    let described: Vec<Described> =
+    let sources: Vec<SourceConfig> =
         serde_saphyr::from_str(text).map_err(|error| InvalidSources::Text(error.to_string()))?;
-    described.into_iter().try_fold(
-        Doors::default(),
-        |doors, Described { tenant, source, scheme, proved_with }| {
-            let secrets = proved_with.secrets(&format!("{source} of {tenant}"), look_up)?;
-            let proof = match scheme {
-                Scheme::Hmac => Proof::Signed(secrets),
-                Scheme::Basic => Proof::Basic(secrets),
-                Scheme::Bearer => Proof::Bearer(secrets),
-                Scheme::GitHub => Proof::GitHub(secrets),
-            };
-            Ok(doors.and(tenant, source, proof)?)
-        },
-    )
+    described::doors(&sources, look_up)
 }
 
 #[cfg(test)]

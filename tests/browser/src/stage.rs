@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::auth::login::Login;
 use api::auth::session::{Over, Sessions};
 use api::{Api, CursorSecret, Gate};
 use axum::Router;
@@ -102,6 +103,11 @@ fn credential(name: &str) -> Option<String> {
 impl Stage {
     /// Opens one, with a workflow in use for each of these tenants.
     pub fn open(tenants: &[&str]) -> Self {
+        Self::open_with(tenants, async |_| None)
+    }
+
+    /// The same, where people log in by `login`, which is told the address.
+    pub fn open_with(tenants: &[&str], login: impl AsyncFnOnce(&str) -> Option<Login>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (engine, world, leave, url) = runtime.block_on(async {
@@ -112,7 +118,7 @@ impl Stage {
             for tenant in tenants {
                 apply(&engine, tenant).await;
             }
-            let url = serve(&engine, public).await;
+            let url = serve(&engine, public, login).await;
             let (leave, heard) = leaving();
             let settings = WorkerSettings { poll: Duration::from_secs(1), ..WorkerSettings::default() };
             let worker = Worker::new(Arc::clone(&engine), settings, "worker-a".parse().unwrap(), heard);
@@ -208,14 +214,22 @@ async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
 }
 
 /// The console and the API, as one server on the loopback.
-async fn serve(engine: &Arc<Engine<SqliteStore>>, key: evidence::PublicKey) -> String {
+async fn serve(
+    engine: &Arc<Engine<SqliteStore>>,
+    key: evidence::PublicKey,
+    login: impl AsyncFnOnce(&str) -> Option<Login>,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
     let sessions = Arc::new(Sessions::new([9; 32], Over::Loopback));
     let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
     let parts = console::Parts { engine: Arc::clone(engine), sessions, key: Some(key) };
-    let pages = console::router(Arc::new(Console::new(parts)));
+    let console = match login(&url).await {
+        Some(login) => Console::new(parts).with_login(login),
+        None => Console::new(parts),
+    };
+    let pages = console::router(Arc::new(console));
     let routes: Router = api::router(Arc::new(Api::new(gate, CursorSecret::new([8; 32])))).merge(pages);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, routes).await });
     url
 }

@@ -5,25 +5,20 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
-use domain::{Millis, Timestamp, json};
+use domain::{Millis, Timestamp};
 use jsonwebtoken::jwk::Jwk;
-use reqwest::redirect::Policy;
 use tokio::sync::Mutex;
 use url::Url;
+
+use super::discovery::Discovery;
+use super::http::{Line, Unreachable};
 
 /// The provider is asked at most this often.
 const REFETCH_AFTER: Millis = Millis::secs(30);
 
 /// A key that the provider took away is believed for at most this long, while it answers.
 const KEYS_LAST: Millis = Millis::mins(15);
-
-/// Longer than any provider takes to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// A set holds a few keys, each below a kilobyte.
-const SET_BYTES_MAX: usize = 256 * 1024;
 
 /// What is known about a key.
 pub(super) enum Found {
@@ -37,8 +32,10 @@ pub(super) enum Found {
 
 /// The provider's keys.
 pub(super) struct KeySet {
-    url: Url,
-    client: reqwest::Client,
+    /// Where they are, if not where the provider says itself.
+    url: Option<Url>,
+    discovery: Arc<Discovery>,
+    line: Line,
     known: RwLock<Known>,
     /// Held by whoever asks the provider.
     asking: Mutex<Option<Asked>>,
@@ -57,27 +54,10 @@ struct Asked {
     answered: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Unreachable {
-    #[error("fetch the key set")]
-    Fetch(#[from] reqwest::Error),
-    #[error("the key set has more than {SET_BYTES_MAX} bytes")]
-    TooLarge,
-    #[error("read the key set")]
-    Read(#[from] json::InvalidJson),
-    #[error("the key set has no `keys`")]
-    NoKeys,
-}
-
 impl KeySet {
-    pub(super) fn new(url: Url) -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(Policy::none())
-            .timeout(ANSWER_MAX)
-            .tls_backend_preconfigured(tls::config())
-            .build()?;
-        Ok(Self { url, client, known: RwLock::default(), asking: Mutex::new(None) })
+    /// The keys at `url`, or else where the provider says itself.
+    pub(super) fn new(url: Option<Url>, discovery: Arc<Discovery>, line: Line) -> Self {
+        Self { url, discovery, line, known: RwLock::default(), asking: Mutex::new(None) }
     }
 
     /// The key of this name.
@@ -120,7 +100,7 @@ impl KeySet {
         if let Some(asked) = asked.filter(|asked| now < asked.at + REFETCH_AFTER) {
             return asked.answered;
         }
-        let fetched = self.fetch().await;
+        let fetched = self.fetch(now).await;
         *asked = Some(Asked { at: now, answered: fetched.is_ok() });
         match fetched {
             Ok(keys) => {
@@ -135,18 +115,14 @@ impl KeySet {
         }
     }
 
-    async fn fetch(&self) -> Result<HashMap<String, Arc<Jwk>>, Unreachable> {
-        let mut reply = self.client.get(self.url.clone()).send().await?.error_for_status()?;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = reply.chunk().await? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > SET_BYTES_MAX {
-                return Err(Unreachable::TooLarge);
-            }
-        }
-        let mut set = json::parse(&bytes)?;
+    async fn fetch(&self, now: Timestamp) -> Result<HashMap<String, Arc<Jwk>>, Unreachable> {
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => self.discovery.document(now).await?.key_set.clone(),
+        };
+        let mut set = self.line.get(url).await?;
         let Some(keys) = set.get_mut("keys").and_then(|keys| keys.as_array_mut()) else {
-            return Err(Unreachable::NoKeys);
+            return Err(Unreachable::Says("the key set has no `keys`"));
         };
         // A key of a kind that nobody knows keeps none of the others from being used.
         let read = keys.drain(..).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());

@@ -4,7 +4,11 @@
 //! signature fits a key of the provider's set, it was issued by that provider for us, and its time has come and not
 //! gone. Whatever else is wrong with it is told in the words for a key that opens nothing.
 
+mod discovery;
+mod http;
 mod keys;
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -16,7 +20,12 @@ use url::Url;
 
 use super::Caller;
 use crate::problem::Problem;
+use discovery::Discovery;
+use http::Line;
 use keys::{Found, KeySet};
+
+pub(super) use discovery::Document;
+pub(super) use http::Unreachable;
 
 /// Clocks of two houses differ by this much at most.
 const LEEWAY: Millis = Millis::secs(60);
@@ -66,8 +75,8 @@ pub struct OidcSettings {
     pub issuer: String,
     /// For whom they must be: us, among `aud`.
     pub audience: String,
-    /// Where the provider's keys are: over HTTPS, or on this machine.
-    pub key_set: Url,
+    /// Where the provider's keys are, over HTTPS or on this machine; if absent, where it says itself.
+    pub key_set: Option<Url>,
     /// How tokens may be signed.
     pub signed: Vec<Signed>,
     /// The claim that names the tenant.
@@ -84,18 +93,36 @@ pub enum BadSettings {
     /// Keys that anybody on the way could exchange.
     #[error("the key set is at {0}; it must be fetched over https, or from this machine")]
     Insecure(Url),
+    /// What it says of itself could be exchanged on the way.
+    #[error("the issuer is {0:?}; it must be an address with https, or of this machine")]
+    BadIssuer(String),
+    /// People would send what they log in with in the clear.
+    #[error("browsers are to reach this server at {0}; it must be an address with https, or of this machine")]
+    BadUrl(Url),
     /// Nothing would be believed.
     #[error("no algorithm is named; name RS256, ES256 or both")]
     NoAlgorithm,
     /// No client for HTTPS could be made.
-    #[error("prepare to fetch the key set")]
+    #[error("prepare to speak to the identity provider")]
     Client(#[source] reqwest::Error),
 }
 
 /// An identity provider whose tokens are believed.
 pub struct Oidc {
     settings: OidcSettings,
+    discovery: Arc<Discovery>,
+    line: Line,
     keys: KeySet,
+}
+
+/// A token that is believed.
+pub(super) struct Believed {
+    /// Who it speaks of.
+    pub(super) caller: Caller,
+    /// Until when it is believed.
+    pub(super) until: Timestamp,
+    /// All that it says.
+    pub(super) claims: Value,
 }
 
 impl Oidc {
@@ -105,15 +132,24 @@ impl Oidc {
             return Err(BadSettings::NoAlgorithm);
         }
         // Else somebody on the way could exchange the keys.
-        if !tls::is_safe(&settings.key_set) {
-            return Err(BadSettings::Insecure(settings.key_set));
+        if let Some(url) = settings.key_set.as_ref().filter(|url| !tls::is_safe(url)) {
+            return Err(BadSettings::Insecure(url.clone()));
         }
-        let keys = KeySet::new(settings.key_set.clone()).map_err(BadSettings::Client)?;
-        Ok(Self { settings, keys })
+        let line = Line::new().map_err(BadSettings::Client)?;
+        let discovery = Discovery::new(&settings.issuer, line.clone())
+            .ok_or_else(|| BadSettings::BadIssuer(settings.issuer.clone()))?;
+        let discovery = Arc::new(discovery);
+        let keys = KeySet::new(settings.key_set.clone(), Arc::clone(&discovery), line.clone());
+        Ok(Self { settings, discovery, line, keys })
     }
 
     /// Who shows this token at `now`.
     pub(super) async fn caller(&self, token: &str, now: Timestamp) -> Result<Caller, Problem> {
+        Ok(self.believed(token, now).await?.caller)
+    }
+
+    /// What this token says at `now`, if it is believed.
+    pub(super) async fn believed(&self, token: &str, now: Timestamp) -> Result<Believed, Problem> {
         let (signed, id) = self.heading(token).ok_or_else(Problem::unauthenticated)?;
         let key = match self.keys.find(&id, now).await {
             Found::Key(key) => key,
@@ -121,8 +157,22 @@ impl Oidc {
             Found::Unreachable => return Err(Problem::cannot_check()),
         };
         let claims = self.claims(token, signed, &key).map_err(refused)?;
-        in_time(&claims, now).map_err(refused)?;
-        self.read(&claims).ok_or_else(|| refused("its claims name no tenant or no person"))
+        let until = in_time(&claims, now).map_err(refused)?;
+        let caller = self.read(&claims).ok_or_else(|| refused("its claims name no tenant or no person"))?;
+        Ok(Believed { caller, until, claims })
+    }
+
+    /// Where the provider is spoken to about what, as it says itself.
+    pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, Unreachable> {
+        self.discovery.document(now).await
+    }
+
+    pub(super) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub(super) fn settings(&self) -> &OidcSettings {
+        &self.settings
     }
 
     /// How the token says it is signed, if that is a way that counts, and with which key.
@@ -170,7 +220,7 @@ impl Oidc {
     }
 }
 
-fn refused(why: &'static str) -> Problem {
+pub(super) fn refused(why: &'static str) -> Problem {
     tracing::warn!(why, "a token that opens nothing was shown");
     Problem::unauthenticated()
 }
@@ -184,16 +234,16 @@ fn roles(claim: &Value) -> Roles {
     named.into_iter().filter_map(|name| name.parse::<Role>().ok()).collect()
 }
 
-/// Whether its time has come and not gone.
-fn in_time(claims: &Value, now: Timestamp) -> Result<(), &'static str> {
+/// Until when it is believed, if its time has come and not gone.
+fn in_time(claims: &Value, now: Timestamp) -> Result<Timestamp, &'static str> {
     let moment = |claim: &str| claims.get(claim).map(|seconds| seconds.as_f64().and_then(millis));
-    match moment("exp") {
-        Some(Some(end)) if now < end + LEEWAY => {}
+    let until = match moment("exp") {
+        Some(Some(end)) if now < end + LEEWAY => end + LEEWAY,
         _ => return Err("its time is over, or it names no end"),
-    }
+    };
     match moment("nbf") {
-        None => Ok(()),
-        Some(Some(begin)) if begin <= now + LEEWAY => Ok(()),
+        None => Ok(until),
+        Some(Some(begin)) if begin <= now + LEEWAY => Ok(until),
         Some(_) => Err("its time has not come"),
     }
 }

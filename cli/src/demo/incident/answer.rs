@@ -1,13 +1,13 @@
 //! Clicks: signed by Slack, delivered over HTTP, answered by the engine.
 
 use domain::ApprovalStatus;
+use functions::served::CLICKS;
 use notify::card::{APPROVE, Token};
 use simulated::slack::{Message, Press, deliver};
 
 use crate::demo::narrator::Narrator;
 use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
-use crate::dev::door;
 use crate::dev::world::{PEOPLE, TEAM};
 use crate::error::CliError;
 
@@ -42,7 +42,8 @@ pub(super) async fn press(stage: &Stage, card: &Message, person: &str) -> Result
     let press = Press { place: &card.place(), action_id: APPROVE, user, team: TEAM, at_secs };
     let click = stage.world.slack.press(&press);
     let click = click.ok_or_else(|| CliError::Demo("the card in Slack has no such button".into()))?;
-    match deliver(click, &format!("{}{}", stage.door.url(), door::PATH)).await {
+    let address = format!("{}{CLICKS}/{}", stage.door.url(), stage.context.tenant);
+    match deliver(click, &address).await {
         Ok(200) => Ok(()),
         Ok(status) => Err(CliError::Demo(format!("a click of {person} was answered with {status}"))),
         Err(error) => Err(CliError::Demo(format!("a click of {person} was not delivered: {error}"))),

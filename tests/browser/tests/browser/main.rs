@@ -2,7 +2,15 @@
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
 mod axe;
+#[path = "../../../../console/tests/login/issuer.rs"]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "here it only does what it should; a test fails by panicking"
+)]
+mod issuer;
 mod journeys;
+mod login;
 mod looks;
 
 use countersign_browser::{Browser, Stage};

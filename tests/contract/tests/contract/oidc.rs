@@ -71,7 +71,7 @@ impl Scene {
         let settings = OidcSettings {
             issuer: "https://id.example.com".to_owned(),
             audience: "countersign".to_owned(),
-            key_set: format!("http://{address}/keys").parse().unwrap(),
+            key_set: Some(format!("http://{address}/keys").parse().unwrap()),
             signed,
             tenant_claim: "org".to_owned(),
             person_claim: "name".to_owned(),

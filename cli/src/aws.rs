@@ -2,7 +2,6 @@
 
 use store::aws::{AwsSettings, AwsStore, S3Blobs, SqsQueue, open, open_stand_in};
 
-use super::kept::Kept;
 use crate::config::Variable;
 use crate::error::CliError;
 
@@ -15,11 +14,12 @@ const STAND_IN: &str = "COUNTERSIGN_AWS";
 /// Where its table is, if that is another one.
 const LEDGER: &str = "COUNTERSIGN_DYNAMODB";
 
-/// The store: on a stand-in, where what it needs is made, or in the account that the environment names.
-pub(super) async fn opened(variable: Variable) -> Result<(AwsStore<SqsQueue, S3Blobs>, Kept), CliError> {
+/// The store, and the name of its table: on a stand-in, where what it needs is made, or in the account that the
+/// environment names.
+pub(crate) async fn opened(variable: Variable) -> Result<(AwsStore<SqsQueue, S3Blobs>, String), CliError> {
     if let Some(aws) = variable(STAND_IN) {
         let store = open_stand_in(&aws, variable(LEDGER).as_deref(), NAME).await?;
-        return Ok((store, Kept::Table(NAME.to_owned())));
+        return Ok((store, NAME.to_owned()));
     }
     let missing = |name: &str| {
         CliError::Usage(format!(
@@ -27,6 +27,6 @@ pub(super) async fn opened(variable: Variable) -> Result<(AwsStore<SqsQueue, S3B
         ))
     };
     let settings = AwsSettings::told(|name| variable(name).ok_or_else(|| missing(name)))?;
-    let kept = Kept::Table(settings.table.clone());
-    Ok((open(settings).await, kept))
+    let table = settings.table.clone();
+    Ok((open(settings).await, table))
 }

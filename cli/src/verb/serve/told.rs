@@ -1,0 +1,29 @@
+//! What a server says of itself when it starts.
+
+use std::net::SocketAddr;
+
+use api::PREFIX;
+use serde_json::{Value, json};
+
+pub(super) fn text(address: SocketAddr, kept: &str) -> String {
+    format!(
+        "Serving at http://{address}. Ctrl-C ends it.\n\n  \
+         console   http://{address}/\n  \
+         API       http://{address}{PREFIX}/openapi.json\n  \
+         webhooks  http://{address}/webhook/SOURCE/TENANT\n  \
+         store     {kept}\n\n\
+         Nothing is worked on here: workers do that, on the same store.\n"
+    )
+}
+
+pub(super) fn json(address: SocketAddr, kept: &str) -> Value {
+    let url = format!("http://{address}");
+    json!({
+        "url": url,
+        "console": url,
+        "api": format!("{url}{PREFIX}"),
+        "webhooks": format!("{url}/webhook"),
+        "health": format!("{url}/healthz"),
+        "store": kept,
+    })
+}

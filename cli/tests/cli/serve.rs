@@ -1,0 +1,327 @@
+//! A server for real systems, as an operator meets it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::shell::Shell;
+
+/// Everything that is waited for takes well under a second; a busy machine gets more.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Two doors, and sessions that outlive the process.
+const CONFIG: &str = "
+slack: { token_env: SLACK_TOKEN, channel: C0APPROVALS, doors: [ { tenant: acme, secret_env: SLACK_SECRET } ] }
+server:
+  session_secret_env: SESSION_SECRET
+  sources:
+    - { tenant: acme, source: webhook, scheme: hmac, secret_env: WEBHOOK_SECRET }
+";
+
+/// What the variables hold that the configuration names.
+const SECRETS: [(&str, &str); 4] = [
+    ("SLACK_TOKEN", "xoxb-nobody-has-this-one"),
+    ("SLACK_SECRET", "what this Slack signs with"),
+    ("SESSION_SECRET", "0123456789abcdef0123456789abcdef"),
+    ("WEBHOOK_SECRET", "what this system signs with"),
+];
+
+/// Takes up whatever comes in.
+const ON_WEBHOOK: &str = "
+workflow: noted
+version: 1
+environment: dev
+trigger: { webhook: {} }
+steps:
+  - { id: note, tool: transform, with: { value: 1 } }
+";
+
+/// `countersign serve`, running.
+struct Server {
+    child: Child,
+    /// What it printed about itself.
+    told: Value,
+}
+
+impl Server {
+    fn start(shell: &Shell, options: &str) -> Self {
+        Self::start_with(shell, CONFIG, options)
+    }
+
+    fn start_with(shell: &Shell, config: &str, options: &str) -> Self {
+        shell.write("countersign.yaml", config);
+        let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
+        let log = std::fs::File::create(shell.path("server.log")).unwrap();
+        let mut child =
+            shell.command(&line).envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { told: serde_json::from_str(&line).unwrap(), child }
+    }
+
+    fn url(&self) -> &str {
+        self.told["url"].as_str().unwrap()
+    }
+
+    fn address(&self) -> &str {
+        self.url().trim_start_matches("http://")
+    }
+
+    fn open(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn ask(&self, head: &str, body: &str) -> String {
+        let host = self.address();
+        let (length, first) = (body.len(), head.trim_end());
+        let head =
+            format!("{first}\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        all(self.open(&(head + body)))
+    }
+
+    fn get(&self, path: &str, header: &str) -> String {
+        self.ask(&format!("GET {path} HTTP/1.1\r\n{header}"), "")
+    }
+
+    fn signal(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    /// How it ended.
+    fn ended(mut self) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Returns when nobody listens any more.
+    fn is_closed(&self) {
+        let began = Instant::now();
+        while TcpStream::connect(self.address()).is_ok() {
+            assert!(began.elapsed() < PATIENCE, "the server goes on listening");
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn all(mut stream: TcpStream) -> String {
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+/// A key of ada's, who administers acme.
+fn key(shell: &Shell) -> String {
+    let made = shell.run("--tenant acme key create ada --role admin --json").expect(0).json();
+    made["text"].as_str().unwrap().to_owned()
+}
+
+/// Delivers `body` as a system outside would, signed with `secret`.
+fn deliver(server: &Server, secret: &str, body: &str) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let secs = now.as_secs().to_string();
+    let signature = signing::sign(&secret.into(), &secs, body.as_bytes());
+    let head = format!(
+        "POST /webhook/webhook/acme HTTP/1.1\r\nContent-Type: application/json\r\n\
+         X-Countersign-Timestamp: {secs}\r\nX-Countersign-Signature: {signature}"
+    );
+    server.ask(&head, body)
+}
+
+/// Logs in with `key`; the answer.
+fn log_in(server: &Server, key: &str) -> String {
+    let head = "POST /login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded";
+    server.ask(head, &format!("key={key}&next=/runs"))
+}
+
+fn cookie(answer: &str) -> &str {
+    let (_, set) = answer.split_once("set-cookie: ").expect(answer);
+    set.split("\r\n").next().unwrap()
+}
+
+#[test]
+fn a_server_takes_in_what_is_signed_and_a_worker_beside_it_does_the_work() {
+    let shell = Shell::new();
+    shell.write("noted.yaml", ON_WEBHOOK);
+    let key = key(&shell);
+    let server = Server::start(&shell, "");
+    assert!(server.get("/healthz", "").starts_with("HTTP/1.1 200"));
+    let me = server.get("/api/v1/me", &format!("Authorization: Bearer {key}"));
+    assert!(me.starts_with("HTTP/1.1 200") && me.contains("\"ada\""), "{me}");
+    assert!(server.get("/api/v1/me", "").starts_with("HTTP/1.1 401"));
+    assert!(server.get("/", "").contains("location: /login"));
+    assert!(server.get("/dev", "").starts_with("HTTP/1.1 404"), "nothing is simulated here");
+
+    shell.run("--tenant acme workflow apply noted.yaml").expect(0);
+    let forged = deliver(&server, "a secret that somebody made up", r#"{"what":"a"}"#);
+    assert!(forged.starts_with("HTTP/1.1 401"), "{forged}");
+    let accepted = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
+    assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
+    let run: Value = serde_json::from_str(accepted.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let run = run["run"].as_str().unwrap();
+
+    let mut worker = shell.command("worker --config countersign.yaml --until-idle");
+    assert!(worker.envs(SECRETS).status().unwrap().success(), "the worker reads the same file");
+    let list = format!("run list --json --server {}", server.url());
+    let mut list = shell.command(&list);
+    let listed = list.env("COUNTERSIGN_API_KEY", &key).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains(run) && listed.contains("succeeded"), "{listed}");
+    server.signal();
+    assert_eq!(server.ended(), Some(0));
+}
+
+#[test]
+fn whatever_slack_did_not_sign_is_refused_at_every_door_in_the_same_words() {
+    let server = Server::start(&Shell::new(), "");
+    let replies: Vec<String> = ["interactions/acme", "commands/acme", "interactions/umbrella", "commands/.."]
+        .into_iter()
+        .map(|door| server.ask(&format!("POST /slack/{door} HTTP/1.1"), "payload={}"))
+        .collect();
+    let body = |reply: &str| reply.split_once("\r\n\r\n").unwrap().1.to_owned();
+    for reply in &replies {
+        assert!(reply.starts_with("HTTP/1.1 401"), "{reply}");
+        assert_eq!(body(reply), body(&replies[0]));
+    }
+}
+
+#[test]
+fn cookies_are_for_https_alone_behind_tls_and_for_this_machine_without() {
+    let shell = Shell::new();
+    let key = key(&shell);
+    let plain = log_in(&Server::start(&shell, ""), &key);
+    assert!(cookie(&plain).starts_with("countersign=") && !cookie(&plain).contains("Secure"), "{plain}");
+    let secured = log_in(&Server::start(&shell, "--behind-tls"), &key);
+    let cookie = cookie(&secured);
+    assert!(cookie.starts_with("__Host-countersign=") && cookie.contains("; Secure"), "{secured}");
+}
+
+#[test]
+fn a_session_outlives_the_server_if_its_secret_is_kept() {
+    let shell = Shell::new();
+    let key = key(&shell);
+    let first = Server::start(&shell, "");
+    let answer = log_in(&first, &key);
+    let session = cookie(&answer).split(';').next().unwrap();
+    drop(first);
+    let again = Server::start(&shell, "");
+    let page = again.get("/runs", &format!("Cookie: {session}"));
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+}
+
+/// A login of which the key is still to come; the server waits for it.
+fn under_way(server: &Server, key_bytes: usize) -> TcpStream {
+    let mut stream = server.open(&format!(
+        "POST /login HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        server.address(),
+        key_bytes + 4
+    ));
+    let mut told = [0; 25];
+    stream.read_exact(&mut told).unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"key=").unwrap();
+    stream
+}
+
+#[test]
+fn a_request_under_way_may_finish_and_nothing_new_is_taken() {
+    let shell = Shell::new();
+    let key = key(&shell);
+    let server = Server::start(&shell, "--drain 60s");
+    let mut under_way = under_way(&server, key.len());
+    // A stream has no end of its own, and does not keep the server from leaving.
+    let mut listening = BufReader::new(server.open(&format!(
+        "GET /api/v1/stream HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nAccept: text/event-stream\r\n\r\n",
+        server.address()
+    )));
+    let mut first = String::new();
+    listening.read_line(&mut first).unwrap();
+    assert!(first.starts_with("HTTP/1.1 200"), "{first}");
+
+    server.signal();
+    server.is_closed();
+    under_way.write_all(key.as_bytes()).unwrap();
+    let answer = all(under_way);
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    assert_eq!(server.ended(), Some(0));
+}
+
+#[test]
+fn a_request_that_takes_longer_than_the_drain_is_cut_off_and_that_is_said() {
+    let shell = Shell::new();
+    let server = Server::start(&shell, "--drain 50ms");
+    let _under_way = under_way(&server, 10);
+    server.signal();
+    assert_eq!(server.ended(), Some(1));
+    let log = std::fs::read_to_string(shell.path("server.log")).unwrap();
+    assert!(log.contains("cut off"), "{log}");
+}
+
+#[test]
+fn a_provider_that_does_not_answer_keeps_nobody_with_a_key_from_logging_in() {
+    let shell = Shell::new();
+    let key = key(&shell);
+    // Nobody listens there.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let oidc = format!(
+        "  oidc:\n    issuer: 'http://{gone}'\n    claims: {{ tenant: org, person: name, roles: roles }}\n    \
+         audience: us\n    login: {{ name: Example, client_id: us, url: 'http://127.0.0.1:1' }}\n"
+    );
+    let server = Server::start_with(&shell, &format!("{CONFIG}{oidc}"), "");
+    let page = server.get("/login?next=/runs", "");
+    assert!(page.contains("<a href=\"/login/oidc?next=/runs\">Log in with Example</a>"), "{page}");
+    let refused = server.get("/login/oidc", "");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("Example does not answer now."),
+        "{refused}"
+    );
+    assert!(log_in(&server, &key).starts_with("HTTP/1.1 303"));
+    // The header of a token, and nothing behind it.
+    let token = server.get("/api/v1/me", "Authorization: Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.e30.aa");
+    assert!(token.starts_with("HTTP/1.1 503"), "{token}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_the_way_out() {
+    let shell = Shell::new();
+    shell.write("countersign.yaml", CONFIG);
+    let open = shell.run("serve --config countersign.yaml --listen 0.0.0.0:0").expect(2);
+    open.says("--behind-tls").says("127.0.0.1");
+    shell.run("serve --config countersign.yaml").expect(2).says("SESSION_SECRET, which is not set");
+    shell.run("serve --config gone.yaml").expect(2).says("gone.yaml");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command =
+        shell.command(&format!("serve --config countersign.yaml --listen {}", taken.local_addr().unwrap()));
+    let answer = command.envs(SECRETS).output().unwrap();
+    assert_eq!(answer.status.code(), Some(2));
+    assert!(String::from_utf8(answer.stderr).unwrap().contains("--listen"));
+    let bad = CONFIG.replace("scheme: hmac", "scheme: github");
+    shell.write("bad.yaml", bad);
+    let answer = shell.command("serve --config bad.yaml").envs(SECRETS).output().unwrap();
+    let said = String::from_utf8(answer.stderr).unwrap();
+    assert!(said.contains("webhook of tenant acme") && !said.contains("signs with"), "{said}");
+}

@@ -1,0 +1,88 @@
+//! A console and its API on a port, and the issuer that they believe.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use api::auth::login::{CALLBACK, Login, LoginSettings};
+use api::auth::session::{Over, Sessions};
+use api::auth::{OidcSettings, Signed};
+use api::{Api, CursorSecret, Gate};
+use connectors::Toolbox;
+use countersign_console::{Console, Parts, router};
+use domain::{Millis, Timestamp};
+use engine::{Engine, Timing};
+use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
+use tokio::net::TcpListener;
+
+use crate::issuer::{CLIENT, Issuer, SECRET};
+
+/// A clock that can be put forward.
+#[derive(Default)]
+pub(crate) struct Watch(AtomicI64);
+
+impl Watch {
+    pub(crate) fn forward(&self, by: Millis) {
+        self.0.fetch_add(i64::try_from(by.0).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for Watch {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) url: String,
+    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let issuer = Issuer::start("127.0.0.1", format!("{url}{CALLBACK}")).await;
+        let watch = Arc::new(Watch::default());
+        let engine = Arc::new(Engine::new(engine::Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default(),
+            clock: Arc::clone(&watch) as _,
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        }));
+        let sessions = Arc::new(Sessions::new([1; 32], Over::Loopback));
+        let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
+        let console = Console::new(Parts { engine, sessions, key: None });
+        let console = console.with_login(Login::new(settings(&url, &issuer.url)).unwrap());
+        let api = api::router(Arc::new(Api::new(gate, CursorSecret::new([2; 32]))));
+        let routes = router(Arc::new(console)).merge(api);
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Self { url, issuer, watch }
+    }
+
+    /// An address of the console.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+}
+
+fn settings(url: &str, issuer: &str) -> LoginSettings {
+    LoginSettings {
+        oidc: OidcSettings {
+            issuer: issuer.to_owned(),
+            audience: CLIENT.to_owned(),
+            key_set: None,
+            signed: vec![Signed::Rs256, Signed::Es256],
+            tenant_claim: "org".to_owned(),
+            person_claim: "name".to_owned(),
+            roles_claim: "roles".to_owned(),
+        },
+        name: "Example & Co".to_owned(),
+        client_secret: Some(SECRET.into()),
+        url: url.parse().unwrap(),
+        scopes: vec!["profile".to_owned()],
+    }
+}
