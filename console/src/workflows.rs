@@ -1,17 +1,21 @@
 //! The workflows in use, and what policy would say about them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use api::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::plan::{PlannedStep, Validation, Work};
 use domain::{Applied, Blast, Plan, Ruling, WorkflowName};
-use engine::{EngineError, Foreseen, Judged};
+use engine::{EngineError, Explain, Foreseen, Judged};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 use store::Store;
 use telling::tool;
 use telling::verdict::ruling;
+use workflow::CompiledPlan;
 
 use crate::at::{Named, Visitor};
 use crate::form::Sent;
@@ -79,14 +83,18 @@ pub(crate) async fn try_out<S: Store>(
 ) -> Result<Response, No> {
     let name = named(&name)?;
     let foreseen = match sample(&form.input) {
-        Ok(input) => match visitor.desk.forecast(&name, input).await {
-            Ok((_, foreseen)) => Ok(foreseen),
+        Ok(input) => match visitor.desk.explain(wish(visitor.desk.workflow(&name).await?, input)).await {
+            Ok(explained) => Ok(explained.steps),
             Err(error @ (EngineError::BadInput { .. } | EngineError::Refused(_))) => Err(error.into()),
             Err(error) => return Err(error.into()),
         },
         Err(problem) => Err(problem),
     };
     render(&visitor, &name, &form.input, Some(foreseen)).await
+}
+
+fn wish(plan: Arc<CompiledPlan>, input: Value) -> Explain {
+    Explain { plan, trigger_kind: "api".to_owned(), input, outputs: BTreeMap::new(), policy: None }
 }
 
 fn named(name: &str) -> Result<WorkflowName, No> {
@@ -248,6 +256,7 @@ fn told(foreseen: &Foreseen) -> Markup {
             }
             Foreseen::Unbound(why) => { "Not known: " (Seen(why)) }
             Foreseen::Refused(why) => { "Would fail before policy is asked: " (Seen(why)) }
+            Foreseen::OutOfTime => "Not known: the steps before it took all the time there is.",
             Foreseen::Judged(judged) => (judged_told(judged)),
         }
     }
