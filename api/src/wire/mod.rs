@@ -31,9 +31,9 @@ pub use runs::{
     UndoCall, UndoEffect, UndoPlan,
 };
 pub use telling::{
-    ChainDocument as Chain, CompensationDocument as Compensation, EventDocument as Event,
-    LeaseDocument as Lease, RunDocument as Run, StepDocument as Step, TryDocument as Try,
-    WaitDocument as Wait, WayDocument as Way,
+    CanceledDocument as Canceled, ChainDocument as Chain, CompensationDocument as Compensation,
+    EventDocument as Event, LeaseDocument as Lease, RunDocument as Run, StepDocument as Step,
+    TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PutTenant, Tenant};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
