@@ -15,6 +15,7 @@ mod keys;
 mod me;
 pub mod openapi;
 mod page;
+mod policy;
 pub mod problem;
 mod routes;
 mod runs;

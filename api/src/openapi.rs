@@ -219,7 +219,7 @@ fn problems(row: &Row) -> Vec<(u16, &'static str)> {
             (403, "whoever asks may not"),
         ]);
     }
-    if row.ids().next().is_some() || row.name == "startRun" {
+    if row.ids().next().is_some() || ["startRun", "explainPolicy"].contains(&row.name) {
         problems.push((404, "there is no such thing, or it is somebody else's"));
     }
     if row.takes.is_some() || row.ids().next().is_some() {

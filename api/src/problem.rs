@@ -14,9 +14,11 @@ use utoipa::ToSchema;
 const RETRY_AFTER_SECS: &str = "2";
 
 /// Every code that a problem can have, and what it means. `docs/api.md` has the same table.
-pub const CODES: [(&str, &str); 28] = [
+pub const CODES: [(&str, &str); 30] = [
     ("BAD_REQUEST", "what was sent cannot be used, and why"),
     ("WORKFLOW_INVALID", "the file is no workflow; `place` says where it is wrong"),
+    ("POLICY_INVALID", "the files are no policy; `place` says where they are wrong"),
+    ("POLICY_NOT_GREEN", "the policy's own tests do not pass, or it has none"),
     ("UNAUTHENTICATED", "the credential is missing, wrong, over or taken back"),
     ("FORBIDDEN", "whoever asks has not the role that it takes"),
     ("APPROVAL_REFUSED", "whoever answers may not: it is their own run or workflow, or others are asked"),
@@ -66,8 +68,11 @@ pub struct Problem {
 }
 
 /// A place in a file, counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Place {
+    /// The file, where several were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// The line.
     pub line: usize,
     /// The column.
@@ -98,6 +103,12 @@ impl Problem {
     /// There is no such thing, or it is somebody else's.
     pub fn not_found(what: &'static str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no such {what}"))
+    }
+
+    /// A workflow that is named in what was sent is not there.
+    pub(crate) fn no_workflow(detail: String) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NO_WORKFLOW", detail)
+            .remedy("GET /api/v1/workflows lists those in use; POST there puts one to use")
     }
 
     /// Nobody knows who asks.
@@ -154,6 +165,20 @@ impl From<EngineError> for Problem {
                 let detail = "somebody has settled something since this was looked at";
                 Self::new(StatusCode::CONFLICT, "TENANT_CHANGED", detail)
                     .remedy("GET /api/v1/tenant, and send the change again with the revision there")
+            }
+            EngineError::BadPolicy(error) => {
+                let index = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+                let place = error.place.as_ref().map(|place| Place {
+                    file: Some(place.file.clone()),
+                    line: index(place.line),
+                    column: index(place.column),
+                });
+                let problem = Self::new(StatusCode::BAD_REQUEST, "POLICY_INVALID", error.to_string());
+                Self { place, ..problem }.remedy("mend the file there and send all of them again")
+            }
+            EngineError::NotGreen { .. } => {
+                Self::new(StatusCode::CONFLICT, "POLICY_NOT_GREEN", error.to_string())
+                    .remedy("mend the rules or the tests and send all of it again; nothing was changed")
             }
             EngineError::TenantTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())

@@ -17,7 +17,8 @@ use utoipa::ToSchema;
 use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
 use crate::{
-    Shared, approvals, dispatch, evidence, keys, me, openapi, problem, runs, stream, tenant, wire, workflows,
+    Shared, approvals, dispatch, evidence, keys, me, openapi, policy, problem, runs, stream, tenant, wire,
+    workflows,
 };
 
 /// Where all of it is.
@@ -146,6 +147,7 @@ fn routes<S: Store>() -> Vec<Route<S>> {
     [
         around(),
         workflow_routes(),
+        policy_routes(),
         run_routes(),
         verb_routes(),
         story_routes(),
@@ -210,6 +212,38 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             workflows::versions::<S>,
         )
         .gives::<wire::Versions>(200, "the versions"),
+    ]
+}
+
+fn policy_routes<S: Store>() -> Vec<Route<S>> {
+    let path = "/policy";
+    vec![
+        Route::new(
+            Method::GET,
+            path,
+            Role::Viewer,
+            ("showPolicy", "The policy that counts, with its files"),
+            policy::show::<S>,
+        )
+        .gives::<wire::Policy>(200, "the policy"),
+        Route::new(
+            Method::POST,
+            path,
+            Role::Admin,
+            ("applyPolicy", "Settle on a policy, if its tests pass"),
+            policy::apply::<S>,
+        )
+        .takes::<wire::ApplyPolicy>()
+        .gives::<wire::PolicyApplied>(200, "it counts"),
+        Route::new(
+            Method::POST,
+            "/policy/explain",
+            Role::Viewer,
+            ("explainPolicy", "What policy would say about each step of a workflow, without running any"),
+            policy::explain::<S>,
+        )
+        .takes::<wire::ExplainPolicy>()
+        .gives::<wire::Explained>(200, "what would come of each step"),
     ]
 }
 

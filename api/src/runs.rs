@@ -106,8 +106,7 @@ pub(crate) async fn start<S: Store>(
 fn no_start(error: engine::EngineError, workflow: &WorkflowName) -> Problem {
     match error {
         engine::EngineError::NoWorkflow { .. } => {
-            Problem::new(StatusCode::NOT_FOUND, "NO_WORKFLOW", format!("no workflow {workflow} is in use"))
-                .remedy("GET /api/v1/workflows lists those in use; POST there puts one to use")
+            Problem::no_workflow(format!("no workflow {workflow} is in use"))
         }
         error => error.into(),
     }

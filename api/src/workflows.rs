@@ -46,9 +46,10 @@ pub(crate) async fn apply<S: Store>(
     Ok(Json(desk.apply(&plan).await?.into()))
 }
 
-fn invalid(error: &workflow::WorkflowError) -> Problem {
+/// A file that is no workflow.
+pub(crate) fn invalid(error: &workflow::WorkflowError) -> Problem {
     let workflow::Place { line, column } = error.place;
     Problem::new(StatusCode::BAD_REQUEST, "WORKFLOW_INVALID", error.to_string())
-        .at(Place { line, column })
+        .at(Place { file: None, line, column })
         .remedy("mend the file there and send it again")
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connectors::{Allow, Settings};
+use connectors::{Allow, Settings, Toolbox};
 use domain::{Cause, Initiator, RunKey, TenantId, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::Value;
@@ -167,18 +167,21 @@ impl Context {
 
     /// The engine on the store, which is created if it is not there.
     pub(crate) fn engine(&self) -> Result<Engine<SqliteStore>, CliError> {
-        let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
-        Ok(Engine::new(Parts {
-            store: Arc::new(self.open_store()?),
-            // Nothing is executed here; workflows are checked against what workers can do.
-            tools: connectors::standard(Allow::default(), Settings::default()),
-            clock: Arc::new(SystemClock),
-            me,
-            timing: Timing::default(),
-            // People look for themselves, and workers put evidence together.
-            shows: None,
-            sealing: None,
-        }))
+        // Nothing is executed here; workflows are checked against what workers can do.
+        let tools = connectors::standard(Allow::default(), Settings::default());
+        engine_on(self.open_store()?, tools)
+    }
+
+    /// The engine on the store for whoever only looks, with `tools`: where there is no store, on one that holds nothing
+    /// and leaves no file behind.
+    pub(crate) fn looking_engine(&self, tools: Toolbox) -> Result<Engine<SqliteStore>, CliError> {
+        self.must_be_for_a_store()?;
+        if !is_missing(&self.store) {
+            return engine_on(self.open_store()?, tools);
+        }
+        let path = self.store.clone();
+        let nothing = SqliteStore::memory(SqliteOptions::default());
+        engine_on(nothing.map_err(|source| CliError::OpenStore { path, source })?, tools)
     }
 
     /// The engine on a store that must be there: looking for a run must not leave an empty file behind.
@@ -194,6 +197,20 @@ impl Context {
     pub(crate) fn answer(&self, text: &str, json: &Value) -> Result<(), CliError> {
         if self.json { screen::json(json) } else { screen::text(text) }
     }
+}
+
+fn engine_on(store: SqliteStore, tools: Toolbox) -> Result<Engine<SqliteStore>, CliError> {
+    let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
+    Ok(Engine::new(Parts {
+        store: Arc::new(store),
+        tools,
+        clock: Arc::new(SystemClock),
+        me,
+        timing: Timing::default(),
+        // People look for themselves, and workers put evidence together.
+        shows: None,
+        sealing: None,
+    }))
 }
 
 /// Whether there is nothing at `path`. A file that cannot be looked at is not missing; opening it says why.

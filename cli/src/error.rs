@@ -225,6 +225,7 @@ fn engine_ending(error: &EngineError) -> Ending {
         EngineError::Refused(_)
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
+        | EngineError::NotGreen { .. }
         | EngineError::KeyTaken { .. } => Ending::NotDone,
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
             Ending::NotDone
@@ -233,6 +234,7 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorkflow { .. }
         | EngineError::BadInput { .. }
+        | EngineError::BadPolicy(_)
         | EngineError::TenantTooLarge { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)

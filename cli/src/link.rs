@@ -7,9 +7,10 @@ use std::sync::Arc;
 use api::auth::{Caller, Gate};
 use api::{Api, CursorSecret};
 use client::{Client, ClientError, Remote, Transport};
+use connectors::Toolbox;
 use domain::{PersonId, RunId, RunKey, TenantId};
-use engine::EngineError;
-use store::{Clock as _, SystemClock};
+use engine::{Engine, EngineError};
+use store::{Clock as _, SqliteStore, SystemClock};
 use telling::EventDocument;
 use telling::hint::Hints;
 
@@ -64,6 +65,15 @@ impl Context {
         self.link()
     }
 
+    /// The API for whoever only looks: of a server, or on a store that need not be there. Workflows are looked at as
+    /// if steps called `tools`; a server has its own.
+    pub(crate) fn link_to_look(&self, tools: Toolbox) -> Result<Link, CliError> {
+        if self.server()?.is_some() {
+            return self.link();
+        }
+        Ok(self.within(self.looking_engine(tools)?, self.person()?, self.tenant.clone()))
+    }
+
     fn person(&self) -> Result<PersonId, CliError> {
         let user = self.user();
         let wrong = |why| CliError::Usage(format!("{user:?} cannot name a person: {why}; --as gives a name"));
@@ -72,7 +82,8 @@ impl Context {
 
     fn link_as(&self, person: PersonId, typed: Option<&TenantId>) -> Result<Link, CliError> {
         let Some(server) = self.server()? else {
-            return self.here(person, typed.unwrap_or(&self.tenant).clone());
+            let tenant = typed.unwrap_or(&self.tenant).clone();
+            return Ok(self.within(self.existing_engine()?, person, tenant));
         };
         let tenant = server.tenant.clone().or_else(|| typed.cloned()).unwrap_or_else(|| self.tenant.clone());
         if let Some(other) = typed.filter(|typed| **typed != tenant) {
@@ -84,13 +95,12 @@ impl Context {
     }
 
     /// The routes in this process, on the store's file.
-    fn here(&self, person: PersonId, tenant: TenantId) -> Result<Link, CliError> {
-        let engine = Arc::new(self.existing_engine()?);
-        let gate = Gate::local(engine, Caller::local(tenant.clone(), person));
+    fn within(&self, engine: Engine<SqliteStore>, person: PersonId, tenant: TenantId) -> Link {
+        let gate = Gate::local(Arc::new(engine), Caller::local(tenant.clone(), person));
         let api = Api::new(gate, CursorSecret::new(CURSORS));
         let client = Client::new(Transport::InProcess(api::router(Arc::new(api))));
         let hints = Hints::new(&self.store, &tenant);
-        Ok(Link { client, tenant, hints })
+        Link { client, tenant, hints }
     }
 }
 

@@ -1,10 +1,12 @@
 //! A method for each route.
 
+use std::collections::BTreeMap;
+
 use api::wire::{
-    Answer, Answered, ApplyWorkflow, Approval, Approvals, BackOut, BackedOut, Delivered, Dispatch,
-    DispatchStarted, Events, Key, Keys, MadeKey, MakeKey, Me, Moved, PutTenant, Receipts, Run, Runs, Saying,
-    SendSignal, StartRun, StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions,
-    Workflow, WorkflowShown, Workflows,
+    Answer, Answered, ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOut, BackedOut, Delivered,
+    Dispatch, DispatchStarted, Events, ExplainPolicy, Explained, Key, Keys, MadeKey, MakeKey, Me, Moved,
+    Policy, PolicyApplied, PutTenant, Receipts, Run, Runs, Saying, SendSignal, StartRun, StartedRun,
+    StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workflow, WorkflowShown, Workflows,
 };
 use axum::http::{Method, StatusCode};
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
@@ -111,6 +113,25 @@ impl Client {
     pub async fn apply(&self, source: String) -> Result<Workflow, ClientError> {
         let wish = ApplyWorkflow { source };
         self.document(Ask::say(Method::POST, "/workflows").sending(&wish)?).await
+    }
+}
+
+/// The policy.
+impl Client {
+    /// The policy that counts, with its files.
+    pub async fn policy(&self) -> Result<Policy, ClientError> {
+        self.document(Ask::get("/policy")).await
+    }
+
+    /// Settles on a policy, if its tests pass.
+    pub async fn apply_policy(&self, files: BTreeMap<String, String>) -> Result<PolicyApplied, ClientError> {
+        let wish = ApplyPolicy { files };
+        self.document(Ask::say(Method::POST, "/policy").sending(&wish)?).await
+    }
+
+    /// What policy would say about each step of a workflow.
+    pub async fn explain(&self, wish: &ExplainPolicy) -> Result<Explained, ClientError> {
+        self.document(Ask::say(Method::POST, "/policy/explain").sending(wish)?).await
     }
 }
 

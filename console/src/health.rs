@@ -1,22 +1,62 @@
-//! Whether messages pile up, and what was given up.
+//! Whether messages pile up, what was given up, and the switch that stops all of it.
 
-use axum::response::Html;
-use domain::Role;
-use engine::Health;
+use api::Problem;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use domain::failure::MESSAGE_CHARS_MAX;
+use domain::{Role, Stopped};
+use engine::{Dispatch, Health};
 use maud::{Markup, html};
+use serde::Deserialize;
 use store::Store;
 
-use crate::at::Visitor;
-use crate::layout::{self, Entry, Page, Stream};
-use crate::no::No;
-use crate::text::when;
+use crate::at::{Named, Visitor};
+use crate::form::Sent;
+use crate::layout::{self, Entry, Page, Stream, token};
+use crate::no::{No, notice};
+use crate::text::{Seen, badge, when};
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
+/// Where the page is.
+const HERE: &str = "/health";
+
+#[derive(Deserialize)]
+pub(crate) struct Said {
+    #[serde(default)]
+    reason: String,
+}
+
+pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Response, No> {
+    render(&visitor, None).await
+}
+
+/// Turns the switch of the tenant.
+pub(crate) async fn turn<S: Store>(
+    Named(verb): Named<String>,
+    Sent { mut visitor, form }: Sent<S, Said>,
+) -> Result<Response, No> {
+    visitor.must_be(Role::Admin)?;
+    match (verb.as_str(), form.reason.trim()) {
+        ("stop", "") => {
+            // Nothing is fetched from where a form was sent to.
+            HERE.clone_into(&mut visitor.address);
+            let problem = Problem::bad_request("a stop needs a reason: others will wonder");
+            return render(&visitor, Some(&problem)).await;
+        }
+        ("stop", reason) => visitor.desk.stop_dispatch(reason).await.map(|_| ())?,
+        ("start", _) => visitor.desk.start_dispatch().await.map(|_| ())?,
+        _ => return Err(No::page()),
+    }
+    Ok(Redirect::to(HERE).into_response())
+}
+
+/// The page, with what was refused just now.
+async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Result<Response, No> {
     visitor.must_be(Role::Operator)?;
     let desk = &visitor.desk;
-    let health = desk.health().await?;
+    let (health, dispatch) = (desk.health().await?, desk.dispatch().await?);
     let oldest = desk.open_approvals(None, 1).await?.approvals.into_iter().next();
     let live = html! {
+        (switch(visitor, &dispatch))
         (lanes(&health))
         section aria-labelledby="waiting" {
             h2 #waiting { "What waits longest" }
@@ -28,16 +68,82 @@ pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, 
                 None => p.soft { "Nobody is asked anything." },
             }
             @if health.overdue.is_empty() { p.soft { "No run is overdue." } } @else {
-                p { "Overdue: nobody has looked at these in time. Is a worker running?" }
+                p { "Overdue: nobody has looked at these in time. " (wonder(&dispatch)) }
                 ul { @for run in &health.overdue { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
             }
         }
-        (dead(&health, &visitor))
+        (dead(&health, visitor))
     };
-    let head = html! { h1 { "Health" } };
+    let head = html! {
+        h1 { "Health" }
+        @if let Some(problem) = refused { (notice(problem)) }
+    };
     let page =
         Page { title: "Health", under: Entry::Health, stream: Stream::Untold, head, live, foot: html! {} };
-    Ok(Html(layout::page(&visitor, &page).into_string()))
+    let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
+    let page = Html(layout::page(visitor, &page).into_string());
+    Ok((status.unwrap_or(StatusCode::OK), page).into_response())
+}
+
+/// Why nobody may have looked.
+fn wonder(dispatch: &Dispatch) -> &'static str {
+    if dispatch.is_stopped() { "Dispatch is stopped." } else { "Is a worker running?" }
+}
+
+/// How the switch stands, and the buttons of whoever may turn it.
+fn switch<S: Store>(visitor: &Visitor<S>, dispatch: &Dispatch) -> Markup {
+    let tenant = visitor.desk.tenant_id();
+    html! {
+        section aria-labelledby="dispatch" {
+            h2 #dispatch { "Dispatch" }
+            @match &dispatch.tenant {
+                Some(stopped) => (stood_still(visitor, &format!("tenant {tenant}"), stopped)),
+                None => p { (badge("good", "✓", "on")) " Steps of tenant " (tenant) " are begun." },
+            }
+            @if let Some(stopped) = &dispatch.fleet {
+                (stood_still(visitor, "any tenant", stopped))
+                p.soft { "Only whoever operates the store starts dispatch for all again." }
+            }
+            @if visitor.may(Role::Admin) { div.verbs { (button(visitor, dispatch.tenant.is_some())) } }
+        }
+    }
+}
+
+fn stood_still<S: Store>(visitor: &Visitor<S>, whom: &str, stopped: &Stopped) -> Markup {
+    let Stopped { by, reason, at, backout } = stopped;
+    html! {
+        p {
+            (badge("warns", "‖", "stopped")) " Nothing is begun for " (whom) ". " (Seen(&by.id)) " stopped it "
+            (when(*at, visitor.desk.now())) ": " (Seen(reason))
+        }
+        @if let Some(since) = backout {
+            p { "What was under way is being ended, since " (when(*since, visitor.desk.now())) "." }
+        }
+    }
+}
+
+/// The way to turn the switch.
+fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
+    html! {
+        @if is_stopped {
+            form method="post" action="/health/start" {
+                (token(visitor))
+                p { "What waits goes on, in the order it can." }
+                button.primary type="submit" { "Start dispatch" }
+            }
+        } @else {
+            details #turn-stop {
+                summary { "Stop dispatch" }
+                form.stack method="post" action="/health/stop" {
+                    (token(visitor))
+                    p { "No step is begun any more. Steps under way finish, what comes in is kept, and people can still answer." }
+                    label for="reason-stop" { "Why" }
+                    input #reason-stop name="reason" type="text" required maxlength=(MESSAGE_CHARS_MAX) autocomplete="off";
+                    button.danger type="submit" { "Stop dispatch" }
+                }
+            }
+        }
+    }
 }
 
 fn lanes(health: &Health) -> Markup {

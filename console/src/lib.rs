@@ -89,10 +89,15 @@ pub fn router<S: Store>(console: Arc<Console<S>>) -> Router {
         .route("/approvals/{approval}", get(approvals::show::<S>).post(approvals::answer::<S>))
         .route("/workflows", get(workflows::list::<S>))
         .route("/workflows/{workflow}", get(workflows::show::<S>).post(workflows::try_out::<S>))
+        .route(
+            "/workflows/{workflow}/versions/{version}",
+            get(workflows::show_version::<S>).post(workflows::try_out_version::<S>),
+        )
         .route("/evidence/{run}", get(evidence::show::<S>))
         .route("/evidence/{run}/bundle", get(evidence::bundle::<S>))
         .route("/evidence/{run}/report", get(evidence::report::<S>))
         .route("/health", get(health::show::<S>))
+        .route("/health/{verb}", post(health::turn::<S>))
         .route("/static/{file}", get(assets::file))
         .fallback(no::no_page)
         .method_not_allowed_fallback(no::no_page);

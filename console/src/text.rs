@@ -85,7 +85,8 @@ pub(crate) fn approval_status(status: ApprovalStatus) -> Markup {
     badge(kind, shape, status.as_str())
 }
 
-fn badge(kind: &str, shape: &str, word: &str) -> Markup {
+/// A word with its colour and its shape.
+pub(crate) fn badge(kind: &str, shape: &str, word: &str) -> Markup {
     html! {
         span class={ "status " (kind) } { span aria-hidden="true" { (shape) } " " (word.replace('_', " ")) }
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::dispatch::Stopped;
 use crate::id::{GroupName, PersonId, TenantId};
+use crate::initiator::Initiator;
+use crate::time::Timestamp;
 
 /// What a tenant has settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub struct Tenant {
     /// The policy that counts, by hash; the one that ships with the runtime, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Digest>,
+    /// Who settled on that policy, and when; absent where that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_settled: Option<Settled>,
     /// How much a run may do.
     #[serde(default)]
     pub caps: Caps,
@@ -32,6 +37,15 @@ pub struct Tenant {
     /// Grows with every change.
     #[serde(default)]
     pub revision: u32,
+}
+
+/// Who settled something, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// By whom.
+    pub by: Initiator,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// A person.
@@ -64,6 +78,7 @@ impl Tenant {
         Self {
             tenant,
             policy: None,
+            policy_settled: None,
             caps: Caps::default(),
             people: BTreeMap::new(),
             groups: BTreeMap::new(),

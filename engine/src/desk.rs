@@ -15,13 +15,14 @@ use domain::{
     Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
-use store::{ApprovalPage, ApprovalQuery, Cursor, RunPage, RunQuery, Store};
+use store::{ApprovalPage, ApprovalQuery, Cursor, PolicyFiles, RunPage, RunQuery, Store};
 use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
 use crate::error::EngineError;
-use crate::forecast::Foreseen;
+use crate::forecast::{Explain, Explained};
 use crate::health::Health;
+use crate::policies::{Counting, PolicyApplied};
 use crate::settle::{NewKey, Settle};
 use crate::{Backout, Dispatch, Engine, Reach, Reply, RunView, SignalRun, UndoPlan};
 
@@ -238,15 +239,19 @@ impl<S: Store> Desk<S> {
         Ok(self.applied(name).await?.1)
     }
 
-    /// What would come of every step of a workflow in use, if a run of it were started here with `input`.
-    pub async fn forecast(
-        &self,
-        workflow: &WorkflowName,
-        input: Value,
-    ) -> Result<(Arc<CompiledPlan>, Vec<Foreseen>), EngineError> {
-        let plan = self.workflow(workflow).await?;
-        let foreseen = self.engine.forecast(&self.tenant, &plan, input, self.by()).await?;
-        Ok((plan, foreseen))
+    /// What would come of every step of a workflow, if a run of it were started here.
+    pub async fn explain(&self, wish: Explain) -> Result<Explained, EngineError> {
+        self.engine.explain(&self.tenant, wish, self.by()).await
+    }
+
+    /// The policy that counts.
+    pub async fn policy(&self) -> Result<Counting, EngineError> {
+        self.engine.counting(&self.tenant).await
+    }
+
+    /// Settles on a policy, if its tests pass.
+    pub async fn apply_policy(&self, files: PolicyFiles) -> Result<PolicyApplied, EngineError> {
+        self.engine.apply_policy(&self.tenant, files, self.by()).await
     }
 
     /// How the fleet is doing, as far as it is this tenant's business.
@@ -267,6 +272,18 @@ impl<S: Store> Desk<S> {
     /// The workflow in use under this name, with its plan.
     pub async fn applied(&self, name: &WorkflowName) -> Result<(Applied, Arc<CompiledPlan>), EngineError> {
         let applied = self.workflows().await?.into_iter().find(|applied| applied.workflow == *name);
+        let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
+        let plan = self.engine.plan(&self.tenant, applied.plan).await?;
+        Ok((applied, plan))
+    }
+
+    /// A version of a workflow that was put to use, with its plan.
+    pub async fn version(
+        &self,
+        name: &WorkflowName,
+        version: u32,
+    ) -> Result<(Applied, Arc<CompiledPlan>), EngineError> {
+        let applied = self.versions(name).await?.into_iter().find(|applied| applied.version == version);
         let applied = applied.ok_or_else(|| EngineError::NoWorkflow { workflow: name.clone() })?;
         let plan = self.engine.plan(&self.tenant, applied.plan).await?;
         Ok((applied, plan))

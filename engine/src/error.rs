@@ -108,6 +108,15 @@ pub enum EngineError {
         /// Whose.
         tenant: TenantId,
     },
+    /// The files are no policy.
+    #[error(transparent)]
+    BadPolicy(Box<policy::BundleError>),
+    /// A policy whose own tests do not pass, or that has none, does not come to count.
+    #[error("the policy's tests are not green: {why}")]
+    NotGreen {
+        /// Which of them, and why.
+        why: String,
+    },
     /// More than a store keeps in one record.
     #[error("what the tenant would settle has {bytes} bytes; at most {most} are allowed")]
     TenantTooLarge {

@@ -12,36 +12,54 @@ use domain::payload::Fingerprint;
 use domain::plan::{Call, PlannedStep, Work};
 use domain::validation::{Circumstances, thousandths, tighten};
 use domain::{
-    Action, Demand, Digest, EffectClass, Failure, IdempotencyKey, Initiator, Ruling, RunRecord, StepId,
-    StepSeq, Tenant, TenantId, Verdict, WorkspaceId,
+    Action, Demand, EffectClass, Failure, IdempotencyKey, Initiator, Ruling, RunRecord, StepId, StepSeq,
+    TenantId, Verdict, WorkspaceId, json,
 };
 use policy::{Bundle, Explanation};
 use serde_json::Value;
-use store::Store;
+use store::{PolicyFiles, Store};
 use workflow::{CompiledPlan, CompiledWork, Scope};
 
 use crate::error::EngineError;
+use crate::policies::Counting;
 use crate::{Engine, question};
 
 /// The tool whose output is known before it runs.
 const TRANSFORM: &str = "transform";
 
-/// What is known beforehand.
-pub struct Forecast<'a> {
+/// What is to be foreseen.
+#[derive(Clone)]
+pub struct Explain {
     /// The workflow.
-    pub plan: &'a CompiledPlan,
-    /// What its steps may call.
-    pub tools: &'a Toolbox,
-    /// What its tenant has settled.
-    pub tenant: &'a Tenant,
-    /// The policy, or its hash and why it cannot be asked.
-    pub bundle: &'a Result<Bundle, (Digest, String)>,
-    /// The run as it would be admitted; moved along from step to step.
-    pub record: RunRecord,
+    pub plan: Arc<CompiledPlan>,
+    /// What kind of thing would start it.
+    pub trigger_kind: String,
     /// The run's input.
-    pub trigger: Arc<Value>,
+    pub input: Value,
+    /// Samples of what steps give.
+    pub outputs: BTreeMap<StepId, Value>,
+    /// The policy to ask; the one that counts, if absent.
+    pub policy: Option<PolicyFiles>,
+}
+
+/// What would come of a workflow.
+pub struct Explained {
+    /// What the tenant has settled, and the policy that was asked.
+    pub counting: Counting,
+    /// What would come of each step, in their order.
+    pub steps: Vec<Foreseen>,
+}
+
+/// What is known beforehand.
+struct Forecast<'a> {
+    plan: &'a CompiledPlan,
+    tools: &'a Toolbox,
+    counting: &'a Counting,
+    /// The run as it would be admitted; moved along from step to step.
+    record: RunRecord,
+    trigger: Arc<Value>,
     /// Outputs of steps, as far as they are known.
-    pub outputs: BTreeMap<StepId, Arc<Value>>,
+    outputs: BTreeMap<StepId, Arc<Value>>,
 }
 
 /// What would come of a step.
@@ -60,6 +78,8 @@ pub enum Foreseen {
     Refused(String),
     /// Policy would say this.
     Judged(Box<Judged>),
+    /// The steps before it took all the time there is for thinking about a workflow.
+    OutOfTime,
 }
 
 /// An action and what is said about it.
@@ -73,37 +93,49 @@ pub struct Judged {
 }
 
 impl<S: Store> Engine<S> {
-    /// What would come of every step of `plan`, if a run of it were started now with `input`, by the policy that
-    /// counts for the tenant. Nothing is run, kept or looked at outside.
-    pub(crate) async fn forecast(
+    /// What would come of every step of a workflow, if a run of it were started now by `by`. Nothing is run, kept or
+    /// looked at outside.
+    pub async fn explain(
         &self,
         tenant: &TenantId,
-        plan: &CompiledPlan,
-        input: Value,
+        wish: Explain,
         by: Initiator,
-    ) -> Result<Vec<Foreseen>, EngineError> {
-        domain::json::check(&input).map_err(|source| EngineError::BadInput { what: "the input", source })?;
-        let tenant = self.tenant(tenant).await?;
-        let bundle = self.bundle(&tenant).await?;
-        let wish = Admit {
-            tenant: tenant.tenant.clone(),
+    ) -> Result<Explained, EngineError> {
+        let Explain { plan, trigger_kind, input, outputs, policy } = wish;
+        must_be_payloads(&input, &outputs)?;
+        let counting = self.counting(tenant).await?;
+        let admit_it = Admit {
+            tenant: tenant.clone(),
             workspace: WorkspaceId::default(),
-            trigger_kind: "forecast".to_owned(),
+            trigger_kind,
             record: None,
             key: forecast_key(),
             input: Fingerprint::of(&input),
         };
-        let forecast = Forecast {
-            plan,
-            tools: &self.tools,
-            tenant: &tenant,
-            bundle: &bundle,
-            record: admit(wish, plan.plan(), self.stamp(by)).record,
-            trigger: Arc::new(input),
-            outputs: BTreeMap::new(),
-        };
-        Ok(forecast.steps())
+        let record = admit(admit_it, plan.plan(), self.stamp(by)).record;
+        let (tools, trigger) = (self.tools.clone(), Arc::new(input));
+        let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
+        let foreseen = self.aside(move |over| {
+            let counting = asked(counting, policy)?;
+            let (plan, tools) = (&*plan, &tools);
+            let steps = Forecast { plan, tools, counting: &counting, record, trigger, outputs }.steps(over);
+            Ok(Explained { counting, steps })
+        });
+        foreseen.await?
     }
+}
+
+/// The same with the policy that is to be asked, if that is another one.
+fn asked(counting: Counting, policy: Option<PolicyFiles>) -> Result<Counting, EngineError> {
+    let Some(files) = policy else { return Ok(counting) };
+    let bundle = Bundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
+    Ok(Counting { bundle: Ok(bundle), ..counting })
+}
+
+fn must_be_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
+    let bad = |what| move |source| EngineError::BadInput { what, source };
+    json::check(input).map_err(bad("the input"))?;
+    outputs.values().try_for_each(|output| json::check(output).map_err(bad("the output of a step")))
 }
 
 #[expect(clippy::expect_used, reason = "the text is a constant, and the test below reads it")]
@@ -112,12 +144,12 @@ fn forecast_key() -> IdempotencyKey {
 }
 
 impl Forecast<'_> {
-    /// What would come of every step, in their order.
-    pub fn steps(mut self) -> Vec<Foreseen> {
+    /// What would come of every step, in their order, as far as that is found out before `over` says so.
+    fn steps(mut self, over: &dyn Fn() -> bool) -> Vec<Foreseen> {
         let steps = (0_u16..).map(StepSeq).zip(&self.plan.plan().steps);
         steps
             .map(|(seq, step)| {
-                let foreseen = self.foresee(seq, step);
+                let foreseen = if over() { Foreseen::OutOfTime } else { self.foresee(seq, step) };
                 self.move_on(step, &foreseen);
                 foreseen
             })
@@ -188,16 +220,17 @@ impl Forecast<'_> {
             plan,
             record: &self.record,
             seq,
-            caps: &self.tenant.caps,
+            caps: &self.counting.tenant.caps,
             writes_done: self.record.effects.done,
             attempt: 0,
             confidence: self.confidence(seq),
             more_to_come: question::more_to_come(plan, self.tools, seq),
         };
         let facts = question::facts(&action, &around);
-        let asked = self.bundle.as_ref().ok().zip(facts);
+        let bundle = &self.counting.bundle;
+        let asked = bundle.as_ref().ok().zip(facts);
         let explanation = asked.map(|(bundle, facts)| bundle.explain(&facts));
-        let said = match (&explanation, self.bundle) {
+        let said = match (&explanation, bundle) {
             (Some(explanation), _) => explanation.verdict.clone(),
             (None, Err((hash, why))) => policy::without_bundle(*hash, why),
             (None, Ok(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
@@ -224,7 +257,11 @@ impl Forecast<'_> {
             Foreseen::Reads(_) | Foreseen::Unbound(_) => {
                 self.class_of(step).is_some_and(EffectClass::has_effect)
             }
-            Foreseen::NoEffect | Foreseen::Waits | Foreseen::Asks(_) | Foreseen::Refused(_) => false,
+            Foreseen::NoEffect
+            | Foreseen::Waits
+            | Foreseen::Asks(_)
+            | Foreseen::Refused(_)
+            | Foreseen::OutOfTime => false,
         };
         if acts {
             self.record.effects.done = self.record.effects.done.saturating_add(1);

@@ -7,6 +7,7 @@
 mod admit;
 mod approve;
 mod arrive;
+mod aside;
 mod backout;
 mod binding;
 mod commit;
@@ -19,6 +20,7 @@ mod health;
 mod inspect;
 mod ops;
 mod plans;
+mod policies;
 pub mod question;
 mod scheduled;
 mod seal;
@@ -43,16 +45,18 @@ pub use backout::Backout;
 pub use desk::{Desk, DeskReply, RunsWanted};
 pub use dispatch::{Dispatch, HEARD_AFTER, Reach};
 pub use error::{EngineError, told};
-pub use forecast::{Forecast, Foreseen, Judged};
+pub use forecast::{Explain, Explained, Foreseen, Judged};
 pub use health::{Health, LaneHealth};
 pub use inspect::RunView;
 pub use ops::Ops;
+pub use policies::{Counting, PolicyApplied};
 pub use seal::Sealing;
 pub use settle::{NewKey, Settle};
 pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::{SignalRun, Swept};
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
+use aside::Aside;
 use dispatch::Switches;
 use govern::Bundles;
 use plans::PlanCache;
@@ -94,6 +98,7 @@ pub struct Engine<S> {
     plans: PlanCache,
     bundles: Bundles,
     switches: Switches,
+    aside: Aside,
     shows: Showing,
     sealing: Option<Sealing>,
 }
@@ -130,6 +135,7 @@ impl<S: Store> Engine<S> {
             plans: PlanCache::default(),
             bundles: Bundles::default(),
             switches: Switches::default(),
+            aside: Aside::default(),
             shows,
             sealing,
         }

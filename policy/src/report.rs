@@ -10,6 +10,9 @@ use serde::Serialize;
 use crate::fault::Fault;
 use crate::place::Place;
 
+/// What is said of a test that nobody got round to.
+const OUT_OF_TIME: &str = "it was not run: the time for tests was up";
+
 /// What came of a bundle's tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestReport {
@@ -28,13 +31,27 @@ pub struct TestResult {
     pub failed: Option<String>,
 }
 
+impl TestResult {
+    /// Its name within its package.
+    pub fn name(&self) -> &str {
+        self.test.rsplit('.').next().unwrap_or(&self.test)
+    }
+}
+
 impl TestReport {
-    /// Runs `tests` one by one; without an engine, all of them fail.
-    pub(crate) fn run(engine: Option<&Engine>, tests: &BTreeMap<String, Place>) -> Self {
+    /// Runs `tests` one by one until `over` says that the time is up; without an engine, all of them fail.
+    pub(crate) fn run(
+        engine: Option<&Engine>,
+        tests: &BTreeMap<String, Place>,
+        over: &dyn Fn() -> bool,
+    ) -> Self {
+        let failed = |test: &str| {
+            if over() { Some(OUT_OF_TIME.to_owned()) } else { outcome(engine, test).err() }
+        };
         let result = |(test, place): (&String, &Place)| TestResult {
             test: test.clone(),
             place: place.clone(),
-            failed: outcome(engine, test).err(),
+            failed: failed(test),
         };
         let mut tests: Vec<TestResult> = tests.iter().map(result).collect();
         tests.sort_by(|a, b| a.place.cmp(&b.place));
@@ -75,9 +92,9 @@ fn outcome(engine: Option<&Engine>, test: &str) -> Result<(), String> {
 
 impl fmt::Display for TestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for TestResult { test, place, failed } in &self.tests {
-            let name = test.rsplit('.').next().unwrap_or(test);
-            match failed {
+        for test in &self.tests {
+            let (name, place) = (test.name(), &test.place);
+            match &test.failed {
                 None => writeln!(f, "passed  {name}  {}:{}", place.file, place.line)?,
                 Some(why) => writeln!(f, "FAILED  {name}  {}:{}\n        {why}", place.file, place.line)?,
             }

@@ -101,7 +101,7 @@ pub(crate) fn body(event: &Event) -> String {
             format!("{silent} went silent; {by} takes over as attempt {}", ordinal(*number))
         }
         EventBody::OutcomeUnknown { failure, .. } => {
-            format!("outcome unknown: {}; a person must decide", failure.message)
+            format!("outcome unknown: {}; a person must decide", reason(failure))
         }
         EventBody::EffectIntended { receipt, verdict, approval, .. } => {
             let allowed = match approval {

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::time::moment;
 
+use super::canceled::canceled;
 use super::history::{History, Try, TryEnd};
 use super::text::{numbered, tool};
 use super::{Seen, compensation, waiting};
@@ -45,6 +46,9 @@ pub struct RunDocument {
     pub created_at: String,
     /// When it ended.
     pub completed_at: Option<String>,
+    /// Who stopped it and why, if it was canceled.
+    #[serde(default)]
+    pub canceled: Option<CanceledDocument>,
     /// The key of the request that started it.
     #[schema(value_type = String)]
     pub key: IdempotencyKey,
@@ -63,6 +67,18 @@ pub struct RunDocument {
     pub waits: Option<WaitDocument>,
     /// Whether its chain holds.
     pub chain: ChainDocument,
+}
+
+/// Who stopped a run, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Canceled)]
+pub struct CanceledDocument {
+    /// Who.
+    pub by: String,
+    /// In their words; empty, if they said nothing.
+    pub reason: String,
+    /// When they said so.
+    pub at: String,
 }
 
 /// A step of a run.
@@ -207,6 +223,7 @@ pub fn run_document(seen: &Seen) -> RunDocument {
         at: record.at,
         created_at: moment(record.created_at),
         completed_at: record.completed_at.map(moment),
+        canceled: canceled(seen),
         key: record.trigger.reference.clone(),
         record: record.trigger.record.clone(),
         steps: steps(seen),

@@ -3,6 +3,7 @@
 //! [`Seen`] is a run as the ledger had it at one moment; the modules below make words and JSON of it. They
 //! are pure: nothing here reads the store or the time.
 
+mod canceled;
 mod compensation;
 mod event;
 pub mod hint;
@@ -26,11 +27,12 @@ use store::Store;
 
 use crate::hint::Hints;
 
+pub use canceled::canceled;
 pub use event::{EventDocument, event_document, event_json, event_line};
 pub use history::{History, TryEnd};
 pub use json::{
-    ChainDocument, CompensationDocument, LeaseDocument, RunDocument, StepDocument, TryDocument, WaitDocument,
-    WayDocument, run_document, run_json,
+    CanceledDocument, ChainDocument, CompensationDocument, LeaseDocument, RunDocument, StepDocument,
+    TryDocument, WaitDocument, WayDocument, run_document, run_json,
 };
 pub use refusal::refusal_in_words;
 pub use text::{counted, document_text, run_text, steps_table, tool};

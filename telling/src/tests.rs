@@ -147,3 +147,53 @@ async fn a_run_that_is_over_waits_for_nothing() {
     assert!(run_text(&seen).contains("succeeded after"), "{}", run_text(&seen));
     assert_eq!(run_json(&seen)["chain"]["verified"], true);
 }
+
+#[tokio::test]
+async fn a_canceled_run_tells_who_wanted_that_and_why() {
+    let desk = Desk::at_the_wait().await;
+    assert_eq!(run_json(&desk.seen().await)["canceled"], json!(null));
+    desk.engine.cancel(&desk.run, &desk.by, "not today").await.unwrap();
+    let seen = desk.seen().await;
+    let told = &run_json(&seen)["canceled"];
+    assert_eq!((&told["by"], &told["reason"]), (&json!("ada"), &json!("not today")));
+    assert!(run_text(&seen).contains("canceled  by ada at "), "{}", run_text(&seen));
+}
+
+#[tokio::test]
+async fn whoever_takes_a_run_back_is_named_and_not_the_worker_that_does_it() {
+    let desk = Desk::at_the_wait().await;
+    let mut seen = desk.seen().await;
+    seen.view.record.status = domain::RunStatus::Canceled;
+    let mut wish = seen.view.events.as_ref().unwrap()[0].clone();
+    wish.body = domain::EventBody::CancelRequested { reason: "wrong host".to_owned() };
+    let mut done = wish.clone();
+    done.by = Initiator::new(Cause::System, "w");
+    done.body =
+        domain::EventBody::RunCanceled { reason: "wrong host".to_owned(), effects: seen.view.record.effects };
+    seen.view.events.as_mut().unwrap().extend([wish, done]);
+    assert_eq!(canceled(&seen).unwrap().by, "ada");
+}
+
+#[tokio::test]
+async fn an_outcome_that_is_unknown_tells_the_code_of_what_is_known() {
+    let desk = Desk::at_the_wait().await;
+    let mut seen = desk.seen().await;
+    let failure = domain::Failure::new("IDEMPOTENCY_EXPIRED", "the other side has forgotten the key");
+    let intent = domain::record::Intent {
+        key: "k".parse().unwrap(),
+        action: domain::Digest::ZERO,
+        class: domain::EffectClass::NativeKey,
+        theirs: false,
+    };
+    seen.view.record.status = domain::RunStatus::Paused;
+    seen.view.record.live =
+        domain::Live::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
+    let why = waiting(&seen).unwrap().why;
+    assert!(why.contains("(IDEMPOTENCY_EXPIRED: the other side has forgotten the key)"), "{why}");
+    assert_eq!(run_json(&seen)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");
+    let mut event = seen.view.events.as_ref().unwrap()[0].clone();
+    let receipt = domain::event::ReceiptRef { key: "k".parse().unwrap(), action: domain::Digest::ZERO };
+    event.body = domain::EventBody::OutcomeUnknown { receipt, failure };
+    let line = event_line(seen.view.plan(), &event);
+    assert!(line.contains("outcome unknown: IDEMPOTENCY_EXPIRED: the other side"), "{line}");
+}

@@ -3,7 +3,9 @@
 use domain::plan::{Plan, PlannedStep, Work};
 use domain::{RunStatus, StepSeq, StepStatus, Timestamp};
 
-use crate::json::{ChainDocument, RunDocument, StepDocument, WaitDocument, WayDocument, run_document};
+use crate::json::{
+    CanceledDocument, ChainDocument, RunDocument, StepDocument, WaitDocument, WayDocument, run_document,
+};
 use crate::table::{indented, table, wrapped};
 use crate::time::{distance, length, read};
 
@@ -41,13 +43,14 @@ fn heading(run: &RunDocument, now: Timestamp) -> String {
     let RunDocument { workflow, version, steps, created_at, .. } = run;
     let ago = read(created_at).map(|at| format!(", {}", distance(at, now))).unwrap_or_default();
     let lines = [
-        ("run", run.run.to_string()),
-        ("workflow", format!("{workflow}, version {version}, {}", counted(steps.len(), "step"))),
-        ("status", status(run)),
-        ("started", format!("{created_at}{ago}")),
-        ("key", run.key.to_string()),
+        ("run", Some(run.run.to_string())),
+        ("workflow", Some(format!("{workflow}, version {version}, {}", counted(steps.len(), "step")))),
+        ("status", Some(status(run))),
+        ("canceled", run.canceled.as_ref().map(CanceledDocument::line)),
+        ("started", Some(format!("{created_at}{ago}"))),
+        ("key", Some(run.key.to_string())),
     ];
-    lines.map(|(name, value)| format!("{name:<10}{value}\n")).concat()
+    lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<10}{}\n", value?))).collect()
 }
 
 fn status(run: &RunDocument) -> String {

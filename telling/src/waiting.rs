@@ -2,7 +2,7 @@
 
 use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, Request};
-use domain::{Approval, EffectClass, Lease, Live, People, RunRecord, RunStatus, StepSeq, Subject};
+use domain::{Approval, EffectClass, Failure, Lease, Live, People, RunRecord, RunStatus, StepSeq, Subject};
 
 use crate::hint::quoted;
 use crate::time::{distance, moment};
@@ -194,7 +194,7 @@ impl Seen {
 
     fn paused(&self) -> Waiting {
         match &self.view.record.live {
-            Live::Unresolved { open: Some(intent), .. } => self.outcome_unknown(intent),
+            Live::Unresolved { open: Some(intent), failure, .. } => self.outcome_unknown(intent, failure),
             Live::Unresolved { failure, .. } => {
                 let why = format!("{} did not succeed: {}: {}.", self.work(), failure.code, failure.message);
                 Waiting { why, ends: self.paused_ways("tries the step again") }
@@ -216,15 +216,18 @@ impl Seen {
         }
     }
 
-    fn outcome_unknown(&self, intent: &Intent) -> Waiting {
+    fn outcome_unknown(&self, intent: &Intent, failure: &Failure) -> Waiting {
         let (target, at) = match &self.open {
             Some(receipt) => (receipt.target.as_str(), format!(" at {}", moment(receipt.intended_at))),
             None => ("something outside", String::new()),
         };
         let why = format!(
             "Nobody knows whether step {} changed {target}. Its worker wrote down{at} that it was about to, and no \
-             result was ever recorded. {} So nobody guesses: look at {target}, then decide. (Idempotency key: {})",
+             result was ever recorded ({}: {}). {} So nobody guesses: look at {target}, then decide. (Idempotency \
+             key: {})",
             self.step(),
+            failure.code,
+            failure.message,
             promise(intent.class),
             intent.key,
         );

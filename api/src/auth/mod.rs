@@ -54,6 +54,11 @@ impl Caller {
         if self.is_local() { Hints::local() } else { Hints::plain() }
     }
 
+    /// What kind of thing starts a run that they start.
+    pub(crate) fn trigger_kind(&self) -> &'static str {
+        if self.is_local() { "cli" } else { "api" }
+    }
+
     fn is_local(&self) -> bool {
         self.credential == local::CREDENTIAL
     }

@@ -7,6 +7,7 @@ mod approvals;
 mod dispatch;
 mod evidence;
 mod keys;
+mod policy;
 mod runs;
 mod tenant;
 mod workflows;
@@ -21,14 +22,18 @@ pub use approvals::{Answer, AnswerOutcome, Answered, Approval, Approvals, Vote};
 pub use dispatch::{BackOut, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
 pub use keys::{Key, Keys, MadeKey, MakeKey};
+pub use policy::{
+    ApplyPolicy, ExplainPolicy, Explained, ExplainedStep, Policy, PolicyApplied, PolicyFrom, PolicyNamed,
+    SampleAction,
+};
 pub use runs::{
     Delivered, Delivery, Events, Fate, Moved, RunLine, Runs, Saying, SendSignal, StartRun, StartedRun,
     UndoCall, UndoEffect, UndoPlan,
 };
 pub use telling::{
-    ChainDocument as Chain, CompensationDocument as Compensation, EventDocument as Event,
-    LeaseDocument as Lease, RunDocument as Run, StepDocument as Step, TryDocument as Try,
-    WaitDocument as Wait, WayDocument as Way,
+    CanceledDocument as Canceled, ChainDocument as Chain, CompensationDocument as Compensation,
+    EventDocument as Event, LeaseDocument as Lease, RunDocument as Run, StepDocument as Step,
+    TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PutTenant, Tenant};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};

@@ -205,9 +205,47 @@ fn what_a_tenant_has_settled_is_settled_through_a_server() {
 }
 
 #[test]
+fn a_policy_is_shown_explained_and_settled_on_through_a_server() {
+    let (shell, _server) = acme();
+    shell.run("policy show --dir policy --profile eve").expect(0).says("tenant acme has settled on none");
+    let post = "{id: post, tool: http.request, with: {method: POST, url: 'https://example.com/', effect: native_key}}";
+    shell.write("post.yaml", format!("{{workflow: post, version: 1, environment: dev, steps: [{post}]}}"));
+    let explained = shell.run("policy explain post.yaml --profile eve").expect(0);
+    explained.says("rehearsal-write").says("ships with the program");
+
+    let path = shell.path("policy/more.rego");
+    let rule = "package countersign\ndeny contains {\"rule\": \"closed\", \"says\": \"not today\"}\n";
+    std::fs::write(&path, rule.replace("contains", "contain")).unwrap();
+    shell.run("policy apply policy --profile ada").expect(2).says("policy/more.rego:2:");
+    std::fs::write(&path, rule).unwrap();
+    // The tests of the policy that ships hold that something is allowed.
+    shell.run("policy apply policy --profile ada").expect(1).says("is not applied");
+    std::fs::write(&path, rule.replace("}\n", "} if input.run.workflow == \"post\"\n")).unwrap();
+    shell.run("policy apply policy --profile eve").expect(1).says("[FORBIDDEN]");
+    let sent = shell.run("policy explain post.yaml --policy policy --profile eve").expect(0);
+    sent.says("in policy").says("denied").says("closed: not today (more.rego:2)");
+    let applied = shell.run("policy apply policy --profile ada").expect(0).says("tenant acme");
+    applied.says("which ships with the program");
+    shell.run("policy show --profile eve").expect(0).says("settled by tenant acme, by ada at");
+    shell.run("policy show --profile mallory").expect(0).says("tenant umbrella has settled on none");
+
+    shell.run("workflow apply post.yaml --profile ada").expect(0);
+    let on = |place: &str| shell.run(&format!("policy explain post --json {place}")).expect(0).json();
+    let (here, there) = (on("--store server.db --tenant acme --as eve"), on("--profile eve"));
+    assert_eq!(here["steps"][0]["verdict"], there["steps"][0]["verdict"]);
+    assert_eq!(there["steps"][0]["ruling"], "deny");
+    shell.run("policy explain post --profile mallory").expect(2).says("no workflow post is in use");
+    shell
+        .run("policy explain post.yaml --allow-host a.example --profile eve")
+        .expect(2)
+        .says("the systems it has");
+    assert!(!shell.path("countersign.db").exists());
+}
+
+#[test]
 fn what_needs_a_store_says_so_and_does_nothing_here() {
     let (shell, _server) = acme();
-    for line in ["queue redrive", "policy show", "worker --until-idle"] {
+    for line in ["queue redrive", "dispatch stop --all --reason no", "worker --until-idle"] {
         let refused = shell.run(&format!("{line} --profile ada")).expect(2);
         refused.says("works on a store").says("--store FILE");
     }

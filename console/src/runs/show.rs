@@ -9,13 +9,13 @@ use maud::{Markup, html};
 use store::Store;
 use telling::hint::Hints;
 use telling::time::{length, moment};
-use telling::{Seen as Look, waiting};
+use telling::{Seen as Look, canceled, waiting};
 
 use super::act::buttons;
 use super::sections;
 use super::timeline;
 use crate::at::{Named, Visitor};
-use crate::layout::{self, Entry, Page, Stream, facts};
+use crate::layout::{self, Entry, Page, Stream, encoded, facts};
 use crate::no::{No, notice};
 use crate::text::{Seen, money, status, when};
 
@@ -89,7 +89,7 @@ fn standing(look: &Look) -> Markup {
         html! { a href={ "/evidence/" (record.key.run) } { "Verify it" } }
     });
     let by = record.trigger.requester.as_ref().map(ToString::to_string);
-    facts(&[
+    let mut told = vec![
         ("Status", html! { (status(record.status)) @if let Some(took) = took { (took) } }),
         (
             "Started",
@@ -99,7 +99,22 @@ fn standing(look: &Look) -> Markup {
         ("Key", html! { code { (Seen(record.trigger.reference.as_str())) } }),
         ("Cost", html! { (money(record.cost_microusd)) }),
         ("Evidence", evidence.unwrap_or_else(|| html! { span.soft { "when it is over" } })),
-    ])
+    ];
+    if let Some(canceled) = canceled(look) {
+        let why = if canceled.reason.is_empty() { "no reason was given" } else { &canceled.reason };
+        told.insert(
+            1,
+            (
+                "Canceled",
+                html! { "by " (Seen(&canceled.by)) ": " (Seen(why)) " " span.soft { (canceled.at) } },
+            ),
+        );
+    }
+    if let Some(about) = &record.trigger.record {
+        let runs = format!("/runs?record={}", encoded(about.as_str()));
+        told.push(("About", html! { a href=(runs) { (about) } }));
+    }
+    facts(&told)
 }
 
 fn why<S: Store>(visitor: &Visitor<S>, look: &Look) -> Markup {

@@ -138,3 +138,59 @@ async fn an_operator_pauses_a_run_lets_it_go_on_and_cancels_it() {
         again.body
     );
 }
+
+async fn is_stopped(scene: &Scene) -> bool {
+    scene.engine.dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped()
+}
+
+#[tokio::test]
+async fn an_admin_stops_dispatch_with_a_reason_and_starts_it_again() {
+    let scene = Scene::new();
+    let adam = scene.enter("acme", "adam", &[Role::Admin]).await;
+    let page = scene.get("/health", &adam).await;
+    let token = page.token();
+    assert!(
+        page.body.contains("action=\"/health/stop\"") && !page.body.contains("/health/start"),
+        "{}",
+        page.body
+    );
+    let refused = scene.send("/health/stop", &adam, &[("token", &token), ("reason", "  ")]).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.body.contains("A stop needs a reason") && !is_stopped(&scene).await, "{}", refused.body);
+
+    let stopped = scene.send("/health/stop", &adam, &[("token", &token), ("reason", "a fire")]).await;
+    assert_eq!((stopped.status, stopped.location()), (StatusCode::SEE_OTHER, "/health"));
+    assert!(is_stopped(&scene).await);
+    let page = scene.get("/health", &adam).await.body;
+    assert!(
+        page.contains("adam stopped it") && page.contains("a fire") && page.contains("/health/start"),
+        "{page}"
+    );
+    let umbrella = scene.engine.dispatch(&"umbrella".parse().unwrap()).await.unwrap();
+    assert!(!umbrella.is_stopped(), "another tenant goes on");
+
+    let started = scene.send("/health/start", &adam, &[("token", &token)]).await;
+    assert_eq!(started.status, StatusCode::SEE_OTHER);
+    assert!(!is_stopped(&scene).await);
+    assert_eq!(scene.send("/health/turn", &adam, &[("token", &token)]).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn whoever_is_no_admin_or_brings_no_token_turns_no_switch() {
+    let scene = Scene::new();
+    let adam = scene.enter("acme", "adam", &[Role::Admin]).await;
+    for (person, role) in [("vera", Role::Viewer), ("otto", Role::Operator), ("anne", Role::Approver)] {
+        let who = scene.enter("acme", person, &[role]).await;
+        let token = scene.get("/runs", &who).await.token();
+        let fields = [("token", token.as_str()), ("reason", "no")];
+        for verb in ["stop", "start"] {
+            let refused = scene.send(&format!("/health/{verb}"), &who, &fields).await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{role} {verb}");
+        }
+        // A token of somebody else's session is as good as none.
+        let stolen = scene.send("/health/stop", &adam, &fields).await;
+        assert_eq!(stolen.status, StatusCode::FORBIDDEN, "{role}");
+    }
+    assert_eq!(scene.send("/health/stop", &adam, &[("reason", "no")]).await.status, StatusCode::FORBIDDEN);
+    assert!(!is_stopped(&scene).await);
+}

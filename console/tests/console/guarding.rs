@@ -3,9 +3,10 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use domain::{Role, RunStatus};
+use serde_json::json;
 use store::Ledger as _;
 
-use crate::scene::{PAGES, Scene, form};
+use crate::scene::{CHANGE, PAGES, Scene, form};
 
 const EVERYTHING: [Role; 1] = [Role::Admin];
 
@@ -48,8 +49,12 @@ async fn no_page_names_another_host_or_holds_a_script_or_a_style() {
     let run = scene.run("acme", "new").await;
     let asked = scene.asked(&run).await;
     let ada = scene.enter("acme", "ada", &EVERYTHING).await;
-    let named =
-        [format!("/runs/{}", run.run), format!("/approvals/{}", asked.id), "/workflows/change-it".to_owned()];
+    let named = [
+        format!("/runs/{}", run.run),
+        format!("/approvals/{}", asked.id),
+        "/workflows/change-it".to_owned(),
+        "/workflows/change-it/versions/3".to_owned(),
+    ];
     for path in PAGES.iter().map(ToString::to_string).chain(named) {
         let body = scene.get(&path, &ada).await.body;
         for never in ["http://", "https://", "style=", "<style", "onclick", "onload", "javascript:"] {
@@ -65,6 +70,7 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
     let theirs = scene.run("umbrella", "new").await;
     let asked = scene.asked(&theirs).await;
     scene.run("acme", "mine").await;
+    scene.run_of(&CHANGE.replace("change-it", "only-theirs"), "umbrella", json!({ "to": "new" })).await;
     let ada = scene.enter("acme", "ada", &EVERYTHING).await;
     let token = scene.get("/runs", &ada).await.token();
     let (run, asked) = (theirs.run.as_str(), asked.id.as_str());
@@ -74,6 +80,8 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
         ("/evidence/{}/bundle", run),
         ("/evidence/{}/report", run),
         ("/approvals/{}", asked),
+        ("/workflows/{}", "only-theirs"),
+        ("/workflows/{}/versions/3", "only-theirs"),
     ] {
         let own_kind = scene.get(&route.replace("{}", theirs), &ada).await;
         assert_eq!(own_kind.status, StatusCode::NOT_FOUND, "{route}");
@@ -93,6 +101,16 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
         let own_kind = scene.send(&format!("/runs/{run}/{verb}"), &ada, &fields).await;
         let unknown = scene.send(&format!("/runs/unknown/{verb}"), &ada, &fields).await;
         assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body), "{verb}");
+    }
+    let sample = [("token", token.as_str()), ("input", "{}")];
+    for page in ["/workflows/{}", "/workflows/{}/versions/3"] {
+        let own_kind = scene.send(&page.replace("{}", "only-theirs"), &ada, &sample).await;
+        let unknown = scene.send(&page.replace("{}", "unknown"), &ada, &sample).await;
+        assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body), "{page}");
+    }
+    for version in ["99", "x", "-1", "4294967296"] {
+        let answer = scene.get(&format!("/workflows/change-it/versions/{version}"), &ada).await;
+        assert_eq!(answer.body, scene.get("/workflows/unknown", &ada).await.body, "{version}");
     }
     let subject = scene.asked(&theirs).await.subject.hash().to_string();
     let fields = [("token", token.as_str()), ("answer", "approve"), ("subject", &subject)];

@@ -2,10 +2,10 @@
 
 use axum::http::{StatusCode, header};
 use domain::{Role, RunKey};
-use engine::Reply;
+use engine::{Reach, Reply};
 use serde_json::json;
 
-use crate::scene::Scene;
+use crate::scene::{CHANGE, Scene};
 
 const PLAIN: &str = "workflow: plain\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }\n";
 
@@ -122,6 +122,34 @@ async fn runs_are_found_by_status_and_by_a_word_of_the_workflow_page_by_page() {
 }
 
 #[tokio::test]
+async fn runs_are_found_by_what_they_are_about_and_by_when_they_began() {
+    let scene = Scene::new();
+    let about = scene.run_about(Some("github:acme/shop#7"), PLAIN, "acme", json!({ "n": 1 })).await;
+    scene.run_of(PLAIN, "acme", json!({ "n": 2 })).await;
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    let rows = |body: &str| body.matches("<td data-label=\"Run\">").count();
+    for (query, found) in [
+        ("?record=github%3Aacme%2Fshop%237", 1),
+        ("?record=github%3Aacme%2Fshop%238", 0),
+        ("?since=1h", 2),
+        ("?until=1h", 0),
+        ("?since=2000-01-01T00%3A00%3A00Z&record=+github%3Aacme%2Fshop%237", 1),
+        ("?record=&since=&until=", 2),
+    ] {
+        let answer = scene.get(&format!("/runs{query}"), &vera).await;
+        assert_eq!((answer.status, rows(&answer.body)), (StatusCode::OK, found), "{query}");
+    }
+    // A filter that cannot be read does not show everything.
+    for query in ["?record=%3Cb%3E", "?since=yesterday", "?until=%22%3E%3Cscript%3E"] {
+        let answer = scene.get(&format!("/runs{query}"), &vera).await;
+        assert_eq!((answer.status, rows(&answer.body)), (StatusCode::BAD_REQUEST, 0), "{query}");
+        assert!(answer.body.contains("role=\"alert\"") && !answer.body.contains("<b>"), "{}", answer.body);
+    }
+    let page = scene.get(&format!("/runs/{}", about.run), &vera).await.body;
+    assert!(page.contains("href=\"/runs?record=github%3Aacme/shop%237\""), "{page}");
+}
+
+#[tokio::test]
 async fn a_dry_run_names_the_rule_its_file_and_its_line() {
     let scene = Scene::new();
     scene.run("acme", "new").await;
@@ -131,6 +159,67 @@ async fn a_dry_run_names_the_rule_its_file_and_its_line() {
     let body = scene.send("/workflows/change-it", &vera, &fields).await.body;
     assert!(body.contains("needs approval by") && body.contains(".rego:"), "{body}");
     assert!(body.contains("the workflow itself asks"), "{body}");
+    assert!(body.contains("which ships with the program"), "{body}");
+}
+
+#[tokio::test]
+async fn a_dry_run_is_about_one_step_if_one_is_chosen() {
+    let scene = Scene::new();
+    scene.run("acme", "new").await;
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    let token = scene.get("/workflows/change-it", &vera).await.token();
+    let send = async |step: &str, outputs: &str| {
+        let fields = [("token", token.as_str()), ("step", step), ("input", "{}"), ("outputs", outputs)];
+        scene.send("/workflows/change-it", &vera, &fields).await
+    };
+    let one = send("ask", "").await;
+    assert_eq!(one.status, StatusCode::OK, "{}", one.body);
+    assert!(
+        one.body.contains("the workflow itself asks")
+            && !one.body.contains("needs approval by one person, low")
+    );
+    assert_eq!(one.body.matches("data-label=\"What would come of it\"").count(), 1, "{}", one.body);
+    // What the step reads is not there, and the page says so.
+    assert!(send("set", "{}").await.body.contains("Not known"));
+    for (step, outputs) in [("none", "{}"), ("ask", "[]"), ("ask", "{\"none\": 1}"), ("ask", "{")] {
+        let refused = send(step, outputs).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{step} {outputs}");
+        assert!(refused.body.contains("role=\"alert\""), "{}", refused.body);
+    }
+}
+
+#[tokio::test]
+async fn every_version_is_listed_newest_first_with_a_page_and_a_dry_run_of_its_own() {
+    let scene = Scene::new();
+    scene.run("acme", "new").await;
+    let newer = CHANGE.replace("version: 3", "version: 4").replace("Was it right?", "Is it right?");
+    scene.run_of(&newer, "acme", json!({ "to": "newer" })).await;
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    let page = scene.get("/workflows/change-it", &vera).await;
+    let at = |text: &str| page.body.find(text).unwrap_or_else(|| panic!("{text} is not in {}", page.body));
+    assert!(at("/workflows/change-it/versions/4") < at("/workflows/change-it/versions/3"));
+    assert!(page.body.contains("Is it right?") && !page.body.contains("Was it right?"), "{}", page.body);
+    assert!(page.body.contains("<td data-label=\"By\">ada</td>"), "{}", page.body);
+
+    let old = "/workflows/change-it/versions/3";
+    let shown = scene.get(old, &vera).await.body;
+    assert!(shown.contains("Was it right?") && shown.contains("An earlier version."), "{shown}");
+    assert!(shown.contains(&format!("action=\"{old}#dry-run\"")), "{shown}");
+    let token = page.token();
+    let fields = [("token", token.as_str()), ("step", "set"), ("input", "{\"to\": \"other\"}")];
+    let tried = scene.send(old, &vera, &fields).await.body;
+    assert!(tried.contains("needs approval by") && tried.contains("Was it right?"), "{tried}");
+}
+
+#[tokio::test]
+async fn a_canceled_run_says_who_stopped_it_and_why() {
+    let scene = Scene::new();
+    let run = scene.run("acme", "new").await;
+    let by = domain::Initiator::new(domain::Cause::User, "otto");
+    scene.engine.cancel(&run, &by, "the <wrong> record").await.unwrap();
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    let body = scene.get(&format!("/runs/{}", run.run), &vera).await.body;
+    assert!(body.contains("<dt>Canceled</dt><dd>by otto: the &lt;wrong&gt; record"), "{body}");
 }
 
 #[tokio::test]
@@ -142,4 +231,27 @@ async fn health_counts_what_waits() {
     for expected in ["ingest", "decisions", "steps", "The oldest open request", "Dead letters"] {
         assert!(body.contains(expected), "{expected} is not in {body}");
     }
+}
+
+#[tokio::test]
+async fn health_says_who_stopped_dispatch_when_and_why_for_the_tenant_and_for_all() {
+    let scene = Scene::new();
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let on = scene.get("/health", &otto).await.body;
+    assert!(on.contains("Steps of tenant acme are begun.") && !on.contains("/health/stop"), "{on}");
+    let by = |name: &str| domain::Initiator::new(domain::Cause::User, name);
+    let acme = Reach::Tenant("acme".parse().unwrap());
+    scene.engine.stop_dispatch(&acme, &by("adam"), "a <b>fire</b>").await.unwrap();
+    let off = scene.get("/health", &otto).await.body;
+    assert!(
+        off.contains("Nothing is begun for tenant acme. adam stopped it") && off.contains("a &lt;b&gt;fire"),
+        "{off}"
+    );
+    scene.engine.stop_dispatch(&Reach::All, &by("root"), "a flood").await.unwrap();
+    scene.engine.start_dispatch(&acme, &by("adam")).await.unwrap();
+    let all = scene.get("/health", &otto).await.body;
+    assert!(
+        all.contains("Nothing is begun for any tenant. root stopped it") && all.contains("a flood"),
+        "{all}"
+    );
 }

@@ -167,6 +167,17 @@ impl Scene {
     }
 
     pub(crate) async fn run_of(&self, source: &str, tenant: &str, input: Value) -> RunKey {
+        self.run_about(None, source, tenant, input).await
+    }
+
+    /// The same, about a record outside.
+    pub(crate) async fn run_about(
+        &self,
+        record: Option<&str>,
+        source: &str,
+        tenant: &str,
+        input: Value,
+    ) -> RunKey {
         let names = self.engine.tools().names().cloned().collect();
         let plan = workflow::parse(source, &names).unwrap();
         let tenant: TenantId = tenant.parse().unwrap();
@@ -179,7 +190,7 @@ impl Scene {
             workspace: "main".parse().unwrap(),
             plan,
             trigger_kind: "test".to_owned(),
-            record: None,
+            record: record.map(|record| record.parse().unwrap()),
             key: key.parse().unwrap(),
             input,
             by,

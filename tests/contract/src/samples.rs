@@ -64,6 +64,8 @@ pub fn body_for(name: &str) -> Option<Value> {
         "signalRun" => Some(json!({ "id": "s1", "event": "news.came", "payload": 1 })),
         "approve" | "reject" | "stopDispatch" | "backOut" => Some(json!({ "reason": "to try it" })),
         "applyWorkflow" => Some(json!({ "source": "workflow: w\nversion: 1\nsteps: []\n" })),
+        "applyPolicy" => Some(json!({ "files": {} })),
+        "explainPolicy" => Some(json!({ "workflow": "plain" })),
         "putTenant" => {
             Some(json!({ "people": {}, "groups": {}, "caps": { "max_writes_per_run": 3 }, "revision": null }))
         }

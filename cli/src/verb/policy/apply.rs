@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use ::policy::Bundle;
+use api::wire::PolicyApplied;
 use domain::Digest;
 use serde_json::json;
-use store::Governance as _;
 
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::verb::tenant::settle::settle;
 
 use super::files::read_policy;
 use super::test::outcome;
@@ -35,23 +34,14 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let bundle = read_policy(&args.dir)?;
     must_be_green(&bundle, &args.dir)?;
-    let (store, hash) = (context.open_store()?, bundle.hash());
-    // Kept before anybody can be told to use it.
-    store.put_policy(&context.tenant, &hash, bundle.files().clone()).await?;
-    let settled = settle(&store, &context.tenant, |tenant| tenant.policy = Some(hash)).await?;
-    let old = settled.before.policy;
-    let text = match old {
-        Some(old) if old == hash => format!("policy {hash} counts already; nothing changed"),
-        _ => format!("tenant {}\n  before  {}\n  now     {hash}", context.tenant, named(old)),
+    let applied = context.link_or_new()?.client.apply_policy(bundle.files().clone()).await?;
+    let PolicyApplied { tenant, old, new, .. } = &applied;
+    let text = if applied.changed {
+        format!("tenant {tenant}\n  before  {}\n  now     {new}", named(*old))
+    } else {
+        format!("policy {new} counts already; nothing changed")
     };
-    let json = json!({
-        "tenant": context.tenant,
-        "old": old,
-        "new": hash,
-        "changed": old != Some(hash),
-        "revision": settled.after.revision,
-    });
-    context.answer(&text, &json)?;
+    context.answer(&text, &json!(applied))?;
     Ok(Ending::Done)
 }
 

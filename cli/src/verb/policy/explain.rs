@@ -1,49 +1,47 @@
 //! `countersign policy explain`: what policy would say about a workflow, step by step.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
+use api::wire::{ExplainPolicy, Explained, ExplainedStep, PolicyFrom};
+use client::ClientError;
 use connectors::{Allow, Credential, HostRule, Settings, Toolbox, github, servicenow, slack};
-use domain::command::{Admit, admit};
 use domain::id::InvalidId;
-use domain::payload::Fingerprint;
-use domain::plan::PlannedStep;
-use domain::{IdempotencyKey, OpId, Plan, RunRecord, Stamp, StepId, Timestamp, WorkspaceId};
+use domain::{Ruling, StepId, Verdict, WorkflowName};
 use serde_json::{Value, json};
-use store::{Clock as _, SystemClock};
-use workflow::CompiledPlan;
 
 use crate::config;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::input::{JsonSource, read_workflow};
+use crate::input::{JsonSource, read_source};
+use crate::verb::workflow::apply::in_file;
 use telling::table::indented;
-use telling::tool;
-
-use super::counting::Counting;
-use engine::{Forecast, Foreseen, Judged};
 use telling::verdict as words;
+
+use super::files::read_policy;
+use super::origin::origin;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign policy explain triage.yaml --input '{\"ticket\": \"INC-7\"}'
   countersign policy explain triage.yaml --step assign --output read='{\"group\": \"db\"}'
   countersign policy explain triage.yaml --policy policies/acme     before it is applied
+  countersign policy explain triage --profile work                  the one in use there
   countersign policy explain triage.yaml --json | jq '.steps[] | {id, ruling, explanation}'
 
 Nothing is run, and nothing outside is looked at: a change is judged as if every field it names
 were to change. Where --config does not say which host a system has, its name ends in
-`.invalid`. Each step is judged as if all before it had been allowed and done. What a step reads
-of an earlier one is not there yet; --output gives a sample of it.";
+`.invalid`; a server judges by the systems it has. Each step is judged as if all before it had been
+allowed and done. What a step reads of an earlier one is not there yet; --output gives a sample of it.";
 
 /// Show what policy would say about each step of a workflow, by which rule, in which file and line
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The workflow
+    /// The workflow: a file, or the name of one that is in use
+    #[arg(value_name = "FILE|NAME")]
     file: PathBuf,
     /// Only this step
     #[arg(long, value_name = "ID")]
@@ -57,7 +55,7 @@ pub(crate) struct Args {
     /// Judge by the policy in this directory [default: the one that counts for the tenant]
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
-    /// The systems outside, as for the worker; no credential is needed
+    /// The systems outside, as for the worker; no credential is needed. A server knows its own
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// A host inside your network that `http.request` may call; may be given several times
@@ -92,34 +90,62 @@ impl FromStr for Sample {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let tools = tools(args)?;
-    let plan = read_workflow(&args.file, &tools)?;
-    if let Some(step) = &args.step {
-        must_be_in(&plan, step)?;
-    }
-    let input = args.input.read("the run's input")?;
-    let outputs = outputs(&plan, &args.output)?;
-    let counting = Counting::find(args.policy.as_deref(), context).await?;
-    let record = first_record(&plan, &input, context)?;
-    let compiled = CompiledPlan::compile(plan.clone()).map_err(|error| CliError::Usage(error.to_string()))?;
-    let forecast = Forecast {
-        plan: &compiled,
-        tools: &tools,
-        tenant: &counting.tenant,
-        bundle: &counting.bundle,
-        record,
-        trigger: Arc::new(input),
-        outputs,
+    let asked = Asked::read(&args.file)?;
+    let policy = args.policy.as_deref().map(read_policy).transpose()?;
+    let wish = ExplainPolicy {
+        workflow: asked.name.clone(),
+        source: asked.source.clone(),
+        step: args.step.clone(),
+        input: args.input.read("the run's input")?,
+        outputs: outputs(&args.output)?,
+        policy: policy.map(|bundle| bundle.files().clone()),
+        ..ExplainPolicy::default()
     };
-    let foreseen = forecast.steps();
-    let wanted = |step: &PlannedStep| args.step.as_ref().is_none_or(|id| *id == step.id);
-    let steps: Vec<_> = plan.steps.iter().zip(&foreseen).filter(|(step, _)| wanted(step)).collect();
-    context.answer(&text(&plan, &counting, &steps), &to_json(&plan, &counting, &steps))?;
+    let link = context.link_to_look(tools(args, context)?)?;
+    let explained = link.client.explain(&wish).await.map_err(|error| asked.wrong(error, &args.file))?;
+    context
+        .answer(&text(&explained, args.policy.as_deref()), &to_json(&explained, args.policy.as_deref()))?;
     Ok(Ending::Done)
 }
 
+/// The workflow that is asked about.
+struct Asked {
+    /// The text of its file.
+    source: Option<String>,
+    /// Its name, if it is one in use.
+    name: Option<WorkflowName>,
+}
+
+impl Asked {
+    /// What was typed. A word without a dot that is no file is a name.
+    fn read(typed: &Path) -> Result<Self, CliError> {
+        let word = typed.to_str().filter(|text| !text.contains('.') && !typed.exists());
+        if let Some(name) = word.and_then(|text| text.parse().ok()) {
+            return Ok(Self { source: None, name: Some(name) });
+        }
+        Ok(Self { source: Some(read_source(typed)?), name: None })
+    }
+
+    /// Why there is no explanation.
+    fn wrong(&self, error: ClientError, typed: &Path) -> CliError {
+        match &self.source {
+            // A policy that was sent has been read here before, so a place is one in the workflow.
+            Some(source) if error.is("WORKFLOW_INVALID") => in_file(error, typed, source),
+            None if error.is("NO_WORKFLOW") => CliError::Usage(format!(
+                "{error}, and there is no such file; `workflow list` shows those in use"
+            )),
+            _ => error.into(),
+        }
+    }
+}
+
 /// The tools a worker has. None of them is told a secret, because none of them acts.
-fn tools(args: &Args) -> Result<Toolbox, CliError> {
+fn tools(args: &Args, context: &Context) -> Result<Toolbox, CliError> {
+    if context.server()?.is_some() && (args.config.is_some() || !args.allow_host.is_empty()) {
+        return Err(CliError::Usage(
+            "a server judges by the systems it has; leave --config and --allow-host out".to_owned(),
+        ));
+    }
     let config = config::read(args.config.as_deref())?;
     let said = config.settings(&|_| Some("not-needed-to-explain".to_owned()))?;
     let base = |text: &str| text.parse().ok();
@@ -141,123 +167,71 @@ fn tools(args: &Args) -> Result<Toolbox, CliError> {
     Ok(connectors::standard(Allow { hosts: args.allow_host.clone() }, settings))
 }
 
-fn must_be_in(plan: &Plan, step: &StepId) -> Result<(), CliError> {
-    if plan.seq_of(step).is_some() {
-        return Ok(());
-    }
-    let steps: Vec<_> = plan.steps.iter().map(|step| step.id.as_str()).collect();
-    Err(CliError::Usage(format!("the workflow has no step `{step}`; there are {}", steps.join(", "))))
-}
-
-fn outputs(plan: &Plan, samples: &[Sample]) -> Result<BTreeMap<StepId, Arc<Value>>, CliError> {
-    let mut outputs = BTreeMap::new();
-    for Sample { step, output } in samples {
-        must_be_in(plan, step)?;
-        let output = output.read(&format!("the output of step `{step}`"))?;
-        outputs.insert(step.clone(), Arc::new(output));
-    }
-    Ok(outputs)
-}
-
-/// The run as it would be admitted, if it were started now by whoever asks.
-fn first_record(plan: &Plan, input: &Value, context: &Context) -> Result<RunRecord, CliError> {
-    let key = IdempotencyKey::new("explain").map_err(|error| CliError::Usage(error.to_string()))?;
-    let wish = Admit {
-        tenant: context.tenant.clone(),
-        workspace: WorkspaceId::new("default")?,
-        trigger_kind: "cli".to_owned(),
-        record: None,
-        key,
-        input: Fingerprint::of(input),
+fn outputs(samples: &[Sample]) -> Result<BTreeMap<StepId, Value>, CliError> {
+    let read = |Sample { step, output }: &Sample| {
+        Ok((step.clone(), output.read(&format!("the output of step `{step}`"))?))
     };
-    let now: Timestamp = SystemClock.now();
-    let stamp = Stamp { op: OpId::new("explain")?, now, by: context.by_user() };
-    Ok(admit(wish, plan, stamp).record)
+    samples.iter().map(read).collect()
 }
 
-type Step<'a> = (&'a PlannedStep, &'a Foreseen);
-
-fn text(plan: &Plan, counting: &Counting, steps: &[Step<'_>]) -> String {
-    let heading = format!(
-        "workflow {}, version {}, {}\npolicy   {}, {}\n",
-        plan.workflow,
-        plan.version,
-        format!("{:?}", plan.environment).to_lowercase(),
-        counting.hash(),
-        counting.origin(),
-    );
-    let steps: String = steps.iter().map(|(step, foreseen)| step_text(step, foreseen)).collect();
+fn text(explained: &Explained, dir: Option<&Path>) -> String {
+    let Explained { tenant, workflow, version, environment, policy, steps, .. } = explained;
+    let from = match (&policy.from, dir) {
+        (PolicyFrom::Sent, Some(dir)) => format!("in {}", dir.display()),
+        (from, _) => origin(from, tenant),
+    };
+    let heading =
+        format!("workflow {workflow}, version {version}, {environment}\npolicy   {}, {from}\n", policy.hash);
+    let steps: String = steps.iter().map(step_text).collect();
     format!("{heading}{steps}")
 }
 
-fn step_text(step: &PlannedStep, foreseen: &Foreseen) -> String {
-    format!("\n{} ({})\n{}", step.id, tool(&step.work), indented(&told(foreseen), 2))
+fn step_text(step: &ExplainedStep) -> String {
+    format!("\n{} ({})\n{}", step.id, step.tool, indented(&told(step), 2))
 }
 
-fn told(foreseen: &Foreseen) -> String {
-    match foreseen {
-        Foreseen::NoEffect => "changes nothing outside; policy is not asked".to_owned(),
-        Foreseen::Waits => "waits for an event; policy is not asked".to_owned(),
-        Foreseen::Asks(demand) => {
-            let asks = words::ruling(&domain::Ruling::NeedsApproval(demand.clone()));
+fn told(step: &ExplainedStep) -> String {
+    let why = step.why.as_deref().unwrap_or_default();
+    match (step.outcome.as_str(), &step.verdict) {
+        ("judged", Some(verdict)) => judged(step, verdict),
+        ("no_effect", _) => "changes nothing outside; policy is not asked".to_owned(),
+        ("waits", _) => "waits for an event; policy is not asked".to_owned(),
+        ("asks", _) => {
+            let asks = words::ruling(&Ruling::NeedsApproval(step.demand.clone().unwrap_or_default()));
             format!("{asks}: the workflow itself asks; policy is not asked")
         }
-        Foreseen::Reads(missing) => {
-            let sample = |step: &StepId| format!("--output {step}=JSON");
-            let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
-            let samples: Vec<_> = missing.iter().map(sample).collect();
-            format!(
-                "not known yet: it reads what {} gives, and that has not run\ngive a sample with {}",
-                names.join(" and "),
-                samples.join(" ")
-            )
-        }
-        Foreseen::Unbound(why) => format!("not known: {why}\n--input and --output give what it reads"),
-        Foreseen::Refused(why) => format!("would fail before policy is asked: {why}"),
-        Foreseen::Judged(judged) => judged_text(judged),
+        ("reads_outputs", _) => missing(step.missing.as_deref().unwrap_or_default()),
+        ("unbound", _) => format!("not known: {why}\n--input and --output give what it reads"),
+        ("refused", _) => format!("would fail before policy is asked: {why}"),
+        ("out_of_time", _) => "not known: the steps before it took all the time there is".to_owned(),
+        // A newer server tells of more.
+        (other, _) => format!("{other} {why}"),
     }
 }
 
-fn judged_text(Judged { action, verdict, explanation }: &Judged) -> String {
+fn missing(missing: &[StepId]) -> String {
+    let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    let samples: Vec<_> = missing.iter().map(|step| format!("--output {step}=JSON")).collect();
+    format!(
+        "not known yet: it reads what {} gives, and that has not run\ngive a sample with {}",
+        names.join(" and "),
+        samples.join(" ")
+    )
+}
+
+fn judged(step: &ExplainedStep, verdict: &Verdict) -> String {
+    let target = step.action.as_ref().map_or("", |action| action.target.as_str());
+    let head = [words::ruling(&verdict.ruling), format!("on       {target}")];
     let because = verdict.because.iter().map(|reason| format!("because  {}", words::reason(reason)));
-    let fault = explanation.as_ref().and_then(|explanation| explanation.fault.as_ref());
-    let fault = fault.map(|fault| format!("fault    {fault}"));
-    let head = [words::ruling(&verdict.ruling), format!("on       {}", action.target)];
-    head.into_iter().chain(because).chain(fault).collect::<Vec<_>>().join("\n")
+    head.into_iter().chain(because).collect::<Vec<_>>().join("\n")
 }
 
-fn to_json(plan: &Plan, counting: &Counting, steps: &[Step<'_>]) -> Value {
-    json!({
-        "workflow": plan.workflow,
-        "version": plan.version,
-        "environment": plan.environment,
-        "plan": plan.hash(),
-        "tenant": counting.tenant.tenant,
-        "policy": counting.to_json(),
-        "steps": steps.iter().map(|(step, foreseen)| step_json(step, foreseen)).collect::<Value>(),
-    })
-}
-
-fn step_json(step: &PlannedStep, foreseen: &Foreseen) -> Value {
-    let mut said = match foreseen {
-        Foreseen::NoEffect => json!({ "outcome": "no_effect" }),
-        Foreseen::Waits => json!({ "outcome": "waits" }),
-        Foreseen::Asks(demand) => json!({ "outcome": "asks", "demand": demand }),
-        Foreseen::Reads(missing) => json!({ "outcome": "reads_outputs", "missing": missing }),
-        Foreseen::Unbound(why) => json!({ "outcome": "unbound", "why": why }),
-        Foreseen::Refused(why) => json!({ "outcome": "refused", "why": why }),
-        Foreseen::Judged(judged) => json!({
-            "outcome": "judged",
-            "ruling": judged.verdict.ruling,
-            "verdict": judged.verdict,
-            "action": judged.action,
-            "action_hash": judged.action.hash(),
-            "explanation": judged.explanation,
-        }),
-    };
-    said["id"] = step.id.to_string().into();
-    said["tool"] = tool(&step.work).into();
-    said
+fn to_json(explained: &Explained, dir: Option<&Path>) -> Value {
+    let mut json = json!(explained);
+    if let Some(dir) = dir {
+        json["policy"]["from"] = json!({ "directory": dir.display().to_string() });
+    }
+    json
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 mod apply;
 mod check;
-mod counting;
 mod explain;
 mod files;
+mod origin;
 mod show;
 mod test;
 

@@ -1,9 +1,12 @@
 //! `countersign policy show`: which policy counts, and what is in it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::policy::Bundle;
+use api::wire::Policy;
+use connectors::{Allow, Settings};
 use serde_json::json;
 
 use crate::context::Context;
@@ -13,7 +16,7 @@ use crate::new_file::{must_be_new, write_new};
 use telling::counted;
 use telling::table::{indented, table};
 
-use super::counting::Counting;
+use super::origin::origin;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,43 +34,45 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let counting = Counting::find(None, context).await?;
-    let bundle = counting.bundle.as_ref().map_err(|(hash, why)| {
-        CliError::Refused(format!(
-            "tenant {} has settled on policy {hash}, which cannot be used: {why}; every action is denied \
-             until `policy apply DIR` settles on another",
-            context.tenant
-        ))
-    })?;
-    if let Some(dir) = &args.dir {
-        write_out(bundle, dir)?;
+    let tools = connectors::standard(Allow::default(), Settings::default());
+    let policy = context.link_to_look(tools)?.client.policy().await?;
+    if let Some(why) = &policy.fault {
+        return Err(CliError::Refused(format!(
+            "tenant {} has settled on policy {}, which cannot be used: {why}; every action is denied until \
+             `policy apply DIR` settles on another",
+            policy.tenant, policy.hash
+        )));
     }
-    let mut policy = counting.to_json();
-    policy["files"] = json!(bundle.files());
-    policy["rules"] = bundle.rule_count().into();
-    policy["tests"] = bundle.test_count().into();
-    let json = json!({ "tenant": context.tenant, "policy": policy, "dir": args.dir });
-    context.answer(&text(&counting, bundle, args.dir.as_deref()), &json)?;
+    if let Some(dir) = &args.dir {
+        write_out(&policy.files, dir)?;
+    }
+    let json = json!({ "tenant": policy.tenant, "policy": policy, "dir": args.dir });
+    context.answer(&text(&policy, args.dir.as_deref()), &json)?;
     Ok(Ending::Done)
 }
 
-fn text(counting: &Counting, bundle: &Bundle, dir: Option<&Path>) -> String {
+fn text(policy: &Policy, dir: Option<&Path>) -> String {
     let row = |(path, text): (&String, &String)| [path.clone(), counted(text.lines().count(), "line")];
-    let rows: Vec<_> = bundle.files().iter().map(row).collect();
+    let rows: Vec<_> = policy.files.iter().map(row).collect();
     let written = dir.map(|dir| format!("\nwritten to {}\n", dir.display())).unwrap_or_default();
+    let settled = policy.settled_by.as_ref().zip(policy.settled_at.as_ref());
+    let settled = settled.map(|(by, at)| format!(", by {by} at {at}")).unwrap_or_default();
     format!(
-        "policy    {}\n          {}\nholds     {}, {}\n\n{}{written}",
-        bundle.hash(),
-        counting.origin(),
-        counted(bundle.rule_count(), "rule"),
-        counted(bundle.test_count(), "test"),
+        "policy    {}\n          {}{settled}\nholds     {}, {}\n\n{}{written}",
+        policy.hash,
+        origin(&policy.from, &policy.tenant),
+        counted(policy.rules, "rule"),
+        counted(policy.tests, "test"),
         indented(&table(["FILE", "LENGTH"], &rows), 2),
     )
 }
 
-/// Writes the files of `bundle` under `dir`. A bundle's paths are relative and lead nowhere else.
-fn write_out(bundle: &Bundle, dir: &Path) -> Result<(), CliError> {
+/// Writes `files` under `dir`. A server is believed what stands in them, but not where they belong.
+fn write_out(files: &BTreeMap<String, String>, dir: &Path) -> Result<(), CliError> {
+    let bundle = Bundle::parse(files.clone());
+    let bundle = bundle.map_err(|error| CliError::Refused(format!("this is no policy: {error}")))?;
     must_be_new(dir)?;
+    // A bundle's paths are relative and lead nowhere else.
     for (path, text) in bundle.files() {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(dir);

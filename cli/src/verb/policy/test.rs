@@ -47,7 +47,7 @@ pub(super) fn outcome(report: &TestReport) -> String {
         return "there are no tests; write one for each rule, in a file that ends in `_test.rego`".to_owned();
     }
     let failure = |test: &::policy::TestResult| {
-        let name = test.test.rsplit('.').next().unwrap_or(&test.test);
+        let name = test.name();
         let why = test.failed.as_deref().unwrap_or_default();
         format!("FAILED  {name}  {}:{}\n        {why}\n", test.place.file, test.place.line)
     };

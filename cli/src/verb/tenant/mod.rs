@@ -2,7 +2,6 @@
 
 mod changes;
 mod set;
-pub(super) mod settle;
 mod show;
 
 use clap::Subcommand;

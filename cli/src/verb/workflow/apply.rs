@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
 }
 
 /// What is wrong with a file, with the line that it is on.
-fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
+pub(in crate::verb) fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
     match error.problem() {
         Some(Problem { detail, place: Some(place), .. }) => {
             let place = Place { line: place.line, column: place.column };

@@ -29,6 +29,7 @@ fn every_page_can_be_read_by_everybody_at_any_width_by_day_and_by_night() {
         ("approval", format!("/approvals/{asked}")),
         ("workflows", "/workflows".to_owned()),
         ("workflow", "/workflows/triage-incident".to_owned()),
+        ("version", "/workflows/triage-incident/versions/1".to_owned()),
         ("evidence", format!("/evidence/{answered}")),
         ("health", "/health".to_owned()),
         ("not-found", "/runs/unknown".to_owned()),

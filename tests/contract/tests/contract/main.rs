@@ -7,6 +7,7 @@ mod document;
 mod matrix;
 mod oidc;
 mod parsing;
+mod policy;
 mod settled;
 mod story;
 mod threats;

@@ -45,7 +45,7 @@ async fn everything(house: &House, told: &Told) -> Vec<Reply> {
         seen.push(house.get(told.key(Role::Viewer), &format!("/runs/{run}/events")).await);
     }
     seen.push(house.get(told.key(Role::Viewer), &format!("/approvals/{}", runs.approval)).await);
-    for path in ["/workflows", "/tenant", "/keys", "/runs"] {
+    for path in ["/workflows", "/tenant", "/policy", "/keys", "/runs"] {
         seen.push(house.get(told.key(Role::Admin), path).await);
     }
     seen
