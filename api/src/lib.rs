@@ -24,10 +24,12 @@ mod tenant;
 pub mod wire;
 mod workflows;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::evidence::PublicKey;
 use axum::Router;
+use domain::TenantId;
 use store::Store;
 
 pub use at::{Admin, Approver, Operator, Viewer};
@@ -44,18 +46,28 @@ pub struct Api<S> {
     cursors: CursorSecret,
     verifies: Option<PublicKey>,
     streams: stream::Streams,
+    secrets: BTreeMap<TenantId, Vec<wire::SecretName>>,
 }
 
 impl<S: Store> Api<S> {
     /// The API for whoever passes `gate`; its cursors are sealed with `cursors`.
     pub fn new(gate: Gate<S>, cursors: CursorSecret) -> Self {
-        Self { gate, cursors, verifies: None, streams: stream::Streams::default() }
+        Self { gate, cursors, verifies: None, streams: stream::Streams::default(), secrets: BTreeMap::new() }
     }
 
     /// The same, which also verifies evidence: with this key.
     #[must_use]
     pub fn verifying(mut self, key: PublicKey) -> Self {
         self.verifies = Some(key);
+        self
+    }
+
+    /// The same, which knows by what names other systems' secrets are found.
+    #[must_use]
+    pub fn naming(mut self, secrets: impl IntoIterator<Item = (TenantId, wire::SecretName)>) -> Self {
+        for (tenant, secret) in secrets {
+            self.secrets.entry(tenant).or_default().push(secret);
+        }
         self
     }
 

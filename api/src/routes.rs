@@ -468,6 +468,14 @@ fn settled_routes<S: Store>() -> Vec<Route<S>> {
         )
         .takes::<wire::PutTenant>()
         .gives::<wire::Tenant>(200, "what is settled now"),
+        Route::new(
+            Method::GET,
+            "/tenant/secrets",
+            Role::Admin,
+            ("listSecrets", "What other systems prove themselves with, by name"),
+            tenant::secrets::<S>,
+        )
+        .gives::<wire::SecretNames>(200, "the names; no secret"),
         Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "The tenant's API keys"), keys::list::<S>)
             .gives::<wire::Keys>(200, "the keys, without their secrets"),
         Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Make an API key"), keys::make::<S>)

@@ -1,15 +1,17 @@
 //! What a tenant has settled.
 
 use axum::Json;
+use axum::extract::State;
 use domain::Tenant as Settled;
 use domain::tenant::{Caps, Person};
 use engine::Settle;
 use store::Store;
 
+use crate::Shared;
 use crate::at::{Admin, Viewer};
 use crate::extract::Sent;
 use crate::problem::Problem;
-use crate::wire::{PutTenant, Tenant};
+use crate::wire::{PutTenant, SecretNames, Tenant};
 
 /// What is settled.
 pub(crate) async fn show<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Tenant>, Problem> {
@@ -31,4 +33,12 @@ pub(crate) async fn put<S: Store>(
         seen: revision,
     };
     Ok(Json(desk.settle(settle).await?.into()))
+}
+
+/// What other systems prove themselves with, by name.
+pub(crate) async fn secrets<S: Store>(
+    State(api): State<Shared<S>>,
+    Admin { desk, .. }: Admin<S>,
+) -> Json<SecretNames> {
+    Json(SecretNames { secrets: api.secrets.get(desk.tenant_id()).cloned().unwrap_or_default() })
 }

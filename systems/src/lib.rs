@@ -189,6 +189,11 @@ impl Systems {
         }))
     }
 
+    /// The names of the secrets that each tenant's Slack signs with.
+    pub fn slack_secret_names(&self) -> impl Iterator<Item = (&TenantId, &Rotating)> {
+        self.slack.iter().flat_map(|slack| &slack.doors).map(|door| (&door.tenant, &door.signed_with))
+    }
+
     /// What the Slack of each tenant signs its clicks with.
     pub fn slack_secrets(&self, look_up: LookUp<'_>) -> Result<Vec<(TenantId, Secrets)>, InvalidSystems> {
         let doors = self.slack.iter().flat_map(|slack| &slack.doors);

@@ -29,6 +29,16 @@ struct Previous {
 }
 
 impl Rotating {
+    /// What the current one is called.
+    pub fn current(&self) -> &str {
+        &self.secret_env
+    }
+
+    /// What the one before is called, and until when it counts.
+    pub fn before(&self) -> Option<(&str, Timestamp)> {
+        self.previous.as_ref().map(|previous| (previous.secret_env.as_str(), previous.until))
+    }
+
     /// The secrets themselves; `name` says in errors whose they are.
     pub fn secrets(&self, name: &str, look_up: LookUp<'_>) -> Result<Secrets, InvalidSystems> {
         let weak = |error: signing::WeakSecret| wrong(name, &error.to_string());

@@ -46,14 +46,27 @@ pub struct SourceConfig {
     pub source: Source,
     /// How it proves itself.
     pub scheme: Scheme,
+    /// By which names its secrets are found.
     #[serde(flatten)]
-    proved_with: Rotating,
+    pub proved_with: Rotating,
 }
 
 impl SourceConfig {
     /// What it proves itself with.
     pub fn secrets(&self, look_up: LookUp<'_>) -> Result<Secrets, InvalidSystems> {
         self.proved_with.secrets(&format!("{} of {}", self.source, self.tenant), look_up)
+    }
+}
+
+impl Scheme {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hmac => "hmac",
+            Self::Basic => "basic",
+            Self::Bearer => "bearer",
+            Self::GitHub => "github",
+        }
     }
 }
 

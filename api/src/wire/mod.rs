@@ -35,7 +35,7 @@ pub use telling::{
     EventDocument as Event, LeaseDocument as Lease, RunDocument as Run, StepDocument as Step,
     TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
 };
-pub use tenant::{Caps, Person, PutTenant, Tenant};
+pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// How a plain enum of the domain is written everywhere.

@@ -50,6 +50,35 @@ impl From<domain::Tenant> for Tenant {
     }
 }
 
+/// What other systems prove themselves to a tenant with, by name. No secret stands here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SecretNames {
+    /// One for each system that delivers.
+    pub secrets: Vec<SecretName>,
+}
+
+/// The name of what a system proves itself with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SecretName {
+    /// The system: `servicenow`, `github`, `slack`, `webhook`.
+    pub source: String,
+    /// How it proves itself.
+    pub scheme: String,
+    /// The name by which the server finds the secret.
+    pub id: String,
+    /// The one before, while it still counts.
+    pub previous: Option<PreviousSecret>,
+}
+
+/// A secret that is on its way out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreviousSecret {
+    /// Its name.
+    pub id: String,
+    /// Until when it counts.
+    pub until: String,
+}
+
 /// How much a run may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

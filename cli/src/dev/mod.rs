@@ -245,6 +245,7 @@ fn routes<S: Store>(
         public: Some(keys::public(&keys::public_path(&page.context.store))?),
         doors,
         slack: [world.door(page.context.tenant.clone())?].into_iter().collect(),
+        secrets: Vec::new(),
         believes: None,
         login: None,
     };

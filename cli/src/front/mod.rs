@@ -11,9 +11,10 @@ use api::auth::Oidc;
 use api::auth::login::Login;
 use api::auth::session::{Over, Sessions};
 use api::stream::Streams;
+use api::wire::SecretName;
 use api::{Api, CursorSecret, Gate};
 use axum::Router;
-use domain::Digest;
+use domain::{Digest, TenantId};
 use engine::Engine;
 use evidence::PublicKey;
 use functions::served::{slack, webhooks};
@@ -38,6 +39,8 @@ pub(crate) struct Front<S> {
     pub(crate) doors: Doors,
     /// Where Slack delivers.
     pub(crate) slack: SlackDoors,
+    /// By what names the secrets of both are found.
+    pub(crate) secrets: Vec<(TenantId, SecretName)>,
     /// Whose tokens the API believes.
     pub(crate) believes: Option<Oidc>,
     /// With what people log in, beside API keys.
@@ -70,7 +73,7 @@ impl Seeds {
 impl<S: Store> Front<S> {
     /// The routes, and the streams that a server that leaves has to close.
     pub(crate) fn routes(self) -> (Router, Streams) {
-        let Self { engine, over, seeds, public, doors, slack: slack_doors, believes, login } = self;
+        let Self { engine, over, seeds, public, doors, slack: slack_doors, secrets, believes, login } = self;
         let sessions = Arc::new(Sessions::new(seeds.sessions, over));
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let gate = match believes {
@@ -78,7 +81,8 @@ impl<S: Store> Front<S> {
             None => gate,
         };
         let streams = Streams::default();
-        let api = Api::new(gate, CursorSecret::new(seeds.cursors)).with_streams(streams.clone());
+        let api =
+            Api::new(gate, CursorSecret::new(seeds.cursors)).with_streams(streams.clone()).naming(secrets);
         let api = match public {
             Some(key) => api.verifying(key),
             None => api,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use api::wire::{PreviousSecret, SecretName};
 use api::{Api, CursorSecret, Gate};
 use axum::Router;
 use axum::body::Body;
@@ -135,7 +136,7 @@ impl House {
         }));
         let (acme, umbrella) = (furnish(&engine, "acme").await, furnish(&engine, "umbrella").await);
         let gate = change(Gate::new(Arc::clone(&engine)));
-        let api = Api::new(gate, CursorSecret::new([3; 32])).verifying(public);
+        let api = Api::new(gate, CursorSecret::new([3; 32])).verifying(public).naming(secrets());
         Self { watch, router: api::router(Arc::new(api)), engine, acme, umbrella }
     }
 
@@ -245,4 +246,16 @@ async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, 
 
 async fn walk(engine: &Engine<SqliteStore>, run: &RunKey) {
     Box::pin(engine.walk(run, &(), WalkLimits::default())).await.unwrap();
+}
+
+/// What ServiceNow proves itself with to one tenant; the other has nobody who delivers.
+fn secrets() -> [(TenantId, SecretName); 1] {
+    let previous = PreviousSecret { id: "ACME_OLD".to_owned(), until: "2030-01-01T00:00:00.000Z".to_owned() };
+    let secret = SecretName {
+        source: "servicenow".to_owned(),
+        scheme: "hmac".to_owned(),
+        id: "ACME_NEW".to_owned(),
+        previous: Some(previous),
+    };
+    [(TenantId::new("acme").unwrap(), secret)]
 }

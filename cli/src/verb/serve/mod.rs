@@ -4,6 +4,7 @@
 
 mod listen;
 mod oidc;
+mod secrets;
 mod told;
 
 use std::net::SocketAddr;
@@ -163,6 +164,7 @@ impl<S: Store> Serving<S> {
             public: key,
             doors: described::doors(&server.sources, &variable).map_err(wrong)?,
             slack: described::slack_doors(&config, &variable)?,
+            secrets: secrets::names(&config),
             engine: Arc::new(engine(store, &config, variable)?),
         })
     }

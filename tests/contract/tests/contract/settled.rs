@@ -110,3 +110,17 @@ async fn nobody_in_between_keeps_what_one_person_is_told() {
         assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
     }
 }
+
+#[tokio::test]
+async fn secrets_are_named_to_admins_of_their_tenant_and_never_told() {
+    let house = House::new().await;
+    let named = house.get(house.acme.key(Role::Admin), "/tenant/secrets").await.json();
+    let previous = json!({ "id": "ACME_OLD", "until": "2030-01-01T00:00:00.000Z" });
+    let servicenow =
+        json!({ "source": "servicenow", "scheme": "hmac", "id": "ACME_NEW", "previous": previous });
+    assert_eq!(named, json!({ "secrets": [servicenow] }));
+    let other = house.get(house.umbrella.key(Role::Admin), "/tenant/secrets").await.json();
+    assert_eq!(other, json!({ "secrets": [] }));
+    let refused = house.get(house.acme.key(Role::Operator), "/tenant/secrets").await;
+    assert_eq!(refused.told(), (403, "FORBIDDEN".to_owned()));
+}
