@@ -79,9 +79,10 @@ impl Client {
         self.document(Ask::say_once(Method::PUT, "/tenant").sending(put)?).await
     }
 
-    /// The tenant's API keys.
-    pub async fn keys(&self) -> Result<Keys, ClientError> {
-        self.document(Ask::get("/keys")).await
+    /// The tenant's API keys behind `cursor`, or the first; as many of them as a page holds.
+    pub async fn keys(&self, cursor: Option<String>) -> Result<Keys, ClientError> {
+        let ask = Ask::get("/keys").with("cursor", cursor);
+        self.document(ask.with("limit", Some(api::LIMIT_MAX))).await
     }
 
     /// Makes an API key.
