@@ -1,25 +1,48 @@
 //! API keys.
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use domain::access::{NOTE_CHARS_MAX, ShownKey, secret_digest};
 use domain::{KeyId, Millis, PersonId, Role, Roles, TenantId, Timestamp};
 use engine::NewKey;
+use serde::Deserialize;
 use store::Store;
 
+use crate::Shared;
 use crate::at::Admin;
 use crate::auth::credential;
 use crate::chance;
-use crate::extract::{Named, Sent};
+use crate::extract::{Asked, Named, Sent};
+use crate::page::{self, List};
 use crate::problem::Problem;
 use crate::wire::{Key, Keys, MadeKey, MakeKey};
 
 /// Ten years; a key that is to outlive that is made for ever.
 const LIFE_MAX: Millis = Millis(10 * 366 * 86_400_000);
 
-/// The tenant's keys.
-pub(crate) async fn list<S: Store>(Admin { desk, .. }: Admin<S>) -> Result<Json<Keys>, Problem> {
-    Ok(Json(Keys { keys: desk.keys().await?.into_iter().map(Key::from).collect() }))
+/// Which keys are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    cursor: Option<String>,
+    limit: Option<String>,
+}
+
+/// The tenant's keys, by id.
+pub(crate) async fn list<S: Store>(
+    State(api): State<Shared<S>>,
+    Admin { desk, .. }: Admin<S>,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Keys>, Problem> {
+    let limit = page::limit(filter.limit.as_deref())?;
+    let list = List { secret: &api.cursors, tenant: desk.tenant_id(), name: "keys", filter: String::new() };
+    let after = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
+    let page = desk.keys(after, limit).await?;
+    Ok(Json(Keys {
+        keys: page.keys.into_iter().map(Key::from).collect(),
+        next: page.next.as_ref().map(|next| list.seal(next)),
+    }))
 }
 
 /// Makes a key.

@@ -477,7 +477,8 @@ fn settled_routes<S: Store>() -> Vec<Route<S>> {
         )
         .gives::<wire::SecretNames>(200, "the names; no secret"),
         Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "The tenant's API keys"), keys::list::<S>)
-            .gives::<wire::Keys>(200, "the keys, without their secrets"),
+            .paged()
+            .gives::<wire::Keys>(200, "a page of keys, without their secrets"),
         Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Make an API key"), keys::make::<S>)
             .takes::<wire::MakeKey>()
             .gives::<wire::MadeKey>(201, "the key, with its text, which is shown this once"),

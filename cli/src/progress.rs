@@ -36,6 +36,11 @@ impl Progress {
         Self { bar }
     }
 
+    /// Whether anybody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
     /// So many steps are done, and this is what the run is at.
     pub(crate) fn stands(&self, done: usize, at: &str) {
         self.bar.set_position(done as u64);

@@ -8,6 +8,7 @@ mod ask;
 mod error;
 mod remote;
 mod routes;
+mod stream;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -18,6 +19,7 @@ use tower::ServiceExt as _;
 pub use error::{ClientError, Problem};
 pub use remote::Remote;
 pub use routes::{ApprovalFilter, RunFilter, Started};
+pub use stream::Stream;
 
 use ask::{Ask, Reply};
 

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Response, redirect};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{RequestBuilder, Response, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 use crate::REPLY_BYTES_MAX;
@@ -28,6 +28,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Longer than any request takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// A stream is asked for anew after a while, so that none is listened to for ever.
+const STREAM_MAX: Duration = Duration::from_hours(1);
+
+/// What a stream comes as.
+const STREAM: &str = "text/event-stream";
 
 /// A host that takes longer to accept a connection is down.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -88,7 +94,30 @@ impl Remote {
         self.try_once(ask).await.map_err(|failed| failed.error)
     }
 
-    async fn try_once(&self, ask: &Ask) -> Result<Reply, Failed> {
+    /// Asks once for a stream.
+    pub(crate) async fn listen(&self, ask: &Ask) -> Result<Response, ClientError> {
+        let request = self.request(ask).header(ACCEPT, STREAM).timeout(STREAM_MAX);
+        let sent = timeout(ANSWER_MAX, request.send()).await;
+        let late = |_| ClientError::unreadable("no stream begins".to_owned());
+        let response = sent.map_err(late)?.map_err(|error| self.failed(error, ask).error)?;
+        let status = response.status();
+        if !status.is_success() {
+            let body = self.read(response, ask).await.map_err(|failed| failed.error)?;
+            return Err(Reply { status, body }.problem());
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        match kind {
+            Some(kind) if kind.starts_with(STREAM) => Ok(response),
+            _ => Err(ClientError::unreadable("no stream".to_owned())),
+        }
+    }
+
+    /// What it is called where something about it is told.
+    pub(crate) fn name(&self) -> String {
+        self.server.to_string()
+    }
+
+    fn request(&self, ask: &Ask) -> RequestBuilder {
         let address = format!("{}{}", self.server.as_str().trim_end_matches('/'), ask.path());
         let mut request = self.http.request(ask.method.clone(), address).header(AUTHORIZATION, self.bearer());
         for (name, value) in ask.headers() {
@@ -97,7 +126,11 @@ impl Remote {
         if let Some(body) = &ask.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        let response = request.send().await.map_err(|error| self.failed(error, ask))?;
+        request
+    }
+
+    async fn try_once(&self, ask: &Ask) -> Result<Reply, Failed> {
+        let response = self.request(ask).send().await.map_err(|error| self.failed(error, ask))?;
         let (status, wait) = (response.status(), retry_after(&response));
         let reply = Reply { status, body: self.read(response, ask).await? };
         match wait {

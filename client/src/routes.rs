@@ -12,7 +12,7 @@ use axum::http::{Method, StatusCode};
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
 
 use crate::ask::{Ask, Reply};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Stream, Transport};
 
 /// Which runs are asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,9 +79,10 @@ impl Client {
         self.document(Ask::say_once(Method::PUT, "/tenant").sending(put)?).await
     }
 
-    /// The tenant's API keys.
-    pub async fn keys(&self) -> Result<Keys, ClientError> {
-        self.document(Ask::get("/keys")).await
+    /// The tenant's API keys behind `cursor`, or the first; as many of them as a page holds.
+    pub async fn keys(&self, cursor: Option<String>) -> Result<Keys, ClientError> {
+        let ask = Ask::get("/keys").with("cursor", cursor);
+        self.document(ask.with("limit", Some(api::LIMIT_MAX))).await
     }
 
     /// Makes an API key.
@@ -225,6 +226,14 @@ impl Client {
     pub async fn events(&self, run: &RunId, after: Option<u32>) -> Result<Events, ClientError> {
         let ask = Ask::get(format!("/runs/{run}/events")).with("after", after);
         self.document(ask.with("limit", Some(api::LIMIT_MAX))).await
+    }
+
+    /// What happens to a run behind event `after`, or from its beginning, as it happens. Nothing without a server: in
+    /// one process there is nobody to wait for.
+    pub async fn listen(&self, run: &RunId, after: Option<u32>) -> Result<Option<Stream>, ClientError> {
+        let Transport::Server(remote) = &self.transport else { return Ok(None) };
+        let ask = Ask::get(format!("/runs/{run}/stream")).with("last_event_id", after);
+        Ok(Some(Stream::new(remote.listen(&ask).await?, remote.name(), after)))
     }
 
     /// What a run attempted outside.

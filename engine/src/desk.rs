@@ -15,7 +15,7 @@ use domain::{
     Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
-use store::{ApprovalPage, ApprovalQuery, Cursor, PolicyFiles, RunPage, RunQuery, Store};
+use store::{ApprovalPage, ApprovalQuery, Cursor, KeyPage, KeyQuery, PolicyFiles, RunPage, RunQuery, Store};
 use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
@@ -314,9 +314,9 @@ impl<S: Store> Desk<S> {
         self.engine.settle(&self.tenant, settle).await
     }
 
-    /// The tenant's keys, by id.
-    pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
-        self.engine.api_keys(&self.tenant).await
+    /// A page of the tenant's keys, by id.
+    pub async fn keys(&self, after: Option<Cursor>, limit: u32) -> Result<KeyPage, EngineError> {
+        self.engine.api_keys(KeyQuery { tenant: self.tenant.clone(), after, limit }).await
     }
 
     /// Makes a key of the tenant.

@@ -1,4 +1,4 @@
-//! A click in a simulated Slack, all the way to the run that waits for it.
+//! Clicks, commands and shortcuts in a simulated Slack, all the way to the runs they are about.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -9,11 +9,12 @@ use countersign_functions::slack::{Request, Response, SlackDoor, command, intera
 use domain::tenant::Person;
 use domain::{Arrival, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
 use engine::{Engine, Parts, StartRun, Timing, WalkLimits};
+use notify::window::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use notify::{Secrets, Slack, card};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use signing::sign;
-use simulated::slack::{Callback, Press, SimulatedSlack, Submission};
+use simulated::slack::{Callback, Press, SimulatedSlack, Submission, Use, View};
 use store::{Governance as _, Inbox as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
 use systems::InSlack;
 
@@ -127,6 +128,54 @@ impl Scene {
         shown["text"].as_str().unwrap().to_owned()
     }
 
+    /// Puts the workflow to use, and one of another tenant's that is called `theirs`.
+    async fn put_to_use(&self) {
+        let theirs = WORKFLOW.replace("workflow: w", "workflow: theirs");
+        for (tenant, source) in [("acme", WORKFLOW), ("umbrella", theirs.as_str())] {
+            let plan = workflow::parse(source, &BTreeSet::<ToolName>::new()).unwrap();
+            let ada = Initiator::new(Cause::User, "ada");
+            self.engine.apply(&tenant.parse().unwrap(), &plan, ada).await.unwrap();
+        }
+    }
+
+    /// `user` uses the shortcut that is found everywhere, or the one on the card.
+    fn shortcut(&self, user: &str, on_card: bool) -> Callback {
+        let place = on_card.then(|| self.slack.messages()[0].place());
+        let callback_id = if on_card { window::ON_MESSAGE } else { window::START };
+        let at_secs = self.engine.now().0 / 1_000;
+        let shortcut = Use { callback_id, place: place.as_deref(), user, team: "T0SIM", at_secs };
+        self.slack.use_shortcut(&shortcut).unwrap()
+    }
+
+    /// The window that a shortcut opens for `user`.
+    async fn window(&self, user: &str, on_card: bool) -> View {
+        let response = self.deliver(&self.shortcut(user, on_card)).await;
+        assert_eq!((response.status, response.body.as_str()), (200, ""));
+        self.slack.views().pop().unwrap()
+    }
+
+    /// Ben sends `view` off.
+    fn sent_off(&self, view: &View, choice: &str, text: &str) -> Callback {
+        let (choice, at_secs) = (Some(choice), self.engine.now().0 / 1_000);
+        let submission = Submission { view: &view.id, user: "U0BEN", team: "T0SIM", text, choice, at_secs };
+        self.slack.submit_view(&submission).unwrap()
+    }
+
+    /// The run that `view` starts, or would.
+    fn run_of(&self, view: &View) -> RunKey {
+        Arrival::run_of(&self.door.tenant, &format!("slack:T0SIM:{}", view.id).parse().unwrap())
+    }
+
+    async fn has_come(&self, view: &View) -> bool {
+        self.engine.store().arrival(&self.run_of(view)).await.unwrap().is_some()
+    }
+
+    /// What the app wrote to `user` alone.
+    fn written_to(&self, user: &str) -> Vec<String> {
+        let messages = self.slack.messages().into_iter();
+        messages.filter(|message| message.channel == user).map(|message| message.text).collect()
+    }
+
     async fn status(&self) -> RunStatus {
         self.engine.store().load(&self.run).await.unwrap().unwrap().status
     }
@@ -189,8 +238,14 @@ async fn a_no_asks_for_a_reason_and_the_reason_stands_in_the_ledger() {
     assert_eq!(scene.deliver(&scene.press(card::REJECT, "U0BEN")).await.status, 200);
     let view = scene.slack.views().pop().unwrap();
     let at_secs = scene.engine.now().0 / 1_000;
-    let submission =
-        Submission { view: &view.id, user: "U0BEN", team: "T0SIM", text: "not on a Friday", at_secs };
+    let submission = Submission {
+        view: &view.id,
+        user: "U0BEN",
+        team: "T0SIM",
+        text: "not on a Friday",
+        choice: None,
+        at_secs,
+    };
     assert_eq!(scene.deliver(&scene.slack.submit_view(&submission).unwrap()).await.status, 200);
     assert_eq!(scene.status().await, RunStatus::FailedTerminal);
     let asked = scene.engine.store().approvals(&scene.run).await.unwrap().pop().unwrap();
@@ -299,4 +354,157 @@ async fn a_stranger_and_a_forger_are_shown_nothing() {
     let request = Request { timestamp: Some(&timestamp), signature: Some(&forged), body };
     let response = command(&scene.engine, &scene.door, request).await;
     assert_eq!((response.status, response.body.contains("ask")), (401, false));
+}
+
+/// `callback` as Slack would send it `secs` later.
+fn later(callback: &Callback, secs: i64) -> Callback {
+    let at_secs = callback.timestamp.parse::<i64>().unwrap() + secs;
+    Callback::signed(&callback.payload(), SECRET, at_secs)
+}
+
+/// What a window that stays open shows under the field of `block`.
+fn shown_under(response: &Response, block: &str) -> String {
+    let shown: Value = serde_json::from_str(&response.body).unwrap();
+    assert_eq!((response.status, &shown["response_action"]), (200, &json!("errors")), "{shown}");
+    assert_eq!(shown["errors"].as_object().unwrap().len(), 1, "{shown}");
+    shown["errors"][block].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_shortcut_opens_a_window_that_offers_the_workflows_in_use() {
+    let scene = Scene::set().await;
+    assert!(scene.window("U0BEN", false).await.view.to_string().contains("No workflow is in use."));
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", false).await;
+    assert_eq!((view.user.as_str(), &view.view["callback_id"]), ("U0BEN", &json!(window::CALLBACK_ID)));
+    let options = view.view["blocks"][1]["element"]["options"].as_array().unwrap().clone();
+    let names: Vec<_> = options.iter().map(|option| option["value"].as_str().unwrap()).collect();
+    assert_eq!(names, ["w"]);
+}
+
+#[tokio::test]
+async fn a_window_starts_one_run_however_often_it_is_sent_off() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", false).await;
+    let sent = scene.sent_off(&view, "w", "host=db1");
+    assert_eq!(scene.deliver(&sent).await, Response::text(200, ""));
+    assert_eq!(scene.deliver(&sent).await.status, 409);
+    for secs in 1..3 {
+        assert_eq!(scene.deliver(&later(&sent, secs)).await, Response::text(200, ""));
+    }
+    let run = scene.run_of(&view);
+    scene.engine.begin(&run).await.unwrap();
+    let begun = scene.engine.store().load(&run).await.unwrap().unwrap();
+    assert_eq!((begun.trigger.kind.as_str(), begun.workflow.as_str()), ("slack", "w"));
+    assert_eq!(begun.trigger.requester.unwrap().as_str(), "ben");
+    let input = scene.engine.store().input(&run).await.unwrap().unwrap();
+    assert_eq!(json!(input), json!({ "inline": { "host": "db1" } }));
+    let told = scene.written_to("U0BEN");
+    assert!(told[0].contains(run.run.as_str()) && told[0].contains("`w`"), "{told:?}");
+    assert!(told.iter().all(|again| *again == told[0]), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_window_that_is_sent_off_with_something_else_starts_nothing_more() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", false).await;
+    let sent = scene.sent_off(&view, "w", "host=db1");
+    assert_eq!(scene.deliver(&sent).await, Response::text(200, ""));
+    let mut other = sent.payload();
+    other["view"]["state"]["values"][INPUT_BLOCK][INPUT_TEXT]["value"] = json!("host=db2");
+    let other = Callback::signed(&other, SECRET, sent.timestamp.parse().unwrap());
+    let why = shown_under(&scene.deliver(&other).await, INPUT_BLOCK);
+    assert!(why.contains(scene.run_of(&view).run.as_str()), "{why}");
+    assert_eq!(scene.written_to("U0BEN").len(), 1);
+}
+
+#[tokio::test]
+async fn a_shortcut_on_a_message_hands_what_it_says_to_the_run() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", true).await;
+    let offered = view.view["blocks"][2]["element"]["initial_value"].as_str().unwrap().to_owned();
+    assert_eq!(scene.deliver(&scene.sent_off(&view, "w", &offered)).await.status, 200);
+    let run = scene.run_of(&view);
+    scene.engine.begin(&run).await.unwrap();
+    let input = json!(scene.engine.store().input(&run).await.unwrap().unwrap());
+    let (message, card) = (&input["inline"]["message"], &scene.slack.messages()[0]);
+    assert_eq!((&message["channel"], &message["ts"]), (&json!(card.channel), &json!(card.ts)));
+    assert_eq!(message["text"], card.text);
+}
+
+#[tokio::test]
+async fn somebody_whom_nobody_knows_is_offered_nothing_and_starts_nothing() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let shown = scene.window("U0CARA", false).await.view.to_string();
+    assert!(shown.contains("you are not known here") && !shown.contains(WORKFLOW_BLOCK), "{shown}");
+    let view = scene.window("U0BEN", false).await;
+    let mut sent = scene.sent_off(&view, "w", "").payload();
+    sent["user"]["id"] = json!("U0CARA");
+    let sent = Callback::signed(&sent, SECRET, scene.engine.now().0 / 1_000);
+    assert_eq!(shown_under(&scene.deliver(&sent).await, WORKFLOW_BLOCK), "you are not known here");
+    assert!(!scene.has_come(&view).await);
+}
+
+#[tokio::test]
+async fn another_tenants_workflow_and_one_that_there_is_not_read_the_same() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let mut told = Vec::new();
+    for choice in ["theirs", "nope", ""] {
+        let view = scene.window("U0BEN", false).await;
+        let sent = scene.sent_off(&view, choice, "");
+        told.push(shown_under(&scene.deliver(&sent).await, WORKFLOW_BLOCK));
+        assert!(!scene.has_come(&view).await, "{choice}");
+    }
+    assert_eq!(told, ["There is no such workflow in use."; 3]);
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_used_is_named_at_its_field_and_can_be_mended() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", false).await;
+    let sent = scene.sent_off(&view, "w", "{\"host\": ");
+    let why = shown_under(&scene.deliver(&sent).await, INPUT_BLOCK);
+    assert!(why.contains("a JSON object") && !scene.has_come(&view).await, "{why}");
+    let mut mended = sent.payload();
+    mended["view"]["state"]["values"][INPUT_BLOCK][INPUT_TEXT]["value"] = json!(r#"{"host": "db1"}"#);
+    let mended = Callback::signed(&mended, SECRET, sent.timestamp.parse().unwrap());
+    assert_eq!(scene.deliver(&mended).await, Response::text(200, ""));
+    assert!(scene.has_come(&view).await);
+}
+
+#[tokio::test]
+async fn a_shortcut_that_is_forged_or_comes_twice_opens_nothing() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let used = scene.shortcut("U0BEN", false);
+    let forged = Callback { signature: used.signature.replace("v0=", "v0=0"), ..used.clone() };
+    let now = scene.engine.now().0 / 1_000;
+    let others = Callback::signed(&used.payload(), "some secret of somebody's", now);
+    for bad in [forged, others, later(&used, -301)] {
+        assert_eq!(scene.deliver(&bad).await.status, 401);
+    }
+    assert!(scene.slack.views().is_empty());
+    assert_eq!(scene.deliver(&used).await.status, 200);
+    assert_eq!(scene.deliver(&used).await.status, 409);
+    assert_eq!(scene.slack.views().len(), 1);
+}
+
+#[tokio::test]
+async fn a_window_that_slack_did_not_send_off_starts_nothing() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let view = scene.window("U0BEN", false).await;
+    let sent = scene.sent_off(&view, "w", "");
+    let now = scene.engine.now().0 / 1_000;
+    let forged = Callback::signed(&sent.payload(), "some secret of somebody's", now);
+    for bad in [forged, later(&sent, -301)] {
+        assert_eq!(scene.deliver(&bad).await.status, 401);
+    }
+    assert!(!scene.has_come(&view).await && scene.written_to("U0BEN").is_empty());
 }

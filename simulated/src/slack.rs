@@ -1,8 +1,8 @@
 //! A simulated Slack: one workspace on the loopback.
 //!
 //! It keeps messages and windows, refuses what Slack refuses (tokens, channels, texts that are too long),
-//! fails on demand, and turns the press of a button into the signed request that Slack would send. `GET /`
-//! is a page on which a person can press the buttons, as whichever user they choose.
+//! fails on demand, and turns the press of a button or the use of a shortcut into the signed request that Slack
+//! would send. `GET /` is a page on which a person can do both, as whichever user they choose.
 
 mod api;
 mod callback;
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 use state::State;
 
-pub use callback::{Callback, NotDelivered, Press, Submission, deliver};
+pub use callback::{Callback, NotDelivered, Press, Submission, Use, deliver};
 
 /// What the workspace is like.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct Settings {
     pub channels: Vec<String>,
     /// Its users, who can be chosen on the page.
     pub users: Vec<User>,
+    /// What the app offers beside its buttons.
+    pub shortcuts: Vec<Shortcut>,
     /// Where callbacks go; without it the page has no buttons that work.
     pub callback: Option<String>,
 }
@@ -53,9 +55,21 @@ impl Default for Settings {
             team: "T0SIM".to_owned(),
             channels: vec!["C0APPROVALS".to_owned()],
             users: vec![user("U0ANNA", "Anna"), user("U0BEN", "Ben"), user("U0CARA", "Cara")],
+            shortcuts: Vec::new(),
             callback: None,
         }
     }
+}
+
+/// A shortcut of the app's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortcut {
+    /// What people see.
+    pub name: String,
+    /// What the app knows it by.
+    pub callback_id: String,
+    /// Whether it is used on a message; otherwise it is found everywhere.
+    pub on_message: bool,
 }
 
 /// Somebody in the workspace.
@@ -214,6 +228,11 @@ impl SimulatedSlack {
         lock(&self.state).press(press)
     }
 
+    /// Somebody uses a shortcut: the request that Slack would send. Nothing if there is no such message.
+    pub fn use_shortcut(&self, used: &Use<'_>) -> Option<Callback> {
+        lock(&self.state).use_shortcut(used)
+    }
+
     /// Somebody sends a window off: the request that Slack would send. Nothing if they have no such window.
     pub fn submit_view(&self, submission: &Submission<'_>) -> Option<Callback> {
         lock(&self.state).submit(submission)
@@ -231,6 +250,7 @@ fn router(state: Shared) -> Router {
         .route("/", get(pane::page))
         .route("/pane/press", post(pane::press))
         .route("/pane/submit", post(pane::submit))
+        .route("/pane/shortcut", post(pane::shortcut))
         .route("/api/{method}", post(api::call))
         .route("/response/{number}", post(api::response))
         .with_state(state)

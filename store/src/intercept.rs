@@ -15,7 +15,7 @@ use domain::{
     SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkflowName,
 };
 
-use crate::access::Access;
+use crate::access::{Access, KeyPage, KeyQuery};
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
@@ -301,8 +301,8 @@ impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
         self.plainly("access.put_key", self.store.put_key(key)).await
     }
 
-    async fn keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, StoreError> {
-        self.plainly("access.keys", self.store.keys(tenant)).await
+    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
+        self.plainly("access.keys", self.store.keys(query)).await
     }
 }
 

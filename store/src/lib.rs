@@ -22,7 +22,7 @@ mod inbox;
 mod ledger;
 mod queue;
 
-pub use access::Access;
+pub use access::{Access, KeyPage, KeyQuery};
 pub use archive::Archive;
 pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};

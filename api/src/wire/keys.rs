@@ -45,11 +45,13 @@ impl From<ApiKey> for Key {
     }
 }
 
-/// The keys of a tenant, by id.
+/// A page of a tenant's keys, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Keys {
     /// The keys.
     pub keys: Vec<Key>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<String>,
 }
 
 /// A wish for a key.

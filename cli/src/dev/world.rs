@@ -7,10 +7,10 @@ use std::io;
 
 use domain::{GroupName, PersonId, Tenant, TenantId};
 use functions::slack::SlackDoor;
-use notify::{Secrets, Slack, client};
+use notify::{Secrets, Slack, client, window};
 use simulated::model::{self, Model, Recording};
 use simulated::servicenow::{self, ServiceNow};
-use simulated::slack::{self, SimulatedSlack, User};
+use simulated::slack::{self, Shortcut, SimulatedSlack, User};
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -144,12 +144,23 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> CliError {
 
 fn slack_settings(signing_secret: &str) -> slack::Settings {
     let user = |(name, id): (&str, &str)| User { id: id.to_owned(), name: name.to_owned() };
+    let shortcut = |(name, id, on_message): (&str, &str, bool)| Shortcut {
+        name: name.to_owned(),
+        callback_id: id.to_owned(),
+        on_message,
+    };
     slack::Settings {
         token: SLACK_TOKEN.to_owned(),
         signing_secret: signing_secret.to_owned(),
         team: TEAM.to_owned(),
         channels: vec![CHANNEL.to_owned()],
         users: PEOPLE.map(user).into(),
+        shortcuts: [
+            ("Start a run", window::START, false),
+            ("Start a run about this", window::ON_MESSAGE, true),
+        ]
+        .map(shortcut)
+        .into(),
         callback: None,
     }
 }

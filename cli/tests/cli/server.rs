@@ -1,16 +1,24 @@
 //! The same program against a server: the API on a port, on a store that a worker shares.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::sync::Arc;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use api::{Api, CursorSecret, Gate};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse as _;
 use connectors::{Allow, Settings};
 use engine::{Engine, Parts, Timing};
+use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use crate::shell::Shell;
+use crate::shell::{PATIENCE, Shell};
 
 const WAIT_ASK: &str = "
 workflow: triage
@@ -25,8 +33,12 @@ steps:
 /// A server on the store `server.db` of a shell; it ends with this.
 struct Server {
     url: String,
+    /// What it was asked for, in order.
+    asked: Asked,
     _runtime: Runtime,
 }
+
+type Asked = Arc<Mutex<Vec<String>>>;
 
 /// The engine on the store at `path`, as another program has it.
 pub(crate) fn engine(path: &Path) -> Engine<SqliteStore> {
@@ -43,14 +55,91 @@ pub(crate) fn engine(path: &Path) -> Engine<SqliteStore> {
 
 impl Server {
     fn on(shell: &Shell) -> Self {
+        Self::at(shell, "127.0.0.1:0", true)
+    }
+
+    /// A server at `address`, which has live streams or none.
+    fn at(shell: &Shell, address: &str, streams: bool) -> Self {
         let engine = engine(&shell.path("server.db"));
         let api = Api::new(Gate::new(Arc::new(engine)), CursorSecret::new([7; 32]));
+        let asked = Asked::default();
+        let noted = Arc::clone(&asked);
+        let note = move |request: Request, next: Next| {
+            let uri = request.uri().to_string();
+            let refused = !streams && uri.contains("/stream");
+            noted.lock().unwrap().push(uri);
+            async move { if refused { StatusCode::NOT_FOUND.into_response() } else { next.run(request).await } }
+        };
+        let router = api::router(Arc::new(api)).layer(from_fn(note));
         let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(async move { axum::serve(listener, api::router(Arc::new(api))).await });
-        Self { url, _runtime: runtime }
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Self { url, asked, _runtime: runtime }
     }
+
+    /// How often it was asked for something whose address holds `part`.
+    fn was_asked(&self, part: &str) -> usize {
+        self.asked.lock().unwrap().iter().filter(|uri| uri.contains(part)).count()
+    }
+
+    /// Waits until it was asked for something whose address holds `part`.
+    fn until_asked(&self, part: &str) {
+        let began = Instant::now();
+        while self.was_asked(part) == 0 {
+            assert!(began.elapsed() < PATIENCE, "{part}: {:?}", self.asked);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Somebody who follows a run while others go on.
+struct Follower {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    heard: Vec<Value>,
+}
+
+impl Follower {
+    fn of(shell: &Shell, run: &str, profile: &str) -> Self {
+        let mut command = shell.command(&format!("run watch {run} --json --profile {profile}"));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        Self { child, lines, heard: Vec::new() }
+    }
+
+    /// Waits until it has heard of something of this kind.
+    fn hears(&mut self, kind: &str) {
+        while self.heard.last().is_none_or(|entry| entry["event"]["kind"] != kind) {
+            let line =
+                self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{kind}: {:#?}", self.heard));
+            self.heard.push(serde_json::from_str(&line).unwrap());
+        }
+    }
+
+    /// Waits until it is over; all that it heard, and its exit code.
+    fn ends(mut self) -> (Vec<Value>, Option<i32>) {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.heard.push(serde_json::from_str(&line).unwrap());
+        }
+        (std::mem::take(&mut self.heard), self.child.wait().unwrap().code())
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What whoever follows `run` on the store hears.
+fn on_the_store(shell: &Shell, run: &str) -> Vec<Value> {
+    let told = shell.run(&format!("run watch {run} --json --store server.db --tenant acme")).expect(0);
+    told.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A profile for `person` of `tenant`, with a key of this role.
@@ -137,7 +226,7 @@ fn a_waiting_run_says_the_same_through_a_server_as_on_its_store() {
     assert_eq!(here["waits"]["why"], there["waits"]["why"]);
     assert_eq!(here["waits"]["why"], "Step approved waits for the event change.approved from outside.");
     assert_eq!(here["steps"], there["steps"]);
-    let command = |seen: &serde_json::Value| seen["waits"]["ends"][0]["command"].as_str().unwrap().to_owned();
+    let command = |seen: &Value| seen["waits"]["ends"][0]["command"].as_str().unwrap().to_owned();
     let rest = format!("run signal {run} change.approved --payload '{{}}'");
     assert_eq!(command(&here), format!("countersign --store server.db --tenant acme {rest}"));
     assert_eq!(command(&there), format!("countersign --profile ada {rest}"));
@@ -275,4 +364,69 @@ fn runs_beyond_a_page_of_the_server_are_read_page_by_page() {
     assert_eq!(second["runs"][0]["tenant"], "acme");
     let stranger = line.replace("--profile ada", "--profile mallory");
     shell.type_in(&stranger).expect(2).says("--before cannot be used");
+}
+
+/// Says what the run waits for, and works, on the store itself.
+fn go_on(shell: &Shell, run: &str) {
+    let on = "--store server.db --tenant acme";
+    shell.run(&format!("run signal {run} change.approved {on}")).expect(0);
+    shell.run("worker --store server.db --until-idle").expect(0);
+}
+
+fn answer(shell: &Shell, run: &str) {
+    let on = "--store server.db --tenant acme";
+    shell.run(&format!("approval approve {run} ask --by grace {on}")).expect(0);
+    shell.run("worker --store server.db --until-idle").expect(0);
+}
+
+#[test]
+fn a_run_on_a_server_is_followed_over_its_stream() {
+    let (shell, server) = acme();
+    let run = started(&shell);
+    let mut follower = Follower::of(&shell, &run, "eve");
+    follower.hears("wait_opened");
+    go_on(&shell, &run);
+    follower.hears("approval_requested");
+    answer(&shell, &run);
+    let (heard, code) = follower.ends();
+    assert_eq!((heard, code), (on_the_store(&shell, &run), Some(0)));
+    assert_eq!((server.was_asked("/stream"), server.was_asked("/events")), (1, 0));
+}
+
+#[test]
+fn whoever_follows_a_run_misses_nothing_and_hears_nothing_twice_when_the_server_was_away() {
+    let (shell, server) = acme();
+    let run = started(&shell);
+    let mut follower = Follower::of(&shell, &run, "eve");
+    follower.hears("wait_opened");
+    let address = server.url.trim_start_matches("http://").to_owned();
+    drop(server);
+    go_on(&shell, &run);
+    let server = Server::at(&shell, &address, true);
+    follower.hears("approval_requested");
+    server.until_asked("/stream?last_event_id=");
+    drop(server);
+    let server = Server::at(&shell, &address, true);
+    answer(&shell, &run);
+    let (heard, code) = follower.ends();
+    assert_eq!((heard, code), (on_the_store(&shell, &run), Some(0)));
+    assert!(server.was_asked("/stream?last_event_id=") > 0, "{:?}", server.asked);
+}
+
+#[test]
+fn a_server_without_streams_is_looked_at_again_and_again() {
+    let shell = Shell::new();
+    let server = Server::at(&shell, "127.0.0.1:0", false);
+    profile(&shell, &server, ("acme", "ada"), "admin");
+    shell.write("triage.yaml", WAIT_ASK);
+    let run = started(&shell);
+    let mut follower = Follower::of(&shell, &run, "ada");
+    follower.hears("wait_opened");
+    go_on(&shell, &run);
+    follower.hears("approval_requested");
+    answer(&shell, &run);
+    let (heard, code) = follower.ends();
+    assert_eq!((heard, code), (on_the_store(&shell, &run), Some(0)));
+    assert_eq!(server.was_asked("/stream"), 1);
+    assert!(server.was_asked("/events") > 0);
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Everything that is waited for takes well under a second; a busy machine gets more.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A directory with a store in it, and whoever types there.
 pub(crate) struct Shell {

@@ -8,7 +8,7 @@ use notify::{Stranger, command};
 use serde_json::json;
 use store::{ApprovalQuery, Store};
 
-use super::start::{self, Wish, start};
+use super::start::{self, NotStarted, Wish, start};
 use super::{Request, Response, SlackDoor};
 
 /// What a person reads in one go.
@@ -52,7 +52,12 @@ async fn answer<S: Store>(
     person: &PersonId,
 ) -> Result<String, EngineError> {
     if let Some((workflow, input)) = started(&typed.text) {
-        return Box::pin(start(engine, door, Wish { typed, person, workflow, input })).await;
+        let (team, name) = (&typed.team, typed.trigger.as_deref());
+        return match Box::pin(start(engine, door, Wish { team, name, person, workflow, input })).await {
+            Err(NotStarted::Failed(error)) => Err(error),
+            Err(no) => Ok(no.to_string()),
+            Ok(told) => Ok(told),
+        };
     }
     let words: Vec<&str> = typed.text.split_whitespace().collect();
     match &*words {

@@ -1,4 +1,4 @@
-//! A click in Slack: the signature first, then who it was, then the engine.
+//! What people do in Slack without typing a command: the signature first, then who it was, then the engine.
 //!
 //! Slack must be answered within three seconds, and is always answered with 200 once the signature holds:
 //! whoever clicked is told in Slack what came of it, and Slack itself need not try again. A click that comes
@@ -11,12 +11,12 @@ use engine::{Engine, EngineError, Reply};
 use notify::{Click, Interaction, Unanswerable, answerer, card, interaction, signature};
 use store::Store;
 
-use super::{Request, Response, SlackDoor};
+use super::{Request, Response, SlackDoor, shortcut};
 
 /// What is left of Slack's three seconds after the engine has answered.
 const TELL_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// A person pressed a button, or gave a reason.
+/// A person pressed a button, gave a reason, or asked for a run.
 pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Request<'_>) -> Response {
     if let Err(response) = door.check(&request, engine.now()) {
         return response;
@@ -33,6 +33,12 @@ pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request
             within(door.slack.ask_reason(&click)).await;
             accepted()
         }
+        Ok(Interaction::WantsToStart(shortcut)) => {
+            let view = shortcut::offered(engine, door, &shortcut).await;
+            within(door.slack.open(&shortcut, &view)).await;
+            accepted()
+        }
+        Ok(Interaction::Starts(filled)) => shortcut::started(engine, door, &filled).await,
         Ok(Interaction::Answered(click)) => {
             match (answer(engine, door, &click).await, &click.response_url) {
                 (None, _) => accepted(),
@@ -48,7 +54,7 @@ pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request
 }
 
 /// Slack need not try again, and has nothing to show.
-fn accepted() -> Response {
+pub(super) fn accepted() -> Response {
     Response::text(200, "")
 }
 
@@ -90,7 +96,7 @@ fn told(error: &EngineError) -> String {
 }
 
 /// What Slack is told is a courtesy: it must not keep Slack waiting.
-async fn within(telling: impl Future<Output = Result<(), notify::Fault>>) {
+pub(super) async fn within(telling: impl Future<Output = Result<(), notify::Fault>>) {
     match tokio::time::timeout(TELL_WITHIN, telling).await {
         Ok(Ok(())) => {}
         Ok(Err(fault)) => tracing::warn!(%fault, "whoever clicked was not told"),

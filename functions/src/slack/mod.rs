@@ -1,9 +1,10 @@
-//! The door for Slack: clicks, and commands that people type.
+//! The door for Slack: clicks, shortcuts, and commands that people type.
 //!
-//! Both are signed in the same way, and checked before anything is read.
+//! All are signed in the same way, and checked before anything is read.
 
 mod command;
 mod interaction;
+mod shortcut;
 mod start;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,45 +1,68 @@
-//! `/countersign start`: a person asks in Slack for a run.
+//! A person asks in Slack for a run: by `/countersign start`, or in the window of a shortcut.
 //!
 //! What they ask for is kept before they are told so, which takes two small writes and fits well into Slack's three
-//! seconds; a worker starts the run. Slack names each use of a command, so one that comes twice is one request. Whoever
-//! asks is the requester of the run, and therefore cannot approve what it does.
+//! seconds; a worker starts the run. Slack names each use of a command and each window, so one that comes twice is one
+//! request. Whoever asks is the requester of the run, and therefore cannot approve what it does.
 
-use domain::{Asked, Cause, Digest, IdempotencyKey, Initiator, PersonId, Source, WorkspaceId, json};
+use domain::{Asked, Cause, Digest, IdempotencyKey, Initiator, PersonId, Refusal, Source, WorkspaceId, json};
 use engine::{Engine, EngineError, Knock, Welcome};
-use notify::command::Typed;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use store::Store;
 
 use super::SlackDoor;
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
 
-const NO_WORKFLOW: &str = "There is no such workflow in use.";
-const NO_INPUT: &str = "What follows the workflow is its input, a JSON object such as `{\"host\": \"db1\"}`.";
-const NO_NAME: &str = "Slack did not say which use of the command this is; please try again.";
-
-/// A wish to start `workflow`, as it was typed.
+/// A wish to start `workflow`.
 pub(super) struct Wish<'w> {
-    pub(super) typed: &'w Typed,
+    /// The workspace it comes from.
+    pub(super) team: &'w str,
+    /// What Slack calls it, if it says so in plain letters.
+    pub(super) name: Option<&'w str>,
     pub(super) person: &'w PersonId,
     pub(super) workflow: &'w str,
-    /// The rest of the line.
+    /// What was typed.
     pub(super) input: &'w str,
 }
 
-/// What the person is told.
+/// Why no run starts, in words for whoever asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotStarted {
+    #[error("There is no such workflow in use.")]
+    Workflow,
+    #[error("The input is a JSON object such as `{{\"host\": \"db1\"}}`, or words such as `host=db1`.")]
+    Input,
+    #[error("Slack did not say which use of the command this is; please try again.")]
+    Name,
+    #[error(transparent)]
+    Refused(Refusal),
+    /// Nobody knows.
+    #[error("That could not be looked up just now; please try again.")]
+    Failed(#[source] EngineError),
+}
+
+impl From<EngineError> for NotStarted {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(refusal) => Self::Refused(refusal),
+            EngineError::BadInput { .. } => Self::Input,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+/// What the person is told of their run.
 pub(super) async fn start<S: Store>(
     engine: &Engine<S>,
     door: &SlackDoor,
     wish: Wish<'_>,
-) -> Result<String, EngineError> {
-    let Some(input) = input(wish.input) else { return Ok(NO_INPUT.to_owned()) };
-    let Some(key) = key(wish.typed) else { return Ok(NO_NAME.to_owned()) };
+) -> Result<String, NotStarted> {
+    let input = input(wish.input).ok_or(NotStarted::Input)?;
+    let key = key(&wish).ok_or(NotStarted::Name)?;
     let applied = engine.applied(&door.tenant).await?;
-    let Some(applied) = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow) else {
-        return Ok(NO_WORKFLOW.to_owned());
-    };
-    let by = Initiator::new(Cause::User, wish.person.as_str()).with("slack_team", &wish.typed.team);
+    let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow);
+    let applied = applied.ok_or(NotStarted::Workflow)?;
+    let by = Initiator::new(Cause::User, wish.person.as_str()).with("slack_team", wish.team);
     let accepted = engine.accept(Knock {
         tenant: door.tenant.clone(),
         proof: Digest::of_parts("countersign/slack-command/v1", &[door.tenant.as_str(), key.as_str()]),
@@ -56,28 +79,49 @@ pub(super) async fn start<S: Store>(
             by,
         }),
     });
-    match accepted.await {
-        Ok(Welcome { run, .. }) => {
-            let run = &run.run;
-            Ok(format!(
-                "`{run}` of `{}` starts; `/countersign run {run}` says how it stands.",
-                applied.workflow
-            ))
-        }
-        Err(EngineError::Refused(refusal)) => Ok(refusal.to_string()),
-        Err(EngineError::BadInput { .. }) => Ok(NO_INPUT.to_owned()),
-        Err(error) => Err(error),
-    }
+    let Welcome { run, .. } = accepted.await?;
+    let run = &run.run;
+    Ok(format!("`{run}` of `{}` starts; `/countersign run {run}` says how it stands.", applied.workflow))
 }
 
-/// What a run gets; nothing typed is nothing in it.
+/// What a run gets: a JSON object, or words such as `host=db1`. Nothing typed is nothing in it.
 fn input(text: &str) -> Option<Value> {
-    match text.trim() {
-        "" => Some(Value::Object(serde_json::Map::new())),
-        text => json::parse(text.as_bytes()).ok().filter(Value::is_object),
+    let text = text.trim();
+    if text.starts_with('{') {
+        return json::parse(text.as_bytes()).ok().filter(Value::is_object);
     }
+    let mut input = Map::new();
+    for word in text.split_whitespace() {
+        let (name, value) = word.split_once('=').filter(|(name, _)| !name.is_empty())?;
+        // A second value would leave it to the reader which one counts.
+        if input.insert(name.to_owned(), value.into()).is_some() {
+            return None;
+        }
+    }
+    Some(Value::Object(input))
 }
 
-fn key(typed: &Typed) -> Option<IdempotencyKey> {
-    IdempotencyKey::new(&format!("slack:{}:{}", typed.team, typed.trigger.as_ref()?)).ok()
+fn key(wish: &Wish<'_>) -> Option<IdempotencyKey> {
+    IdempotencyKey::new(&format!("slack:{}:{}", wish.team, wish.name?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_input_is_an_object_or_words_and_nothing_that_could_be_read_twice() {
+        for (typed, read) in [
+            ("", json!({})),
+            (r#" {"host": "db1", "tries": 2} "#, json!({ "host": "db1", "tries": 2 })),
+            ("host=db1\n why=a=b", json!({ "host": "db1", "why": "a=b" })),
+            ("host=", json!({ "host": "" })),
+        ] {
+            assert_eq!(input(typed), Some(read), "{typed}");
+        }
+        for typed in ["{", "[1]", "db1", "=db1", "host=db1 host=db2", r#"{"a": 1, "a": 2}"#, "{} x"] {
+            assert_eq!(input(typed), None, "{typed}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub const VALUE_UNITS_MAX: usize = 2_000;
 /// pass and of 11,341 to be refused as `msg_blocks_too_long`.
 pub const MESSAGE_UNITS_MAX: usize = 9_500;
 
-pub(super) fn plain(text: &str) -> Value {
+pub(crate) fn plain(text: &str) -> Value {
     json!({ "type": "plain_text", "text": text, "emoji": false })
 }
 
@@ -31,7 +31,7 @@ pub(super) fn header(text: &str) -> Value {
     json!({ "type": "header", "text": plain(text) })
 }
 
-pub(super) fn section(text: &str) -> Value {
+pub(crate) fn section(text: &str) -> Value {
     json!({ "type": "section", "text": plain(text) })
 }
 

@@ -1,4 +1,4 @@
-//! Slack's Web API, as much of it as approvals need.
+//! Slack's Web API, as much of it as approvals and shortcuts need.
 
 mod show;
 
@@ -9,7 +9,7 @@ use url::Url;
 use crate::card;
 use crate::escape::{self, Bound};
 use crate::fault::Fault;
-use crate::interaction::{Click, Hooks, Place, is_channel};
+use crate::interaction::{Click, Hooks, Place, Shortcut, is_channel};
 use crate::pager::Pager;
 use crate::transport::{Transport, endpoint};
 
@@ -67,6 +67,19 @@ impl Slack {
     pub async fn ask_reason(&self, click: &Click) -> Result<(), Fault> {
         let view = card::modal(&click.token(), &click.place);
         self.call("views.open", &json!({ "trigger_id": click.trigger_id, "view": view })).await.map(|_| ())
+    }
+
+    /// Opens `view` for whoever used a shortcut. Slack gives us three seconds for it.
+    pub async fn open(&self, shortcut: &Shortcut, view: &Value) -> Result<(), Fault> {
+        self.call("views.open", &json!({ "trigger_id": shortcut.trigger_id, "view": view })).await.map(|_| ())
+    }
+
+    /// Writes to `user`, where they alone read it. A window that closes has no place to say something in.
+    /// Slack formats `text`, so nothing of a stranger's may stand in it.
+    pub async fn write_to(&self, user: &str, text: &str) -> Result<(), Fault> {
+        let mut body = quiet(json!({ "channel": user, "text": text }));
+        body["unfurl_links"] = json!(false);
+        self.call("chat.postMessage", &body).await.map(|_| ())
     }
 
     /// Tells whoever clicked, and nobody else, what came of it. Nothing is said if there is nowhere to say it.

@@ -1,12 +1,13 @@
 //! What a person did in Slack, read from a request whose [`signature`](crate::signature) was verified before.
 //!
 //! Slack posts a form with one field, `payload`, that holds JSON. Of all that stands in there only ids are
-//! used: which team and user, which approval, which message. Names, texts and the copy of the message are
-//! for others. Whatever is not exactly as Slack sends it is refused.
+//! used: which team and user, which approval, which message; and, where somebody asks for a run, what they
+//! typed. Names and the copy of a card are for others. Whatever is not exactly as Slack sends it is refused.
 
 mod hooks;
 mod payload;
 mod place;
+mod shortcut;
 
 use domain::failure::MESSAGE_CHARS_MAX;
 use domain::json::InvalidJson;
@@ -14,11 +15,13 @@ use domain::{ApprovalId, Channel, Digest, RunKey};
 use serde_json::Value;
 
 use crate::card::{APPROVE, CALLBACK_ID, InvalidToken, REASON_BLOCK, REASON_INPUT, REJECT, Token};
+use crate::window;
 use payload::Payload;
 
 pub use hooks::{Hooks, ResponseUrl};
 pub(crate) use place::is_channel;
 pub use place::{InvalidPlace, Place};
+pub use shortcut::{Filled, Said, Shortcut};
 
 /// What Slack posts holds a copy of the message, which has at most 50 blocks of 3,000 characters, each of
 /// which may take twelve bytes in a form.
@@ -31,6 +34,10 @@ pub enum Interaction {
     Answered(Click),
     /// They pressed Reject, and are to be asked why; nothing is decided yet.
     WantsToReject(Click),
+    /// They used a shortcut, and are to be asked which run they want.
+    WantsToStart(Shortcut),
+    /// They said which.
+    Starts(Filled),
 }
 
 /// A person's answer, as Slack tells it.
@@ -70,7 +77,7 @@ impl Click {
     }
 }
 
-/// Why a request is no answer to an approval. No text of the request stands in it.
+/// Why a request is nothing that a person did here. No text of the request stands in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInteraction {
     /// More than [`BODY_BYTES_MAX`].
@@ -85,8 +92,8 @@ pub enum InvalidInteraction {
     /// The field holds no JSON that everybody reads the same.
     #[error("the payload is no JSON")]
     Json(#[source] InvalidJson),
-    /// Neither a press of a button nor a window that was sent off.
-    #[error("the payload is neither `block_actions` nor `view_submission`")]
+    /// Neither a press of a button, nor a shortcut, nor a window that was sent off.
+    #[error("the payload is none of `block_actions`, `shortcut`, `message_action` and `view_submission`")]
     Kind,
     /// Something is missing, or is not what it should be.
     #[error("the payload's `{field}` is missing or malformed")]
@@ -94,8 +101,8 @@ pub enum InvalidInteraction {
         /// Where it should stand.
         field: &'static str,
     },
-    /// Not exactly one of our buttons.
-    #[error("the payload is not about one of our buttons")]
+    /// Not exactly one of our buttons, shortcuts or windows.
+    #[error("the payload is not about one of our buttons, shortcuts or windows")]
     Action,
     /// A button of somebody else's.
     #[error(transparent)]
@@ -121,7 +128,9 @@ pub fn parse(body: &[u8], hooks: &Hooks) -> Result<Interaction, InvalidInteracti
     let payload = Payload::of(body)?;
     match payload.text("/type", "type")? {
         "block_actions" => pressed(&payload, hooks),
-        "view_submission" => submitted(&payload).map(Interaction::Answered),
+        "shortcut" => shortcut::global(&payload).map(Interaction::WantsToStart),
+        "message_action" => shortcut::on_message(&payload).map(Interaction::WantsToStart),
+        "view_submission" => submitted(&payload),
         _ => Err(InvalidInteraction::Kind),
     }
 }
@@ -148,10 +157,15 @@ fn pressed(payload: &Payload, hooks: &Hooks) -> Result<Interaction, InvalidInter
     })
 }
 
-fn submitted(payload: &Payload) -> Result<Click, InvalidInteraction> {
-    if payload.text("/view/callback_id", "view.callback_id")? != CALLBACK_ID {
-        return Err(InvalidInteraction::Action);
+fn submitted(payload: &Payload) -> Result<Interaction, InvalidInteraction> {
+    match payload.text("/view/callback_id", "view.callback_id")? {
+        CALLBACK_ID => rejected(payload).map(Interaction::Answered),
+        window::CALLBACK_ID => shortcut::filled(payload).map(Interaction::Starts),
+        _ => Err(InvalidInteraction::Action),
     }
+}
+
+fn rejected(payload: &Payload) -> Result<Click, InvalidInteraction> {
     let (token, place) = payload
         .text("/view/private_metadata", "view.private_metadata")?
         .split_once(' ')
@@ -173,14 +187,17 @@ fn reason(payload: &Payload) -> Result<String, InvalidInteraction> {
 /// What both kinds have in common: who it was. A no, until somebody says otherwise.
 fn click(payload: &Payload, token: Token, place: Place) -> Result<Click, InvalidInteraction> {
     let (team, user) = person(payload)?;
-    let trigger_id = payload.text("/trigger_id", "trigger_id")?;
-    if !is_code(trigger_id, 256) {
-        return Err(InvalidInteraction::Field { field: "trigger_id" });
-    }
     let Token { approval, run, subject } = token;
-    let (response_url, trigger_id) = (None, trigger_id.to_owned());
+    let (response_url, trigger_id) = (None, trigger(payload)?);
     let reason = String::new();
     Ok(Click { approval, run, subject, approve: false, reason, team, user, response_url, trigger_id, place })
+}
+
+/// What allows us to open a window.
+fn trigger(payload: &Payload) -> Result<String, InvalidInteraction> {
+    let trigger = payload.text("/trigger_id", "trigger_id")?;
+    let used = is_code(trigger, 256).then(|| trigger.to_owned());
+    used.ok_or(InvalidInteraction::Field { field: "trigger_id" })
 }
 
 /// Team and user. In a channel that two workspaces share, a guest's own team is named beside the user; it

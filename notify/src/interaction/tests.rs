@@ -149,11 +149,98 @@ fn only_one_press_of_our_own_buttons_counts() {
     }
     assert_eq!(read(&press("somebody.else")), Err(InvalidInteraction::Action));
     assert_eq!(with("/actions/0/value", json!("v2:x")), InvalidInteraction::Token(InvalidToken));
-    assert_eq!(with("/type", json!("shortcut")), InvalidInteraction::Kind);
+    assert_eq!(with("/type", json!("block_suggestion")), InvalidInteraction::Kind);
+    assert_eq!(with("/type", json!("shortcut")), InvalidInteraction::Field { field: "callback_id" });
 }
 
 #[test]
 fn debug_does_not_tell_where_answers_go() {
     let shown = format!("{:?}", read(&press(APPROVE)).unwrap());
     assert!(!shown.contains("hooks.slack.com"), "{shown}");
+}
+
+fn used(kind: &str, callback_id: &str) -> Value {
+    json!({
+        "type": kind,
+        "callback_id": callback_id,
+        "user": { "id": "U0ANNA", "team_id": "T0SIM" },
+        "team": { "id": "T0SIM", "domain": "sim" },
+        "trigger_id": "1.2.abc",
+        "channel": { "id": "C0123", "name": "ops" },
+        "message": { "type": "message", "bot_id": "B01", "ts": "1700000000.000100", "text": "db1 &amp; db2" },
+    })
+}
+
+fn sent_off(values: &Value) -> Value {
+    json!({
+        "type": "view_submission",
+        "user": { "id": "U0ANNA", "team_id": "T0SIM" },
+        "team": { "id": "T0SIM" },
+        "trigger_id": "1.2.abc",
+        "view": { "id": "V0123", "callback_id": window::CALLBACK_ID, "state": { "values": values } },
+    })
+}
+
+fn entered(workflow: &Value, input: &Value) -> Value {
+    json!({
+        window::WORKFLOW_BLOCK: { window::WORKFLOW_NAME: { "selected_option": { "value": workflow } } },
+        window::INPUT_BLOCK: { window::INPUT_TEXT: { "value": input } },
+    })
+}
+
+#[test]
+fn a_shortcut_says_who_used_it_and_on_which_message() {
+    let Ok(Interaction::WantsToStart(global)) = read(&used("shortcut", window::START)) else {
+        panic!("a shortcut")
+    };
+    assert_eq!((global.user.as_str(), global.said), ("U0ANNA", None));
+    let Ok(Interaction::WantsToStart(on_message)) = read(&used("message_action", window::ON_MESSAGE)) else {
+        panic!("a shortcut")
+    };
+    let said = on_message.said.unwrap();
+    assert_eq!(
+        (said.place.to_string().as_str(), said.text.as_str()),
+        ("C0123/1700000000.000100", "db1 &amp; db2")
+    );
+    assert_eq!(said.permalink, None);
+}
+
+#[test]
+fn a_shortcut_of_somebody_elses_is_none_of_ours() {
+    for (kind, called) in
+        [("shortcut", "other"), ("shortcut", window::ON_MESSAGE), ("message_action", window::START)]
+    {
+        assert_eq!(read(&used(kind, called)), Err(InvalidInteraction::Action), "{kind} {called}");
+    }
+    let mut nowhere = used("message_action", window::ON_MESSAGE);
+    nowhere["message"]["ts"] = json!("now");
+    assert_eq!(read(&nowhere), Err(InvalidInteraction::Field { field: "message" }));
+    let mut bot = used("shortcut", window::START);
+    bot["user"]["is_bot"] = json!(true);
+    assert_eq!(read(&bot), Err(InvalidInteraction::Bot));
+}
+
+#[test]
+fn a_window_for_a_run_says_which_workflow_and_what_was_typed() {
+    for (input, typed) in [(json!("host=db1"), "host=db1"), (json!(null), "")] {
+        let Ok(Interaction::Starts(filled)) = read(&sent_off(&entered(&json!("w"), &input))) else {
+            panic!("a wish for a run")
+        };
+        assert_eq!((filled.view.as_str(), filled.workflow.as_str()), ("V0123", "w"));
+        assert_eq!(filled.input, typed);
+    }
+}
+
+#[test]
+fn a_window_for_a_run_is_held_to_what_slack_lets_people_enter() {
+    let long = "x".repeat(window::INPUT_UNITS_MAX + 1);
+    let bad = Err(InvalidInteraction::Field { field: "view.state" });
+    for (workflow, input) in
+        [(json!(null), json!("")), (json!(7), json!("")), (json!("w"), json!(long)), (json!("w"), json!({}))]
+    {
+        assert_eq!(read(&sent_off(&entered(&workflow, &input))), bad, "{workflow}");
+    }
+    let mut unnamed = sent_off(&entered(&json!("w"), &json!("")));
+    unnamed["view"]["id"] = json!("V0:1");
+    assert_eq!(read(&unnamed), Err(InvalidInteraction::Field { field: "view.id" }));
 }

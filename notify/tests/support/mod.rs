@@ -264,8 +264,14 @@ impl Workspace {
         };
         self.slack.ask_reason(&click).await.unwrap();
         let view = self.simulated.views().pop().unwrap().id;
-        let submission =
-            Submission { view: &view, user, team: TEAM, text: reason, at_secs: story.now_secs() };
+        let submission = Submission {
+            view: &view,
+            user,
+            team: TEAM,
+            text: reason,
+            choice: None,
+            at_secs: story.now_secs(),
+        };
         self.answered(&self.simulated.submit_view(&submission).unwrap(), story)
     }
 

@@ -1,4 +1,4 @@
-//! What Slack sends when somebody presses a button: a form, signed as it stands.
+//! What Slack sends when somebody presses a button or uses a shortcut: a form, signed as it stands.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,6 +27,21 @@ pub struct Press<'a> {
     pub at_secs: i64,
 }
 
+/// Somebody uses a shortcut.
+#[derive(Debug, Clone, Copy)]
+pub struct Use<'a> {
+    /// Which one.
+    pub callback_id: &'a str,
+    /// On the message there, if on one.
+    pub place: Option<&'a str>,
+    /// Who.
+    pub user: &'a str,
+    /// Of which workspace.
+    pub team: &'a str,
+    /// When, in seconds since 1970.
+    pub at_secs: i64,
+}
+
 /// Somebody sends a window off.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
@@ -38,6 +53,8 @@ pub struct Submission<'a> {
     pub team: &'a str,
     /// What they typed.
     pub text: &'a str,
+    /// What they chose; the first there is, if nothing.
+    pub choice: Option<&'a str>,
     /// When, in seconds since 1970.
     pub at_secs: i64,
 }

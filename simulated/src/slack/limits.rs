@@ -26,9 +26,24 @@ fn block(block: &Value) -> Result<(), &'static str> {
         Some("context") => each(&block["elements"], 10, |element| text(element, 2_000)),
         Some("actions") => each(&block["elements"], 25, button),
         Some("divider") => Ok(()),
-        Some("input") => plain(&block["label"], 2_000),
+        Some("input") => input(block),
         Some(_) | None => Err(INVALID),
     }
+}
+
+fn input(block: &Value) -> Result<(), &'static str> {
+    plain(&block["label"], 2_000)?;
+    block.get("hint").map_or(Ok(()), |hint| plain(hint, 2_000))?;
+    let element = &block["element"];
+    match element["type"].as_str() {
+        Some("static_select") => each(&element["options"], 100, option),
+        _ => element.get("initial_value").map_or(Ok(()), |text| within(text, 3_000)),
+    }
+}
+
+fn option(option: &Value) -> Result<(), &'static str> {
+    plain(&option["text"], 75)?;
+    within(&option["value"], 150)
 }
 
 fn section(block: &Value) -> Result<(), &'static str> {
@@ -65,8 +80,11 @@ fn button(button: &Value) -> Result<(), &'static str> {
 /// A view's own texts and blocks.
 pub(super) fn check_view(view: &Value) -> Result<(), &'static str> {
     let blocks = check(&view["blocks"]);
-    let titles = ["title", "submit", "close"].iter().try_for_each(|part| plain(&view[part], 24));
-    let carried = within(&view["private_metadata"], 3_000);
+    let titles = ["title", "close"].iter().try_for_each(|part| plain(&view[part], 24));
+    let asks = view["blocks"].as_array().into_iter().flatten().any(|block| block["type"] == "input");
+    let submit = if asks || view.get("submit").is_some() { plain(&view["submit"], 24) } else { Ok(()) };
+    let titles = titles.and(submit);
+    let carried = view.get("private_metadata").map_or(Ok(()), |carried| within(carried, 3_000));
     if view["type"] == "modal" && blocks.and(titles).and(carried).is_ok() {
         Ok(())
     } else {

@@ -14,9 +14,9 @@ use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::callback::{Callback, Press, Submission, deliver};
+use super::callback::{Callback, Press, Submission, Use, deliver};
 use super::state::State;
-use super::{Message, Shared, User, View, lock};
+use super::{Message, Settings, Shared, Shortcut, View, lock};
 
 const STYLE: &str = "body{font:15px/1.4 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}\
 article,dialog{border:1px solid #ccc;border-radius:6px;padding:.6rem 1rem;margin:1rem 0;position:static}\
@@ -37,30 +37,58 @@ pub(super) async fn page(Extracted(state): Extracted<Shared>) -> Html<String> {
             body {
                 h1 { "Slack, simulated" }
                 @if let Some(note) = &state.note { p { strong { (note) } } }
+                (shortcuts(&state.settings, None))
                 @for view in &state.views { (window(view)) }
                 @if state.messages.is_empty() { p { "Nobody has been asked anything yet." } }
-                @for message in &state.messages { (shown(message, &state.settings.users)) }
+                @for message in &state.messages { (shown(message, &state.settings)) }
             }
         }
     };
     Html(page.into_string())
 }
 
-fn shown(message: &Message, users: &[User]) -> Markup {
-    let blocks = message.blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+/// What the app offers on `message`, or everywhere.
+fn shortcuts(settings: &Settings, message: Option<&Message>) -> Markup {
+    let offered = |shortcut: &&Shortcut| shortcut.on_message == message.is_some();
+    let offered: Vec<_> = settings.shortcuts.iter().filter(offered).collect();
     html! {
-        article.under[message.thread.is_some()] {
-            small { (message.place()) @if message.edits > 0 { " (edited)" } }
-            @for block in blocks { (shown_block(block, message, users)) }
+        @if !offered.is_empty() {
+            form method="post" action="/pane/shortcut" {
+                @if let Some(message) = message { input type="hidden" name="place" value=(message.place()); }
+                (acting(settings))
+                @for shortcut in offered {
+                    button name="callback_id" value=(shortcut.callback_id) { (shortcut.name) }
+                }
+            }
         }
     }
 }
 
-fn shown_block(block: &Value, message: &Message, users: &[User]) -> Markup {
+fn acting(settings: &Settings) -> Markup {
+    html! {
+        label { "as " select name="user" {
+            @for user in &settings.users { option value=(user.id) { (user.name) } }
+        } }
+    }
+}
+
+fn shown(message: &Message, settings: &Settings) -> Markup {
+    let blocks = message.blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+    html! {
+        article.under[message.thread.is_some()] {
+            small { (message.place()) @if message.edits > 0 { " (edited)" } }
+            @if blocks.is_empty() { p { (message.text) } }
+            @for block in blocks { (shown_block(block, message, settings)) }
+            (shortcuts(settings, Some(message)))
+        }
+    }
+}
+
+fn shown_block(block: &Value, message: &Message, settings: &Settings) -> Markup {
     match block["type"].as_str() {
         Some("header") => html! { h3 { (words(&block["text"])) } },
         Some("divider") => html! { hr; },
-        Some("actions") => buttons(block, message, users),
+        Some("actions") => buttons(block, message, settings),
         _ => html! {
             @if let Some(text) = block.get("text") { p { (words(text)) } }
             @for part in ["fields", "elements"] {
@@ -70,14 +98,12 @@ fn shown_block(block: &Value, message: &Message, users: &[User]) -> Markup {
     }
 }
 
-fn buttons(block: &Value, message: &Message, users: &[User]) -> Markup {
+fn buttons(block: &Value, message: &Message, settings: &Settings) -> Markup {
     let elements = block["elements"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
         form method="post" action="/pane/press" {
             input type="hidden" name="place" value=(message.place());
-            label { "as " select name="user" {
-                @for user in users { option value=(user.id) { (user.name) } }
-            } }
+            (acting(settings))
             @for button in elements {
                 button name="action_id" value=[button["action_id"].as_str()] class=[button["style"].as_str()] {
                     (words(&button["text"]))
@@ -96,8 +122,26 @@ fn window(view: &View) -> Markup {
             form method="post" action="/pane/submit" {
                 input type="hidden" name="view" value=(view.id);
                 input type="hidden" name="user" value=(view.user);
-                input name="text" required;
-                button { (words(&view.view["submit"])) }
+                @for block in blocks.iter().filter(|block| block["type"] == "input") { (entry(block)) }
+                @if view.view.get("submit").is_some() { button { (words(&view.view["submit"])) } }
+            }
+        }
+    }
+}
+
+/// A field that somebody types into, or chooses in.
+fn entry(block: &Value) -> Markup {
+    let element = &block["element"];
+    html! {
+        @if element["type"] == "static_select" {
+            select name="choice" {
+                @for option in element["options"].as_array().into_iter().flatten() {
+                    option value=[option["value"].as_str()] { (words(&option["text"])) }
+                }
+            }
+        } @else {
+            textarea name="text" required[block["optional"] != true] {
+                (element["initial_value"].as_str().unwrap_or_default())
             }
         }
     }
@@ -133,7 +177,23 @@ pub(super) async fn submit(Extracted(state): Extracted<Shared>, headers: HeaderM
     send(&state, &headers, &body, |state, form| {
         let team = state.settings.team.clone();
         let [view, user, text] = ["view", "user", "text"].map(|name| field(form, name));
-        state.submit(&Submission { view, user, team: &team, text, at_secs: now_secs() })
+        let choice = form.get("choice").map(String::as_str);
+        state.submit(&Submission { view, user, team: &team, text, choice, at_secs: now_secs() })
+    })
+    .await
+}
+
+/// Somebody uses a shortcut on the page.
+pub(super) async fn shortcut(
+    Extracted(state): Extracted<Shared>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    send(&state, &headers, &body, |state, form| {
+        let team = state.settings.team.clone();
+        let [callback_id, user] = ["callback_id", "user"].map(|name| field(form, name));
+        let place = form.get("place").map(String::as_str);
+        state.use_shortcut(&Use { callback_id, place, user, team: &team, at_secs: now_secs() })
     })
     .await
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::callback::{self, Callback, Press, Submission};
+use super::callback::{self, Callback, Press, Submission, Use};
 use super::{Message, Settings, Trouble, View};
 
 /// Messages are named by the time they were posted; ours are a second apart, from here on.
@@ -93,11 +93,37 @@ impl State {
         Some(Callback::signed(&payload, &self.settings.signing_secret, press.at_secs))
     }
 
+    pub(super) fn use_shortcut(&mut self, used: &Use<'_>) -> Option<Callback> {
+        let message = match used.place {
+            Some(place) => Some(self.message(place)?.clone()),
+            None => None,
+        };
+        let mut payload = json!({
+            "type": "shortcut",
+            "callback_id": used.callback_id,
+            "user": callback::user(used.user, used.team),
+            "trigger_id": self.trigger_for(used.user),
+            "team": { "id": used.team, "domain": "simulated" },
+            "enterprise": null,
+            "is_enterprise_install": false,
+        });
+        if let Some(message) = message {
+            payload["type"] = json!("message_action");
+            payload["channel"] = json!({ "id": message.channel, "name": "approvals" });
+            payload["message_ts"] = json!(message.ts);
+            payload["message"] = json!({ "type": "message", "ts": message.ts, "text": message.text });
+            let number = self.number();
+            payload["response_url"] = json!(format!("{}/response/{number}", self.url));
+        }
+        Some(Callback::signed(&payload, &self.settings.signing_secret, used.at_secs))
+    }
+
     pub(super) fn submit(&mut self, submission: &Submission<'_>) -> Option<Callback> {
         let open = |view: &View| view.id == submission.view && view.user == submission.user;
         let at = self.views.iter().position(open)?;
         let mut view = self.views.remove(at).view;
-        view["state"] = json!({ "values": values(&view, submission.text) });
+        view["id"] = json!(submission.view);
+        view["state"] = json!({ "values": values(&view, submission) });
         let payload = json!({
             "type": "view_submission",
             "user": callback::user(submission.user, submission.team),
@@ -112,16 +138,26 @@ impl State {
     }
 }
 
-/// `text`, in every input of the window.
-fn values(view: &Value, text: &str) -> Value {
+/// What stands in every input of the window.
+fn values(view: &Value, submission: &Submission<'_>) -> Value {
     let mut values = json!({});
     for block in view["blocks"].as_array().into_iter().flatten().filter(|block| block["type"] == "input") {
-        let (Some(block_id), Some(input)) =
-            (block["block_id"].as_str(), block["element"]["action_id"].as_str())
+        let element = &block["element"];
+        let (Some(block_id), Some(input)) = (block["block_id"].as_str(), element["action_id"].as_str())
         else {
             continue;
         };
-        values[block_id] = json!({ input: { "type": "plain_text_input", "value": text } });
+        values[block_id] = json!({ input: entered(element, submission) });
     }
     values
+}
+
+/// The text, or what was chosen.
+fn entered(element: &Value, submission: &Submission<'_>) -> Value {
+    if element["type"] == "static_select" {
+        let first = element["options"][0]["value"].as_str();
+        let value = submission.choice.or(first);
+        return json!({ "type": "static_select", "selected_option": { "value": value } });
+    }
+    json!({ "type": "plain_text_input", "value": submission.text })
 }

@@ -151,7 +151,7 @@ fn a_window_opens_once_for_whoever_pressed_and_is_sent_off_by_them_alone() {
         );
         assert!(page(&slack).await.contains("Why? (U0BEN)"));
         let id = slack.views()[0].id.clone();
-        let by = |user| Submission { view: &id, user, team: "T0SIM", text: "no", at_secs: 8 };
+        let by = |user| Submission { view: &id, user, team: "T0SIM", text: "no", choice: None, at_secs: 8 };
         assert_eq!(slack.submit_view(&by("U0ANNA")), None);
         let payload = slack.submit_view(&by("U0BEN")).unwrap().payload();
         assert_eq!(payload["view"]["state"]["values"]["b"]["i"]["value"], "no");

@@ -2,8 +2,9 @@
 
 use domain::{ApiKey, KeyId, TenantId};
 
-use crate::access::Access;
+use crate::access::{Access, KeyPage, KeyQuery};
 use crate::blobs::Blobs;
+use crate::cursor::Cursor;
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
@@ -32,13 +33,18 @@ where
         self.put(item, condition, doing).await
     }
 
-    async fn keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, StoreError> {
+    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
         let doing = "read a tenant's keys";
-        let ends = (Key::api_key(tenant, ""), Key::api_key(tenant, "~"));
+        let KeyQuery { tenant, after, limit } = &query;
+        let first = Key::api_key(tenant, after.as_ref().map_or("", Cursor::as_str));
+        let ends = (&first, &Key::api_key(tenant, "~"));
         let mut keys = Vec::new();
-        for item in self.range((&ends.0, &ends.1), doing).await? {
-            keys.push(self.read(&item, doing).await?);
+        // A page begins with the key that the one before it ended with, and one more tells whether there is a next.
+        for item in self.range(ends, limit.saturating_add(2), doing).await? {
+            if Key::of(&item).as_ref() != Some(&first) {
+                keys.push(self.read(&item, doing).await?);
+            }
         }
-        Ok(keys)
+        Ok(KeyPage::of(keys, *limit))
     }
 }

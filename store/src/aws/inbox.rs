@@ -152,7 +152,7 @@ where
         let doing = "read the workflows in use";
         let ends = (Key::workflow(tenant, ""), Key::workflow(tenant, "~"));
         let mut applied: Vec<Applied> = Vec::new();
-        for item in self.range((&ends.0, &ends.1), doing).await? {
+        for item in self.range((&ends.0, &ends.1), u32::MAX, doing).await? {
             applied.push(self.read(&item, doing).await?);
         }
         Ok(applied)
@@ -162,7 +162,7 @@ where
         let doing = "read a workflow's versions";
         let end = |version| Key::version(tenant, workflow.as_str(), version);
         let mut versions: Vec<Applied> = Vec::new();
-        for item in self.range((&end(0), &end(u32::MAX)), doing).await? {
+        for item in self.range((&end(0), &end(u32::MAX)), u32::MAX, doing).await? {
             versions.push(self.read(&item, doing).await?);
         }
         versions.reverse();

@@ -221,11 +221,12 @@ where
         self.client.query().table_name(&*self.table).index_name(index.name)
     }
 
-    /// The items of a partition of the table whose sort keys lie in a range, both ends included, as of every
+    /// Up to `limit` items of a partition of the table whose sort keys lie in a range, both ends included, as of every
     /// write that was answered before.
     pub(super) async fn range(
         &self,
         (first, last): (&Key, &Key),
+        limit: u32,
         doing: &'static str,
     ) -> Result<Vec<Item>, StoreError> {
         let query = self.client.query().table_name(&*self.table).consistent_read(true);
@@ -234,7 +235,7 @@ where
             .expression_attribute_values(":pk", text(&first.pk))
             .expression_attribute_values(":first", text(&first.sk))
             .expression_attribute_values(":last", text(&last.sk));
-        self.gather(query, u32::MAX, doing).await
+        self.gather(query, limit, doing).await
     }
 
     /// Up to `limit` items that a query finds, over as many pages as it takes: a page ends at 1 MB.

@@ -98,7 +98,7 @@ where
         let Some(last) = limit.checked_sub(1).map(|more| from.saturating_add(more)) else {
             return Ok(Vec::new());
         };
-        let events = self.range((&Key::event(run, from), &Key::event(run, last)), doing).await?;
+        let events = self.range((&Key::event(run, from), &Key::event(run, last)), u32::MAX, doing).await?;
         chain_in(events.iter().chain(&self.step_items(run, doing).await?), from, last, doing)
     }
 
@@ -109,7 +109,7 @@ where
     ) -> Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError> {
         let doing = "read a run's history";
         let last = limit.saturating_sub(1);
-        let events = self.range((&Key::event(run, 0), &Key::event(run, last)), doing).await?;
+        let events = self.range((&Key::event(run, 0), &Key::event(run, last)), u32::MAX, doing).await?;
         let steps = self.step_items(run, doing).await?;
         let chain = chain_in(events.iter().chain(&steps), 0, last, doing)?;
         Ok((chain, self.steps_in(&steps, doing).await?))
@@ -157,7 +157,7 @@ where
     /// All steps of a run that ended, and their undoings.
     async fn step_items(&self, run: &RunKey, doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let last = StepSeq(u16::try_from(STEPS_MAX).unwrap_or(u16::MAX));
-        self.range((&Key::step(run, StepSeq(0), false), &Key::step(run, last, true)), doing).await
+        self.range((&Key::step(run, StepSeq(0), false), &Key::step(run, last, true)), u32::MAX, doing).await
     }
 
     /// The steps that these items are records of, in the order they ended.

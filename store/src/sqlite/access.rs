@@ -3,6 +3,8 @@
 use domain::{ApiKey, KeyId, TenantId};
 use rusqlite::params;
 
+use crate::access::{KeyPage, KeyQuery};
+use crate::cursor::Cursor;
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -28,7 +30,13 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    pub(super) fn keys(&self, tenant: &TenantId) -> Sql<Vec<ApiKey>> {
-        self.all("SELECT body FROM api_keys WHERE tenant = ?1 ORDER BY id", [tenant.as_str()], body)
+    pub(super) fn keys(&self, query: &KeyQuery) -> Sql<KeyPage> {
+        let after = query.after.as_ref().map_or("", Cursor::as_str);
+        let found = self.all(
+            "SELECT body FROM api_keys WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+            params![query.tenant.as_str(), after, query.limit.saturating_add(1)],
+            body,
+        )?;
+        Ok(KeyPage::of(found, query.limit))
     }
 }

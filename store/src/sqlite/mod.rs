@@ -28,7 +28,7 @@ use domain::{
 };
 use tokio::time::Instant;
 
-use crate::access::Access;
+use crate::access::{Access, KeyPage, KeyQuery};
 use crate::archive::Archive;
 use crate::blobs::{self, Blobs, Shelf};
 use crate::clock::{Clock, SystemClock};
@@ -392,8 +392,8 @@ impl Access for SqliteStore {
         self.front.write("write a key", move |db| db.put_key(&key)).await
     }
 
-    async fn keys(&self, tenant: &TenantId) -> Result<Vec<ApiKey>, StoreError> {
-        self.front.read("read a tenant's keys", |db| db.keys(tenant)).await
+    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
+        self.front.read("read a tenant's keys", |db| db.keys(&query)).await
     }
 }
 

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
-    Holder, InLine, Inbox as _, Ledger as _, PolicyFiles, RunQuery, Write,
+    Holder, InLine, Inbox as _, KeyQuery, Ledger as _, PolicyFiles, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -264,7 +264,9 @@ fn access() -> Vec<Call<Table>> {
     vec![
         call!("key", KEY_MADE, |store| store.key(&tenant(), &api_key().id).await),
         call!("put_key", NOTHING, |store| store.put_key(api_key()).await, again: SUPERSEDED),
-        call!("keys", KEY_MADE, |store| store.keys(&tenant()).await),
+        call!("keys", KEY_MADE, |store| store
+            .keys(KeyQuery { tenant: tenant(), after: None, limit: 2 })
+            .await),
     ]
 }
 

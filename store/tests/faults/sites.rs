@@ -97,6 +97,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "append_log, after another": "PutItem" from "mod.rs::put", Write, "append to the log";
     "put_evidence": "UpdateItem" from "mod.rs::update", Write, "record evidence";
     "put_evidence, of a run that goes on": "UpdateItem" from "mod.rs::update", Write, "record evidence";
+    "filed": "GetItem" from "mod.rs::get", Read, "find evidence";
     "evidence": "GetItem" from "mod.rs::get", Read, "find evidence";
     // The inbox.
     "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";

@@ -66,6 +66,7 @@ impl World {
             team: "T0SIM".to_owned(),
             channels: vec![CHANNEL.to_owned()],
             users: vec![User { id: "U0ADA".to_owned(), name: "ada".to_owned() }],
+            shortcuts: Vec::new(),
             callback: None,
         };
         Self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{ApiKey, Digest, Role, Timestamp};
-use store::{Store, Write};
+use store::{KeyPage, KeyQuery, Store, Write};
 
 use crate::fixtures::tenant;
 
@@ -11,6 +11,7 @@ cases![
     a_key_is_found_by_its_id_and_only_by_its_tenant,
     a_key_is_replaced_only_by_whoever_saw_it,
     the_keys_of_a_tenant_are_listed_by_id_and_no_others,
+    keys_come_in_pages_and_none_twice,
 ];
 
 fn key(of: &str, id: &str) -> ApiKey {
@@ -50,7 +51,29 @@ async fn the_keys_of_a_tenant_are_listed_by_id_and_no_others<S: Store>(store: Ar
     for made in [key("acme", "02"), key("umbrella", "03"), key("acme", "01")] {
         assert_eq!(store.put_key(made).await.unwrap(), Write::Committed);
     }
-    let listed = store.keys(&tenant("acme")).await.unwrap();
-    assert_eq!(listed, [key("acme", "01"), key("acme", "02")]);
-    assert_eq!(store.keys(&tenant("initech")).await.unwrap(), []);
+    let all = |of: &str| KeyQuery { tenant: tenant(of), after: None, limit: 2 };
+    let page = store.keys(all("acme")).await.unwrap();
+    assert_eq!(page, KeyPage { keys: vec![key("acme", "01"), key("acme", "02")], next: None });
+    assert_eq!(store.keys(all("initech")).await.unwrap(), KeyPage { keys: Vec::new(), next: None });
+}
+
+async fn keys_come_in_pages_and_none_twice<S: Store>(store: Arc<S>) {
+    let made: Vec<_> = ["01", "02", "03", "04", "05"].map(|id| key("acme", id)).into();
+    for key in made.iter().cloned().chain([key("umbrella", "02")]) {
+        assert_eq!(store.put_key(key).await.unwrap(), Write::Committed);
+    }
+    for limit in 1..=6 {
+        let mut query = KeyQuery { tenant: tenant("acme"), after: None, limit };
+        let mut listed = Vec::new();
+        loop {
+            let page = store.keys(query.clone()).await.unwrap();
+            assert!(page.keys.len() <= limit as usize, "{limit}");
+            listed.extend(page.keys);
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, made, "{limit}");
+    }
 }

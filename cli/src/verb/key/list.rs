@@ -15,14 +15,28 @@ use telling::time;
 pub(crate) struct Args {}
 
 pub(super) async fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
-    let keys = context.link()?.client.keys().await?;
-    let rows: Vec<_> = keys.keys.iter().map(row).collect();
+    let keys = all(&context.link()?).await?;
+    let rows: Vec<_> = keys.iter().map(row).collect();
     let text = match rows.len() {
         0 => "no keys; make one with `countersign key create`\n".to_owned(),
         _ => table(["KEY", "PERSON", "ROLES", "STANDS", "NOTE"], &rows),
     };
-    context.answer(&text, &json!(keys))?;
+    context.answer(&text, &json!({ "keys": keys }))?;
     Ok(Ending::Done)
+}
+
+/// All keys, in as many pages as that takes.
+async fn all(link: &Link) -> Result<Vec<Key>, CliError> {
+    let mut keys = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = link.client.keys(cursor).await?;
+        keys.extend(page.keys);
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(keys);
+        }
+    }
 }
 
 fn row(key: &Key) -> [String; 5] {

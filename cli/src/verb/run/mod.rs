@@ -2,6 +2,7 @@
 
 mod cancel;
 mod directive;
+mod ear;
 mod list;
 mod pause;
 mod retry;

@@ -1,12 +1,10 @@
 //! `countersign run watch`: follows a run, one line for each event.
 
-use std::time::Duration;
-
 use api::wire::Run;
 use domain::{RunKey, RunStatus};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
+use super::ear::Ear;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
@@ -15,13 +13,6 @@ use crate::progress::Progress;
 use crate::run_name::RunName;
 use crate::screen;
 use telling::EventDocument;
-
-/// Soon enough for a person, seldom enough for the store.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// The whole run is looked at when something happened, and once in so many looks: that a worker took a step is seen
-/// there alone.
-const LOOKS_FOR_ALL: u32 = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,29 +38,27 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 pub(super) async fn follow(link: &Link, run: &RunKey, context: &Context) -> Result<Ending, CliError> {
     let mut seen = link.client.run(&run.run).await.map_err(Link::about(run))?;
     let progress = Progress::new(seen.steps.len(), context);
-    let (mut last, mut looks) = (None, 0_u32);
+    let mut ear = Ear::new(link, run, progress.is_shown());
+    let mut last = None;
     loop {
-        let page = link.client.events(&run.run, last).await.map_err(Link::about(run))?;
-        for entry in &page.events {
+        let mut entries = ear.behind(last).await?;
+        if entries.is_empty() && !is_told(&seen, last) {
+            entries = ear.page(last).await?;
+        }
+        for entry in &entries {
             progress.aside(|| context.answer(&entry.line(), &told(entry)))?;
             last = Some(entry.n);
         }
-        if page.next.is_some() {
+        // The rest of what was seen is on its way.
+        if !entries.is_empty() && !is_told(&seen, last) {
             continue;
         }
-        looks = looks.wrapping_add(1);
-        if !page.events.is_empty() || looks.is_multiple_of(LOOKS_FOR_ALL) {
-            seen = link.client.run(&run.run).await.map_err(Link::about(run))?;
-            progress.stands(seen.at.index(), &stands(&seen));
-        }
-        if !is_told(&seen, last) {
-            continue;
-        }
-        if stops(seen.status) {
+        seen = ear.run().await?;
+        progress.stands(seen.at.index(), &stands(&seen));
+        if stops(seen.status) && is_told(&seen, last) {
             drop(progress);
             return conclude(link, run, seen.status, context);
         }
-        sleep(LOOK_EVERY).await;
     }
 }
 

@@ -22,7 +22,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("telling", &["domain", "store", "engine"]),
     ("api", &["domain", "workflow", "evidence", "store", "engine", "telling", "tls"]),
     ("console", &["domain", "workflow", "evidence", "store", "engine", "telling", "notify", "api"]),
-    ("client", &["domain", "api", "tls"]),
+    ("client", &["domain", "telling", "api", "tls"]),
     ("systems", &["domain", "connectors", "engine", "notify", "signing"]),
     ("worker", &["domain", "evidence", "store", "connectors", "engine", "systems"]),
     ("functions", &["domain", "store", "connectors", "engine", "signing", "notify", "systems"]),

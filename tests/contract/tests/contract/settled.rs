@@ -49,6 +49,33 @@ async fn a_key_is_shown_once_and_opens_what_its_role_opens() {
 }
 
 #[tokio::test]
+async fn keys_are_listed_page_by_page_and_a_cursor_leads_into_no_other_list() {
+    let house = House::new().await;
+    let admin = house.acme.key(Role::Admin);
+    let whole = house.get(admin, "/keys").await.json();
+    let (mut listed, mut path) = (Vec::new(), "/keys?limit=1".to_owned());
+    let cursor = loop {
+        let page = house.get(admin, &path).await.json();
+        listed.extend(page["keys"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else {
+            break path.split_once("cursor=").unwrap().1.to_owned();
+        };
+        path = format!("/keys?limit=1&cursor={next}");
+    };
+    assert_eq!((&json!(listed), &whole["next"]), (&whole["keys"], &json!(null)));
+    assert!(listed.len() > 1);
+    let stranger = house.umbrella.key(Role::Admin);
+    for (key, path) in [
+        (stranger, format!("/keys?cursor={cursor}")),
+        (admin, format!("/runs?cursor={cursor}")),
+        (admin, "/keys?cursor=made-up".to_owned()),
+        (admin, "/keys?limit=0".to_owned()),
+    ] {
+        assert_eq!(house.get(key, &path).await.told(), (400, "BAD_REQUEST".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_wish_for_a_key_that_makes_no_sense_is_refused() {
     let house = House::new().await;
     let admin = house.acme.key(Role::Admin);
