@@ -4,16 +4,16 @@
 //! where the workflow says how. What nobody can account for stays before a person. Nothing is deleted: every run that
 //! is ended has its chain and its evidence, like any other that was canceled.
 
-use domain::command::{Advanced, Canceling};
-use domain::{Initiator, RunRecord, RunStatus, Stopped, TenantId, Timestamp};
-use store::{RunQuery, Store};
+use domain::command::{Advanced, BackOut, Canceling};
+use domain::failure::{MESSAGE_CHARS_MAX, bounded};
+use domain::{Initiator, RunKey, RunStatus, Stopped, Timestamp};
+use store::Store;
+use tokio::time::sleep;
 
 use crate::Engine;
 use crate::dispatch::{HEARD_AFTER, Reach};
 use crate::error::{EngineError, told};
-
-/// So many runs are looked at in one go.
-const PAGE: u32 = 200;
+use crate::pages::Pages;
 
 /// Runs change their status while the lists are read, so those are read until nobody new is in them, and at most this
 /// often. What is left then is told.
@@ -92,14 +92,14 @@ impl<S: Store> Engine<S> {
         let wish = Stopped { backout: Some(now), ..Stopped::new(by.clone(), reason, now) };
         let stands = self.stop(reach, wish).await?;
         let until = stands.backout.unwrap_or(now) + HEARD_AFTER;
-        let order = Order { until, by, reason: format!("backout: {reason}") };
+        let order = Order { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
         let mut told = Backout::default();
+        self.pass(reach, &order, &mut told, &mut progress).await?;
+        // Until then somebody who has not heard of the stop may begin something.
+        sleep((until - self.now()).std()).await;
         for _ in 0..PASSES_MAX {
             let before = told.canceled;
-            told = Backout { canceled: before, ..Backout::default() };
-            for tenant in self.reached(reach).await? {
-                self.back_out(&tenant, &order, &mut told, &mut progress).await?;
-            }
+            self.pass(reach, &order, &mut told, &mut progress).await?;
             if told.canceled == before {
                 break;
             }
@@ -111,64 +111,52 @@ impl<S: Store> Engine<S> {
     pub async fn under_way(&self, reach: &Reach) -> Result<u64, EngineError> {
         let mut count = 0;
         for tenant in self.reached(reach).await? {
-            for status in UNDER_WAY {
-                let mut query = RunQuery { status: Some(status), ..RunQuery::newest(tenant.clone(), PAGE) };
-                loop {
-                    let page = self.patiently(|| self.store.runs(query.clone())).await?;
-                    count += page.runs.len() as u64;
-                    query.before = page.next;
-                    if query.before.is_none() {
-                        break;
-                    }
-                }
+            let stands = self.dispatch(&tenant).await?;
+            let begun =
+                [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
+            let mut pages = Pages::of(&tenant, &UNDER_WAY, begun.map(|begun| begun + HEARD_AFTER));
+            while let Some(runs) = pages.next(self).await? {
+                count += runs.len() as u64;
             }
         }
         Ok(count)
     }
 
-    async fn back_out(
+    /// Looks at every run once. What `told` says of those that are not over is said anew.
+    async fn pass(
         &self,
-        tenant: &TenantId,
+        reach: &Reach,
         order: &Order<'_>,
         told: &mut Backout,
         progress: &mut (impl FnMut(&Backout) + Send),
     ) -> Result<(), EngineError> {
-        for status in UNDER_WAY {
-            let newest = RunQuery::newest(tenant.clone(), PAGE);
-            let mut query = RunQuery { status: Some(status), until: Some(order.until), ..newest };
-            loop {
-                let page = self.patiently(|| self.store.runs(query.clone())).await?;
-                for run in &page.runs {
-                    told.count(&self.end(run, order).await?);
+        *told = Backout { canceled: told.canceled, ..Backout::default() };
+        for tenant in self.reached(reach).await? {
+            let mut pages = Pages::of(&tenant, &UNDER_WAY, Some(order.until));
+            while let Some(runs) = pages.next(self).await? {
+                for run in &runs {
+                    told.count(&self.end(&run.key, order).await?);
                     progress(told);
-                }
-                query.before = page.next;
-                if query.before.is_none() {
-                    break;
                 }
             }
         }
         Ok(())
     }
 
-    async fn end(&self, run: &RunRecord, order: &Order<'_>) -> Result<Became, EngineError> {
-        // Whoever gives up on an effect that nobody can account for must have looked at it.
-        if run.status == RunStatus::Paused && run.live.leaves_unknown() {
-            return Ok(Became::NeedsAPerson);
-        }
-        match self.cancel(&run.key, order.by, &order.reason).await {
-            Ok(Canceling::Now(Advanced::Over(_))) => Ok(Became::Canceled),
-            Ok(Canceling::Now(Advanced::Paused)) => Ok(Became::NeedsAPerson),
-            Ok(Canceling::Now(Advanced::Ready) | Canceling::Requested | Canceling::Before) => {
+    async fn end(&self, run: &RunKey, order: &Order<'_>) -> Result<Became, EngineError> {
+        match self.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
+            Ok(Some(Canceling::Now(Advanced::Over(_)))) => Ok(Became::Canceled),
+            Ok(None | Some(Canceling::Now(Advanced::Paused))) => Ok(Became::NeedsAPerson),
+            Ok(Some(Canceling::Now(Advanced::Ready) | Canceling::Requested | Canceling::Before)) => {
                 // Its message may have been let go while nothing was begun at all.
-                self.announce_one(&run.key).await?;
+                self.announce_one(run).await?;
                 Ok(Became::Finishing)
             }
             Err(EngineError::Refused(_)) => Ok(Became::Over),
             Err(EngineError::Store(error)) => Err(error.into()),
             // One run that cannot be ended must not keep the others from it.
             Err(error) => {
-                tracing::error!(run = %run.key, error = %told(&error), "a run was not backed out");
+                tracing::error!(%run, error = %told(&error), "a run was not backed out");
                 Ok(Became::Left)
             }
         }

@@ -12,12 +12,13 @@ use domain::{
     Errand, Fleet, Initiator, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus, Stopped, Tenant,
     TenantId,
 };
-use store::{RunQuery, Store, StoreError, Write};
+use store::{Store, StoreError, Write};
 use tokio::time::Instant;
 
 use crate::Engine;
 use crate::commit::ROUNDS_MAX;
 use crate::error::EngineError;
+use crate::pages::Pages;
 
 /// Every process has heard of a stop after this long: a second that an answer of the switch is believed, and one that a
 /// store may take to tell of it everywhere.
@@ -28,9 +29,6 @@ const BELIEVED_FOR: Millis = Millis::secs(1);
 
 /// A worker serves a few tenants; beyond this many, the switch is asked anew.
 const REMEMBERED_MAX: usize = 1_024;
-
-/// So many runs are looked at in one go.
-const PAGE: u32 = 200;
 
 /// Where a run can be that moves by itself.
 const MOVING: [RunStatus; 6] = [
@@ -61,14 +59,24 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
+    fn of(fleet: Option<Fleet>, settled: Option<Tenant>) -> Self {
+        Self {
+            fleet: fleet.and_then(|fleet| fleet.stopped),
+            tenant: settled.and_then(|settled| settled.stopped),
+        }
+    }
+
     /// Whether it is stopped, for all or for the tenant alone.
     pub fn is_stopped(&self) -> bool {
         self.fleet.is_some() || self.tenant.is_some()
     }
 
-    /// Whether something may be begun for `run`. Each of the two can forbid it.
-    fn lets(&self, run: &RunRecord) -> bool {
-        [&self.fleet, &self.tenant].into_iter().flatten().all(|stopped| stopped.lets(run))
+    /// What keeps anything from being begun for `run`, and whether it does so for all; nothing, if it may be. Each of the
+    /// two can forbid it.
+    pub fn forbids(&self, run: &RunRecord) -> Option<(bool, &Stopped)> {
+        let fleet = self.fleet.iter().map(|stopped| (true, stopped));
+        let tenant = self.tenant.iter().map(|stopped| (false, stopped));
+        fleet.chain(tenant).find(|(_, stopped)| !stopped.lets(run))
     }
 }
 
@@ -106,15 +114,13 @@ impl<S: Store> Engine<S> {
             self.patiently(|| self.store.fleet()),
             self.patiently(|| self.store.tenant(tenant)),
         )?;
-        let fleet = fleet.and_then(|fleet| fleet.stopped);
-        Ok(Dispatch { fleet, tenant: settled.and_then(|settled| settled.stopped) })
+        Ok(Dispatch::of(fleet, settled))
     }
 
     /// How the switch stood for `tenant` a moment ago.
     async fn lately(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
         let (fleet, settled) = self.patiently(|| self.store.lately(tenant)).await?;
-        let fleet = fleet.and_then(|fleet| fleet.stopped);
-        Ok(Dispatch { fleet, tenant: settled.and_then(|settled| settled.stopped) })
+        Ok(Dispatch::of(fleet, settled))
     }
 
     /// How the switch for all stands.
@@ -134,7 +140,7 @@ impl<S: Store> Engine<S> {
             return Ok(true);
         }
         // It may have been started since, and whoever starts it announces a run only once.
-        Ok(self.dispatch(tenant).await?.lets(run))
+        Ok(self.dispatch(tenant).await?.forbids(run).is_none())
     }
 
     /// Stops dispatch; says how it stands now. Every process has heard of it [`HEARD_AFTER`] this returns, and steps
@@ -223,18 +229,11 @@ impl<S: Store> Engine<S> {
     /// Has every run of `tenant` walked that can go on.
     async fn announce(&self, tenant: &TenantId) -> Result<u64, EngineError> {
         let mut announced = 0;
-        for status in MOVING {
-            let mut query = RunQuery { status: Some(status), ..RunQuery::newest(tenant.clone(), PAGE) };
-            loop {
-                let page = self.patiently(|| self.store.runs(query.clone())).await?;
-                for run in page.runs.iter().filter(|run| can_be_taken_up(&run.live)) {
-                    self.announce_one(&run.key).await?;
-                    announced += 1;
-                }
-                query.before = page.next;
-                if query.before.is_none() {
-                    break;
-                }
+        let mut pages = Pages::of(tenant, &MOVING, None);
+        while let Some(runs) = pages.next(self).await? {
+            for run in runs.iter().filter(|run| can_be_taken_up(&run.live)) {
+                self.announce_one(&run.key).await?;
+                announced += 1;
             }
         }
         Ok(announced)

@@ -19,6 +19,7 @@ mod govern;
 mod health;
 mod inspect;
 mod ops;
+mod pages;
 mod plans;
 mod policies;
 pub mod question;

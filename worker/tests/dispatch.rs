@@ -461,3 +461,29 @@ async fn an_effect_whose_worker_died_is_settled_by_a_backout_and_not_by_a_stop()
     assert_eq!(json!(*scene.outside.stands.lock().unwrap()), json!([]));
     scene.proves(&run, "backout: fire").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_backout_gives_up_on_no_effect_that_somebody_said_to_try_again() {
+    let scene = Scene::set();
+    let runs = everywhere(&scene).await;
+    let engine = scene.elsewhere();
+    engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    engine.resume(&runs.lost, &ada(), "try it again").await.unwrap();
+    assert!(matches!(scene.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
+
+    let told = engine.backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    assert_eq!(told.need_a_person, 1, "{told:?}");
+    let lost = scene.record(&runs.lost).await;
+    assert!(!lost.status.is_terminal() && lost.effects.unknown == 0, "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backout_ends_what_came_before_everybody_had_heard_of_it() {
+    let scene = Scene::set();
+    let engine = scene.elsewhere();
+    let backout = tokio::spawn(async move { engine.backout(&acme(), &ada(), "fire", |_| {}).await });
+    sleep(HEARD_AFTER.std() / 4).await;
+    let late = scene.start("acme", "late", &three()).await;
+    assert_eq!(backout.await.unwrap().unwrap(), Backout { canceled: 1, ..Backout::default() });
+    assert_eq!(scene.status(&late).await, RunStatus::Canceled);
+}

@@ -61,3 +61,26 @@ impl Cancel {
         Canceling::Requested
     }
 }
+
+/// A wish to stop the run, of somebody who has not looked at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackOut {
+    /// Why.
+    pub reason: String,
+}
+
+impl Command for BackOut {
+    /// `None` if a person has to look at the run first: it stays as it is.
+    type Answer = Option<Canceling>;
+
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Option<Canceling>, Refusal> {
+        draft.open()?;
+        let taken_back = draft.record.is_undoing() && draft.record.status != RunStatus::Paused;
+        let settled = taken_back || matches!(draft.record.live, Live::Running(_) | Live::Retrying { .. });
+        // Whoever gives up on an effect that nobody can account for must have seen it.
+        if draft.record.live.leaves_unknown() && !settled {
+            return Ok(None);
+        }
+        Cancel { reason: self.reason }.decide(draft).map(Some)
+    }
+}

@@ -27,7 +27,7 @@ mod wake;
 
 pub use admit::{Admit, admit};
 pub use answer::{Answer, Answered, may_answer};
-pub use cancel::{Cancel, Canceling};
+pub use cancel::{BackOut, Cancel, Canceling};
 pub use claim::{Claim, Claimed, Grant, Mode};
 pub use ending::Advanced;
 pub use fail::Fail;
