@@ -22,7 +22,7 @@ pub mod when;
 mod tests;
 
 use domain::{Approval, Receipt, RunId, RunKey, Timestamp};
-use engine::{Desk, Engine, EngineError, RunView};
+use engine::{Desk, Dispatch, Engine, EngineError, RunView};
 use store::Store;
 
 use crate::hint::Hints;
@@ -44,6 +44,8 @@ pub struct Seen {
     pub view: RunView,
     /// The receipt of an effect that is under way, or whose outcome nobody knows.
     pub open: Option<Receipt>,
+    /// How the switch of dispatch stood; on, where that no longer matters.
+    pub dispatch: Dispatch,
     /// When it was looked at.
     pub now: Timestamp,
     /// Commands that can be typed next.
@@ -58,7 +60,9 @@ impl Seen {
             Some(intent) => engine.store().receipt(&run.tenant, &intent.key).await?,
             None => None,
         };
-        Ok(Self { view, open, now: engine.now(), hints })
+        let over = view.record.status.is_terminal();
+        let dispatch = if over { Dispatch::default() } else { engine.dispatch(&run.tenant).await? };
+        Ok(Self { view, open, dispatch, now: engine.now(), hints })
     }
 
     /// Looks at a run of the tenant whose desk this is.
@@ -68,7 +72,9 @@ impl Seen {
             Some(intent) => desk.receipt(&intent.key).await?,
             None => None,
         };
-        Ok(Self { view, open, now: desk.now(), hints })
+        let over = view.record.status.is_terminal();
+        let dispatch = if over { Dispatch::default() } else { desk.dispatch().await? };
+        Ok(Self { view, open, dispatch, now: desk.now(), hints })
     }
 
     /// The newest request for approval.

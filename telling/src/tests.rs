@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use connectors::Toolbox;
 use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
-use engine::{Engine, Parts, Reply, SignalRun, StartRun, Timing, WalkLimits};
+use engine::{Engine, Parts, Reach, Reply, SignalRun, StartRun, Timing, WalkLimits};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
@@ -106,6 +106,22 @@ async fn a_run_that_nobody_took_asks_for_a_worker() {
     let (why, commands) = desk.waits().await;
     assert_eq!(why, "Step news is ready, and no worker has taken it yet.");
     assert_eq!(commands, ["countersign worker".to_owned(), desk.command("cancel")]);
+}
+
+#[tokio::test]
+async fn a_run_that_dispatch_holds_up_says_who_stopped_it_and_asks_for_no_worker() {
+    let desk = Desk::started().await;
+    let tenant = Reach::Tenant(desk.run.tenant.clone());
+    desk.engine.stop_dispatch(&tenant, &desk.by, "fire").await.unwrap();
+    let (why, commands) = desk.waits().await;
+    assert!(why.contains("ada stopped dispatch for this tenant at "), "{why}");
+    assert!(why.ends_with("\u{201c}fire\u{201d}."), "{why}");
+    assert_eq!(commands, ["countersign dispatch start".to_owned(), desk.command("cancel")]);
+
+    desk.engine.stop_dispatch(&Reach::All, &desk.by, "flood").await.unwrap();
+    let (why, commands) = desk.waits().await;
+    assert!(why.contains("for all tenants") && why.contains("flood"), "{why}");
+    assert_eq!(commands, [desk.command("cancel")]);
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
 //! Why a run does not move, and what would end that, down to the command to type.
 
+use std::iter;
+
 use domain::plan::{OnReject, OnTimeout};
 use domain::record::{Intent, Request};
-use domain::{Approval, EffectClass, Failure, Lease, Live, People, RunRecord, RunStatus, StepSeq, Subject};
+use domain::{
+    Approval, EffectClass, Failure, Lease, Live, People, RunRecord, RunStatus, StepSeq, Stopped, Subject,
+};
 
 use crate::hint::quoted;
 use crate::time::{distance, moment};
@@ -51,6 +55,11 @@ pub fn waiting(seen: &Seen) -> Option<Waiting> {
         // Both stand on a run that is paused or over.
         Live::Unresolved { .. } | Live::Over { .. } => return None,
     };
+    if record.status != RunStatus::Paused
+        && let Some((all, stopped)) = seen.dispatch.forbids(record)
+    {
+        waiting = seen.held_up(waiting, all, stopped);
+    }
     waiting.why += &requests(record);
     if record.cancel.is_some() && record.status != RunStatus::Paused {
         // Asking a second time changes nothing.
@@ -103,6 +112,28 @@ impl Seen {
             what: "a worker takes it; start one if none is running".into(),
             command: Some(self.hints.line("worker")),
         }
+    }
+
+    /// The same while dispatch is stopped, so that no worker would take it.
+    fn held_up(&self, waiting: Waiting, all: bool, stopped: &Stopped) -> Waiting {
+        let whom = if all { "all tenants" } else { "this tenant" };
+        let why = format!(
+            "{} Nothing is begun: {} stopped dispatch for {whom} at {}, \u{201c}{}\u{201d}.",
+            waiting.why,
+            stopped.by.id,
+            moment(stopped.at),
+            stopped.reason
+        );
+        let start = if all {
+            let what = "whoever runs the store starts dispatch again: countersign dispatch start --all";
+            Way { what: what.into(), command: None }
+        } else {
+            let what = "dispatch is started again, and what waits goes on";
+            Way { what: what.into(), command: Some(self.hints.line("dispatch start")) }
+        };
+        let a_worker = self.a_worker();
+        let others = waiting.ends.into_iter().filter(|way| *way != a_worker);
+        Waiting { why, ends: iter::once(start).chain(others).collect() }
     }
 
     fn ready(&self) -> Waiting {
