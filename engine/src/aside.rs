@@ -23,6 +23,9 @@ const AT_ONCE: usize = 2;
 /// An honest policy needs a hundredth of this; a client waits a little longer.
 const WITHIN: Millis = Millis::secs(20);
 
+/// Who waits this long for room is told to come again, instead of standing in a line without end.
+const ROOM_WITHIN: Millis = Millis::secs(5);
+
 /// Room for thoughts.
 pub(crate) struct Aside(Arc<Semaphore>);
 
@@ -48,7 +51,8 @@ impl<S: Store> Engine<S> {
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let busy = || EngineError::Store(StoreError::Busy { doing: "ask a policy" });
-        let room = Arc::clone(&self.aside.0).acquire_owned().await.map_err(|_| busy())?;
+        let room = timeout(ROOM_WITHIN.std(), Arc::clone(&self.aside.0).acquire_owned()).await;
+        let room = room.map_err(|_| busy())?.map_err(|_| busy())?;
         let over = Arc::new(AtomicBool::new(false));
         let waiting = Waiting(Arc::clone(&over));
         let mut thinking = spawn_blocking(move || {

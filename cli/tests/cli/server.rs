@@ -311,7 +311,8 @@ fn a_policy_is_shown_explained_and_settled_on_through_a_server() {
     shell.run("policy apply policy --profile ada").expect(1).says("is not applied");
     std::fs::write(&path, rule.replace("}\n", "} if input.run.workflow == \"post\"\n")).unwrap();
     shell.run("policy apply policy --profile eve").expect(1).says("[FORBIDDEN]");
-    let sent = shell.run("policy explain post.yaml --policy policy --profile eve").expect(0);
+    shell.run("policy explain post.yaml --policy policy --profile eve").expect(1).says("[FORBIDDEN]");
+    let sent = shell.run("policy explain post.yaml --policy policy --profile ada").expect(0);
     sent.says("in policy").says("denied").says("closed: not today (more.rego:2)");
     let applied = shell.run("policy apply policy --profile ada").expect(0).says("tenant acme");
     applied.says("which ships with the program");

@@ -104,9 +104,10 @@ async fn a_viewer_asks_what_policy_would_say_and_nothing_is_run() {
     assert!(step["verdict"]["because"][0]["file"].as_str().unwrap().contains(".rego"), "{step}");
     assert_eq!(step["explanation"]["input"]["run"]["requester"], "vera");
 
-    // Another policy is asked without being settled on.
+    // Another policy is asked without being settled on, by those who might settle on it.
     let other = json!({ "source": POSTS, "step": "post", "outputs": { "wait": { "id": 7 } }, "policy": bundle(RULES)["files"] });
-    let other = ask(other).await.json();
+    assert_eq!(ask(other.clone()).await.told(), (403, "FORBIDDEN".to_owned()));
+    let other = house.post(admin, "/policy/explain", &other).await.json();
     assert_eq!((&other["policy"]["from"], &other["steps"][0]["ruling"]), (&json!("sent"), &json!("allow")));
     assert_eq!(house.get(viewer, "/policy").await.json()["from"], "shipped");
 
@@ -143,7 +144,8 @@ async fn a_question_that_makes_no_sense_is_refused_in_words() {
         ask(json!({ "source": "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: no.such }\n" })).await;
     assert_eq!(file.told(), (400, "WORKFLOW_INVALID".to_owned()));
     assert_eq!(file.json()["place"]["line"], 4);
-    let policy = ask(json!({ "source": POSTS, "policy": { "a.rego": "package countersign\n" } })).await;
+    let policy = json!({ "source": POSTS, "policy": { "a.rego": "package countersign\n" } });
+    let policy = house.post(house.acme.key(Role::Admin), "/policy/explain", &policy).await;
     assert_eq!(policy.told(), (400, "POLICY_INVALID".to_owned()));
 }
 
