@@ -66,7 +66,7 @@ pub struct SecretName {
     pub scheme: String,
     /// The name by which the server finds the secret.
     pub id: String,
-    /// The one before, while it still counts.
+    /// The one before, with its end.
     pub previous: Option<PreviousSecret>,
 }
 

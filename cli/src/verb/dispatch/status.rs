@@ -1,6 +1,7 @@
 //! `countersign dispatch status`: whether anything is begun.
 
 use api::wire::Stopped;
+use connectors::Toolbox;
 use domain::Timestamp;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use telling::time::{self, distance};
 pub(crate) struct Args {}
 
 pub(super) async fn run(_args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link_or_new()?;
+    let link = context.link_to_look(Toolbox::default())?;
     let dispatch = link.client.dispatch().await?;
     let now = Link::now();
     let mine = format!("tenant {}", link.tenant);
