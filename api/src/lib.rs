@@ -34,6 +34,7 @@ use store::Store;
 
 pub use at::{Admin, Approver, Operator, Viewer};
 pub use auth::{Caller, Gate};
+pub use chance::chance;
 pub use extract::BODY_BYTES_MAX;
 pub use keys::forged;
 pub use page::{CursorSecret, LIMIT_MAX};

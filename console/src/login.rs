@@ -1,8 +1,8 @@
 //! Logging in, with an API key or, where there is one, an identity provider. The key itself is not kept: the session
 //! names it.
 
-use api::Problem;
 use api::auth::session::Begun;
+use api::{Problem, chance};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
@@ -79,15 +79,6 @@ pub(crate) fn with_cookie(mut response: Response, cookie: &str) -> Response {
 pub(crate) fn again<S: Store>(console: &Shared<S>, next: &str, problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, Html(page(console, next, Some(problem)).into_string())).into_response()
-}
-
-pub(crate) fn chance<const BYTES: usize>() -> Result<[u8; BYTES], Problem> {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        tracing::error!(%error, "the system gave no random bytes");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "no session can be begun now")
-    })?;
-    Ok(bytes)
 }
 
 fn refused() -> Problem {

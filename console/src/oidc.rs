@@ -2,6 +2,7 @@
 
 use api::auth::login::{Login, Returned};
 use api::auth::session::Begun;
+use api::chance;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
@@ -10,7 +11,7 @@ use store::Store;
 use crate::Shared;
 use crate::at::Wish;
 use crate::layout::{self, inside};
-use crate::login::{Wanted, again, chance, with_cookie};
+use crate::login::{Wanted, again, with_cookie};
 use crate::no::No;
 
 /// Where it begins.

@@ -6,7 +6,7 @@
 
 use domain::command::{Advanced, BackOut, Canceling};
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
-use domain::{Initiator, RunKey, RunStatus, Stopped, Timestamp};
+use domain::{Initiator, RunKey, Stopped, Timestamp};
 use store::Store;
 use tokio::time::sleep;
 
@@ -18,17 +18,6 @@ use crate::pages::Pages;
 /// Runs change their status while the lists are read, so those are read until nobody new is in them, and at most this
 /// often. What is left then is told.
 const PASSES_MAX: u32 = 8;
-
-/// Where a run can be that is not over.
-const UNDER_WAY: [RunStatus; 7] = [
-    RunStatus::Queued,
-    RunStatus::FailedRetryable,
-    RunStatus::WaitingEvent,
-    RunStatus::WaitingApproval,
-    RunStatus::Running,
-    RunStatus::RollingBack,
-    RunStatus::Paused,
-];
 
 /// What became of the runs that were under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,7 +103,7 @@ impl<S: Store> Engine<S> {
             let stands = self.dispatch(&tenant).await?;
             let begun =
                 [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
-            let mut pages = Pages::of(&tenant, &UNDER_WAY, begun.map(|begun| begun + HEARD_AFTER));
+            let mut pages = Pages::of(&tenant, begun.map(|begun| begun + HEARD_AFTER));
             while let Some(runs) = pages.next(self).await? {
                 count += runs.len() as u64;
             }
@@ -132,7 +121,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), EngineError> {
         *told = Backout { canceled: told.canceled, ..Backout::default() };
         for tenant in self.reached(reach).await? {
-            let mut pages = Pages::of(&tenant, &UNDER_WAY, Some(order.until));
+            let mut pages = Pages::of(&tenant, Some(order.until));
             while let Some(runs) = pages.next(self).await? {
                 for run in &runs {
                     told.count(&self.end(&run.key, order).await?);

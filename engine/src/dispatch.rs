@@ -30,16 +30,6 @@ const BELIEVED_FOR: Millis = Millis::secs(1);
 /// A worker serves a few tenants; beyond this many, the switch is asked anew.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Where a run can be that moves by itself.
-const MOVING: [RunStatus; 6] = [
-    RunStatus::Queued,
-    RunStatus::FailedRetryable,
-    RunStatus::WaitingEvent,
-    RunStatus::WaitingApproval,
-    RunStatus::Running,
-    RunStatus::RollingBack,
-];
-
 /// Whom the switch is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
@@ -229,9 +219,9 @@ impl<S: Store> Engine<S> {
     /// Has every run of `tenant` walked that can go on.
     async fn announce(&self, tenant: &TenantId) -> Result<u64, EngineError> {
         let mut announced = 0;
-        let mut pages = Pages::of(tenant, &MOVING, None);
+        let mut pages = Pages::of(tenant, None);
         while let Some(runs) = pages.next(self).await? {
-            for run in runs.iter().filter(|run| can_be_taken_up(&run.live)) {
+            for run in runs.iter().filter(|run| can_be_taken_up(run)) {
                 self.announce_one(&run.key).await?;
                 announced += 1;
             }
@@ -255,12 +245,13 @@ impl<S: Store> Engine<S> {
 }
 
 /// Whether a walk would find something to do, now or when a lease runs out.
-fn can_be_taken_up(live: &Live) -> bool {
-    match live {
+fn can_be_taken_up(run: &RunRecord) -> bool {
+    let moves = match &run.live {
         Live::Ready { .. } | Live::Running(_) | Live::Retrying { .. } => true,
         Live::Unresolved { .. }
         | Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
         | Live::Over { .. } => false,
-    }
+    };
+    moves && run.status != RunStatus::Paused
 }

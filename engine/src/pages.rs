@@ -1,4 +1,4 @@
-//! Every run of a tenant in some statuses, a page at a time.
+//! Every run of a tenant that is not over, a page at a time.
 
 use domain::{RunRecord, RunStatus, TenantId, Timestamp};
 use store::{RunQuery, Store};
@@ -13,14 +13,14 @@ const PAGE: u32 = 200;
 pub(crate) struct Pages {
     tenant: TenantId,
     until: Option<Timestamp>,
-    statuses: std::slice::Iter<'static, RunStatus>,
+    statuses: std::array::IntoIter<RunStatus, { RunStatus::ALL.len() }>,
     next: Option<RunQuery>,
 }
 
 impl Pages {
-    /// The runs of `tenant` in one of `statuses`; of those the ones admitted before `until`, if that is given.
-    pub(crate) fn of(tenant: &TenantId, statuses: &'static [RunStatus], until: Option<Timestamp>) -> Self {
-        Self { tenant: tenant.clone(), until, statuses: statuses.iter(), next: None }
+    /// The runs of `tenant` that are not over; of those the ones admitted before `until`, if that is given.
+    pub(crate) fn of(tenant: &TenantId, until: Option<Timestamp>) -> Self {
+        Self { tenant: tenant.clone(), until, statuses: RunStatus::ALL.into_iter(), next: None }
     }
 
     /// The next page; `None` after the last one.
@@ -35,7 +35,11 @@ impl Pages {
     }
 
     fn of_next_status(&mut self) -> Option<RunQuery> {
-        let status = Some(*self.statuses.next()?);
-        Some(RunQuery { status, until: self.until, ..RunQuery::newest(self.tenant.clone(), PAGE) })
+        let status = self.statuses.find(|status| !status.is_terminal())?;
+        Some(RunQuery {
+            status: Some(status),
+            until: self.until,
+            ..RunQuery::newest(self.tenant.clone(), PAGE)
+        })
     }
 }
