@@ -3,12 +3,11 @@
 //! A key says *which change outside* is meant (`sn:incident:update:…`), not which attempt at it, and is
 //! unique per tenant. It never holds raw text from a payload: what could hold anything is hashed first.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::id::{RunId, StepId, ToolName};
+use crate::text::checked_text;
 
 /// Keys become part of a table key, which holds at most 1,024 bytes beside the tenant.
 pub const KEY_BYTES_MAX: usize = 512;
@@ -71,31 +70,7 @@ impl IdempotencyKey {
     }
 }
 
-impl fmt::Display for IdempotencyKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::str::FromStr for IdempotencyKey {
-    type Err = InvalidKey;
-    fn from_str(text: &str) -> Result<Self, InvalidKey> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for IdempotencyKey {
-    type Error = InvalidKey;
-    fn try_from(text: String) -> Result<Self, InvalidKey> {
-        Self::new(&text)
-    }
-}
-
-impl From<IdempotencyKey> for String {
-    fn from(key: IdempotencyKey) -> String {
-        key.0
-    }
-}
+checked_text!(IdempotencyKey, InvalidKey);
 
 #[cfg(test)]
 mod tests {

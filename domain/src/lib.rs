@@ -35,6 +35,7 @@ pub mod refusal;
 pub mod registry;
 pub mod schedule;
 pub mod tenant;
+mod text;
 pub mod ticket;
 pub mod time;
 pub mod trace;

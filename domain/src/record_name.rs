@@ -1,8 +1,8 @@
 //! Names of records outside: what a run is about, in the words of the system that keeps it.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::text::checked_text;
 
 /// A repository's name and its owner's have at most 140 characters together, a `sys_id` 32.
 pub const RECORD_BYTES_MAX: usize = 256;
@@ -62,31 +62,7 @@ fn is_record_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '/' | '#' | '@' | '+' | '=')
 }
 
-impl fmt::Display for RecordName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::str::FromStr for RecordName {
-    type Err = InvalidRecord;
-    fn from_str(text: &str) -> Result<Self, InvalidRecord> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for RecordName {
-    type Error = InvalidRecord;
-    fn try_from(text: String) -> Result<Self, InvalidRecord> {
-        Self::new(&text)
-    }
-}
-
-impl From<RecordName> for String {
-    fn from(name: RecordName) -> String {
-        name.0
-    }
-}
+checked_text!(RecordName, InvalidRecord);
 
 #[cfg(test)]
 mod tests {
