@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{RequestBuilder, Response, redirect};
+use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -34,11 +34,6 @@ const STREAM_MAX: Duration = Duration::from_hours(1);
 
 /// What a stream comes as.
 const STREAM: &str = "text/event-stream";
-
-/// A host that takes longer to accept a connection is down.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
 
 /// A server over the network.
 #[derive(Debug, Clone)]
@@ -67,14 +62,8 @@ impl Remote {
         if !server.username().is_empty() || server.password().is_some() || server.query().is_some() {
             return Err(bad("write the address alone: no user, no password, nothing behind a `?`"));
         }
-        let http = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .connect_timeout(CONNECT_MAX)
+        let http = tls::client()
             .timeout(ANSWER_MAX)
-            .tls_backend_preconfigured(tls::config())
             .build()
             .map_err(|source| ClientError::Unreachable { server: server.to_string(), source })?;
         Ok(Self { http, server: server.clone(), key })

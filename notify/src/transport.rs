@@ -6,15 +6,12 @@ use std::time::Duration;
 use domain::Millis;
 use domain::schedule::RETRY_AFTER_MAX;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, redirect, retry};
+use reqwest::{Client, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
 
 use crate::fault::Fault;
-
-/// A host that takes longer to accept a connection is down.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// Slack wants its own requests answered in three seconds, and mostly keeps to that itself.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -25,8 +22,6 @@ const REPLY_BYTES_MAX: usize = 512 * 1024;
 /// What we wait if a reply asks us to stay away and does not say for how long.
 const RETRY_AFTER_DEFAULT: Millis = Millis::secs(30);
 
-const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
-
 /// Sends requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
@@ -35,15 +30,8 @@ pub(crate) struct Transport {
 
 impl Transport {
     pub(crate) fn new() -> Result<Self, Fault> {
-        let client = Client::builder()
-            .user_agent(USER_AGENT)
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .retry(retry::never())
-            .connect_timeout(CONNECT_MAX)
+        let client = tls::client()
             .timeout(REQUEST_MAX)
-            .tls_backend_preconfigured(tls::config())
             .build()
             .map_err(|_| Fault::Settings("no client for HTTP could be made"))?;
         Ok(Self { client })

@@ -1,12 +1,32 @@
 //! How we reach others over the network.
 //!
-//! One configuration of TLS for every client of ours, and one answer to where a secret may be sent.
+//! One configuration of TLS and one client of HTTP for everything that is ours, and one answer to where a secret may be sent.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
+use reqwest::{Client, ClientBuilder, redirect, retry};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use url::{Host, Url};
+
+/// A host that takes longer to accept a connection is down.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
+
+/// A client that goes where it is sent and nowhere else: through no proxy, along no redirect, and no second time unless
+/// whoever uses it says so. How long an answer may take is theirs to say.
+pub fn client() -> ClientBuilder {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .retry(retry::never())
+        .connect_timeout(CONNECT_MAX)
+        .tls_backend_preconfigured(config())
+}
 
 /// TLS with ring, trusting what the operating system trusts. The certificates are read once.
 ///

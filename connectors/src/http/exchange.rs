@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, RequestBuilder, Response, redirect, retry};
+use reqwest::{Client, RequestBuilder, Response};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
@@ -21,8 +21,6 @@ pub(crate) const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 /// A host that takes longer to accept a connection is down.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-
-const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
 
 /// How far a request got.
 #[derive(Debug)]
@@ -66,12 +64,7 @@ pub(crate) async fn exchange(
 }
 
 fn client(route: Route<'_>) -> reqwest::Result<Client> {
-    Client::builder()
-        .user_agent(USER_AGENT)
-        .no_proxy()
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        .retry(retry::never())
+    tls::client()
         .pool_max_idle_per_host(0)
         .connect_timeout(connect_time(route.deadline))
         .dns_resolver(Arc::new(Pinned(route.addresses)))

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use axum::http::{HeaderMap, StatusCode, header};
-use reqwest::redirect::Policy;
 use url::Url;
 
 /// A login is a handful of steps.
@@ -46,8 +45,7 @@ impl Page {
 
 impl Browser {
     pub(crate) fn new() -> Self {
-        let client = reqwest::Client::builder().no_proxy().redirect(Policy::none());
-        let client = client.tls_backend_preconfigured(tls::config()).build().unwrap();
+        let client = tls::client().build().unwrap();
         Self { client, cookies: Mutex::default() }
     }
 

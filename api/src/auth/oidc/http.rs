@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::http::{StatusCode, header};
 use domain::json;
-use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
@@ -35,13 +34,7 @@ pub(in crate::auth) struct Line(reqwest::Client);
 
 impl Line {
     pub(super) fn new() -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(Policy::none())
-            .timeout(ANSWER_MAX)
-            .tls_backend_preconfigured(tls::config())
-            .build()?;
-        Ok(Self(client))
+        Ok(Self(tls::client().timeout(ANSWER_MAX).build()?))
     }
 
     /// The document at `url`.
