@@ -51,36 +51,34 @@ async fn deliver<S: Store>(
 /// The routes by which Slack delivers clicks and commands.
 pub fn slack<S: Store>(engine: Arc<Engine<S>>, doors: SlackDoors) -> Router {
     let below = |address: &str| format!("{address}/{{tenant}}");
+    let route =
+        |what| post(move |state, tenant, headers, body| said::<S>(what, state, tenant, headers, body));
     Router::new()
-        .route(&below(CLICKS), post(click::<S>))
-        .route(&below(COMMANDS), post(command::<S>))
+        .route(&below(CLICKS), route(Said::Click))
+        .route(&below(COMMANDS), route(Said::Command))
         .with_state(Arc::new((engine, doors)))
 }
 
-async fn click<S: Store>(
-    State(opened): State<Opened<S, SlackDoors>>,
-    Path(tenant): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let (engine, doors) = &*opened;
-    let reply = match doors.of(&tenant) {
-        Ok(door) => Box::pin(slack::interaction(engine, door, from_slack(&headers, &body))).await,
-        Err(reply) => reply,
-    };
-    served(reply)
+/// What Slack delivers.
+#[derive(Clone, Copy)]
+enum Said {
+    Click,
+    Command,
 }
 
-async fn command<S: Store>(
+async fn said<S: Store>(
+    what: Said,
     State(opened): State<Opened<S, SlackDoors>>,
     Path(tenant): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let (engine, doors) = &*opened;
-    let reply = match doors.of(&tenant) {
-        Ok(door) => slack::command(engine, door, from_slack(&headers, &body)).await,
-        Err(reply) => reply,
+    let request = from_slack(&headers, &body);
+    let reply = match (doors.of(&tenant), what) {
+        (Ok(door), Said::Click) => Box::pin(slack::interaction(engine, door, request)).await,
+        (Ok(door), Said::Command) => slack::command(engine, door, request).await,
+        (Err(reply), _) => reply,
     };
     served(reply)
 }
