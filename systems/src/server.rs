@@ -58,18 +58,6 @@ impl SourceConfig {
     }
 }
 
-impl Scheme {
-    /// As it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hmac => "hmac",
-            Self::Basic => "basic",
-            Self::Bearer => "bearer",
-            Self::GitHub => "github",
-        }
-    }
-}
-
 /// How a source proves itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,6 +71,18 @@ pub enum Scheme {
     /// As GitHub does.
     #[serde(rename = "github")]
     GitHub,
+}
+
+impl Scheme {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hmac => "hmac",
+            Self::Basic => "basic",
+            Self::Bearer => "bearer",
+            Self::GitHub => "github",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `countersign dev`: everything in one process, to try things out on a laptop.
 //!
 //! A worker, the console, the API with its live stream, the routes for Slack's clicks and for webhooks, a page of
-//! links, and an outside world that is simulated. What the runtime
-//! keeps is in one directory and is found again on the next start; so are the incidents of the simulated
-//! ServiceNow. Messages in the simulated Slack are not, so those that can still be answered are posted anew.
+//! links, and an outside world that is simulated. What the runtime keeps is in one directory and is found again on
+//! the next start; so are the incidents of the simulated ServiceNow. Messages in the simulated Slack are not, so
+//! those that can still be answered are posted anew.
 
 mod hook;
 mod kept;
