@@ -42,7 +42,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   policy        cargo xtask differential --actions 1000000
   cost          cargo xtask cost --flat --json
 
-With --fast or a filter nothing is built for AWS, which is most of the building.
+With --fast or a filter only the ledger is built for AWS; its tests bring a DynamoDB in their own process.
 
 The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
 named at the end.

@@ -1,6 +1,6 @@
 //! Which crates from outside may be used, and by whom.
 
-use crate::workspace::{built_into, file, packages, parts};
+use crate::workspace::{built_at_first, built_into, built_into_tests, file, packages, parts, required};
 
 /// What a crate that only decides must not bring along, even through others. A `*` stands for any ending.
 const LOOKS_AROUND: &[&str] = &[
@@ -74,8 +74,25 @@ fn databases_and_clouds_are_each_known_to_one_crate() {
 
 #[test]
 fn the_binary_is_built_without_the_aws_sdk() {
-    let cloud: Vec<_> = built_into("countersign").into_iter().filter(|name| fits("aws-*", name)).collect();
-    assert_eq!(cloud, [""; 0], "a newcomer's first build must stay short");
+    for built in [built_into("countersign"), built_at_first()] {
+        let cloud: Vec<_> = built.into_iter().filter(|name| fits("aws-*", name)).collect();
+        assert_eq!(cloud, [""; 0], "a newcomer's first build must stay short");
+    }
+}
+
+#[test]
+fn a_plain_cargo_test_holds_the_ledger_on_dynamodb_to_the_suite() {
+    let built = built_into_tests();
+    for name in ["countersign-store", "countersign-conformance", "aws-sdk-dynamodb", "dynoxide-rs"] {
+        assert!(built.contains(name), "`cargo test` builds no `{name}`");
+    }
+    let needs = |test| required(("countersign-store", test));
+    assert_eq!(
+        needs("aws"),
+        ["aws"],
+        "the store's own tests ask for it: [dev-dependencies] in store/Cargo.toml"
+    );
+    assert_eq!(needs("stack"), ["stack"], "it needs a server, which `cargo test` does not start");
 }
 
 #[test]

@@ -65,7 +65,29 @@ pub(crate) fn parts() -> Vec<Part> {
 
 /// The names of all crates that end up in `package` when it is built alone, with its default features.
 pub(crate) fn built_into(package: &str) -> BTreeSet<String> {
-    let tree = cargo(&["tree", "--locked", "--package", package, "--edges", "normal", "--prefix", "none"]);
+    names(&["--edges", "normal", "--package", package])
+}
+
+/// The names of all crates that a plain `cargo build` or `cargo run` can bring: no package named, no feature asked for.
+pub(crate) fn built_at_first() -> BTreeSet<String> {
+    names(&["--edges", "normal"])
+}
+
+/// The names of all crates that a plain `cargo test` builds: no package named, no feature asked for, tests and all.
+pub(crate) fn built_into_tests() -> BTreeSet<String> {
+    names(&["--edges", "normal,dev"])
+}
+
+/// The features without which a test is left out in silence.
+pub(crate) fn required((package, test): (&str, &str)) -> Vec<String> {
+    let metadata = metadata(&["--no-deps"]);
+    let package = list(&metadata["packages"]).find(|listed| listed["name"] == package).unwrap();
+    let test = list(&package["targets"]).find(|target| target["name"] == test).unwrap();
+    list(&test["required-features"]).map(text).collect()
+}
+
+fn names(args: &[&str]) -> BTreeSet<String> {
+    let tree = cargo(&[&["tree", "--locked", "--prefix", "none"], args].concat());
     tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
