@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use domain::{ApprovalId, KeyId, RunId, WorkflowName, json};
 use serde::de::DeserializeOwned;
 
+use crate::by_name;
 use crate::problem::Problem;
 
 /// More than any request needs; larger things belong into a file store, by pointer.
@@ -94,9 +95,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
         let bytes =
             Bytes::from_request(request, state).await.map_err(|rejection| unread(rejection.status()))?;
         let value = json::parse(&bytes).map_err(|error| Problem::bad_request(error.to_string()))?;
-        serde_json::from_value(value)
-            .map(Self)
-            .map_err(|error| Problem::bad_request(in_short(&error.to_string())))
+        by_name::read(value).map(Self).map_err(|error| Problem::bad_request(in_short(&error.to_string())))
     }
 }
 

@@ -7,6 +7,7 @@
 mod approvals;
 mod at;
 pub mod auth;
+mod by_name;
 mod chance;
 mod dispatch;
 mod evidence;

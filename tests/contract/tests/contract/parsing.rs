@@ -95,6 +95,18 @@ async fn id_2049_bytes() {
 }
 
 #[tokio::test]
+async fn a_list_is_not_taken_for_an_object_whose_fields_need_not_be_there() {
+    let house = House::new().await;
+    let run = &house.acme.runs.waiting;
+    for route in ["cancel", "pause", "resume", "retry"] {
+        let path = format!("/runs/{run}/{route}");
+        let reply = house.post(house.acme.key(Role::Operator), &path, &json!([])).await;
+        assert_eq!(reply.told(), (400, "BAD_REQUEST".to_owned()), "{route}: {}", reply.text());
+    }
+    refused(r#"["plain"]"#, "a list, expected an object").await;
+}
+
+#[tokio::test]
 async fn a_body_of_another_kind_is_refused_as_one() {
     let house = House::new().await;
     for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
