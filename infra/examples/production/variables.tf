@@ -145,6 +145,11 @@ variable "server" {
     condition     = var.server.tasks.min >= 2
     error_message = "One server alone is none while it is replaced."
   }
+
+  validation {
+    condition     = length(var.server.secret_names) > 0
+    error_message = "Several servers know each other's sessions by a secret: what `session_secret_env` names belongs here."
+  }
 }
 
 variable "budget_usd" {

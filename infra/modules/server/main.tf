@@ -158,7 +158,8 @@ resource "aws_lb" "this" {
   security_groups            = [aws_security_group.balancer.id]
   enable_deletion_protection = var.deletion_protection
   drop_invalid_header_fields = true
-  desync_mitigation_mode     = "strictest"
+  # `strictest` would refuse what is odd and harmless too, such as a GET that says its body is empty.
+  desync_mitigation_mode = "defensive"
   # The server compares it with the page that a form or a socket comes from.
   preserve_host_header = true
   # A stream is never silent for longer than a heartbeat of the server, so this cuts off only what is dead.

@@ -11,7 +11,7 @@ const CONTAINED: [(&str, &str); 2] = [("readonlyRootFilesystem", "true"), ("user
 
 /// How a balancer is set.
 const SET: [(&str, &str); 2] =
-    [("drop_invalid_header_fields", "true"), ("desync_mitigation_mode", "strictest")];
+    [("drop_invalid_header_fields", "true"), ("desync_mitigation_mode", "defensive")];
 
 /// What somebody has to be told of, and what each is counted for.
 const ALARMS: [(&str, &str); 3] = [
@@ -69,7 +69,7 @@ fn every_balancer_is_protected_and_keeps_a_log() {
     assert_eq!(balancers(&infra()), [""; 0]);
     let faults = balancers(&fixture(r#"resource "aws_lb" "a" { drop_invalid_header_fields = false }"#));
     assert_found(&faults, "aws_lb.a: `drop_invalid_header_fields` is not true");
-    assert_found(&faults, "aws_lb.a: `desync_mitigation_mode` is not strictest");
+    assert_found(&faults, "aws_lb.a: `desync_mitigation_mode` is not defensive");
     assert_found(&faults, "aws_lb.a: `enable_deletion_protection` is left to chance");
     assert_found(&faults, "aws_lb.a keeps no access log");
 }
