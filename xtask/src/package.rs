@@ -1,4 +1,5 @@
-//! `cargo xtask package`: what is deployed — a zip for each Lambda function, and what the worker's image is built from.
+//! `cargo xtask package`: what is deployed — a zip for each Lambda function, and what the images of worker and server
+//! are built from.
 //!
 //! Lambda's system has glibc 2.34, which may be older than this machine's, so the programs are linked against that by
 //! zig, whatever machine they are built on. What cannot be built is said, and what was built in another way too.
@@ -18,6 +19,7 @@ Usage: cargo xtask package [--only x86_64|arm64]
 
   target/package/<architecture>/webhook.zip, slack.zip, sweep.zip   one file each, `bootstrap`
   target/package/<architecture>/worker/                             docker build target/package/arm64/worker
+  target/package/<architecture>/server/                             the same, with countersign.yaml and evidence.pub in it
 
 The same sources give the same zips. Programs are linked against glibc 2.34 with cargo-zigbuild and zig, which are
 installed from PyPI into target/tools. Without them this machine's own architecture is built with its own linker, and
@@ -29,7 +31,7 @@ const ZIG: Tool = Tool { name: "zig", packages: &["cargo-zigbuild==0.24.0", "zig
 /// What Amazon Linux 2023 has, on which both Lambda and the image's base are no older.
 const GLIBC: &str = "2.34";
 
-/// A function's cold start is mostly its size; the worker starts once. Both are profiles in `Cargo.toml`.
+/// A function's cold start is mostly its size; worker and server start once. Both are profiles in `Cargo.toml`.
 const FOR_SIZE: &str = "lambda";
 const FOR_SPEED: &str = "release";
 
@@ -39,8 +41,19 @@ const FEATURE: &str = "aws";
 /// The functions' programs, each a zip.
 const FUNCTIONS: [&str; 3] = ["webhook", "slack", "sweep"];
 
-/// The worker's program, which goes into an image.
-const WORKER: &str = "countersign-worker";
+/// A program that goes into an image, alone.
+struct Service {
+    /// The directory of its image's context.
+    name: &'static str,
+    /// The program, and the package it is built from.
+    program: &'static str,
+    dockerfile: &'static str,
+}
+
+const SERVICES: [Service; 2] = [
+    Service { name: "worker", program: "countersign-worker", dockerfile: "worker/Dockerfile" },
+    Service { name: "server", program: "countersign", dockerfile: "cli/Dockerfile" },
+];
 
 /// Makes a zip of one file that is the same for the same contents: no time, no owner, one name, one mode.
 const ZIP: &str = "\
@@ -62,19 +75,19 @@ struct Architecture {
     /// As Rust calls it.
     target: &'static str,
     /// As a person reads of it.
-    parts: [&'static str; 3],
+    parts: [&'static str; 4],
 }
 
 const ARCHITECTURES: [Architecture; 2] = [
     Architecture {
         name: "x86_64",
         target: "x86_64-unknown-linux-gnu",
-        parts: ["x86 lambda", "x86 worker", "x86 pack"],
+        parts: ["x86 lambda", "x86 worker", "x86 server", "x86 pack"],
     },
     Architecture {
         name: "arm64",
         target: "aarch64-unknown-linux-gnu",
-        parts: ["arm lambda", "arm worker", "arm pack"],
+        parts: ["arm lambda", "arm worker", "arm server", "arm pack"],
     },
 ];
 
@@ -128,12 +141,14 @@ enum Linker<'z> {
 
 impl Architecture {
     fn package(self, cargo: &Cargo, linker: &Linker<'_>, parts: &mut Parts) {
-        let [lambda, worker, pack] = self.parts;
+        let [lambda, worker, server, pack] = self.parts;
         let mut functions = self.build(cargo, linker, "countersign-functions", FOR_SIZE);
         functions.args(FUNCTIONS.iter().flat_map(|function| ["--bin", function]));
-        let mut daemon = self.build(cargo, linker, WORKER, FOR_SPEED);
-        daemon.args(["--bin", WORKER]);
-        let built = parts.run(lambda, &mut functions) & parts.run(worker, &mut daemon);
+        let mut built = parts.run(lambda, &mut functions);
+        for (part, Service { program, .. }) in [worker, server].into_iter().zip(&SERVICES) {
+            let mut service = self.build(cargo, linker, program, FOR_SPEED);
+            built &= parts.run(part, service.args(["--bin", program]));
+        }
         if built {
             parts.work(pack, || self.pack(cargo, linker));
         } else {
@@ -206,12 +221,16 @@ impl Architecture {
         let target = cargo.target_directory()?;
         let built = |profile: &str, program: &str| target.join(self.target).join(profile).join(program);
         let home = self.home(cargo)?;
-        std::fs::create_dir_all(home.join("worker")).map_err(|error| error.to_string())?;
+        std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
         for function in FUNCTIONS {
             zip(&built(FOR_SIZE, function), &home.join(format!("{function}.zip")))?;
         }
-        copy(&built(FOR_SPEED, WORKER), &home.join("worker").join(WORKER))?;
-        copy(&cargo.root().join("worker/Dockerfile"), &home.join("worker/Dockerfile"))?;
+        for Service { name, program, dockerfile } in SERVICES {
+            let context = home.join(name);
+            std::fs::create_dir_all(&context).map_err(|error| error.to_string())?;
+            copy(&built(FOR_SPEED, program), &context.join(program))?;
+            copy(&cargo.root().join(dockerfile), &context.join("Dockerfile"))?;
+        }
         let against = match linker {
             Linker::Zig(_) => "glibc 2.34",
             Linker::Native => "this machine's glibc",
@@ -248,11 +267,16 @@ mod tests {
         let requires = format!("required-features = [\"{FEATURE}\"]");
         let manifests = [read("functions/Cargo.toml"), read("worker/Cargo.toml")];
         let programs: Vec<_> = manifests.iter().flat_map(|text| text.split("[[bin]]").skip(1)).collect();
-        for program in FUNCTIONS.iter().chain([&WORKER]) {
+        let [worker, server] = SERVICES;
+        for program in FUNCTIONS.iter().chain([&worker.program]) {
             let name = format!("name = \"{program}\"");
             let found = programs.iter().find(|text| text.contains(&name));
             assert!(found.is_some_and(|text| text.contains(&requires)), "{program} requires something else");
         }
+        // A laptop's is built without it.
+        let manifest = read("cli/Cargo.toml");
+        assert!(manifest.contains(&format!("name = \"{}\"", server.program)));
+        assert!(manifest.contains(&format!("\n{FEATURE} = [")), "{} has no such feature", server.program);
         assert!(read("Cargo.toml").contains(&format!("[profile.{FOR_SIZE}]")));
     }
 

@@ -1,4 +1,5 @@
-# All of Countersign, as small as it works: one worker in a network that is already there, one key, mail for alarms.
+# All of Countersign, as small as it works: one worker in a network that is already there, one key, mail for alarms, and
+# a server for the API and the console if there is a certificate for it.
 # infra/README.md says what a month of it costs.
 
 provider "aws" {
@@ -11,6 +12,7 @@ locals {
   tags     = { Application = var.name }
   account  = data.aws_caller_identity.current.account_id
   packages = { for function in ["webhook", "slack", "sweep"] : function => "${var.packages}/${function}.zip" }
+  programs = ["webhook", "slack", "sweep", "worker"]
 }
 
 module "key" {
@@ -82,6 +84,7 @@ module "secrets" {
   source = "../../modules/secrets"
 
   name        = var.name
+  programs    = var.server == null ? local.programs : concat(local.programs, ["server"])
   kms_key_arn = module.key.arn
   tags        = local.tags
 }
@@ -186,4 +189,30 @@ module "worker" {
   kms_key_arn      = module.key.arn
   alarm_topic_arns = [module.alarms.topic_arn]
   tags             = local.tags
+}
+
+module "server" {
+  source = "../../modules/server"
+  count  = var.server == null ? 0 : 1
+
+  name                = "${var.name}-server"
+  region              = var.region
+  image               = var.server.image
+  repository_arn      = var.server.repository_arn
+  architecture        = var.architecture
+  tasks               = { min = 1, max = 2 }
+  certificate_arn     = var.server.certificate_arn
+  ingress_cidr_blocks = var.server.ingress_cidr_blocks
+  deletion_protection = var.deletion_protection
+  vpc_id              = var.vpc_id
+  balancer_subnet_ids = var.subnet_ids
+  subnet_ids          = var.subnet_ids
+  public_ip           = var.public_ip
+  environment         = module.programs.environment.server
+  secret_arn          = module.secrets.arns["server"]
+  secret_names        = var.server.secret_names
+  statements          = module.programs.statements.server
+  kms_key_arn         = module.key.arn
+  alarm_topic_arns    = [module.alarms.topic_arn]
+  tags                = local.tags
 }

@@ -74,7 +74,7 @@ variable "systems" {
 }
 
 variable "deletion_protection" {
-  description = "Whether the table refuses to be deleted."
+  description = "Whether the table and the balancer refuse to be deleted."
   type        = bool
   default     = true
 }
@@ -92,19 +92,31 @@ variable "evidence_keep_days" {
 }
 
 variable "vpc_id" {
-  description = "The network the worker is in; the account's default one will do."
+  description = "The network that worker and server are in; the account's default one will do."
   type        = string
 }
 
 variable "subnet_ids" {
-  description = "Its subnets."
+  description = "Its subnets; for a server in two zones or more."
   type        = list(string)
 }
 
 variable "public_ip" {
-  description = "Whether the worker has a public address: yes in a default network, which has no other way out."
+  description = "Whether worker and server have public addresses: yes in a default network, which has no other way out."
   type        = bool
   default     = true
+}
+
+variable "server" {
+  description = "The API and the console: the image with its configuration, the certificate of their name, who may connect, and what each `…_env` in the configuration names. None: there is no server."
+  type = object({
+    image               = string
+    repository_arn      = optional(string)
+    certificate_arn     = string
+    ingress_cidr_blocks = list(string)
+    secret_names        = set(string)
+  })
+  default = null
 }
 
 variable "budget_usd" {

@@ -1,5 +1,5 @@
 # Countersign for production: a network of its own with a way out in each zone, evidence that nobody can unlock, the
-# webhook function fenced to its tenants, several workers, traces.
+# webhook function fenced to its tenants, several workers, several servers behind a load balancer, traces.
 
 provider "aws" {
   region = var.region
@@ -97,6 +97,7 @@ module "secrets" {
   source = "../../modules/secrets"
 
   name        = var.name
+  programs    = ["webhook", "slack", "sweep", "worker", "server"]
   kms_key_arn = module.key.arn
   tags        = local.tags
 }
@@ -214,4 +215,32 @@ module "worker" {
   kms_key_arn      = module.key.arn
   alarm_topic_arns = [module.alarms.topic_arn]
   tags             = local.tags
+}
+
+module "server" {
+  source = "../../modules/server"
+
+  name                = "${var.name}-server"
+  region              = var.region
+  image               = var.server.image
+  repository_arn      = var.server.repository_arn
+  architecture        = var.architecture
+  cpu                 = 1024
+  memory_mb           = 2048
+  tasks               = var.server.tasks
+  certificate_arn     = var.server.certificate_arn
+  ingress_cidr_blocks = var.server.ingress_cidr_blocks
+  web_acl_arn         = var.server.web_acl_arn
+  deletion_protection = var.deletion_protection
+  vpc_id              = module.network.vpc_id
+  balancer_subnet_ids = module.network.public_subnet_ids
+  subnet_ids          = module.network.private_subnet_ids
+  environment         = module.programs.environment.server
+  secret_arn          = module.secrets.arns["server"]
+  secret_names        = var.server.secret_names
+  statements          = module.programs.statements.server
+  access_log_bucket   = var.access_log_bucket
+  kms_key_arn         = module.key.arn
+  alarm_topic_arns    = [module.alarms.topic_arn]
+  tags                = local.tags
 }

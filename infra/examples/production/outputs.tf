@@ -17,3 +17,8 @@ output "evidence_bucket" {
   description = "Where bundles are."
   value       = module.evidence.name
 }
+
+output "server_dns_name" {
+  description = "The balancer of the API and the console. Point the name that the certificate is for to it."
+  value       = module.server.dns_name
+}

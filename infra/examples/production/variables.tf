@@ -74,7 +74,7 @@ variable "systems" {
 }
 
 variable "deletion_protection" {
-  description = "Whether the table refuses to be deleted."
+  description = "Whether the table and the balancer refuse to be deleted."
   type        = bool
   default     = true
 }
@@ -126,6 +126,29 @@ variable "tasks" {
   validation {
     condition     = var.tasks.min >= 2
     error_message = "One worker alone is none while it is replaced."
+  }
+}
+
+variable "server" {
+  description = "The API and the console: the image with its configuration, the certificate of their name, who may connect, what each `…_env` in the configuration names, and how many there are."
+  type = object({
+    image               = string
+    repository_arn      = optional(string)
+    certificate_arn     = string
+    ingress_cidr_blocks = list(string)
+    web_acl_arn         = optional(string)
+    secret_names        = set(string)
+    tasks               = optional(object({ min = number, max = number }), { min = 2, max = 6 })
+  })
+
+  validation {
+    condition     = var.server.tasks.min >= 2
+    error_message = "One server alone is none while it is replaced."
+  }
+
+  validation {
+    condition     = length(var.server.secret_names) > 0
+    error_message = "Several servers know each other's sessions by a secret: what `session_secret_env` names belongs here."
   }
 }
 

@@ -1,10 +1,13 @@
-# What every bucket of ours has: versions, encryption, nothing public, nothing in the clear. `evidence` and
-# `payloads` say the rest.
+# What every bucket of ours has: versions, encryption, nothing public, nothing in the clear. `evidence`, `payloads` and
+# `server` say the rest.
+
+data "aws_caller_identity" "current" {}
 
 resource "aws_s3_bucket" "this" {
+  #checkov:skip=CKV_AWS_145:With KMS, but for the log of a load balancer, which can write under S3's own key alone; tests/infra holds that nobody else asks for that.
   #checkov:skip=CKV_AWS_144:A copy in a second region is a choice with a bill; what is lost with a region is said in infra/README.md.
   #checkov:skip=CKV2_AWS_62:Nobody waits for an object: whoever writes one records it in the ledger, which is what others read.
-  #checkov:skip=CKV2_AWS_61:What becomes of objects with time differs: `evidence` and `payloads`, the only callers, each have a lifecycle.
+  #checkov:skip=CKV2_AWS_61:What becomes of objects with time differs: `evidence`, `payloads` and `server`, the only callers, each have a lifecycle.
   bucket              = var.name
   object_lock_enabled = var.object_lock
   tags                = var.tags
@@ -23,10 +26,11 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "this" {
 
   rule {
     # One key for many objects: a tenth of a per cent of the calls to KMS.
-    bucket_key_enabled = true
+    bucket_key_enabled = !var.takes_balancer_logs
 
     apply_server_side_encryption_by_default {
-      sse_algorithm     = "aws:kms"
+      # A load balancer writes its log under S3's own key and no other.
+      sse_algorithm     = var.takes_balancer_logs ? "AES256" : "aws:kms"
       kms_master_key_id = var.kms_key_arn
     }
   }
@@ -80,6 +84,21 @@ data "aws_iam_policy_document" "bucket" {
       test     = "Bool"
       variable = "aws:SecureTransport"
       values   = ["false"]
+    }
+  }
+
+  dynamic "statement" {
+    for_each = var.takes_balancer_logs ? ["balancers"] : []
+
+    content {
+      sid       = "WrittenByLoadBalancersOfTheAccount"
+      actions   = ["s3:PutObject"]
+      resources = ["${aws_s3_bucket.this.arn}/AWSLogs/${data.aws_caller_identity.current.account_id}/*"]
+
+      principals {
+        type        = "Service"
+        identifiers = ["logdelivery.elasticloadbalancing.amazonaws.com"]
+      }
     }
   }
 }

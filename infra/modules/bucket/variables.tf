@@ -14,10 +14,21 @@ variable "object_lock" {
   default     = false
 }
 
+variable "takes_balancer_logs" {
+  description = "Whether load balancers of the account write their access logs here; then S3's own key encrypts them."
+  type        = bool
+  default     = false
+}
+
 variable "kms_key_arn" {
   description = "The customer key of the objects; AWS's own for S3 if there is none."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null || !var.takes_balancer_logs
+    error_message = "A load balancer cannot write under a customer key."
+  }
 }
 
 variable "access_log_bucket" {

@@ -1,5 +1,5 @@
 # What each program is told, and what it may do: the one place for both. Nothing is made here; the examples hand
-# these on to `function` and `worker`. tests/infra compares the names with those that the programs read.
+# these on to `function`, `worker` and `server`. tests/infra compares the names with those that the programs read.
 #
 # No statement allows a whole service or any resource. The `/*` behind a bucket's ARN stands for its objects, whose
 # names are hashes nobody knows beforehand.
@@ -40,9 +40,13 @@ locals {
       COUNTERSIGN_ROOM_DECISIONS     = tostring(var.room.decisions)
       COUNTERSIGN_ROOM_STEPS         = tostring(var.room.steps)
     })
+
+    # Its configuration is in its image, and ECS hands it its secrets.
+    server = local.common
   }
 
   queue_arns = [var.queues.ingest.arn, var.queues.decisions.arn, var.queues.steps.arn]
+  dead_arns  = [var.queues.ingest.dead_arn, var.queues.decisions.dead_arn, var.queues.steps.dead_arn]
 
   # With a customer key, whoever asks a service to read or write asks for the key as well.
   keys = [for arns in [var.kms_key_arns] : {
@@ -186,6 +190,56 @@ locals {
       {
         sid       = "KeepEvidence"
         actions   = ["s3:GetObject", "s3:PutObject", "s3:PutObjectRetention"]
+        resources = ["${var.evidence.arn}/*"]
+      },
+      {
+        # Without this S3 answers "forbidden" where it means "not there".
+        sid       = "TellWhichObjectsAreMissing"
+        actions   = ["s3:ListBucket"]
+        resources = [var.payloads.arn, var.evidence.arn]
+      },
+    ])
+
+    server = concat(local.keys, [
+      {
+        # What people and programs ask for is decided here and written as a worker writes it.
+        sid = "KeepTheLedger"
+        actions = [
+          "dynamodb:GetItem",
+          "dynamodb:BatchGetItem",
+          "dynamodb:Query",
+          "dynamodb:PutItem",
+          "dynamodb:UpdateItem",
+          "dynamodb:DeleteItem",
+          "dynamodb:ConditionCheckItem",
+        ]
+        resources = [var.table.arn]
+      },
+      {
+        sid       = "ReadTheIndexes"
+        actions   = ["dynamodb:Query"]
+        resources = values(var.table.index_arns)
+      },
+      {
+        # It takes no message: workers do the work.
+        sid       = "SendAndCountMessages"
+        actions   = ["sqs:SendMessage", "sqs:GetQueueAttributes"]
+        resources = local.queue_arns
+      },
+      {
+        # SQS shows dead letters only by handing them out; each is given back.
+        sid       = "ShowDeadLetters"
+        actions   = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"]
+        resources = local.dead_arns
+      },
+      {
+        sid       = "KeepPayloads"
+        actions   = ["s3:GetObject", "s3:PutObject"]
+        resources = ["${var.payloads.arn}/*"]
+      },
+      {
+        sid       = "ReadEvidence"
+        actions   = ["s3:GetObject"]
         resources = ["${var.evidence.arn}/*"]
       },
       {

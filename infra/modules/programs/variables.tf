@@ -8,11 +8,11 @@ variable "table" {
 }
 
 variable "queues" {
-  description = "The three queues."
+  description = "The three queues, and where their dead letters go."
   type = object({
-    ingest    = object({ arn = string, url = string })
-    decisions = object({ arn = string, url = string })
-    steps     = object({ arn = string, url = string })
+    ingest    = object({ arn = string, url = string, dead_arn = string })
+    decisions = object({ arn = string, url = string, dead_arn = string })
+    steps     = object({ arn = string, url = string, dead_arn = string })
   })
 }
 
@@ -27,7 +27,7 @@ variable "evidence" {
 }
 
 variable "secret_arns" {
-  description = "Program to the ARN of its secret."
+  description = "Program to the ARN of its secret. The server's is not asked for here: ECS reads it, not the program."
   type        = map(string)
 
   validation {

@@ -9,6 +9,8 @@
 //! - `queues`: every queue has its dead letters, under the name that the programs expect
 //! - `functions`: every function has its alarms, and is made in one place
 //! - `environment`: every variable that a program reads is set
+//! - `services`: every task is closed, every balancer ends TLS and keeps a log, and somebody is told
+//! - `server`: the server is started as its program wants to be, and asked where it answers
 //! - `storage`: the table is the one the code uses; buckets and logs are encrypted, private, and kept as long as said
 //!
 //! Each rule is shown to fail on a few lines that break it.

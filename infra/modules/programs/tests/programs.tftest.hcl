@@ -7,9 +7,21 @@ variables {
     index_arns = { due = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/due" }
   }
   queues = {
-    ingest    = { arn = "arn:aws:sqs:us-east-1:123456789012:ingest", url = "https://queue/ingest" }
-    decisions = { arn = "arn:aws:sqs:us-east-1:123456789012:decisions", url = "https://queue/decisions" }
-    steps     = { arn = "arn:aws:sqs:us-east-1:123456789012:steps", url = "https://queue/steps" }
+    ingest = {
+      arn      = "arn:aws:sqs:us-east-1:123456789012:ingest"
+      url      = "https://queue/ingest"
+      dead_arn = "arn:aws:sqs:us-east-1:123456789012:ingest-dead"
+    }
+    decisions = {
+      arn      = "arn:aws:sqs:us-east-1:123456789012:decisions"
+      url      = "https://queue/decisions"
+      dead_arn = "arn:aws:sqs:us-east-1:123456789012:decisions-dead"
+    }
+    steps = {
+      arn      = "arn:aws:sqs:us-east-1:123456789012:steps"
+      url      = "https://queue/steps"
+      dead_arn = "arn:aws:sqs:us-east-1:123456789012:steps-dead"
+    }
   }
   payloads = { name = "payloads", arn = "arn:aws:s3:::payloads" }
   evidence = { name = "evidence", arn = "arn:aws:s3:::evidence", keep_days = 30, lock_mode = "GOVERNANCE" }
@@ -29,13 +41,44 @@ run "each_program_reads_its_own_secret_and_no_other" {
   assert {
     condition = alltrue([for program, statements in output.statements : [
       for statement in statements : statement.resources if contains(statement.actions, "secretsmanager:GetSecretValue")
-    ] == [[var.secret_arns[program]]]])
+    ] == [[var.secret_arns[program]]] if program != "server"])
     error_message = "A program may read the secret of another."
   }
 
   assert {
-    condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program]])
+    condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program] if program != "server"])
     error_message = "A program is pointed to the secret of another."
+  }
+}
+
+run "the_server_reads_no_secret_itself" {
+  command = plan
+
+  assert {
+    condition     = !contains(flatten(output.statements["server"][*].actions), "secretsmanager:GetSecretValue")
+    error_message = "The server's role may read a secret, which ECS does for it."
+  }
+
+  assert {
+    condition     = !contains(keys(output.environment["server"]), "COUNTERSIGN_SECRET")
+    error_message = "The server is pointed to a secret that it does not read."
+  }
+}
+
+run "the_server_takes_no_message_and_loses_no_dead_letter" {
+  command = plan
+
+  assert {
+    condition = alltrue([for statement in output.statements["server"] :
+      alltrue([for arn in statement.resources : endswith(arn, "-dead")])
+      if contains(statement.actions, "sqs:ReceiveMessage")
+    ])
+    error_message = "The server may take messages that workers wait for."
+  }
+
+  assert {
+    condition     = !contains(flatten(output.statements["server"][*].actions), "sqs:DeleteMessage")
+    error_message = "The server may delete messages."
   }
 }
 
@@ -70,14 +113,23 @@ run "a_tenant_is_one_tenant" {
   expect_failures = [var.tenants]
 }
 
-run "only_the_worker_touches_evidence" {
+run "the_server_reads_evidence_and_only_the_worker_writes_it" {
   command = plan
 
   assert {
     condition = [for program, statements in output.statements : program
       if anytrue([for arn in flatten(statements[*].resources) : startswith(arn, var.evidence.arn)])
+    ] == ["server", "worker"]
+    error_message = "Somebody other than server and worker may touch evidence."
+  }
+
+  assert {
+    condition = [for program, statements in output.statements : program
+      if anytrue([for statement in statements :
+        contains(statement.actions, "s3:PutObject") && contains(statement.resources, "${var.evidence.arn}/*")
+      ])
     ] == ["worker"]
-    error_message = "Somebody other than the worker may touch evidence."
+    error_message = "Somebody other than the worker may write evidence."
   }
 }
 

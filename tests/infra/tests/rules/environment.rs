@@ -11,19 +11,24 @@ use hcl_edit::expr::Expression;
 use crate::module::{Module, assert_found, entry, fixture, infra, keys, label, root, text, text_of};
 
 /// What every program is told.
-const ALL: [&str; 8] = [
+const ALL: [&str; 7] = [
     "COUNTERSIGN_TABLE",
     "COUNTERSIGN_QUEUE_INGEST",
     "COUNTERSIGN_QUEUE_DECISIONS",
     "COUNTERSIGN_QUEUE_STEPS",
     "COUNTERSIGN_PAYLOADS",
     "COUNTERSIGN_EVIDENCE",
-    "COUNTERSIGN_SECRET",
     "RUST_LOG",
 ];
 
+/// Where a program finds its secret that reads it itself.
+const SECRET: &str = "COUNTERSIGN_SECRET";
+
 /// Where the store says what it must be told.
 const TOLD: &str = "store/src/aws/connect.rs";
+
+/// Where a stand-in for AWS is, on a developer's machine.
+const STAND_IN: [&str; 2] = ["COUNTERSIGN_AWS", "COUNTERSIGN_DYNAMODB"];
 
 struct Program {
     name: &'static str,
@@ -35,11 +40,11 @@ struct Program {
     sources: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 5] = [
     Program {
         name: "webhook",
         runs_in: "../../modules/function",
-        more: &["COUNTERSIGN_SOURCES"],
+        more: &[SECRET, "COUNTERSIGN_SOURCES"],
         sources: &[
             "functions/src/bin/webhook",
             "functions/src/bin/webhook.rs",
@@ -50,7 +55,7 @@ const PROGRAMS: [Program; 4] = [
     Program {
         name: "slack",
         runs_in: "../../modules/function",
-        more: &["COUNTERSIGN_SYSTEMS"],
+        more: &[SECRET, "COUNTERSIGN_SYSTEMS"],
         sources: &[
             "functions/src/bin/slack",
             "functions/src/bin/slack.rs",
@@ -61,7 +66,7 @@ const PROGRAMS: [Program; 4] = [
     Program {
         name: "sweep",
         runs_in: "../../modules/function",
-        more: &[],
+        more: &[SECRET],
         sources: &[
             "functions/src/bin/sweep",
             "functions/src/bin/sweep.rs",
@@ -73,6 +78,7 @@ const PROGRAMS: [Program; 4] = [
         name: "worker",
         runs_in: "../../modules/worker",
         more: &[
+            SECRET,
             "COUNTERSIGN_SYSTEMS",
             "COUNTERSIGN_EVIDENCE_KEEP_DAYS",
             "COUNTERSIGN_EVIDENCE_LOCK",
@@ -82,6 +88,12 @@ const PROGRAMS: [Program; 4] = [
             "COUNTERSIGN_ROOM_STEPS",
         ],
         sources: &["worker/src", TOLD],
+    },
+    Program {
+        name: "server",
+        runs_in: "../../modules/server",
+        more: &[],
+        sources: &["cli/src/verb/serve", "cli/src/front", "cli/src/aws.rs", TOLD],
     },
 ];
 
@@ -145,11 +157,12 @@ fn a_variable_that_is_read_and_not_set_is_found() {
     assert_eq!(literals(source), ["COUNTERSIGN_TABLE"]);
     assert_eq!(missing(&BTreeSet::new(), literals(source)), ["COUNTERSIGN_TABLE"]);
     assert_eq!(missing(&["COUNTERSIGN_TABLE".to_owned()].into(), literals(source)), [""; 0]);
+    assert_eq!(missing(&BTreeSet::new(), STAND_IN.map(str::to_owned).into()), [""; 0]);
 }
 
-/// What is read and not told.
+/// What is read and not told, but for what nobody tells a program in an account.
 fn missing(told: &BTreeSet<String>, read: Vec<String>) -> Vec<String> {
-    read.into_iter().filter(|name| !told.contains(name)).collect()
+    read.into_iter().filter(|name| !told.contains(name) && !STAND_IN.contains(&name.as_str())).collect()
 }
 
 /// The names that a program's environment holds.

@@ -13,6 +13,10 @@ mod names;
 #[cfg(test)]
 mod queues;
 #[cfg(test)]
+mod server;
+#[cfg(test)]
+mod services;
+#[cfg(test)]
 mod shape;
 #[cfg(test)]
 mod statements;

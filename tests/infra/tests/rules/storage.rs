@@ -109,6 +109,21 @@ fn every_bucket_is_encrypted_private_and_keeps_versions() {
 }
 
 #[test]
+fn only_a_balancers_log_is_encrypted_with_another_key_than_ours() {
+    let modules = infra();
+    let bucket = modules.iter().find(|module| module.path == "modules/bucket").unwrap();
+    let encryption = bucket.resources("aws_s3_bucket_server_side_encryption_configuration").next().unwrap();
+    let rule = encryption.body.get_blocks("rule").next().unwrap();
+    let by_default = |key| value_in(&rule.body, "apply_server_side_encryption_by_default", key).map(text);
+    let algorithm = r#"var.takes_balancer_logs ? "AES256" : "aws:kms""#;
+    assert_eq!(by_default("sse_algorithm").as_deref(), Some(algorithm));
+    assert_eq!(by_default("kms_master_key_id").as_deref(), Some("var.kms_key_arn"));
+    let takes_logs = |call: &Block| value(&call.body, "takes_balancer_logs").is_some();
+    let takers = modules.iter().filter(|module| module.blocks("module").any(takes_logs));
+    assert_eq!(takers.map(|module| module.path.as_str()).collect::<Vec<_>>(), ["modules/server"]);
+}
+
+#[test]
 fn evidence_is_locked() {
     let modules = infra();
     let evidence = modules.iter().find(|module| module.path == "modules/evidence").unwrap();

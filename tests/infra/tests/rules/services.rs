@@ -1,0 +1,239 @@
+//! Every task runs as nobody in particular and is reached by a balancer alone; every balancer ends TLS, keeps a log, and
+//! somebody is told when what stands behind it does not answer.
+
+use hcl_edit::expr::Expression;
+use hcl_edit::structure::Block;
+
+use crate::module::{Module, assert_found, entry, fixture, infra, label, text, text_of, value, value_in};
+
+/// What a container is told about itself, and how.
+const CONTAINED: [(&str, &str); 2] = [("readonlyRootFilesystem", "true"), ("user", "65532:65532")];
+
+/// How a balancer is set.
+const SET: [(&str, &str); 2] =
+    [("drop_invalid_header_fields", "true"), ("desync_mitigation_mode", "defensive")];
+
+/// What somebody has to be told of, and what each is counted for.
+const ALARMS: [(&str, &str); 3] = [
+    ("UnHealthyHostCount", "aws_lb_target_group"),
+    ("HTTPCode_Target_5XX_Count", "aws_lb_target_group"),
+    ("HTTPCode_ELB_5XX_Count", "aws_lb"),
+];
+
+/// Policies of this family take TLS 1.2 and 1.3 alone.
+const TLS: &str = "ELBSecurityPolicy-TLS13-1-2-";
+
+#[test]
+fn every_task_runs_as_nobody_and_writes_nowhere() {
+    assert_eq!(containers(&infra()), [""; 0]);
+    let root = r#"
+        locals { container = { user = "0", linuxParameters = { capabilities = {} } } }
+        resource "aws_ecs_task_definition" "a" {}
+    "#;
+    let faults = containers(&fixture(root));
+    assert_found(&faults, "`readonlyRootFilesystem` is not true");
+    assert_found(&faults, "`user` is not 65532:65532");
+    assert_found(&faults, "keeps capabilities");
+    assert_found(&containers(&fixture(r#"resource "aws_ecs_task_definition" "a" {}"#)), "no local.container");
+}
+
+#[test]
+fn a_task_is_reached_by_a_balancer_alone() {
+    assert_eq!(reached(&infra()), [""; 0]);
+    let open = r#"
+        resource "aws_lb" "a" { security_groups = [aws_security_group.balancer.id] }
+        resource "aws_ecs_service" "a" {
+          network_configuration { security_groups = [aws_security_group.tasks.id] }
+        }
+        resource "aws_vpc_security_group_ingress_rule" "all" {
+          security_group_id = aws_security_group.tasks.id
+          cidr_ipv4         = "0.0.0.0/0"
+        }
+        resource "aws_vpc_security_group_ingress_rule" "others" {
+          security_group_id            = aws_security_group.tasks.id
+          referenced_security_group_id = aws_security_group.others.id
+        }
+        resource "aws_vpc_security_group_ingress_rule" "balancer" {
+          security_group_id            = aws_security_group.tasks.id
+          referenced_security_group_id = aws_security_group.balancer.id
+        }
+    "#;
+    let faults = reached(&fixture(open));
+    assert_found(&faults, "`all` lets in others than the balancer");
+    assert_found(&faults, "`others` lets in others than the balancer");
+    assert_eq!(faults.len(), 2);
+}
+
+#[test]
+fn every_balancer_is_protected_and_keeps_a_log() {
+    assert_eq!(balancers(&infra()), [""; 0]);
+    let faults = balancers(&fixture(r#"resource "aws_lb" "a" { drop_invalid_header_fields = false }"#));
+    assert_found(&faults, "aws_lb.a: `drop_invalid_header_fields` is not true");
+    assert_found(&faults, "aws_lb.a: `desync_mitigation_mode` is not defensive");
+    assert_found(&faults, "aws_lb.a: `enable_deletion_protection` is left to chance");
+    assert_found(&faults, "aws_lb.a keeps no access log");
+}
+
+#[test]
+fn nothing_is_listened_to_without_tls() {
+    assert_eq!(listeners(&infra()), [""; 0]);
+    let plain = r#"resource "aws_lb_listener" "a" { protocol = "HTTP" }"#;
+    let old = r#"
+        resource "aws_lb_listener" "b" {
+          protocol        = "HTTPS"
+          certificate_arn = var.certificate_arn
+          ssl_policy      = "ELBSecurityPolicy-2016-08"
+        }
+    "#;
+    assert_found(&listeners(&fixture(plain)), "aws_lb_listener.a takes HTTP");
+    assert_found(&listeners(&fixture(plain)), "aws_lb_listener.a has no certificate");
+    assert_found(&listeners(&fixture(old)), "aws_lb_listener.b takes old versions of TLS");
+}
+
+#[test]
+fn somebody_is_told_when_a_balancer_has_nothing_to_answer_with() {
+    assert_eq!(unwatched(&infra()), [""; 0]);
+    let alone = r#"
+        resource "aws_lb" "a" {}
+        resource "aws_lb_target_group" "b" {}
+        resource "aws_cloudwatch_metric_alarm" "c" {
+          metric_name   = "UnHealthyHostCount"
+          dimensions    = { TargetGroup = aws_lb_target_group.b.arn_suffix }
+          alarm_actions = []
+        }
+    "#;
+    let faults = unwatched(&fixture(alone));
+    for (metric, _) in ALARMS {
+        assert_found(&faults, &format!("has no alarm on {metric}"));
+    }
+}
+
+#[test]
+fn somebody_is_told_when_tasks_are_missing() {
+    assert_eq!(unmissed(&infra()), [""; 0]);
+    let alone = r#"
+        resource "aws_ecs_service" "a" {}
+        resource "aws_cloudwatch_metric_alarm" "b" { alarm_actions = var.alarm_topic_arns }
+    "#;
+    assert_found(&unmissed(&fixture(alone)), "nobody misses tasks of aws_ecs_service.a");
+}
+
+fn containers(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules.iter().filter(|module| module.resources("aws_ecs_task_definition").count() > 0) {
+        let Some(container) = module.local("container").and_then(Expression::as_object) else {
+            faults.push(format!("{}: there is no local.container", module.path));
+            continue;
+        };
+        let is_set = |key: &str, wanted: &str| entry(container, key).is_some_and(|set| text(set) == wanted);
+        let unset = CONTAINED.iter().filter(|(key, wanted)| !is_set(key, wanted));
+        faults.extend(unset.map(|(key, wanted)| format!("{}: `{key}` is not {wanted}", module.path)));
+        let linux = entry(container, "linuxParameters").map(text).unwrap_or_default();
+        if !linux.contains(r#"drop = ["ALL"]"#) {
+            faults.push(format!("{}: its container keeps capabilities", module.path));
+        }
+    }
+    faults
+}
+
+fn reached(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules {
+        let of_balancers: String =
+            module.resources("aws_lb").map(|balancer| text_of(&balancer.body, "security_groups")).collect();
+        let of_tasks: String = module.resources("aws_ecs_service").map(groups_of_tasks).collect();
+        for rule in module.resources("aws_vpc_security_group_ingress_rule") {
+            let from = text_of(&rule.body, "referenced_security_group_id");
+            let is_a_balancer = !from.is_empty() && of_balancers.contains(&from);
+            if of_tasks.contains(&text_of(&rule.body, "security_group_id")) && !is_a_balancer {
+                faults.push(format!(
+                    "{}: `{}` lets in others than the balancer",
+                    module.path,
+                    label(rule, 1)
+                ));
+            }
+        }
+    }
+    faults
+}
+
+fn groups_of_tasks(service: &Block) -> String {
+    value_in(&service.body, "network_configuration", "security_groups").map(text).unwrap_or_default()
+}
+
+fn balancers(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for balancer in modules.iter().flat_map(|module| module.resources("aws_lb")) {
+        let name = format!("aws_lb.{}", label(balancer, 1));
+        let unset = SET.iter().filter(|(key, wanted)| text_of(&balancer.body, key) != *wanted);
+        faults.extend(unset.map(|(key, wanted)| format!("{name}: `{key}` is not {wanted}")));
+        if value(&balancer.body, "enable_deletion_protection").is_none() {
+            faults.push(format!("{name}: `enable_deletion_protection` is left to chance"));
+        }
+        if value_in(&balancer.body, "access_logs", "enabled").and_then(Expression::as_bool) != Some(true) {
+            faults.push(format!("{name} keeps no access log"));
+        }
+    }
+    faults
+}
+
+fn listeners(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for listener in modules.iter().flat_map(|module| module.resources("aws_lb_listener")) {
+        let name = format!("aws_lb_listener.{}", label(listener, 1));
+        let protocol = text_of(&listener.body, "protocol");
+        if protocol != "HTTPS" {
+            faults.push(format!("{name} takes {protocol}"));
+        }
+        if value(&listener.body, "certificate_arn").is_none() {
+            faults.push(format!("{name} has no certificate"));
+        }
+        if !text_of(&listener.body, "ssl_policy").starts_with(TLS) {
+            faults.push(format!("{name} takes old versions of TLS"));
+        }
+    }
+    faults
+}
+
+fn unwatched(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules {
+        for (metric, kind) in ALARMS {
+            let names = module.resources(kind).map(|counted| format!("{kind}.{}", label(counted, 1)));
+            let alone = names.filter(|name| !has_alarm(module, metric, name));
+            faults.extend(alone.map(|name| format!("{name} has no alarm on {metric}")));
+        }
+    }
+    faults
+}
+
+fn has_alarm(module: &Module, metric: &str, counted: &str) -> bool {
+    module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
+        text_of(&alarm.body, "metric_name") == metric
+            && text_of(&alarm.body, "dimensions").contains(&format!("{counted}.arn_suffix"))
+            && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
+    })
+}
+
+fn unmissed(modules: &[Module]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for module in modules {
+        let names = module
+            .resources("aws_ecs_service")
+            .map(|service| format!("aws_ecs_service.{}", label(service, 1)));
+        let alone = names.filter(|name| !is_missed(module, name));
+        faults.extend(alone.map(|name| format!("{}: nobody misses tasks of {name}", module.path)));
+    }
+    faults
+}
+
+/// Whether an alarm compares how many tasks of the service run with how many should.
+fn is_missed(module: &Module, service: &str) -> bool {
+    module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
+        let written = alarm.body.to_string();
+        let compares = ["\"DesiredTaskCount\"", "\"RunningTaskCount\"", service]
+            .iter()
+            .all(|part| written.contains(part));
+        compares && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
+    })
+}
