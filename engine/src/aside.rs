@@ -27,6 +27,10 @@ const AT_ONCE_OF_ONE: usize = 1;
 /// An honest policy needs a hundredth of this; a client waits a little longer.
 const WITHIN: Millis = Millis::secs(20);
 
+/// A thought that is told to end does so after the question or the test that it is at. One that cannot be told, because
+/// a single step of it does not end, is left to itself and keeps its room.
+const ENDS_WITHIN: Millis = Millis::secs(3);
+
 /// Who waits this long for room is told to come again, instead of standing in a line without end.
 const ROOM_WITHIN: Millis = Millis::secs(5);
 
@@ -99,7 +103,7 @@ impl<S: Store> Engine<S> {
             come_to
         } else {
             drop(waiting);
-            thinking.await
+            timeout(ENDS_WITHIN.std(), thinking).await.map_err(|_| busy())?
         };
         match come_to {
             Ok(come_to) => Ok(come_to),
@@ -114,9 +118,24 @@ impl<S: Store> Engine<S> {
 mod tests {
     use std::time::Duration;
 
-    use tokio::time::Instant;
+    use connectors::Toolbox;
+    use store::{SqliteOptions, SqliteStore, SystemClock};
+    use tokio::time::{Instant, advance};
 
     use super::*;
+    use crate::{Parts, Timing};
+
+    fn engine() -> Arc<Engine<SqliteStore>> {
+        Arc::new(Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        }))
+    }
 
     fn tenant(name: &str) -> TenantId {
         name.parse().unwrap()
@@ -150,6 +169,25 @@ mod tests {
         assert_eq!(begun.elapsed(), ROOM_WITHIN.std(), "it is told, and does not stand in line for ever");
         rooms.pop();
         assert!(aside.room(&tenant("one-more")).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_a_policy_that_does_not_end_is_told_so_and_has_no_room_for_another() {
+        let engine = engine();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let asking = {
+            let engine = Arc::clone(&engine);
+            let thought = move |_: &dyn Fn() -> bool| ends.recv().is_ok();
+            tokio::spawn(async move { engine.aside(&tenant("acme"), thought).await })
+        };
+        while !asking.is_finished() {
+            advance(Duration::from_secs(1)).await;
+        }
+        let told = asking.await.unwrap();
+        assert!(matches!(told, Err(EngineError::Store(StoreError::Busy { .. }))), "{told:?}");
+        let room = |name| engine.aside.of(&tenant(name)).available_permits();
+        assert_eq!((room("acme"), room("umbrella")), (0, 1));
+        drop(end);
     }
 
     #[tokio::test]
