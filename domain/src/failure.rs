@@ -21,6 +21,11 @@ impl Failure {
     pub fn new(code: &str, message: impl AsRef<str>) -> Self {
         Self { code: code.to_owned(), message: bounded(message.as_ref(), MESSAGE_CHARS_MAX) }
     }
+
+    /// A failure that `last` has led to, and that tells of it.
+    pub fn after(last: &Self, code: &str) -> Self {
+        Self::new(code, format!("{}: {}", last.code, last.message))
+    }
 }
 
 /// The first `chars_max` characters of `text`, with control characters made visible: what somebody wrote,

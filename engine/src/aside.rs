@@ -1,37 +1,77 @@
 //! Long thoughts, beside everything else.
 //!
 //! A policy may take a second for each question and for each of its tests, and whoever asks may have written it to.
-//! What may take long is done on a thread of its own, a few at a time, and is told when it has had its time or when
-//! nobody waits for it any more.
+//! What may take long is done on a thread of its own, a few at a time and of each tenant one, and is told when it has
+//! had its time or when nobody waits for it any more.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::Millis;
+use domain::{Millis, TenantId};
 use store::{Store, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::Engine;
 use crate::error::EngineError;
 
-/// Runs go on meanwhile, on the other cores.
-const AT_ONCE: usize = 2;
+/// Thoughts of all tenants together. Each is a thread that shares the cores with the runs that go on meanwhile.
+const AT_ONCE: usize = 4;
+
+/// Thoughts of one tenant: whoever wrote a policy that takes its time keeps nobody else waiting.
+const AT_ONCE_OF_ONE: usize = 1;
 
 /// An honest policy needs a hundredth of this; a client waits a little longer.
 const WITHIN: Millis = Millis::secs(20);
+
+/// A thought that is told to end does so after the question or the test that it is at. One that cannot be told, because
+/// a single step of it does not end, is left to itself and keeps its room.
+const ENDS_WITHIN: Millis = Millis::secs(3);
 
 /// Who waits this long for room is told to come again, instead of standing in a line without end.
 const ROOM_WITHIN: Millis = Millis::secs(5);
 
 /// Room for thoughts.
-pub(crate) struct Aside(Arc<Semaphore>);
+pub(crate) struct Aside {
+    all: Arc<Semaphore>,
+    /// Of those tenants that have something thought about.
+    tenants: Mutex<BTreeMap<TenantId, Arc<Semaphore>>>,
+}
 
 impl Default for Aside {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self { all: Arc::new(Semaphore::new(AT_ONCE)), tenants: Mutex::default() }
+    }
+}
+
+/// Room for one thought, until it is dropped.
+struct Room {
+    _of_tenant: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Aside {
+    /// Room for a thought of `tenant`; none, if there is none in time. Whoever waits has room among the tenant's own
+    /// first, so the line for the room of all has one of each tenant.
+    async fn room(&self, tenant: &TenantId) -> Option<Room> {
+        let (own, all) = (self.of(tenant), Arc::clone(&self.all));
+        let both = async {
+            let of_tenant = own.acquire_owned().await.ok()?;
+            let of_all = all.acquire_owned().await.ok()?;
+            Some(Room { _of_tenant: of_tenant, _of_all: of_all })
+        };
+        timeout(ROOM_WITHIN.std(), both).await.ok().flatten()
+    }
+
+    fn of(&self, tenant: &TenantId) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever waits or thinks holds on to theirs.
+        tenants.retain(|_, own| Arc::strong_count(own) > 1);
+        let own = tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE_OF_ONE)));
+        Arc::clone(own)
     }
 }
 
@@ -45,14 +85,14 @@ impl Drop for Waiting {
 }
 
 impl<S: Store> Engine<S> {
-    /// What `thought` comes to. It is asked to end early by what it is given.
+    /// What `thought` of `tenant` comes to. It is asked to end early by what it is given.
     pub(crate) async fn aside<T: Send + 'static>(
         &self,
+        tenant: &TenantId,
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let busy = || EngineError::Store(StoreError::Busy { doing: "ask a policy" });
-        let room = timeout(ROOM_WITHIN.std(), Arc::clone(&self.aside.0).acquire_owned()).await;
-        let room = room.map_err(|_| busy())?.map_err(|_| busy())?;
+        let room = self.aside.room(tenant).await.ok_or_else(busy)?;
         let over = Arc::new(AtomicBool::new(false));
         let waiting = Waiting(Arc::clone(&over));
         let mut thinking = spawn_blocking(move || {
@@ -63,7 +103,7 @@ impl<S: Store> Engine<S> {
             come_to
         } else {
             drop(waiting);
-            thinking.await
+            timeout(ENDS_WITHIN.std(), thinking).await.map_err(|_| busy())?
         };
         match come_to {
             Ok(come_to) => Ok(come_to),
@@ -71,5 +111,91 @@ impl<S: Store> Engine<S> {
             // The process is ending.
             Err(_) => Err(busy()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use connectors::Toolbox;
+    use store::{SqliteOptions, SqliteStore, SystemClock};
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+    use crate::{Parts, Timing};
+
+    fn engine() -> Arc<Engine<SqliteStore>> {
+        Arc::new(Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        }))
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        name.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_thinks_long_keeps_nobody_else_waiting() {
+        let aside = Aside::default();
+        let long = aside.room(&tenant("acme")).await.unwrap();
+        let begun = Instant::now();
+        let (acme, umbrella) = (tenant("acme"), tenant("umbrella"));
+        let other = async { (aside.room(&umbrella).await.is_some(), begun.elapsed()) };
+        // However many more of them stand in line.
+        let (one, two, three, four, other) =
+            tokio::join!(aside.room(&acme), aside.room(&acme), aside.room(&acme), aside.room(&acme), other);
+        assert!([one, two, three, four].iter().all(Option::is_none));
+        assert_eq!(other, (true, Duration::ZERO), "there was room at once");
+        drop(long);
+        assert!(aside.room(&tenant("acme")).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_together_have_so_much_room_and_no_more() {
+        let aside = Aside::default();
+        let mut rooms = Vec::new();
+        for n in 0..AT_ONCE {
+            rooms.push(aside.room(&tenant(&format!("t{n}"))).await.unwrap());
+        }
+        let begun = Instant::now();
+        assert!(aside.room(&tenant("one-more")).await.is_none());
+        assert_eq!(begun.elapsed(), ROOM_WITHIN.std(), "it is told, and does not stand in line for ever");
+        rooms.pop();
+        assert!(aside.room(&tenant("one-more")).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_a_policy_that_does_not_end_is_told_so_and_has_no_room_for_another() {
+        let engine = engine();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let asking = {
+            let engine = Arc::clone(&engine);
+            let thought = move |_: &dyn Fn() -> bool| ends.recv().is_ok();
+            tokio::spawn(async move { engine.aside(&tenant("acme"), thought).await })
+        };
+        while !asking.is_finished() {
+            advance(Duration::from_secs(1)).await;
+        }
+        let told = asking.await.unwrap();
+        assert!(matches!(told, Err(EngineError::Store(StoreError::Busy { .. }))), "{told:?}");
+        let room = |name| engine.aside.of(&tenant(name)).available_permits();
+        assert_eq!((room("acme"), room("umbrella")), (0, 1));
+        drop(end);
+    }
+
+    #[tokio::test]
+    async fn tenants_that_have_nothing_thought_about_are_forgotten() {
+        let aside = Aside::default();
+        for n in 0..100 {
+            assert!(aside.room(&tenant(&format!("t{n}"))).await.is_some());
+        }
+        assert_eq!(aside.tenants.lock().unwrap().len(), 1);
     }
 }

@@ -27,6 +27,7 @@ mod scheduled;
 mod seal;
 mod settle;
 mod slot;
+mod sweep;
 mod undo;
 mod verbs;
 mod walk;
@@ -53,8 +54,9 @@ pub use ops::Ops;
 pub use policies::{Counting, PolicyApplied};
 pub use seal::Sealing;
 pub use settle::{NewKey, Settle};
+pub use sweep::Swept;
 pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
-pub use verbs::{SignalRun, Swept};
+pub use verbs::SignalRun;
 pub use walk::{Pulse, WalkEnd, WalkLimits};
 
 use aside::Aside;

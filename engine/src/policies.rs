@@ -64,7 +64,7 @@ impl<S: Store> Engine<S> {
         files: PolicyFiles,
         by: Initiator,
     ) -> Result<PolicyApplied, EngineError> {
-        let bundle = self.aside(move |over| green(files, over)).await??;
+        let bundle = self.aside(tenant, move |over| green(files, over)).await??;
         let hash = bundle.hash();
         // Kept before anybody can be told to use it.
         self.patiently(|| self.store.put_policy(tenant, &hash, bundle.files().clone())).await?;

@@ -1,7 +1,7 @@
 //! What people and outside systems want of a run.
 
 use domain::command::{
-    Advanced, Cancel, Canceling, Command as _, DeliverSignal, Delivered, Pause, Resume, RollBack, Wake,
+    Advanced, Cancel, Canceling, Command as _, DeliverSignal, Delivered, Pause, Resume, RollBack,
 };
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::record::Signal;
@@ -11,10 +11,7 @@ use store::Store;
 
 use crate::Engine;
 use crate::commit::{Committed, ROUNDS_MAX};
-use crate::error::{EngineError, told};
-
-/// The sweep takes this many runs in one go; what is left is still due the next time.
-const SWEEP_MAX: u32 = 500;
+use crate::error::EngineError;
 
 /// An event for a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,17 +22,6 @@ pub struct SignalRun {
     pub event: EventName,
     /// What comes with it.
     pub payload: Value,
-}
-
-/// What a sweep did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Swept {
-    /// How many messages were sent that had been left behind.
-    pub sent: u32,
-    /// How many runs were woken.
-    pub woken: u32,
-    /// How many slots of schedules were taken up.
-    pub scheduled: u32,
 }
 
 impl<S: Store> Engine<S> {
@@ -96,28 +82,6 @@ impl<S: Store> Engine<S> {
         reason: &str,
     ) -> Result<StepSeq, EngineError> {
         self.decide(run, by, &RollBack { reason: in_short(reason) }).await
-    }
-
-    /// Sends what whoever died between a commit and its messages left behind, wakes runs whose due time has passed,
-    /// and takes up the slots of schedules.
-    pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
-        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
-        let due = self.patiently(|| self.store.due(self.now(), SWEEP_MAX)).await?;
-        let mut woken = 0;
-        for run in &due {
-            match self.decide(run, by, &Wake).await {
-                Ok(()) => {
-                    tracing::info!(%run, code = %domain::Code::RunOrphaned, "woke a run that was due");
-                    woken += 1;
-                }
-                // It ended, or somebody took it up, since the index was read.
-                Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
-                // One run that cannot be read must not keep the others from being looked after.
-                Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
-            }
-        }
-        let scheduled = self.take_up_slots(SWEEP_MAX).await?;
-        Ok(Swept { sent, woken, scheduled })
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::answer::{Answer, Set};
 use crate::check::Catalogue;
 use crate::fault::Fault;
+use crate::size;
 
 /// An honest policy answers in a hundredth of this, even on a machine that has other things to do; one that
 /// does not must not hold up the runs of others.
@@ -67,7 +68,12 @@ fn members_of(set: Set, value: &regorus::Value) -> Result<Vec<(Set, Value)>, Fau
     let Ok(members) = value.as_set() else {
         return Err(misshapen(None, format!("`{}` is not a set", set.name())));
     };
-    let member = |member| serde_json::to_value(member).map_err(|error| misshapen(None, error.to_string()));
+    let member = |member| {
+        if !size::is_small(member) {
+            return Err(misshapen(None, format!("a member of `{}` is too large", set.name())));
+        }
+        serde_json::to_value(member).map_err(|error| misshapen(None, error.to_string()))
+    };
     members.iter().map(|value| Ok((set, member(value)?))).collect()
 }
 

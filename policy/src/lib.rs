@@ -79,7 +79,7 @@
 //! there, a value that is not in `reads`, or a rule that nobody has written. It is also refused if it calls a
 //! function whose answer depends on more than its arguments, goes in circles, or is too large to be reviewed.
 //!
-//! While it is asked, a bundle has a quarter of a second. A rule that fails, contradicts another or gives an
+//! While it is asked, a bundle has a second. A rule that fails, contradicts another or gives an
 //! answer of the wrong shape makes the verdict a deny, whatever the other rules say.
 //!
 //! ## Tests
@@ -115,6 +115,7 @@ mod input;
 mod lexical;
 mod place;
 mod report;
+mod size;
 mod syntax;
 
 pub use answer::Set;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::fault::Fault;
 use crate::place::Place;
+use crate::size;
 
 /// What is said of a test that nobody got round to.
 const OUT_OF_TIME: &str = "it was not run: the time for tests was up";
@@ -81,6 +82,7 @@ fn outcome(engine: Option<&Engine>, test: &str) -> Result<(), String> {
     match catch_unwind(asking).map_err(|_| Fault::Crashed.to_string())? {
         Ok(Value::Bool(true)) => Ok(()),
         Ok(Value::Undefined) => Err("it does not hold".to_owned()),
+        Ok(value) if !size::is_small(&value) => Err("it is something large, not true".to_owned()),
         Ok(value) => Err(format!("it is {value}, not true")),
         Err(error) => {
             let fault = Fault::of_evaluation(&error.to_string());

@@ -3,6 +3,7 @@
 //! The proof of the product stands on this: a simulation that crashes, delays and confuses every single
 //! call, and a worker process that kills itself at a numbered one.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -163,8 +164,13 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.runs", self.store.runs(query)).await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
-        self.plainly("ledger.due", self.store.due(now, limit)).await
+    async fn due_but(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<RunKey>, StoreError> {
+        self.plainly("ledger.due", self.store.due_but(but, now, limit)).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {

@@ -1,5 +1,6 @@
 //! The ledger: runs, plans, receipts and the chain.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
 use domain::chain::StoredEvent;
@@ -66,6 +67,9 @@ pub struct InLine {
 /// Lists go by the order in which runs were committed, times by when they were admitted. The two differ by what a commit
 /// may take and a clock be wrong; whoever looks for a time in a list looks this far around it.
 pub(crate) const ORDER_SLACK: Millis = Millis::secs(10);
+
+/// No tenant is passed over.
+pub(crate) static NOBODY: BTreeSet<TenantId> = BTreeSet::new();
 
 /// Which runs are wanted, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,8 +211,21 @@ pub trait Ledger {
 
     /// Runs whose due time has passed, longest overdue first, through an index. Candidates only: the
     /// record decides.
-    fn due(&self, now: Timestamp, limit: u32)
-    -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
+    fn due(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send {
+        self.due_but(&NOBODY, now, limit)
+    }
+
+    /// The same but for the runs of these tenants, which are passed over in the index and do not count.
+    fn due_but(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
 
     /// The tenants that have runs which can move, through an index; perhaps others that have runs.
     fn tenants(&self) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;

@@ -46,6 +46,12 @@ struct Slow {
 
 const TAKES: Duration = Duration::from_secs(5);
 
+/// One takes 500.
+const MORE_THAN_A_SWEEP: usize = 600;
+
+/// A worker that has just come sweeps after five seconds.
+const BEFORE_THE_NEXT_SWEEP: Duration = Duration::from_secs(1);
+
 #[async_trait]
 impl Tool for Slow {
     fn name(&self) -> ToolName {
@@ -256,6 +262,26 @@ async fn whoever_is_not_announced_at_the_start_is_woken_all_the_same() {
     scene.store.put_fleet(started).await.unwrap();
     scene.work(Duration::from_mins(10)).await;
     assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_tenant_with_more_runs_than_a_sweep_takes_delays_nobodys_deadline() {
+    let scene = Scene::set();
+    let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 10m } }\n";
+    let other = scene.start("umbrella", "k", wait).await;
+    scene.work(Duration::from_secs(1)).await;
+    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    for n in 0..MORE_THAN_A_SWEEP {
+        scene.start("acme", &format!("k{n}"), &three()).await;
+    }
+    // All of them have been due for longer than the other one when somebody looks.
+    sleep(Duration::from_mins(11)).await;
+    assert_eq!(scene.status(&other).await, RunStatus::WaitingEvent);
+
+    assert_eq!(scene.engine.sweep(&ada()).await.unwrap().woken, 500);
+    scene.work(BEFORE_THE_NEXT_SWEEP).await;
+    assert_eq!(scene.status(&other).await, RunStatus::FailedTerminal, "its time was up");
+    assert_eq!(scene.begun(), 0);
 }
 
 #[tokio::test(start_paused = true)]

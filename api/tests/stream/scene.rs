@@ -135,12 +135,20 @@ impl Scene {
 
 /// Waits until it is so.
 pub(crate) async fn eventually(is_so: impl AsyncFn() -> bool) {
+    eventually_some(async || is_so().await.then_some(())).await;
+}
+
+/// Waits until there is one.
+pub(crate) async fn eventually_some<T>(found: impl AsyncFn() -> Option<T>) -> T {
     let waits = async {
-        while !is_so().await {
+        loop {
+            if let Some(found) = found().await {
+                return found;
+            }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waits).await.unwrap();
+    tokio::time::timeout(PATIENCE, waits).await.unwrap()
 }
 
 /// So many steps that do nothing.

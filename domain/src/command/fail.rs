@@ -60,6 +60,5 @@ fn unclaimed(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusa
 
 /// The step's last attempt failed.
 pub(super) fn exhausted(draft: &mut Draft<'_>, last: &Failure) -> Result<Advanced, Refusal> {
-    let failure = Failure::new(failure::ATTEMPTS_EXHAUSTED, format!("{}: {}", last.code, last.message));
-    ending::fail_step(draft, failure)
+    ending::fail_step(draft, Failure::after(last, failure::ATTEMPTS_EXHAUSTED))
 }

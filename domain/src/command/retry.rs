@@ -60,7 +60,7 @@ impl Command for Retry {
         let open = lease.intent.is_some() && self.certainty == Certainty::MayHaveHappened;
         let opaque = lease.intent.as_ref().is_some_and(|intent| intent.class == EffectClass::Opaque);
         if open && (exhausted || opaque) {
-            let unknown = Failure::new(failure::OUTCOME_UNKNOWN, &self.failure.message);
+            let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
             return ending::pause_unresolved(draft, unknown).map(Retried::No);
         }
         if !open {

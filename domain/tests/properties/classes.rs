@@ -7,7 +7,7 @@ use domain::{Live, PlannedStep, RunStatus};
 
 use crate::flaws::{FINISH, failed, mode, own, undoable, world};
 use crate::story::Wish;
-use crate::world::World;
+use crate::world::{self, World};
 
 /// A tool of each class, and how work on it begins when an earlier attempt may have acted. Nobody may act for
 /// the last one.
@@ -78,6 +78,22 @@ fn when_attempts_run_out_without_an_answer_a_person_is_shown_what_is_open() {
         world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
         let live = &world.runs[0].record.live;
         assert!(matches!(live, Live::Unresolved { open: Some(_), .. }), "{tool}: {live:?}");
+    }
+}
+
+#[test]
+fn what_was_known_of_a_failure_is_told_to_whoever_must_find_out_the_rest() {
+    let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    for step in [own("shell"), PlannedStep { retry: once, ..own("native") }] {
+        let mut world = held(step);
+        world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
+        let record = &world.runs[0].record;
+        let Live::Unresolved { failure, .. } = &record.live else { panic!("{:?}", record.live) };
+        let known = world::failure();
+        assert_eq!(failure.code, "OUTCOME_UNKNOWN");
+        assert_eq!(failure.message, format!("{}: {}", known.code, known.message));
+        let told = record.pause.as_ref().map(|pause| pause.reason.as_str());
+        assert_eq!(told, Some(format!("OUTCOME_UNKNOWN: {}", failure.message).as_str()));
     }
 }
 

@@ -440,6 +440,6 @@ fn resume(reason: String, draft: &mut Draft<'_>) -> Result<Said, Refusal> {
     Ok(open.map_or(Said::Nothing, |open| Said::MayHappenAgain(open.key)))
 }
 
-fn failure() -> Failure {
+pub(crate) fn failure() -> Failure {
     Failure::new("TEST", "it did not work")
 }

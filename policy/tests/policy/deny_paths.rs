@@ -130,3 +130,34 @@ fn a_deny_beats_an_approval_and_an_approval_beats_an_allow() {
     assert!(matches!(asked(ask).ruling, Ruling::NeedsApproval(_)));
     assert_eq!(asked(&format!("{ask}\n{deny}")).ruling, Ruling::Deny);
 }
+
+/// Steps each of which is twice the one before it: `last` is a terabyte to whoever writes it out, and a few kilobytes to
+/// the evaluator.
+fn doubled(last: &str) -> String {
+    let steps: Vec<String> = (1..40).map(|n| format!("a{n} := [a{0}, a{0}]", n - 1)).collect();
+    format!("a0 := [1]; {}; {last} := a39", steps.join("; "))
+}
+
+#[test]
+fn an_answer_that_grows_without_end_is_a_deny_and_is_never_written_out() {
+    for rule in [
+        format!(r#"deny contains {{"rule": "r", "says": large}} if {{ {} }}"#, doubled("large")),
+        format!(
+            r#"needs_approval contains {{"rule": "r", "says": "s", "tier": "low", "people": 1, "groups": large}} if {{ {} }}"#,
+            doubled("large")
+        ),
+    ] {
+        let verdict = asked(&rule);
+        assert_eq!(verdict.ruling, Ruling::Deny);
+        assert_eq!(verdict.because[0].rule, FaultKind::Misshapen.rule(), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_test_that_grows_without_end_has_failed_and_is_never_written_out() {
+    let rules = format!("package countersign\n{ALLOW}\n");
+    let tests = format!("package countersign_test\ntest_large := large if {{ {} }}\n", doubled("large"));
+    let bundle = Bundle::parse(files(&[("p.rego", &rules), ("p_test.rego", &tests)])).unwrap();
+    let failed: Vec<_> = bundle.test().failures().map(|test| test.failed.clone()).collect();
+    assert_eq!(failed, [Some("it is something large, not true".to_owned())]);
+}

@@ -15,6 +15,7 @@ use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
 use super::error::Class;
+use super::index::Due;
 use super::item::{BODY, CAME_AT, Item, RUN, Unfit, number, read_number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
@@ -118,7 +119,7 @@ where
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
         let doing = "find due schedules";
-        let found = self.due_in(SCHEDULES, now, limit, doing).await?;
+        let found = self.due_in(SCHEDULES, Due::of_all(now, limit, doing)).await?;
         let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
         let mut due = Vec::new();
         for item in self.get_all(&keys, doing).await? {

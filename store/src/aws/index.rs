@@ -10,7 +10,7 @@ use crate::blobs::Blobs;
 use crate::cursor::Cursor;
 use crate::error::StoreError;
 use crate::governance::{ApprovalPage, ApprovalQuery};
-use crate::ledger::{ORDER_SLACK, RunPage, RunQuery};
+use crate::ledger::{NOBODY, ORDER_SLACK, RunPage, RunQuery};
 use crate::queue::Queue;
 
 use super::AwsStore;
@@ -24,6 +24,32 @@ use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
 /// How often a list is looked into for one page of runs in one status. Whoever asks for more gets a shorter page,
 /// and where it ended.
 const LOOKS_MAX: u32 = 16;
+
+/// How many pages of a part of the due index are read for what stands between the runs of tenants that are passed
+/// over: about a hundred thousand of those. What stands behind more of them is found when they have been looked at.
+const PASSED_OVER_PAGES_MAX: usize = 16;
+
+/// What is looked for in the due index.
+#[derive(Clone, Copy)]
+pub(super) struct Due<'d> {
+    /// Whose is passed over.
+    pub(super) but: &'d BTreeSet<TenantId>,
+    pub(super) now: Timestamp,
+    pub(super) limit: u32,
+    pub(super) doing: &'static str,
+}
+
+impl Due<'_> {
+    /// Whoever's it is.
+    pub(super) fn of_all(now: Timestamp, limit: u32, doing: &'static str) -> Due<'static> {
+        Due { but: &NOBODY, now, limit, doing }
+    }
+
+    fn has(&self, item: &Item) -> bool {
+        let tenant = Key::of(item).and_then(|key| key.tenant_id());
+        tenant.is_some_and(|tenant| !self.but.contains(&tenant))
+    }
+}
 
 /// A page of an index.
 struct Listing<'l> {
@@ -112,20 +138,21 @@ where
         Ok(ApprovalPage { approvals: found.into_iter().filter(Approval::is_open).collect(), next })
     }
 
-    pub(super) async fn due_runs(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
-        let due = self.due_run_items(now, limit, "find due runs").await?;
+    pub(super) async fn due_runs(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<RunKey>, StoreError> {
+        let due = self.due_run_items(Due { but, now, limit, doing: "find due runs" }).await?;
         let moves = |item: &&Item| !item.contains_key(UNSEALED);
         Ok(due.iter().filter(moves).filter_map(|item| Key::of(item)?.run_key()).collect())
     }
 
     /// The runs that somebody should look at, longest overdue first: to walk them, or for their evidence.
-    pub(super) async fn due_run_items(
-        &self,
-        now: Timestamp,
-        limit: u32,
-        doing: &'static str,
-    ) -> Result<Vec<Item>, StoreError> {
-        let keys = self.due_items("run", now, limit, doing).await?;
+    pub(super) async fn due_run_items(&self, wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
+        let Due { now, doing, .. } = wanted;
+        let keys = self.due_items("run", wanted).await?;
         let found = self.get_all(&keys, doing).await?;
         let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= now.0);
         let due = found.into_iter().filter(due);
@@ -135,40 +162,54 @@ where
 
     /// The tenants of all runs that can move or have no evidence yet.
     pub(super) async fn tenants_under_way(&self) -> Result<Vec<TenantId>, StoreError> {
-        let keys = self.due_items("run", Timestamp(i64::MAX), u32::MAX, "find tenants").await?;
+        let all = Due::of_all(Timestamp(i64::MAX), u32::MAX, "find tenants");
+        let keys = self.due_items("run", all).await?;
         let tenants: BTreeSet<TenantId> = keys.iter().filter_map(Key::tenant_id).collect();
         Ok(tenants.into_iter().collect())
     }
 
     /// What of this `kind` is due, longest overdue first.
-    pub(super) async fn due_items(
-        &self,
-        kind: &str,
-        now: Timestamp,
-        limit: u32,
-        doing: &'static str,
-    ) -> Result<Vec<Key>, StoreError> {
+    pub(super) async fn due_items(&self, kind: &str, wanted: Due<'_>) -> Result<Vec<Key>, StoreError> {
         let mut found = Vec::new();
         for part in 0..SHARDS {
-            found.extend(self.due_in(&format!("{kind}#{part}"), now, limit, doing).await?);
+            found.extend(self.due_in(&format!("{kind}#{part}"), wanted).await?);
         }
         found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
-        Ok(found.iter().filter_map(Key::of).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+        Ok(found.iter().filter_map(Key::of).take(limit).collect())
     }
 
     /// What is due in one part of the index, longest overdue first.
-    pub(super) async fn due_in(
-        &self,
-        part: &str,
-        now: Timestamp,
-        limit: u32,
-        doing: &'static str,
-    ) -> Result<Vec<Item>, StoreError> {
+    pub(super) async fn due_in(&self, part: &str, wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
+        let Due { but, now, limit, doing } = wanted;
         let query = self.query(DUE).key_condition_expression("due_in = :part AND due_at <= :now");
         let query = query
             .expression_attribute_values(":part", text(part))
             .expression_attribute_values(":now", number(now.0));
-        self.gather(query, limit, doing).await
+        if but.is_empty() {
+            self.gather(query, limit, doing).await
+        } else {
+            self.pass_over(query, wanted).await
+        }
+    }
+
+    /// What a query of the due index finds beside the tenants that are passed over, in whole pages of 1 MB: there are
+    /// many of those.
+    async fn pass_over(&self, query: QueryFluentBuilder, wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
+        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+        let mut found: Vec<Item> = Vec::new();
+        let mut start = None;
+        for _ in 0..PASSED_OVER_PAGES_MAX {
+            let page = query.clone().set_exclusive_start_key(start.take()).send().await;
+            let page = page.map_err(|error| Fault::of(error).read(wanted.doing))?;
+            found.extend(page.items.into_iter().flatten().filter(|item| wanted.has(item)));
+            start = page.last_evaluated_key;
+            if start.is_none() || found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
     }
 
     /// A page of what stands in an index, as it is now, and where the next one starts.

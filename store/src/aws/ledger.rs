@@ -3,6 +3,8 @@
 //! The item of an event that ends a step also is the step's record, so that a step is found by its place
 //! and a commit writes one item less. The chain is therefore read from two ranges of the run's partition.
 
+use std::collections::BTreeSet;
+
 use domain::chain::StoredEvent;
 use domain::plan::STEPS_MAX;
 use domain::record::Signal;
@@ -136,8 +138,13 @@ where
         self.list_runs(query).await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
-        self.due_runs(now, limit).await
+    async fn due_but(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<RunKey>, StoreError> {
+        self.due_runs(but, now, limit).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {

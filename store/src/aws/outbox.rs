@@ -15,6 +15,7 @@ use crate::queue::Queue;
 
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
+use super::index::Due;
 use super::item::{ERRAND, Item, LANE, UNSEALED, Unfit, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
@@ -94,8 +95,9 @@ where
     /// calls this beside looking for due runs.
     pub async fn flush_outbox(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
         // Both are looked for before anything is sent, so whoever is told that this failed there has done nothing.
-        let left = self.due_items("outbox", now, limit, FLUSHING).await?;
-        let over = self.due_run_items(now, limit, FLUSHING).await?;
+        let due = Due::of_all(now, limit, FLUSHING);
+        let left = self.due_items("outbox", due).await?;
+        let over = self.due_run_items(due).await?;
         Ok(self.flush_left(left).await? + self.flush_unsealed(over).await?)
     }
 

@@ -3,6 +3,8 @@
 //! A conditional write looks at all its conditions before it writes anything, so that a refusal leaves
 //! nothing to take back and many decisions can share one transaction.
 
+use std::collections::BTreeSet;
+
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
@@ -371,10 +373,11 @@ impl Db {
         Ok((after.unwrap_or(0), before.unwrap_or(i64::MAX)))
     }
 
-    pub(super) fn due(&self, now: Timestamp, limit: u32) -> Sql<Vec<RunKey>> {
+    pub(super) fn due_but(&self, but: &BTreeSet<TenantId>, now: Timestamp, limit: u32) -> Sql<Vec<RunKey>> {
         self.all(
-            "SELECT tenant, run FROM runs WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
-            params![now.0, limit],
+            "SELECT tenant, run FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
+             AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due_at LIMIT ?2",
+            params![now.0, limit, text(but)?],
             |row| run_key(row, 0),
         )
     }

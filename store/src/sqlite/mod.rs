@@ -14,6 +14,7 @@ mod inbox;
 mod schema;
 mod wake;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,8 +243,13 @@ impl Ledger for SqliteStore {
         self.front.read("list runs", |db| db.runs(&query, before)).await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunKey>, StoreError> {
-        self.front.read("find due runs", |db| db.due(now, limit)).await
+    async fn due_but(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<RunKey>, StoreError> {
+        self.front.read("find due runs", |db| db.due_but(but, now, limit)).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {

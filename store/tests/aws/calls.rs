@@ -1,5 +1,7 @@
 //! Every call of the store that speaks to DynamoDB, for the matrix.
 
+use std::collections::BTreeSet;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
@@ -100,6 +102,10 @@ fn ledger() -> Vec<Call<Table>> {
             store.runs(RunQuery { record: Some(record()), ..RunQuery::newest(tenant(), 10) }).await
         }),
         call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
+        call!("due_but", BEGUN, |store| {
+            let others = BTreeSet::from(["umbrella".parse().unwrap()]);
+            store.due_but(&others, FAR_AHEAD, 10).await
+        }),
         call!("tenants", BEGUN, |store| store.tenants().await),
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
         call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),

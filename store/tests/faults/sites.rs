@@ -64,6 +64,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "runs, about a record": "BatchGetItem" from "mod.rs::get_batch", Read, "list runs";
     "due": "Query" from "index.rs::query", Read, "find due runs";
     "due": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
+    "due_but": "Query" from "index.rs::query", Read, "find due runs";
+    "due_but": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
     "tenants": "Query" from "index.rs::query", Read, "find tenants";
     "flush": "Query" from "index.rs::query", Read, "send what is left in the outbox";
     "flush": "GetItem" from "mod.rs::get", Read, "send what is left in the outbox";

@@ -14,6 +14,7 @@ cases![
     only_runs_that_are_due_are_found,
     the_longest_overdue_come_first,
     no_more_due_runs_are_found_than_asked_for,
+    due_runs_of_some_tenants_are_passed_over_and_do_not_count,
     a_run_that_is_over_or_paused_is_not_due,
     a_run_whose_due_time_moved_is_found_at_the_new_one,
     runs_are_listed_by_where_they_stand,
@@ -60,6 +61,21 @@ async fn the_longest_overdue_come_first<S: Store>(store: Arc<S>) {
 async fn no_more_due_runs_are_found_than_asked_for<S: Store>(store: Arc<S>) {
     let expected = overdue(&*store).await;
     assert_eq!(store.due(NOON + Millis::hours(9), 2).await.unwrap(), expected[..2]);
+}
+
+async fn due_runs_of_some_tenants_are_passed_over_and_do_not_count<S: Store>(store: Arc<S>) {
+    let expected = overdue(&*store).await;
+    let then = NOON + Millis::hours(9);
+    let of_others = |but: &str| expected.iter().filter(|run| run.tenant != tenant(but)).cloned().collect();
+    for but in ["acme", "umbrella", "nobody"] {
+        let found = store.due_but(&BTreeSet::from([tenant(but)]), then, 10).await.unwrap();
+        let others: Vec<RunKey> = of_others(but);
+        assert_eq!(found, others, "but for {but}");
+    }
+    let found = store.due_but(&BTreeSet::from([tenant("acme")]), then, 1).await.unwrap();
+    assert_eq!(found, expected[2..], "those that are passed over come first in the index");
+    let all = BTreeSet::from([tenant("acme"), tenant("umbrella")]);
+    assert!(store.due_but(&all, then, 10).await.unwrap().is_empty());
 }
 
 async fn a_run_that_is_over_or_paused_is_not_due<S: Store>(store: Arc<S>) {

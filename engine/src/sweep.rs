@@ -1,0 +1,126 @@
+//! The sweep: what nobody looks at is found again, whoever's it is.
+//!
+//! It takes a bounded number of runs in one go, the longest overdue first. A tenant with more of them than that, because
+//! its dispatch has been stopped for long, must not keep it from the deadlines of others. So whoever crowds the sweep is
+//! passed over when it looks again for the others, and what was found is taken up in turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::command::Wake;
+use domain::{Initiator, RunKey, TenantId};
+use store::Store;
+
+use crate::Engine;
+use crate::error::{EngineError, told};
+
+/// The sweep takes this many runs in one go; what is left is still due the next time.
+const SWEEP_MAX: u32 = 500;
+
+/// A tenant with so many runs among those that are found is passed over in the next look. Where nobody has as many,
+/// sixty share the sweep.
+const CROWD: usize = 8;
+
+/// How often the sweep looks beyond those who crowd it. Each look leaves out at least one of them, and as a rule all.
+const LOOKS_MAX: u32 = 8;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// How many messages were sent that had been left behind.
+    pub sent: u32,
+    /// How many runs were woken.
+    pub woken: u32,
+    /// How many slots of schedules were taken up.
+    pub scheduled: u32,
+}
+
+impl<S: Store> Engine<S> {
+    /// Sends what whoever died between a commit and its messages left behind, wakes runs whose due time has passed,
+    /// and takes up the slots of schedules.
+    pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
+        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
+        let mut woken = 0;
+        for run in in_turns(self.due().await?) {
+            match self.decide(&run, by, &Wake).await {
+                Ok(()) => {
+                    tracing::info!(%run, code = %domain::Code::RunOrphaned, "woke a run that was due");
+                    woken += 1;
+                }
+                // It ended, or somebody took it up, since the index was read.
+                Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
+                // One run that cannot be read must not keep the others from being looked after.
+                Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
+            }
+        }
+        let scheduled = self.take_up_slots(SWEEP_MAX).await?;
+        Ok(Swept { sent, woken, scheduled })
+    }
+
+    /// Runs that are due: the longest overdue of those who crowd the sweep, and the longest overdue of all others.
+    async fn due(&self) -> Result<Vec<RunKey>, EngineError> {
+        let now = self.now();
+        let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
+        for look in 1..=LOOKS_MAX {
+            let found = self.patiently(|| self.store.due_but(&crowd, now, SWEEP_MAX)).await?;
+            let crowding = crowding(&found);
+            if crowding.is_empty() || look == LOOKS_MAX {
+                due.extend(found);
+                break;
+            }
+            // The next look finds the others again, and those behind them.
+            due.extend(found.into_iter().filter(|run| crowding.contains(&run.tenant)));
+            crowd.extend(crowding);
+        }
+        Ok(due)
+    }
+}
+
+/// The tenants that have so many of these runs that others may not have come in.
+fn crowding(found: &[RunKey]) -> BTreeSet<TenantId> {
+    let mut counts: BTreeMap<&TenantId, usize> = BTreeMap::new();
+    for run in found {
+        *counts.entry(&run.tenant).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(tenant, _)| tenant.clone()).collect()
+}
+
+/// As many as the sweep takes: the first of each tenant, then the second of each, and so on.
+fn in_turns(due: Vec<RunKey>) -> impl Iterator<Item = RunKey> {
+    let mut had: BTreeMap<TenantId, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, RunKey)> = Vec::with_capacity(due.len());
+    for run in due {
+        let turn = had.entry(run.tenant.clone()).or_default();
+        turns.push((*turn, run));
+        *turn += 1;
+    }
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, run)| run).take(usize::try_from(SWEEP_MAX).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(tenant: &str, count: usize) -> Vec<RunKey> {
+        let run = |n| RunKey { tenant: tenant.parse().unwrap(), run: format!("run-{n}").parse().unwrap() };
+        (0..count).map(run).collect()
+    }
+
+    #[test]
+    fn whoever_has_little_is_not_behind_whoever_has_much() {
+        let due = [runs("acme", 600), runs("umbrella", 2)].concat();
+        let taken: Vec<RunKey> = in_turns(due).collect();
+        assert_eq!(taken.len(), 500);
+        let theirs = |run: &RunKey| run.tenant.as_str() == "umbrella";
+        assert_eq!(taken.iter().filter(|run| theirs(run)).count(), 2);
+        assert!(theirs(&taken[1]) && theirs(&taken[3]));
+        let ours: Vec<RunKey> = taken.into_iter().filter(|run| !theirs(run)).collect();
+        assert_eq!(ours, runs("acme", 498), "each tenant's longest overdue come first");
+    }
+
+    #[test]
+    fn only_whoever_has_many_crowds() {
+        let found = [runs("acme", CROWD), runs("umbrella", CROWD - 1)].concat();
+        assert_eq!(crowding(&found), ["acme".parse().unwrap()].into());
+    }
+}
