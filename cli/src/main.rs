@@ -24,6 +24,7 @@ mod progress;
 mod random;
 mod run_name;
 mod screen;
+mod so_far;
 mod stop;
 mod verb;
 
