@@ -77,6 +77,11 @@ impl Param {
         "`next` of the page before, with the same filters",
         || json!({ "type": "string" }),
     );
+    pub(crate) const GOING_ON: Self = Self::query(
+        "cursor",
+        "`next` of the answer before, to go on with the same",
+        || json!({ "type": "string" }),
+    );
     pub(crate) const LIMIT: Self = Self::query(
         "limit",
         "At most how many",

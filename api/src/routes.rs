@@ -519,6 +519,7 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             ("startDispatch", "Begin steps again, after a stop or a backout"),
             dispatch::start::<S>,
         )
+        .with(Param::GOING_ON)
         .gives::<wire::DispatchStarted>(200, "what waits goes on"),
         Route::new(
             Method::POST,
@@ -527,6 +528,7 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             ("backOut", "Begin nothing any more and end every run that is under way"),
             dispatch::back_out::<S>,
         )
+        .with(Param::GOING_ON)
         .takes::<wire::BackOut>()
         .gives::<wire::BackedOut>(200, "what became of the runs"),
     ]

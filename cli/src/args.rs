@@ -71,6 +71,10 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) profile: Option<ProfileName>,
+    /// AWS instead of a file: the stand-in that `COUNTERSIGN_AWS` names, or else the account whose table, queues and
+    /// buckets `COUNTERSIGN_TABLE` and its neighbours name; takes a program that was built with `--features aws`
+    #[arg(long, global = true, conflicts_with_all = ["store", "server", "profile"], help_heading = "Common options")]
+    pub(crate) aws: bool,
     /// Whose runs are meant [default: `default`, or the tenant of the key for a server]
     #[arg(long, global = true, value_name = "TENANT", help_heading = "Common options")]
     pub(crate) tenant: Option<TenantId>,

@@ -7,10 +7,12 @@ use connectors::{Allow, Settings, Toolbox};
 use domain::{Cause, Initiator, RunKey, TenantId, WorkerId};
 use engine::{Engine, Parts, Timing};
 use serde_json::Value;
-use store::{SqliteOptions, SqliteStore, SystemClock};
+use store::{SqliteOptions, SqliteStore, Store, SystemClock};
 use url::Url;
 
 use crate::args::Common;
+#[cfg(feature = "aws")]
+use crate::aws::{Account, OnAws};
 use crate::config::Variable;
 use crate::error::CliError;
 use crate::profile::{self, ProfileName, Profiles, Server};
@@ -52,6 +54,9 @@ pub(crate) struct Context {
     pub(crate) tenant_named: Option<TenantId>,
     /// What was said about where the command goes.
     pub(crate) goes: Goes,
+    /// The account on AWS, once it is opened, if the command goes there.
+    #[cfg(feature = "aws")]
+    pub(crate) account: Option<Account>,
     /// Whether a program reads the answer.
     pub(crate) json: bool,
     /// What the process was started with.
@@ -61,8 +66,10 @@ pub(crate) struct Context {
 /// Where a command goes, as somebody typed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goes {
-    /// To the store.
+    /// To the store in a file.
     Store,
+    /// To the store on AWS.
+    Aws,
     /// To this server.
     Server(Url),
     /// To the server of this profile.
@@ -75,6 +82,12 @@ impl Context {
     pub(crate) fn new(common: Common, mut surroundings: Surroundings) -> Result<Self, CliError> {
         surroundings.user = common.user.map(|user| user.to_string()).or(surroundings.user);
         let goes = match (common.server, common.profile, &common.store) {
+            (None, None, None) if common.aws => on_aws_if_built_for_it()?,
+            // What stands before the verb and what stands behind it are read apart.
+            _ if common.aws => {
+                let text = "--aws cannot be used with --store, --server or --profile; leave one of them out";
+                return Err(CliError::Usage(text.to_owned()));
+            }
             (Some(url), _, _) => Goes::Server(url),
             (None, Some(profile), _) => Goes::Profile(profile),
             (None, None, Some(_)) => Goes::Store,
@@ -86,7 +99,26 @@ impl Context {
             Some(tenant) => tenant.clone(),
             None => TenantId::new(TENANT_DEFAULT)?,
         };
-        Ok(Self { store, tenant, tenant_named: common.tenant, goes, json: common.json, surroundings })
+        Ok(Self {
+            store,
+            tenant,
+            tenant_named: common.tenant,
+            goes,
+            #[cfg(feature = "aws")]
+            account: None,
+            json: common.json,
+            surroundings,
+        })
+    }
+
+    /// The same with the account opened, if the command goes to AWS.
+    #[cfg(feature = "aws")]
+    pub(crate) async fn on_aws(&self) -> Result<Self, CliError> {
+        if self.goes != Goes::Aws {
+            return Ok(self.clone());
+        }
+        let account = Account::open(self.surroundings.variable).await?;
+        Ok(Self { account: Some(account), ..self.clone() })
     }
 
     /// Who is asking, as the chain of events names them.
@@ -107,7 +139,12 @@ impl Context {
 
     /// Commands that can be typed next.
     pub(crate) fn hints(&self) -> Hints {
-        Hints::new(&self.store, &self.tenant)
+        self.hints_for(&self.tenant)
+    }
+
+    /// The same for another tenant.
+    pub(crate) fn hints_for(&self, tenant: &TenantId) -> Hints {
+        if self.goes == Goes::Aws { Hints::of_aws(tenant) } else { Hints::new(&self.store, tenant) }
     }
 
     /// The profiles.
@@ -121,7 +158,7 @@ impl Context {
         let server = match self.goes()? {
             Goes::Server(url) => Server::at(url, variable)?,
             Goes::Profile(name) => Server::named(&name, &self.profiles()?, variable)?,
-            Goes::Store | Goes::Unsaid => return Ok(None),
+            Goes::Store | Goes::Aws | Goes::Unsaid => return Ok(None),
         };
         server.of(self.tenant_named.clone()).map(Some)
     }
@@ -146,15 +183,21 @@ impl Context {
         }
     }
 
-    /// Refuses if the command goes to a server: what was meant there must not happen here.
+    /// Whether the command goes to a store in a file.
+    pub(crate) fn is_for_a_file(&self) -> Result<bool, CliError> {
+        Ok(matches!(self.goes()?, Goes::Store | Goes::Unsaid))
+    }
+
+    /// Refuses if the command goes to a server or to AWS: what was meant there must not happen here.
     fn must_be_for_a_store(&self) -> Result<(), CliError> {
-        let server = match self.goes()? {
+        let elsewhere = match self.goes()? {
             Goes::Server(url) => format!("the server {url}"),
             Goes::Profile(name) => format!("the server of profile {}", name.as_str()),
+            Goes::Aws => "AWS".to_owned(),
             Goes::Store | Goes::Unsaid => return Ok(()),
         };
         Err(CliError::Usage(format!(
-            "this command works on a store, and cannot be done on {server}; name the store with --store FILE"
+            "this command works on a store in a file, and cannot be done on {elsewhere}; name the store with --store FILE"
         )))
     }
 
@@ -167,9 +210,14 @@ impl Context {
 
     /// The engine on the store, which is created if it is not there.
     pub(crate) fn engine(&self) -> Result<Engine<SqliteStore>, CliError> {
-        // Nothing is executed here; workflows are checked against what workers can do.
-        let tools = connectors::standard(Allow::default(), Settings::default());
-        engine_on(self.open_store()?, tools)
+        engine_on(self.open_store()?, tools())
+    }
+
+    /// The engine on AWS, if the command goes there.
+    #[cfg(feature = "aws")]
+    pub(crate) fn engine_on_aws(&self, tools: Toolbox) -> Result<Option<Engine<OnAws>>, CliError> {
+        let account = self.account.as_ref().filter(|_| self.goes == Goes::Aws);
+        account.map(|account| engine_on(account.store.clone(), tools)).transpose()
     }
 
     /// The engine on the store for whoever only looks, with `tools`: where there is no store, on one that holds nothing
@@ -199,7 +247,24 @@ impl Context {
     }
 }
 
-fn engine_on(store: SqliteStore, tools: Toolbox) -> Result<Engine<SqliteStore>, CliError> {
+/// Where a command goes that is meant for AWS; refuses, if this program cannot speak to it.
+fn on_aws_if_built_for_it() -> Result<Goes, CliError> {
+    if cfg!(feature = "aws") {
+        return Ok(Goes::Aws);
+    }
+    Err(CliError::Usage(
+        "this program was built without AWS, so that it stays small; `cargo install --path cli --features aws` builds \
+         one with it"
+            .to_owned(),
+    ))
+}
+
+/// The tools of an engine that executes nothing: workflows are checked against what workers can do.
+pub(crate) fn tools() -> Toolbox {
+    connectors::standard(Allow::default(), Settings::default())
+}
+
+fn engine_on<S: Store>(store: S, tools: Toolbox) -> Result<Engine<S>, CliError> {
     let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
     Ok(Engine::new(Parts {
         store: Arc::new(store),

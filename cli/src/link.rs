@@ -1,4 +1,5 @@
-//! What an operator's verb speaks to: the API of a server, or the same routes in this process, on the store's file.
+//! What an operator's verb speaks to: the API of a server, or the same routes in this process, on the store's file or on
+//! AWS.
 //!
 //! A verb has one way of doing things; where it is done is settled here.
 
@@ -10,11 +11,13 @@ use client::{Client, ClientError, Remote, Transport};
 use connectors::Toolbox;
 use domain::{PersonId, RunId, RunKey, TenantId};
 use engine::{Engine, EngineError};
-use store::{Clock as _, SqliteStore, SystemClock};
+use store::{Clock as _, Store, SystemClock};
 use telling::EventDocument;
 use telling::hint::Hints;
 
 use crate::context::Context;
+#[cfg(feature = "aws")]
+use crate::context::tools;
 use crate::error::CliError;
 use crate::run_name::RunName;
 
@@ -59,7 +62,7 @@ impl Context {
 
     /// The API on a store that is made if it is not there, or of a server.
     pub(crate) fn link_or_new(&self) -> Result<Link, CliError> {
-        if self.server()?.is_none() {
+        if self.is_for_a_file()? {
             self.open_store()?;
         }
         self.link()
@@ -70,6 +73,10 @@ impl Context {
     pub(crate) fn link_to_look(&self, tools: Toolbox) -> Result<Link, CliError> {
         if self.server()?.is_some() {
             return self.link();
+        }
+        #[cfg(feature = "aws")]
+        if let Some(engine) = self.engine_on_aws(tools.clone())? {
+            return Ok(self.within(engine, self.person()?, self.tenant.clone()));
         }
         Ok(self.within(self.looking_engine(tools)?, self.person()?, self.tenant.clone()))
     }
@@ -83,6 +90,10 @@ impl Context {
     fn link_as(&self, person: PersonId, typed: Option<&TenantId>) -> Result<Link, CliError> {
         let Some(server) = self.server()? else {
             let tenant = typed.unwrap_or(&self.tenant).clone();
+            #[cfg(feature = "aws")]
+            if let Some(engine) = self.engine_on_aws(tools())? {
+                return Ok(self.within(engine, person, tenant));
+            }
             return Ok(self.within(self.existing_engine()?, person, tenant));
         };
         let tenant = server.tenant.clone().or_else(|| typed.cloned()).unwrap_or_else(|| self.tenant.clone());
@@ -94,12 +105,12 @@ impl Context {
         Ok(Link { client, tenant, hints: Hints::of_server(&server.option) })
     }
 
-    /// The routes in this process, on the store's file.
-    fn within(&self, engine: Engine<SqliteStore>, person: PersonId, tenant: TenantId) -> Link {
+    /// The routes in this process, on the store of `engine`.
+    fn within<S: Store>(&self, engine: Engine<S>, person: PersonId, tenant: TenantId) -> Link {
         let gate = Gate::local(Arc::new(engine), Caller::local(tenant.clone(), person));
         let api = Api::new(gate, CursorSecret::new(CURSORS));
         let client = Client::new(Transport::InProcess(api::router(Arc::new(api))));
-        let hints = Hints::new(&self.store, &tenant);
+        let hints = self.hints_for(&tenant);
         Link { client, tenant, hints }
     }
 }

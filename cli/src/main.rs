@@ -24,6 +24,7 @@ mod progress;
 mod random;
 mod run_name;
 mod screen;
+mod so_far;
 mod stop;
 mod verb;
 
@@ -51,6 +52,8 @@ fn run(command: verb::Command, context: &Context) -> Result<Ending, CliError> {
         .enable_all()
         .build()
         .map_err(|source| CliError::Start { what: "the runtime", source })?;
+    #[cfg(feature = "aws")]
+    let context = &runtime.block_on(context.on_aws())?;
     let ended = runtime.block_on(verb::run(command, context));
     // Whatever still runs now was asked to leave and did not: nobody waits for it a second time.
     runtime.shutdown_background();

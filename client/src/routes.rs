@@ -149,14 +149,14 @@ impl Client {
         self.document(Ask::say(Method::POST, "/dispatch/stop").sending(&wish)?).await
     }
 
-    /// Begins steps of the tenant again.
-    pub async fn start_dispatch(&self) -> Result<DispatchStarted, ClientError> {
-        self.document(Ask::say(Method::POST, "/dispatch/start")).await
+    /// Begins steps of the tenant again, and has some of the runs go on that wait; those behind `cursor`, or the first.
+    pub async fn start_dispatch(&self, cursor: Option<String>) -> Result<DispatchStarted, ClientError> {
+        self.document(Ask::say(Method::POST, "/dispatch/start").with("cursor", cursor)).await
     }
 
-    /// Ends every run of the tenant that is under way, or counts them.
-    pub async fn back_out(&self, wish: &BackOut) -> Result<BackedOut, ClientError> {
-        self.document(Ask::say(Method::POST, "/backout").sending(wish)?).await
+    /// Ends some of the runs of the tenant that are under way, or counts them; those behind `cursor`, or the first.
+    pub async fn back_out(&self, wish: &BackOut, cursor: Option<String>) -> Result<BackedOut, ClientError> {
+        self.document(Ask::say(Method::POST, "/backout").with("cursor", cursor).sending(wish)?).await
     }
 }
 

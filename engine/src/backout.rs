@@ -6,21 +6,22 @@
 
 use domain::command::{Advanced, BackOut, Canceling};
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
-use domain::{Initiator, RunKey, Stopped, Timestamp};
+use domain::{Initiator, RunKey, Stopped, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
 use store::Store;
 use tokio::time::sleep;
 
 use crate::Engine;
 use crate::dispatch::{HEARD_AFTER, Reach};
 use crate::error::{EngineError, told};
-use crate::pages::Pages;
+use crate::pages::{Bookmark, Pages, Piece};
 
 /// Runs change their status while the lists are read, so those are read until nobody new is in them, and at most this
 /// often. What is left then is told.
 const PASSES_MAX: u32 = 8;
 
 /// What became of the runs that were under way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backout {
     /// Ended by this call.
     pub canceled: u64,
@@ -66,6 +67,44 @@ struct Order<'o> {
     reason: String,
 }
 
+/// How far a backout is, for whoever goes on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackoutSoFar {
+    /// Since when it is being backed out, as the switch says it.
+    pub begun: Timestamp,
+    told: Backout,
+    /// The first is made before everybody has heard of the stop.
+    pass: u32,
+    /// How many were ended before this pass.
+    ended_before: u64,
+    /// Where the pass left off; nowhere, if it is still to begin.
+    from: Option<Bookmark>,
+}
+
+impl BackoutSoFar {
+    fn begin(begun: Timestamp) -> Self {
+        Self { begun, told: Backout::default(), pass: 0, ended_before: 0, from: None }
+    }
+
+    /// What is said of those that are not over is said anew with each pass.
+    fn begin_pass(&mut self) {
+        self.told = Backout { canceled: self.told.canceled, ..Backout::default() };
+        self.ended_before = self.told.canceled;
+    }
+
+    /// Whether another pass would find nobody new, or there were enough of them.
+    fn is_enough(&self) -> bool {
+        self.pass >= PASSES_MAX || (self.pass > 0 && self.told.canceled == self.ended_before)
+    }
+}
+
+/// How far a count is, for whoever goes on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountSoFar {
+    counted: u64,
+    from: Bookmark,
+}
+
 impl<S: Store> Engine<S> {
     /// Stops dispatch and ends every run that was under way by then, for the reason `backout`. `progress` hears of
     /// every run. Doing it again goes on where it was left, and does no harm. The way back is to start dispatch: what
@@ -77,59 +116,130 @@ impl<S: Store> Engine<S> {
         reason: &str,
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<Backout, EngineError> {
-        let now = self.now();
-        let wish = Stopped { backout: Some(now), ..Stopped::new(by.clone(), reason, now) };
-        let stands = self.stop(reach, wish).await?;
-        let until = stands.backout.unwrap_or(now) + HEARD_AFTER;
-        let order = Order { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
-        let mut told = Backout::default();
-        self.pass(reach, &order, &mut told, &mut progress).await?;
-        // Until then somebody who has not heard of the stop may begin something.
-        sleep((until - self.now()).std()).await;
-        for _ in 0..PASSES_MAX {
-            let before = told.canceled;
-            self.pass(reach, &order, &mut told, &mut progress).await?;
-            if told.canceled == before {
-                break;
+        let mut so_far = None;
+        loop {
+            let (told, rest) = self.back_out_some(reach, by, reason, so_far, &mut progress).await?;
+            match rest {
+                Some(rest) => so_far = Some(rest),
+                None => return Ok(told),
             }
         }
-        Ok(told)
+    }
+
+    /// A piece of that, behind what was done `so_far`; says what became of the runs and what is left to be done.
+    pub async fn back_out_some(
+        &self,
+        reach: &Reach,
+        by: &Initiator,
+        reason: &str,
+        so_far: Option<BackoutSoFar>,
+        mut progress: impl FnMut(&Backout) + Send,
+    ) -> Result<(Backout, Option<BackoutSoFar>), EngineError> {
+        let mut so_far = match so_far {
+            Some(so_far) => so_far,
+            None => BackoutSoFar::begin(self.begin_backout(reach, by, reason).await?),
+        };
+        let until = so_far.begun + HEARD_AFTER;
+        let order = Order { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
+        let mut piece = Piece::begin();
+        loop {
+            if so_far.pass > 0 {
+                // Until then somebody who has not heard of the stop may begin something.
+                sleep((until - self.now()).std()).await;
+            }
+            so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
+            if so_far.from.is_none() {
+                if so_far.is_enough() {
+                    return Ok((so_far.told, None));
+                }
+                so_far.pass += 1;
+            }
+            if piece.is_full() {
+                return Ok((so_far.told, Some(so_far)));
+            }
+        }
+    }
+
+    /// Stops dispatch, so that what is under way can end; says since when it is being ended.
+    async fn begin_backout(
+        &self,
+        reach: &Reach,
+        by: &Initiator,
+        reason: &str,
+    ) -> Result<Timestamp, EngineError> {
+        let now = self.now();
+        let wish = Stopped { backout: Some(now), ..Stopped::new(by.clone(), reason, now) };
+        Ok(self.stop(reach, wish).await?.backout.unwrap_or(now))
     }
 
     /// How many runs a backout would end, or ask to.
     pub async fn under_way(&self, reach: &Reach) -> Result<u64, EngineError> {
-        let mut count = 0;
-        for tenant in self.reached(reach).await? {
-            let stands = self.dispatch(&tenant).await?;
-            let begun =
-                [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
-            let mut pages = Pages::of(&tenant, begun.map(|begun| begun + HEARD_AFTER));
-            while let Some(runs) = pages.next(self).await? {
-                count += runs.len() as u64;
+        let mut so_far = None;
+        loop {
+            let (counted, rest) = self.count_some(reach, so_far).await?;
+            match rest {
+                Some(rest) => so_far = Some(rest),
+                None => return Ok(counted),
             }
         }
-        Ok(count)
     }
 
-    /// Looks at every run once. What `told` says of those that are not over is said anew.
+    /// A piece of that, behind what was counted `so_far`; says how many that makes and what is left to be counted.
+    pub async fn count_some(
+        &self,
+        reach: &Reach,
+        so_far: Option<CountSoFar>,
+    ) -> Result<(u64, Option<CountSoFar>), EngineError> {
+        let (mut counted, from) =
+            so_far.map_or((0, None), |CountSoFar { counted, from }| (counted, Some(from)));
+        let mut piece = Piece::begin();
+        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+            let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
+            while let Some(runs) = pages.next(self).await? {
+                counted += runs.len() as u64;
+                piece.took(runs.len());
+                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                    return Ok((counted, Some(CountSoFar { counted, from: from.clone() })));
+                }
+            }
+        }
+        Ok((counted, None))
+    }
+
+    /// Until when runs were admitted that are being ended, if `tenant` is backed out already.
+    async fn backed_out_until(&self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
+        let stands = self.dispatch(tenant).await?;
+        let begun = [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
+        Ok(begun.map(|begun| begun + HEARD_AFTER))
+    }
+
+    /// Looks at every run once, or at as many as make a piece; says where it left off, unless it is through.
     async fn pass(
         &self,
         reach: &Reach,
         order: &Order<'_>,
-        told: &mut Backout,
+        so_far: &mut BackoutSoFar,
+        piece: &mut Piece,
         progress: &mut (impl FnMut(&Backout) + Send),
-    ) -> Result<(), EngineError> {
-        *told = Backout { canceled: told.canceled, ..Backout::default() };
-        for tenant in self.reached(reach).await? {
-            let mut pages = Pages::of(&tenant, Some(order.until));
+    ) -> Result<Option<Bookmark>, EngineError> {
+        let from = so_far.from.take();
+        if from.is_none() {
+            so_far.begin_pass();
+        }
+        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+            let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
             while let Some(runs) = pages.next(self).await? {
                 for run in &runs {
-                    told.count(&self.end(&run.key, order).await?);
-                    progress(told);
+                    so_far.told.count(&self.end(&run.key, order).await?);
+                    progress(&so_far.told);
+                }
+                piece.took(runs.len());
+                if piece.is_full() && pages.bookmark().is_some() {
+                    return Ok(pages.bookmark().cloned());
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn end(&self, run: &RunKey, order: &Order<'_>) -> Result<Became, EngineError> {

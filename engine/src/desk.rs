@@ -24,7 +24,10 @@ use crate::forecast::{Explain, Explained};
 use crate::health::Health;
 use crate::policies::{Counting, PolicyApplied};
 use crate::settle::{NewKey, Settle};
-use crate::{Backout, Dispatch, Engine, Reach, Reply, RunView, SignalRun, UndoPlan};
+use crate::{
+    Backout, BackoutSoFar, CountSoFar, Dispatch, Engine, Reach, Reply, RunView, SignalRun, StartSoFar,
+    UndoPlan,
+};
 
 /// The runtime's verbs for one person of one tenant.
 pub struct Desk<S> {
@@ -344,14 +347,30 @@ impl<S: Store> Desk<S> {
         self.engine.start_dispatch(&self.reach(), &self.by()).await
     }
 
-    /// Stops dispatch for the tenant and ends what is under way.
-    pub async fn backout(&self, reason: &str) -> Result<Backout, EngineError> {
-        self.engine.backout(&self.reach(), &self.by(), reason, |_| {}).await
+    /// A piece of that, behind what was done `so_far`; says how many runs that makes and what is left to be done.
+    pub async fn start_some(
+        &self,
+        so_far: Option<StartSoFar>,
+    ) -> Result<(u64, Option<StartSoFar>), EngineError> {
+        self.engine.start_some(&self.reach(), &self.by(), so_far).await
     }
 
-    /// How many runs a backout would end, or ask to.
-    pub async fn under_way(&self) -> Result<u64, EngineError> {
-        self.engine.under_way(&self.reach()).await
+    /// Stops dispatch for the tenant and ends what is under way, as much of it as makes a piece, behind what was done
+    /// `so_far`; says what became of the runs and what is left to be done.
+    pub async fn back_out_some(
+        &self,
+        reason: &str,
+        so_far: Option<BackoutSoFar>,
+    ) -> Result<(Backout, Option<BackoutSoFar>), EngineError> {
+        self.engine.back_out_some(&self.reach(), &self.by(), reason, so_far, |_| {}).await
+    }
+
+    /// How many runs a backout would end, or ask to, as far as a piece goes behind what was counted `so_far`.
+    pub async fn count_some(
+        &self,
+        so_far: Option<CountSoFar>,
+    ) -> Result<(u64, Option<CountSoFar>), EngineError> {
+        self.engine.count_some(&self.reach(), so_far).await
     }
 
     fn reach(&self) -> Reach {

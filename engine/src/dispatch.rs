@@ -12,13 +12,14 @@ use domain::{
     Errand, Fleet, Initiator, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus, Stopped, Tenant,
     TenantId,
 };
+use serde::{Deserialize, Serialize};
 use store::{Store, StoreError, Write};
 use tokio::time::Instant;
 
 use crate::Engine;
 use crate::commit::ROUNDS_MAX;
 use crate::error::EngineError;
-use crate::pages::Pages;
+use crate::pages::{Bookmark, Pages, Piece};
 
 /// Every process has heard of a stop after this long: a second that an answer of the switch is believed, and one that a
 /// store may take to tell of it everywhere.
@@ -37,6 +38,13 @@ pub enum Reach {
     Tenant(TenantId),
     /// All of them.
     All,
+}
+
+/// How far a start is, for whoever goes on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartSoFar {
+    announced: u64,
+    from: Bookmark,
 }
 
 /// How the switch stands for a tenant.
@@ -156,13 +164,41 @@ impl<S: Store> Engine<S> {
     /// Starts dispatch again and has every run walked that can go on; says how many those are. Whoever is not reached
     /// because this is cut short is woken by the sweep.
     pub async fn start_dispatch(&self, reach: &Reach, by: &Initiator) -> Result<u64, EngineError> {
-        self.turn(reach, |_| None).await?;
-        tracing::warn!(?reach, by = by.id, "dispatch is started");
-        let mut announced = 0;
-        for tenant in self.reached(reach).await? {
-            announced += self.announce(&tenant).await?;
+        let mut so_far = None;
+        loop {
+            let (announced, rest) = self.start_some(reach, by, so_far).await?;
+            match rest {
+                Some(rest) => so_far = Some(rest),
+                None => return Ok(announced),
+            }
         }
-        Ok(announced)
+    }
+
+    /// A piece of that, behind what was done `so_far`; says how many runs that makes and what is left to be done.
+    pub async fn start_some(
+        &self,
+        reach: &Reach,
+        by: &Initiator,
+        so_far: Option<StartSoFar>,
+    ) -> Result<(u64, Option<StartSoFar>), EngineError> {
+        if so_far.is_none() {
+            self.turn(reach, |_| None).await?;
+            tracing::warn!(?reach, by = by.id, "dispatch is started");
+        }
+        let (mut announced, from) =
+            so_far.map_or((0, None), |StartSoFar { announced, from }| (announced, Some(from)));
+        let mut piece = Piece::begin();
+        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+            let mut pages = Pages::of(&tenant, None, from.as_ref());
+            while let Some(runs) = pages.next(self).await? {
+                announced += self.announce(&runs).await?;
+                piece.took(runs.len());
+                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                    return Ok((announced, Some(StartSoFar { announced, from: from.clone() })));
+                }
+            }
+        }
+        Ok((announced, None))
     }
 
     /// Turns the switch from whatever it is to `to` of that, and says what it is then.
@@ -216,15 +252,12 @@ impl<S: Store> Engine<S> {
         Ok((stopped, self.patiently(|| self.store.put_fleet(after.clone())).await?))
     }
 
-    /// Has every run of `tenant` walked that can go on.
-    async fn announce(&self, tenant: &TenantId) -> Result<u64, EngineError> {
+    /// Has those among `runs` walked that can go on; says how many those are.
+    async fn announce(&self, runs: &[RunRecord]) -> Result<u64, EngineError> {
         let mut announced = 0;
-        let mut pages = Pages::of(tenant, None);
-        while let Some(runs) = pages.next(self).await? {
-            for run in runs.iter().filter(|run| can_be_taken_up(run)) {
-                self.announce_one(&run.key).await?;
-                announced += 1;
-            }
+        for run in runs.iter().filter(|run| can_be_taken_up(run)) {
+            self.announce_one(&run.key).await?;
+            announced += 1;
         }
         Ok(announced)
     }
@@ -235,7 +268,7 @@ impl<S: Store> Engine<S> {
         Ok(self.patiently(|| self.store.send(&message)).await?)
     }
 
-    /// The tenants that the switch is about and that have runs which can move.
+    /// The tenants that the switch is about and that have runs which are not over, in order.
     pub(crate) async fn reached(&self, reach: &Reach) -> Result<Vec<TenantId>, EngineError> {
         match reach {
             Reach::Tenant(tenant) => Ok(vec![tenant.clone()]),

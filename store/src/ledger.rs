@@ -227,7 +227,7 @@ pub trait Ledger {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
 
-    /// The tenants that have runs which can move, through an index; perhaps others that have runs.
+    /// The tenants that have runs which are not over, through an index; perhaps others that have runs.
     fn tenants(&self) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;
 
     /// Sends messages of commits that were left behind by whoever committed, at most `limit` of them; says how

@@ -23,9 +23,18 @@ impl Hints {
     pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
+        Self::of_store(store, tenant)
+    }
+
+    /// Hints for the store on AWS that the environment names.
+    pub fn of_aws(tenant: &TenantId) -> Self {
+        Self::of_store(Some("--aws".to_owned()), tenant)
+    }
+
+    fn of_store(option: Option<String>, tenant: &TenantId) -> Self {
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
-        let words = ["countersign".to_owned()].into_iter().chain(store).chain(tenant);
+        let words = ["countersign".to_owned()].into_iter().chain(option).chain(tenant);
         Self { beginning: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
@@ -86,6 +95,8 @@ mod tests {
     fn a_hint_names_only_what_is_not_the_default() {
         assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
         assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
+        let aws = Hints::of_aws(&"acme".parse().unwrap());
+        assert_eq!(aws.line("run list"), "countersign --aws --tenant acme run list");
     }
 
     #[test]

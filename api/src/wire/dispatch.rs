@@ -62,10 +62,13 @@ pub struct StopDispatch {
 /// Dispatch was started again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DispatchStarted {
-    /// How many runs can go on.
+    /// How many runs can go on, as far as all requests of this start have come.
     pub announced: u64,
     /// Set while nothing is begun for anybody all the same.
     pub all: Option<Stopped>,
+    /// The cursor to go on with, while there are runs that nobody was told of. Left alone, they go on by themselves
+    /// after some minutes.
+    pub next: Option<String>,
 }
 
 /// A wish to end every run that is under way.
@@ -83,10 +86,10 @@ pub struct BackOut {
 /// What became of the runs that were under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackedOut {
-    /// How many would be ended; only where nothing was done.
+    /// How many would be ended, as far as all requests of this count have come; only where nothing was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<u64>,
-    /// Ended by this request.
+    /// Ended, by all requests of this backout together.
     pub canceled: u64,
     /// Asked to end, and still finishing a step, settling an effect or taking one back.
     pub finishing: u64,
@@ -96,6 +99,8 @@ pub struct BackedOut {
     pub left: u64,
     /// Whether all of them are over.
     pub done: bool,
+    /// The cursor to go on with, while there is something left to be looked at.
+    pub next: Option<String>,
 }
 
 impl BackedOut {
@@ -103,11 +108,18 @@ impl BackedOut {
     pub fn would_be(under_way: u64) -> Self {
         Self { under_way: Some(under_way), ..Self::default() }
     }
+
+    /// The same, where it goes on with `next`.
+    #[must_use]
+    pub fn going_on(self, next: Option<String>) -> Self {
+        Self { done: self.done && next.is_none(), next, ..self }
+    }
 }
 
 impl From<Backout> for BackedOut {
     fn from(told: Backout) -> Self {
         let Backout { canceled, finishing, need_a_person, left } = told;
-        Self { under_way: None, canceled, finishing, need_a_person, left, done: told.is_done() }
+        let done = told.is_done();
+        Self { under_way: None, canceled, finishing, need_a_person, left, done, next: None }
     }
 }

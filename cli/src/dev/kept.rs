@@ -14,7 +14,7 @@ use crate::context::Context;
 pub(super) enum Kept {
     /// In a file of the directory, which commands open themselves.
     File(PathBuf),
-    /// In this table on AWS, which commands reach through the API.
+    /// In a table on AWS, by what it is called, which commands reach through the API.
     #[cfg(feature = "aws")]
     Table(String),
 }
@@ -25,7 +25,7 @@ impl Kept {
         match self {
             Self::File(file) => file.display().to_string(),
             #[cfg(feature = "aws")]
-            Self::Table(table) => format!("the table {table} on AWS"),
+            Self::Table(name) => name.clone(),
         }
     }
 

@@ -27,8 +27,6 @@ use functions::webhook::Doors;
 use serde_json::{Value, json};
 use store::{ApprovalQuery, Store, SystemClock};
 
-#[cfg(feature = "aws")]
-use crate::aws;
 use crate::config;
 use crate::context::{Context, Goes};
 use crate::demo::TRIAGE;
@@ -82,11 +80,6 @@ pub(crate) struct Args {
     /// The port of the page; the three after it are used, too; 0 for any that are free
     #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
     port: u16,
-    /// Keep runs on AWS: on the stand-in that `COUNTERSIGN_AWS` names, or else in the account whose table, queues
-    /// and buckets `COUNTERSIGN_TABLE` and its neighbours name
-    #[cfg(feature = "aws")]
-    #[arg(long)]
-    aws: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
@@ -95,9 +88,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let directory = made(&args.dir)?;
     let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
     #[cfg(feature = "aws")]
-    if args.aws {
-        let (store, table) = aws::opened(context.surroundings.variable).await?;
-        return Box::pin(live(&args, (store, Kept::Table(table)), &directory, context, stop)).await;
+    if let Some(account) = context.account.clone() {
+        let kept = Kept::Table(account.name());
+        return Box::pin(live(&args, (account.store, kept), &directory, context, stop)).await;
     }
     let (store, kept) = (context.open_store()?, Kept::File(context.store.clone()));
     Box::pin(live(&args, (store, kept), &directory, context, stop)).await

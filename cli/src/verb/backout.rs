@@ -1,18 +1,19 @@
 //! `countersign backout`: stops dispatch and ends what is under way.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use api::wire::{BackOut, BackedOut};
-use engine::Reach;
+use engine::{Backout, Engine, Reach};
 use serde_json::json;
+use store::Store;
 
 use crate::context::Context;
+#[cfg(feature = "aws")]
+use crate::context::tools;
 use crate::ending::Ending;
 use crate::error::CliError;
-use telling::counted;
+use crate::so_far::SoFar;
 use telling::hint::Hints;
 
-use super::dispatch::{again, reach, whom};
+use super::dispatch::{again, reach, runs, whom};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,18 +43,18 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (reach, hints, told) = if context.server()?.is_some() && !args.all {
-        there(args, context).await?
+    let (reach, hints, told) = if args.all {
+        (Reach::All, context.hints(), of_all(args, context).await?)
     } else {
-        Box::pin(here(args, context)).await?
+        of_one(args, context).await?
     };
-    if let Some(runs) = told.under_way {
+    if let Some(count) = told.under_way {
         let text = format!(
             "{} of {} would be ended; nothing was done\n  do it with --yes",
-            runs_in_words(runs),
+            runs(count),
             whom(&reach)
         );
-        context.answer(&text, &json!({ "under_way": runs, "done": false }))?;
+        context.answer(&text, &json!({ "under_way": count, "done": false }))?;
         return Ok(Ending::NotDone);
     }
     let way_back = hints.line(&again("dispatch start", &reach));
@@ -62,43 +63,52 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     Ok(Ending::done_if(told.done))
 }
 
-/// Asks the server.
-async fn there(args: &Args, context: &Context) -> Result<(Reach, Hints, BackedOut), CliError> {
+/// Asks the API, a piece after the other, and shows how far it is.
+async fn of_one(args: &Args, context: &Context) -> Result<(Reach, Hints, BackedOut), CliError> {
     let link = context.link()?;
     let wish = BackOut { reason: args.reason.clone(), dry_run: !args.yes };
-    let told = link.client.back_out(&wish).await?;
-    Ok((reach(&link), link.hints, told))
+    let mut so_far = SoFar::new(context);
+    let mut next = None;
+    loop {
+        let told = link.client.back_out(&wish, next).await?;
+        if told.next.is_none() {
+            return Ok((reach(&link), link.hints, told));
+        }
+        so_far.say(&in_short(&told));
+        next = told.next;
+    }
+}
+
+async fn of_all(args: &Args, context: &Context) -> Result<BackedOut, CliError> {
+    #[cfg(feature = "aws")]
+    if let Some(engine) = context.engine_on_aws(tools())? {
+        return Box::pin(of_all_on(&engine, args, context)).await;
+    }
+    Box::pin(of_all_on(&context.existing_engine()?, args, context)).await
 }
 
 /// Does it on the store, and shows how far it is.
-async fn here(args: &Args, context: &Context) -> Result<(Reach, Hints, BackedOut), CliError> {
-    let engine = context.existing_engine()?;
-    let reach = if args.all { Reach::All } else { Reach::Tenant(context.tenant.clone()) };
+async fn of_all_on<S: Store>(
+    engine: &Engine<S>,
+    args: &Args,
+    context: &Context,
+) -> Result<BackedOut, CliError> {
     if !args.yes {
-        let told = BackedOut::would_be(engine.under_way(&reach).await?);
-        return Ok((reach, context.hints(), told));
+        return Ok(BackedOut::would_be(engine.under_way(&Reach::All).await?));
     }
-    let shown = !context.json && std::io::stderr().is_terminal();
-    let by = context.by_user();
-    let told = engine.backout(&reach, &by, &args.reason, |so_far| {
-        if shown {
-            // A line that cannot be shown must not end a backout.
-            let _ = write!(std::io::stderr(), "\r{} ended …", so_far.canceled);
-        }
-    });
-    let told = told.await?;
-    if shown {
-        let _ = writeln!(std::io::stderr());
-    }
-    Ok((reach, context.hints(), told.into()))
+    let mut so_far = SoFar::new(context);
+    let show = |told: &Backout| so_far.say(&in_short(&(*told).into()));
+    Ok(engine.backout(&Reach::All, &context.by_user(), &args.reason, show).await?.into())
 }
 
-fn runs_in_words(count: u64) -> String {
-    counted(usize::try_from(count).unwrap_or(usize::MAX), "run")
+fn in_short(told: &BackedOut) -> String {
+    match told.under_way {
+        Some(count) => format!("{} counted", runs(count)),
+        None => format!("{} ended", runs(told.canceled)),
+    }
 }
 
 fn words(told: &BackedOut, hints: &Hints) -> String {
-    let runs = runs_in_words;
     let mut lines = vec![format!("{} ended", runs(told.canceled))];
     if told.finishing > 0 {
         lines.push(format!(

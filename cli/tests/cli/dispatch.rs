@@ -63,3 +63,15 @@ fn a_backout_says_what_it_would_end_and_ends_it_when_it_is_told_to() {
     watched.says("canceled").says("backout: wrong");
     shell.run("dispatch start").expect(0).says("0 runs can go on");
 }
+
+#[test]
+fn all_tenants_are_backed_out_on_the_store_and_the_way_back_is_for_all() {
+    let shell = Shell::new();
+    shell.write("waits.yaml", WAITS);
+    let run = shell.run("run start waits.yaml --tenant acme --json").expect(0).json();
+    shell.run(&format!("run pause {} --tenant acme --reason look", run["run"].as_str().unwrap())).expect(0);
+    shell.run("run start waits.yaml --tenant umbrella").expect(0);
+    shell.run("backout --all --reason wrong").expect(1).says("2 runs of all tenants would be ended");
+    let ended = shell.run("backout --all --reason wrong --yes").expect(0);
+    ended.says("2 runs ended").says("dispatch start --all");
+}

@@ -175,3 +175,17 @@ fn an_altered_event_is_found_and_named() {
     let seen = shell.run(&format!("run show {run} --json")).expect(1).json();
     assert_eq!(seen["chain"]["verified"], false);
 }
+
+#[test]
+fn what_is_meant_for_aws_does_not_happen_in_a_file() {
+    let shell = Shell::new();
+    for line in
+        ["key create ada --role admin", "dispatch stop --all --reason fire", "backout --all --reason fire"]
+    {
+        let refused = shell.run(&format!("{line} --aws")).expect(2);
+        refused.says(if cfg!(feature = "aws") { "COUNTERSIGN_TABLE" } else { "--features aws" });
+    }
+    shell.run("key list --aws --store a.db").expect(2).says("cannot be used with");
+    shell.run("--store a.db key list --aws").expect(2).says("cannot be used with");
+    assert!(!shell.path("countersign.db").exists());
+}

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse as _;
 use connectors::{Allow, Settings};
-use engine::{Engine, Parts, Timing};
+use engine::{Desk, Engine, Parts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
@@ -365,6 +365,38 @@ fn runs_beyond_a_page_of_the_server_are_read_page_by_page() {
     assert_eq!(second["runs"][0]["tenant"], "acme");
     let stranger = line.replace("--profile ada", "--profile mallory");
     shell.type_in(&stranger).expect(2).says("--before cannot be used");
+}
+
+#[test]
+fn more_runs_than_one_request_deals_with_are_stopped_started_and_backed_out_through_a_server() {
+    let (shell, server) = acme();
+    shell.run("workflow apply triage.yaml --profile ada").expect(0);
+    let many = 230;
+    Runtime::new().unwrap().block_on(begin(&shell, many));
+    shell.run("dispatch stop --reason fire --profile ada").expect(0);
+    shell.run("dispatch start --profile ada").expect(0).says(&format!("{many} runs can go on"));
+    assert!(server.was_asked("/dispatch/start") > 1, "{:?}", server.asked);
+    let would = format!("{many} runs of tenant acme would be ended");
+    shell.run("backout --reason wrong --profile ada").expect(1).says(&would);
+    let counted = server.was_asked("/backout");
+    assert!(counted > 1, "{:?}", server.asked);
+    let ended = shell.run("backout --reason wrong --yes --profile ada").expect(0);
+    ended.says(&format!("{many} runs ended")).says("dispatch start");
+    assert!(server.was_asked("/backout") > counted + 1, "{:?}", server.asked);
+}
+
+/// Starts so many runs of the workflow in use.
+async fn begin(shell: &Shell, count: usize) {
+    let desk = Desk::open(
+        Arc::new(engine(&shell.path("server.db"))),
+        "acme".parse().unwrap(),
+        "ada".parse().unwrap(),
+    );
+    for n in 0..count {
+        let key = format!("k{n}").parse().unwrap();
+        let input = serde_json::json!({});
+        desk.start(&"triage".parse().unwrap(), key, "test", None, input).await.unwrap();
+    }
 }
 
 /// Says what the run waits for, and works, on the store itself.

@@ -49,6 +49,7 @@ impl Shell {
         command.args(args.split_whitespace()).current_dir(self.home.path());
         command.env_remove("COUNTERSIGN_STORE").env_remove("RUST_LOG").env("USER", "ada");
         command.env_remove("COUNTERSIGN_PROFILE").env_remove("COUNTERSIGN_API_KEY");
+        command.env_remove("COUNTERSIGN_AWS").env_remove("COUNTERSIGN_TABLE");
         command.env("XDG_CONFIG_HOME", self.path("config"));
         command
     }

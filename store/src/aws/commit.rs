@@ -26,7 +26,7 @@ use super::item::{
 use super::key::Key;
 use super::order::Order;
 use super::outbox::GRACE;
-use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, SHARDS};
+use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN, SHARDS};
 use super::{AwsStore, Condition, STANDS, names, was, with};
 
 const COMMITTING: &str = "commit a decision";
@@ -357,6 +357,9 @@ impl Fault {
     }
 }
 
+/// How many attributes put a run into the indexes, beside those that it is begun with.
+const LISTED: usize = 7;
+
 /// An attribute that puts a run into an index, or tells what it stands there for.
 struct Listed(&'static str, Stands);
 
@@ -379,7 +382,7 @@ impl Listed {
     }
 }
 
-fn listed(decision: &Decision, moment: &Moment) -> [Listed; 5] {
+fn listed(decision: &Decision, moment: &Moment) -> [Listed; LISTED] {
     let record = &decision.record;
     let with = |value: Option<AttributeValue>| value.map_or(Stands::Not, Stands::With);
     let part = || text(shard("run", &record.key));
@@ -395,18 +398,24 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; 5] {
         [with(record.due_at.map(|_| part())), with(record.due_at.map(|at| number(at.0)))]
     };
     let unsealed = with(unsealed.then_some(AttributeValue::Bool(true)));
+    // A run that is paused is not due. Whoever looks for everybody with runs that are not over finds it here.
+    let held = record.status == RunStatus::Paused;
+    let [held_in, held_as] =
+        [shard(HELD, &record.key), record.key.run.to_string()].map(|value| with(held.then(|| text(value))));
     [
         Listed(BY_STATUS.hash, runs_in),
         Listed(BY_RECORD.hash, by_record),
         Listed(DUE.hash, due_in),
         Listed(DUE.range, due_at),
         Listed(UNSEALED, unsealed),
+        Listed(OPEN.hash, held_in),
+        Listed(OPEN.range, held_as),
     ]
 }
 
 /// Replaces a record, its revision and what puts it into the indexes. An index is written only where what stands
 /// in it changes, so naming all of it costs nothing.
-fn replacing(listed: [Listed; 5], values: &mut Item) -> String {
+fn replacing(listed: [Listed; LISTED], values: &mut Item) -> String {
     let (mut set, mut remove) = ("SET rev = :rev, body = :body".to_owned(), Vec::new());
     for Listed(name, stands) in listed {
         let (value, words) = match stands {
@@ -443,7 +452,10 @@ pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
     format!("{tenant}#{record}")
 }
 
-/// The part of the due index that `run` and its errands stand in, for each `kind` of them.
+/// What the parts of an index are called in which runs stand that nothing moves but a person.
+pub(super) const HELD: &str = "held";
+
+/// The part of an index that `run` and its errands stand in, for each `kind` of them.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
     format!("{kind}#{}", digest.as_bytes()[0] % SHARDS)

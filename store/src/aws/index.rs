@@ -14,7 +14,7 @@ use crate::ledger::{NOBODY, ORDER_SLACK, RunPage, RunQuery};
 use crate::queue::Queue;
 
 use super::AwsStore;
-use super::commit::{in_status, on_record};
+use super::commit::{HELD, in_status, on_record};
 use super::error::Fault;
 use super::item::{Item, UNSEALED, Unfit, number, read_number, read_text, text};
 use super::key::{Key, SK};
@@ -160,12 +160,24 @@ where
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
     }
 
-    /// The tenants of all runs that can move or have no evidence yet.
+    /// The tenants of all runs that are not over or have no evidence yet.
     pub(super) async fn tenants_under_way(&self) -> Result<Vec<TenantId>, StoreError> {
-        let all = Due::of_all(Timestamp(i64::MAX), u32::MAX, "find tenants");
-        let keys = self.due_items("run", all).await?;
+        let doing = "find tenants";
+        let mut keys = self.due_items("run", Due::of_all(Timestamp(i64::MAX), u32::MAX, doing)).await?;
+        keys.extend(self.held(doing).await?);
         let tenants: BTreeSet<TenantId> = keys.iter().filter_map(Key::tenant_id).collect();
         Ok(tenants.into_iter().collect())
+    }
+
+    /// The runs that nothing moves but a person.
+    async fn held(&self, doing: &'static str) -> Result<Vec<Key>, StoreError> {
+        let mut found = Vec::new();
+        for part in 0..SHARDS {
+            let query = self.query(OPEN).key_condition_expression(format!("{} = :part", OPEN.hash));
+            let query = query.expression_attribute_values(":part", text(format!("{HELD}#{part}")));
+            found.extend(self.gather(query, u32::MAX, doing).await?);
+        }
+        Ok(found.iter().filter_map(Key::of).collect())
     }
 
     /// What of this `kind` is due, longest overdue first.

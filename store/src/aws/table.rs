@@ -33,13 +33,14 @@ pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "runs_
 pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "runs_in", range: "begun" };
 /// The runs of a tenant about one record outside, by when they began.
 pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "runs_on", range: "begun" };
-/// The requests of a tenant that people can still answer, by when they were asked.
+/// What waits for people: the requests of a tenant that they can still answer, by when they were asked, and, in
+/// [`SHARDS`] parts, the runs of all tenants that nothing moves but a person.
 pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_of", range: "asked" };
 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 
-/// In how many parts the due index is kept: one part takes a thousand writes a second, and every look asks
-/// all of them.
+/// In how many parts is kept what belongs to all tenants: one part takes a thousand writes a second, and every look
+/// asks all of them.
 pub(super) const SHARDS: u8 = 4;
 
 /// Set on what may be forgotten, in seconds since 1970: what came in, once nobody would deliver it again.

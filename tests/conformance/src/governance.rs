@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::command::{Answered, Cancel, Claimed};
+use domain::command::{Answered, Cancel, Claimed, Pause, Resume};
 use domain::{ApprovalStatus, Card, Cause, Digest, Errand, Fleet, Initiator, Lane, Millis, Stopped, Tenant};
 use store::{ApprovalQuery, Cursor, Store, Write};
 
@@ -14,6 +14,7 @@ cases![
     a_switch_is_kept_with_what_a_tenant_has_settled,
     both_switches_are_read_together,
     tenants_with_runs_under_way_are_found,
+    a_tenant_whose_runs_all_wait_for_a_person_is_found,
     a_request_for_approval_is_found_by_its_name_and_by_its_run,
     another_tenants_request_is_not_there,
     an_answer_and_the_step_it_is_for_change_together_or_not_at_all,
@@ -66,6 +67,21 @@ async fn tenants_with_runs_under_way_are_found<S: Store>(store: Arc<S>) {
         Run::begin(&*store, owner, request, &calls(1)).await;
     }
     assert_eq!(store.tenants().await.unwrap(), [tenant("acme"), tenant("umbrella")]);
+}
+
+async fn a_tenant_whose_runs_all_wait_for_a_person_is_found<S: Store>(store: Arc<S>) {
+    let mut paused = Vec::new();
+    for (owner, request) in [("acme", "a"), ("acme", "b"), ("umbrella", "c")] {
+        let mut run = Run::begin(&*store, owner, request, &calls(1)).await;
+        run.commit(&*store, Pause { reason: "a look".to_owned() }).await;
+        paused.push(run);
+    }
+    let both = [tenant("acme"), tenant("umbrella")];
+    assert_eq!(store.tenants().await.unwrap(), both);
+    for run in &mut paused {
+        run.commit(&*store, Resume { reason: "seen".to_owned() }).await;
+    }
+    assert_eq!(store.tenants().await.unwrap(), both, "and when they go on");
 }
 
 async fn asks<S: Store>(store: &S, request: &str) -> Run {

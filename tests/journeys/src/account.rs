@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -144,6 +144,13 @@ impl Account {
     pub fn worker_that_says(&self, log: impl Into<Stdio>) -> WorkerProcess {
         let program = self.site.programs.join("countersign-worker");
         WorkerProcess::start(&program, &self.environment("worker"), log)
+    }
+
+    /// The program that a person touches, as an operator of the account types it.
+    pub fn countersign(&self) -> Command {
+        let mut command = Command::new(self.site.programs.join("countersign"));
+        command.env_clear().envs(self.environment("countersign"));
+        command
     }
 
     /// What evidence is verified with.

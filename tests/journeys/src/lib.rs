@@ -9,6 +9,7 @@ mod account;
 mod gateway;
 mod patience;
 mod process;
+mod running;
 mod storm;
 mod zip;
 
@@ -16,4 +17,5 @@ pub use account::{Account, Outside, Site, TENANT};
 pub use gateway::{Api, Function, Gateway, Reply};
 pub use patience::{PATIENCE, until};
 pub use process::WorkerProcess;
+pub use running::Running;
 pub use storm::{Dead, Evidence, Progress, Queues, Report, Seconds, Seen, Sending, Storm, storm};

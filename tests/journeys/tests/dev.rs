@@ -1,12 +1,10 @@
 //! `countersign dev --aws`: everything in one process, with its runs on a local AWS, as somebody who tries it out meets it.
 #![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use countersign_journeys::{PATIENCE, Site, until};
-use rustix::process::{Pid, Signal, kill_process};
+use countersign_journeys::{PATIENCE, Running, Site, until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -59,71 +57,42 @@ impl Shell {
     }
 }
 
-/// The program, running; it is killed when this is dropped.
-struct Dev {
-    child: Child,
-    told: Value,
+fn start(shell: &Shell) -> Running {
+    let mut command = shell.command(&shell.site.programs.join("countersign"));
+    Running::start(command.args(["dev", "--aws", "--dir", "d", "--port", "0", "--json"]))
 }
 
-impl Dev {
-    fn start(shell: &Shell) -> Self {
-        let mut command = shell.command(&shell.site.programs.join("countersign"));
-        command.args(["dev", "--aws", "--dir", "d", "--port", "0", "--json"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { told: serde_json::from_str(&line).unwrap(), child }
-    }
-
-    fn told(&self, of: &str) -> &str {
-        self.told[of].as_str().unwrap()
-    }
-
-    /// `verb`, said to it.
-    fn line(&self, verb: &str) -> String {
-        format!("countersign --server {} {verb}", self.told("console"))
-    }
-
-    fn leaves(mut self) -> Option<i32> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        // It may have left already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// `verb`, said to it.
+fn line(dev: &Running, verb: &str) -> String {
+    format!("countersign --server {} {verb}", dev.told("console"))
 }
 
 #[tokio::test]
 async fn somebody_tries_it_out_on_a_local_aws_and_finds_the_run_and_its_evidence_again() {
     let shell = Shell::new();
-    let dev = Dev::start(&shell);
-    assert!(dev.told("store").contains("on AWS"), "{}", dev.told);
+    let dev = start(&shell);
+    assert!(dev.told("store").contains("on AWS"), "{}", dev.told("store"));
     let told = shell.does("ada", &format!("{} --json", dev.told("first_command")));
     let started: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
     let run = started["run"].as_str().unwrap();
 
-    let asked = dev.line("approval list --mine --json");
+    let asked = line(&dev, "approval list --mine --json");
     until("the question", PATIENCE, async || shell.does("grace", &asked).contains(run).then_some(())).await;
-    let own = shell.types("ada", &dev.line(&format!("approval approve {run} assign")));
+    let own = shell.types("ada", &line(&dev, &format!("approval approve {run} assign")));
     assert_eq!(own.status.code(), Some(1), "whoever asked for it does not approve it");
-    shell.does("grace", &dev.line(&format!("approval approve {run} assign --reason fine")));
-    let heard = shell.does("grace", &dev.line(&format!("run watch {run}")));
+    shell.does("grace", &line(&dev, &format!("approval approve {run} assign --reason fine")));
+    let heard = shell.does("grace", &line(&dev, &format!("run watch {run}")));
     assert!(heard.contains("approved by grace: fine") && heard.contains("is succeeded"), "{heard}");
 
-    shell.until_done("grace", &dev.line(&format!("bundle get {run} --out first.bundle"))).await;
+    shell.until_done("grace", &line(&dev, &format!("bundle get {run} --out first.bundle"))).await;
     shell.does("grace", "countersign bundle verify first.bundle --key d/dev.db.pub");
     assert_eq!(dev.leaves(), Some(0));
     assert!(!shell.home.path().join("d/dev.db").exists(), "nothing is kept in a file");
 
-    let again = Dev::start(&shell);
-    let shown = shell.does("grace", &again.line(&format!("run show {run} --json")));
+    let again = start(&shell);
+    let shown = shell.does("grace", &line(&again, &format!("run show {run} --json")));
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["status"], "succeeded");
-    shell.does("grace", &again.line(&format!("bundle get {run} --out again.bundle")));
+    shell.does("grace", &line(&again, &format!("bundle get {run} --out again.bundle")));
     assert_eq!(shell.file("again.bundle"), shell.file("first.bundle"));
     assert_eq!(again.leaves(), Some(0));
 }

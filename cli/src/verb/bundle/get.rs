@@ -42,7 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    if context.server()?.is_some() {
+    if !context.is_for_a_file()? {
         return download::run(&args.run, args.out.clone(), context).await;
     }
     let run = context.run(&args.run);

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::link::Link;
+use telling::counted;
 
 /// What can be done with the switch.
 #[derive(Debug, Subcommand)]
@@ -39,6 +40,11 @@ pub(super) fn whom(reach: &Reach) -> String {
         Reach::Tenant(tenant) => format!("tenant {tenant}"),
         Reach::All => "all tenants".to_owned(),
     }
+}
+
+/// So many runs, in words.
+pub(super) fn runs(count: u64) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "run")
 }
 
 /// How the same verb is typed again.

@@ -1,11 +1,14 @@
 //! `countersign dispatch stop`: nothing is begun any more.
 
 use api::wire::Stopped;
-use engine::{HEARD_AFTER, Reach};
+use engine::{Engine, HEARD_AFTER, Reach};
 use serde_json::json;
+use store::Store;
 use telling::hint::Hints;
 
 use crate::context::Context;
+#[cfg(feature = "aws")]
+use crate::context::tools;
 use crate::ending::Ending;
 use crate::error::CliError;
 
@@ -44,11 +47,25 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 
 async fn stopped(args: &Args, context: &Context) -> Result<(Reach, Hints, Stopped), CliError> {
     if args.all {
-        let engine = context.engine()?;
-        let stopped = engine.stop_dispatch(&Reach::All, &context.by_user(), &args.reason).await?;
-        return Ok((Reach::All, context.hints(), stopped.into()));
+        return Ok((Reach::All, context.hints(), of_all(args, context).await?));
     }
     let link = context.link_or_new()?;
     let stopped = link.client.stop_dispatch(&args.reason).await?;
     Ok((reach(&link), link.hints, stopped))
+}
+
+async fn of_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {
+    #[cfg(feature = "aws")]
+    if let Some(engine) = context.engine_on_aws(tools())? {
+        return of_all_on(&engine, args, context).await;
+    }
+    of_all_on(&context.engine()?, args, context).await
+}
+
+async fn of_all_on<S: Store>(
+    engine: &Engine<S>,
+    args: &Args,
+    context: &Context,
+) -> Result<Stopped, CliError> {
+    Ok(engine.stop_dispatch(&Reach::All, &context.by_user(), &args.reason).await?.into())
 }

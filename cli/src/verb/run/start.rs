@@ -88,17 +88,19 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     if args.follow { watch::follow(&context.link()?, &told.run, context).await } else { Ok(Ending::Done) }
 }
 
-/// The name that was typed, unless it is a file. A server knows no files of this machine.
+/// The name that was typed, unless it is a file. Elsewhere nobody knows the files of this machine.
 fn in_use(typed: &Path, context: &Context) -> Result<Option<WorkflowName>, CliError> {
     let name = typed.to_str().and_then(|text| text.parse().ok());
-    match context.server()? {
-        Some(_) if name.is_none() || typed.is_file() => Err(CliError::Usage(format!(
-            "a server starts workflows that are in use: `workflow apply {}`, then `run start` with its name",
-            quoted(&typed.to_string_lossy())
-        ))),
-        Some(_) => Ok(name),
-        None => Ok(name.filter(|_| !typed.exists() && context.store.exists())),
+    if context.is_for_a_file()? {
+        return Ok(name.filter(|_| !typed.exists() && context.store.exists()));
     }
+    if name.is_none() || typed.is_file() {
+        return Err(CliError::Usage(format!(
+            "a server or an account starts workflows that are in use: `workflow apply {}`, then `run start` with its name",
+            quoted(&typed.to_string_lossy())
+        )));
+    }
+    Ok(name)
 }
 
 /// Starts a run of a workflow in use.

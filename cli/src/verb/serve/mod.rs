@@ -23,8 +23,6 @@ use systems::Systems;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-#[cfg(feature = "aws")]
-use crate::aws;
 use crate::config::{self, Variable};
 use crate::context::Context;
 use crate::ending::Ending;
@@ -78,11 +76,6 @@ pub(crate) struct Args {
     /// Log JSON instead of text
     #[arg(long)]
     log_json: bool,
-    /// Runs are kept on AWS: on the stand-in that `COUNTERSIGN_AWS` names, or else in the account whose table, queues
-    /// and buckets `COUNTERSIGN_TABLE` and its neighbours name
-    #[cfg(feature = "aws")]
-    #[arg(long)]
-    aws: bool,
 }
 
 /// Serves until it is asked to leave.
@@ -93,9 +86,8 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     let config = config::read(Some(&args.config))?;
     let key = args.key.as_deref().map(keys::public).transpose()?;
     #[cfg(feature = "aws")]
-    if args.aws {
-        let (store, table) = aws::opened(context.surroundings.variable).await?;
-        let kept = format!("the table {table} on AWS");
+    if let Some(account) = &context.account {
+        let (store, kept) = (account.store.clone(), account.name());
         let serving = Serving { store, kept, config, over, key };
         return Box::pin(serving.until_asked(&args, context, stop)).await;
     }

@@ -24,7 +24,7 @@ async fn the_switch_is_turned_for_one_tenant_and_says_by_whom_and_why() {
     let status = async || house.get(viewer, &format!("/runs/{run}")).await.json()["status"].clone();
     assert_eq!(status().await, "queued");
     let started = house.post(admin, "/dispatch/start", &json!({})).await.json();
-    assert_eq!(started, json!({ "announced": 1, "all": null }));
+    assert_eq!(started, json!({ "announced": 1, "all": null, "next": null }));
     house.walk(&house.acme, &run).await;
     assert_eq!(status().await, "succeeded");
     let unsaid = house.post(admin, "/dispatch/stop", &json!({})).await;
@@ -47,6 +47,72 @@ async fn a_backout_counts_first_if_it_is_told_to_and_ends_the_runs_of_one_tenant
     assert_eq!(house.get(admin, "/runs?status=canceled").await.json()["runs"].as_array().unwrap().len(), 3);
     assert_ne!(house.get(admin, "/dispatch").await.json()["tenant"]["backout"], Value::Null);
     assert_eq!(house.get(other, "/runs").await, before);
+}
+
+/// More runs than one request deals with.
+const MANY: u64 = 230;
+
+/// A house in which acme has many more runs, none of which anybody has begun.
+async fn crowded() -> House {
+    let house = House::new().await;
+    for _ in 0..MANY {
+        house.post(house.acme.key(Role::Operator), "/runs", &json!({ "workflow": "plain" })).await;
+    }
+    house
+}
+
+/// Asks at `path` until nothing is left to be done; every answer.
+async fn to_the_end(house: &House, path: &str, body: &Value) -> Vec<Value> {
+    let admin = house.acme.key(Role::Admin);
+    let mut told = vec![house.post(admin, path, body).await.json()];
+    while let Some(next) = told.last().and_then(|last| last["next"].as_str()) {
+        let answer = house.post(admin, &format!("{path}?cursor={next}"), body).await.json();
+        told.push(answer);
+    }
+    told
+}
+
+#[tokio::test]
+async fn a_backout_of_more_runs_than_one_request_ends_goes_on_where_it_was() {
+    let house = crowded().await;
+    let counted = to_the_end(&house, "/backout", &json!({ "reason": "wrong", "dry_run": true })).await;
+    assert!(counted.len() > 1 && counted[0]["under_way"].as_u64().unwrap() < MANY, "{counted:?}");
+    assert_eq!(counted.last().unwrap()["under_way"], MANY + 3);
+
+    let told = to_the_end(&house, "/backout", &json!({ "reason": "wrong" })).await;
+    let ended: Vec<u64> = told.iter().map(|told| told["canceled"].as_u64().unwrap()).collect();
+    assert!(ended.is_sorted() && (1..MANY).contains(&ended[0]), "{ended:?}");
+    let (last, before) = told.split_last().unwrap();
+    assert_eq!((&last["canceled"], &last["done"]), (&json!(MANY + 3), &json!(true)));
+    assert!(before.iter().all(|told| told["done"] == false), "{before:?}");
+}
+
+#[tokio::test]
+async fn a_start_of_more_runs_than_one_request_announces_goes_on_where_it_was() {
+    let house = crowded().await;
+    house.post(house.acme.key(Role::Admin), "/dispatch/stop", &json!({ "reason": "fire" })).await;
+    let told = to_the_end(&house, "/dispatch/start", &json!({})).await;
+    assert!(told.len() > 1 && told[0]["announced"].as_u64().unwrap() < MANY, "{told:?}");
+    assert_eq!(told.last().unwrap()["announced"], MANY);
+}
+
+#[tokio::test]
+async fn nobody_goes_on_with_what_is_anothers_or_is_no_longer_so() {
+    let house = crowded().await;
+    let (admin, wrong) = (house.acme.key(Role::Admin), json!({ "reason": "wrong" }));
+    let begun = house.post(admin, "/backout", &wrong).await.json();
+    let on = format!("/backout?cursor={}", begun["next"].as_str().unwrap());
+    let refused =
+        |reply: countersign_contract::Reply| assert_eq!(reply.told(), (400, "BAD_REQUEST".to_owned()));
+    refused(house.post(house.umbrella.key(Role::Admin), &on, &wrong).await);
+    refused(house.post(admin, &on, &json!({ "reason": "wrong", "dry_run": true })).await);
+    refused(house.post(admin, &on.replace("/backout", "/dispatch/start"), &json!({})).await);
+    refused(house.post(admin, "/backout?cursor=made-up", &wrong).await);
+
+    house.post(admin, "/dispatch/start", &json!({})).await;
+    let late = house.post(admin, &on, &wrong).await;
+    assert!(late.text().contains("dispatch was started since"), "{}", late.text());
+    refused(late);
 }
 
 #[tokio::test]
