@@ -15,7 +15,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
 
 struct ByName(Value);
 
-impl<'de> IntoDeserializer<'de, Error> for ByName {
+impl IntoDeserializer<'_, Error> for ByName {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
