@@ -163,7 +163,7 @@ pub fn document<'r>(rows: impl Iterator<Item = &'r Row>) -> Value {
         paths[format!("{PREFIX}{}", row.path)][row.method.as_str().to_lowercase()] = operation(row);
     }
     let schemas: serde_json::Map<String, Value> =
-        schemas.into_iter().map(|(name, schema)| (name, json!(schema))).collect();
+        schemas.into_iter().map(|(name, schema)| (name, unsigned(json!(schema)))).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -178,6 +178,23 @@ pub fn document<'r>(rows: impl Iterator<Item = &'r Row>) -> Value {
             "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
         },
     })
+}
+
+/// A schema that says how large a number without a sign may be. What is derived calls it `int32`, which ends at half of
+/// that.
+fn unsigned(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut fields) => {
+            let is_count = fields.get("minimum").and_then(Value::as_u64) == Some(0);
+            if is_count && fields.get("format").is_some_and(|format| format == "int32") {
+                fields.remove("format");
+                fields.entry("maximum").or_insert(u32::MAX.into());
+            }
+            fields.into_iter().map(|(name, schema)| (name, unsigned(schema))).collect()
+        }
+        Value::Array(schemas) => schemas.into_iter().map(unsigned).collect(),
+        plain => plain,
+    }
 }
 
 fn operation(row: &Row) -> Value {

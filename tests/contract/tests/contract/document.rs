@@ -1,9 +1,10 @@
 //! The document that describes the API, and what the API does.
 
 use api::{openapi, rows};
+use axum::http::Method;
 use countersign_contract::{House, Place, body_for};
 use domain::Role;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::SqliteStore;
 
 #[tokio::test]
@@ -49,6 +50,19 @@ fn collect(value: &Value, references: &mut Vec<String>) {
 }
 
 /// Whatever a route answers, the document knows the status and the kind of it.
+#[tokio::test]
+async fn a_number_is_taken_as_far_as_the_document_says() {
+    let document = openapi::document(rows::<SqliteStore>().iter());
+    let says = &document["components"]["schemas"]["Caps"]["properties"]["max_writes_per_run"];
+    assert_eq!((&says["minimum"], &says["maximum"]), (&json!(0), &json!(u32::MAX)), "{says}");
+    let house = House::new().await;
+    for (number, status) in [(u64::from(u32::MAX), 200), (u64::from(u32::MAX) + 1, 400)] {
+        let body = json!({ "caps": { "max_writes_per_run": number }, "people": {}, "groups": {} });
+        let reply = house.json(&Method::PUT, house.acme.key(Role::Admin), "/tenant", &body).await;
+        assert_eq!(reply.status, status, "{}", reply.text());
+    }
+}
+
 #[tokio::test]
 async fn every_answer_is_one_that_the_document_names() {
     let document = openapi::document(rows::<SqliteStore>().iter());
