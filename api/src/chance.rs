@@ -15,7 +15,7 @@ pub fn chance<const BYTES: usize>() -> Result<[u8; BYTES], Problem> {
 }
 
 /// `BYTES` random bytes as hex digits.
-pub(crate) fn hex<const BYTES: usize>() -> Result<String, Problem> {
+pub fn hex<const BYTES: usize>() -> Result<String, Problem> {
     let bytes = chance::<BYTES>()?;
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())

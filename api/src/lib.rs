@@ -35,12 +35,13 @@ use store::Store;
 
 pub use at::{Admin, Approver, Operator, Viewer};
 pub use auth::{Caller, Gate};
-pub use chance::chance;
+pub use chance::{chance, hex};
 pub use extract::BODY_BYTES_MAX;
 pub use keys::forged;
 pub use page::{CursorSecret, LIMIT_MAX};
 pub use problem::Problem;
 pub use routes::{PREFIX, Row, rows};
+pub use runs::request_key;
 
 /// What every handler needs.
 pub struct Api<S> {

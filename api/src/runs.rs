@@ -97,7 +97,7 @@ pub(crate) async fn start<S: Store>(
     headers: HeaderMap,
     Sent(StartRun { workflow, input, record }): Sent<StartRun>,
 ) -> Result<Response, Problem> {
-    let key = request_key(&caller.credential, &headers)?;
+    let key = request_key(&caller.credential, chosen(&headers)?)?;
     let started = desk.start(&workflow, key, "api", record, input).await;
     Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
 }
@@ -130,8 +130,8 @@ fn started_run(Started { run, new, place }: Started) -> Response {
 
 /// Names a request for ever: by who asks and the key they chose, or by chance if they chose none. What they chose
 /// is hashed, because it may hold anything.
-fn request_key(credential: &str, headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
-    let request = match chosen(headers)? {
+pub fn request_key(credential: &str, chosen: Option<&str>) -> Result<IdempotencyKey, Problem> {
+    let request = match chosen {
         Some(chosen) => Digest::of_parts("countersign/api-request/v1", &[chosen]).to_string(),
         None => format!("once-{}", chance::hex::<16>()?),
     };

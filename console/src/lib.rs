@@ -89,6 +89,7 @@ pub fn router<S: Store>(console: Arc<Console<S>>) -> Router {
         .route("/approvals/{approval}", get(approvals::show::<S>).post(approvals::answer::<S>))
         .route("/workflows", get(workflows::list::<S>))
         .route("/workflows/{workflow}", get(workflows::show::<S>).post(workflows::try_out::<S>))
+        .route("/workflows/{workflow}/start", post(workflows::start::<S>))
         .route(
             "/workflows/{workflow}/versions/{version}",
             get(workflows::show_version::<S>).post(workflows::try_out_version::<S>),

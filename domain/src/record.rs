@@ -100,7 +100,7 @@ pub struct RunRecord {
 /// What started a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// The kind: `cli`, `api`, `servicenow`, `github`, `slack`, `schedule`.
+    /// The kind: `cli`, `api`, `console`, `servicenow`, `github`, `slack`, `schedule`.
     pub kind: String,
     /// Which one: the idempotency key of the request.
     pub reference: IdempotencyKey,

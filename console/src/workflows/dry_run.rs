@@ -12,15 +12,13 @@ use serde_json::Value;
 use store::Store;
 use telling::verdict::ruling;
 
+use super::json;
 use super::show::Shown;
 use crate::at::Visitor;
 use crate::layout::token;
 use crate::no::{No, notice};
 use crate::runs::place;
 use crate::text::{Seen, when};
-
-/// A sample is typed or pasted; the API takes whole inputs.
-const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 
 /// What somebody typed into the form.
 #[derive(Debug, Deserialize)]
@@ -71,14 +69,6 @@ fn wish(shown: &Shown, sample: &Sample) -> Result<Explain, Problem> {
         outputs: outputs(plan, &sample.outputs)?,
         policy: None,
     })
-}
-
-fn json(what: &str, text: &str) -> Result<Value, Problem> {
-    if text.len() > SAMPLE_BYTES_MAX {
-        return Err(Problem::bad_request(format!("{what} has more than {SAMPLE_BYTES_MAX} bytes")));
-    }
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    domain::json::parse(text.as_bytes()).map_err(|error| Problem::bad_request(format!("{what}: {error}")))
 }
 
 /// What earlier steps give, by step.

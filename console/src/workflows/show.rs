@@ -1,11 +1,12 @@
-//! One version of a workflow: its plan, the versions beside it, and a dry run.
+//! One version of a workflow: its plan, the versions beside it, a run of it, and a dry run.
 
 use std::sync::Arc;
 
+use api::Problem;
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::plan::{PlannedStep, Validation, Work};
-use domain::{Applied, Blast, Plan, WorkflowName};
+use domain::{Applied, Blast, Plan, Role, WorkflowName};
 use maud::{Markup, html};
 use serde_json::Value;
 use store::Store;
@@ -13,6 +14,7 @@ use telling::tool;
 use workflow::CompiledPlan;
 
 use super::dry_run::{self, Sample, Tried};
+use super::start::{self, Wanted};
 use super::started_by;
 use crate::at::{Named, Visitor};
 use crate::form::Sent;
@@ -53,7 +55,7 @@ impl Shown {
         version_address(&self.applied)
     }
 
-    fn is_in_use(&self) -> bool {
+    pub(super) fn is_in_use(&self) -> bool {
         self.applied.version == self.newest
     }
 }
@@ -64,7 +66,7 @@ fn version_address(applied: &Applied) -> String {
 
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(name): Named<String>) -> Result<Response, No> {
     let shown = Shown::find(&visitor, &name, None).await?;
-    Ok(render(&visitor, &shown, &Sample::default(), None))
+    render(&visitor, &shown, &Came::Nothing)
 }
 
 pub(crate) async fn show_version<S: Store>(
@@ -72,7 +74,7 @@ pub(crate) async fn show_version<S: Store>(
     Named((name, version)): Named<(String, String)>,
 ) -> Result<Response, No> {
     let shown = Shown::find(&visitor, &name, Some(&version)).await?;
-    Ok(render(&visitor, &shown, &Sample::default(), None))
+    render(&visitor, &shown, &Came::Nothing)
 }
 
 /// A dry run of the version in use.
@@ -81,7 +83,7 @@ pub(crate) async fn try_out<S: Store>(
     Sent { visitor, form }: Sent<S, Sample>,
 ) -> Result<Response, No> {
     let shown = Shown::find(&visitor, &name, None).await?;
-    tried(&visitor, &shown, &form).await
+    tried(&visitor, &shown, form).await
 }
 
 /// A dry run of another version.
@@ -90,15 +92,54 @@ pub(crate) async fn try_out_version<S: Store>(
     Sent { visitor, form }: Sent<S, Sample>,
 ) -> Result<Response, No> {
     let shown = Shown::find(&visitor, &name, Some(&version)).await?;
-    tried(&visitor, &shown, &form).await
+    tried(&visitor, &shown, form).await
 }
 
-async fn tried<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: &Sample) -> Result<Response, No> {
-    let tried = dry_run::tried(visitor, shown, sample).await?;
-    Ok(render(visitor, shown, sample, Some(&tried)))
+async fn tried<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: Sample) -> Result<Response, No> {
+    let tried = dry_run::tried(visitor, shown, &sample).await?;
+    render(visitor, shown, &Came::Tried(sample, tried))
 }
 
-fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: &Sample, tried: Option<&Tried>) -> Response {
+/// Starts a run of the version in use, and leads to it.
+pub(crate) async fn start<S: Store>(
+    Named(name): Named<String>,
+    Sent { mut visitor, form }: Sent<S, Wanted>,
+) -> Result<Response, No> {
+    visitor.must_be(Role::Operator)?;
+    let shown = Shown::find(&visitor, &name, None).await?;
+    match start::started(&visitor, &shown, &form).await {
+        Ok(run) => Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
+        Err(problem) if problem.status >= StatusCode::INTERNAL_SERVER_ERROR.as_u16() => Err(problem.into()),
+        Err(problem) => {
+            // Nothing is fetched from where a form was sent to.
+            visitor.address = shown.address();
+            render(&visitor, &shown, &Came::Refused(form, problem))
+        }
+    }
+}
+
+/// What came of the form that somebody sent.
+enum Came {
+    /// Nobody sent one.
+    Nothing,
+    /// A dry run.
+    Tried(Sample, Tried),
+    /// No run was started.
+    Refused(Wanted, Problem),
+}
+
+impl Came {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Tried(_, Err(problem)) | Self::Refused(_, problem) => {
+                StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST)
+            }
+            Self::Nothing | Self::Tried(_, Ok(_)) => StatusCode::OK,
+        }
+    }
+}
+
+fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, came: &Came) -> Result<Response, No> {
     let Applied { workflow, version, .. } = &shown.applied;
     let plan = shown.plan.plan();
     let head = html! {
@@ -108,7 +149,16 @@ fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: &Sample, tried:
         }
         (about(visitor, shown, plan))
     };
+    let (sample, tried) = match came {
+        Came::Tried(sample, tried) => (sample, Some(tried)),
+        Came::Nothing | Came::Refused(..) => (&Sample::default(), None),
+    };
+    let (wanted, refused) = match came {
+        Came::Refused(wanted, problem) => (wanted, Some(problem)),
+        Came::Nothing | Came::Tried(..) => (&Wanted::default(), None),
+    };
     let live = html! {
+        (start::section(visitor, shown, wanted, refused)?)
         (steps(plan))
         (versions(visitor, shown))
         (dry_run::section(visitor, shown, sample, tried))
@@ -116,10 +166,8 @@ fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: &Sample, tried:
     let title = format!("{workflow} v{version}");
     let page =
         Page { title: &title, under: Entry::Workflows, stream: Stream::None, head, live, foot: html! {} };
-    let status = tried.and_then(|tried| tried.as_ref().err());
-    let status = status.and_then(|problem| StatusCode::from_u16(problem.status).ok());
     let page = Html(layout::page(visitor, &page).into_string());
-    (status.unwrap_or(StatusCode::OK), page).into_response()
+    Ok((came.status(), page).into_response())
 }
 
 fn versions<S: Store>(visitor: &Visitor<S>, shown: &Shown) -> Markup {

@@ -23,6 +23,66 @@ async fn answer(scene: &Scene, run: &RunKey, who: &str, fields: &[(&str, &str)])
     scene.send(&path, who, &sent).await
 }
 
+/// What a form holds under `name`, unseen.
+fn hidden<'a>(page: &'a Answer, name: &str) -> &'a str {
+    let field = format!("name=\"{name}\" value=\"");
+    page.body.split_once(&field).unwrap().1.split_once('"').unwrap().0
+}
+
+#[tokio::test]
+async fn a_run_is_started_by_a_form_which_sent_twice_starts_one() {
+    let scene = Scene::new();
+    scene.run("acme", "new").await;
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let page = scene.get("/workflows/change-it", &otto).await;
+    let (token, once) = (page.token(), hidden(&page, "once"));
+    let start = async |once: &str, input: &str, record: &str| {
+        let fields = [("token", token.as_str()), ("once", once), ("input", input), ("record", record)];
+        scene.send("/workflows/change-it/start", &otto, &fields).await
+    };
+    let (input, record) = ("{\"to\": \"newer\"}", "servicenow:incident:9d38");
+    let first = start(once, input, record).await;
+    assert_eq!(first.status, StatusCode::SEE_OTHER, "{}", first.body);
+    let run = first.location().strip_prefix("/runs/").unwrap();
+    let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
+    let began = scene.engine.store().load(&run).await.unwrap().unwrap();
+    assert_eq!((began.trigger.kind.as_str(), &began.trigger.record), ("console", &record.parse().ok()));
+    assert_eq!(began.trigger.requester, "otto".parse().ok(), "who may not approve what it does");
+
+    assert_eq!(start(once, input, record).await.location(), first.location());
+    let other = start(once, "{\"to\": \"other\"}", record).await;
+    assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.body);
+    let again = start(hidden(&other, "once"), input, "").await;
+    assert_eq!(again.status, StatusCode::SEE_OTHER);
+    assert_ne!(again.location(), first.location());
+}
+
+#[tokio::test]
+async fn what_cannot_start_a_run_is_shown_again_with_the_reason_and_starts_nothing() {
+    let scene = Scene::new();
+    scene.run("acme", "new").await;
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let token = scene.get("/runs", &otto).await.token();
+    let before = scene.get("/runs", &otto).await.body.matches("data-label=\"Run\"").count();
+    for (input, record, says) in [
+        ("{", "", "The input:"),
+        ("{}", "incident", "SYSTEM:NAME"),
+        ("{\"a\":1,\"a\":2}", "", "stands twice"),
+    ] {
+        let fields = [("token", token.as_str()), ("input", input), ("record", record)];
+        let refused = scene.send("/workflows/change-it/start", &otto, &fields).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.body);
+        assert!(refused.body.contains("role=\"alert\"") && refused.body.contains(says), "{}", refused.body);
+    }
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    assert!(!scene.get("/workflows/change-it", &vera).await.body.contains("Start a run"));
+    let token = scene.get("/runs", &vera).await.token();
+    let refused =
+        scene.send("/workflows/change-it/start", &vera, &[("token", &token), ("input", "{}")]).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert_eq!(scene.get("/runs", &vera).await.body.matches("data-label=\"Run\"").count(), before);
+}
+
 #[tokio::test]
 async fn whoever_approves_sees_the_exact_action_and_its_hash_first() {
     let scene = Scene::new();

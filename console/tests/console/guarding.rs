@@ -103,7 +103,7 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
         assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body), "{verb}");
     }
     let sample = [("token", token.as_str()), ("input", "{}")];
-    for page in ["/workflows/{}", "/workflows/{}/versions/3"] {
+    for page in ["/workflows/{}", "/workflows/{}/versions/3", "/workflows/{}/start"] {
         let own_kind = scene.send(&page.replace("{}", "only-theirs"), &ada, &sample).await;
         let unknown = scene.send(&page.replace("{}", "unknown"), &ada, &sample).await;
         assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body), "{page}");

@@ -14,7 +14,7 @@ use domain::access::{ShownKey, secret_digest};
 use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp};
 use engine::{Desk, Engine, Parts, Sealing, Timing};
 use evidence::SigningKey;
-use serde_json::json;
+use serde_json::{Value, json};
 use simulated::model::{self, Model, Recording};
 use simulated::servicenow::{self, INCIDENT, ServiceNow};
 use simulated::slack::{self, SimulatedSlack, User};
@@ -164,11 +164,16 @@ impl Stage {
         ShownKey::write(&tenant, &id, &secret)
     }
 
+    /// What a run is started with.
+    pub fn sample() -> Value {
+        json!({ "incident": INCIDENT })
+    }
+
     /// Starts a run through the API, as `person`.
     pub fn start(&self, tenant: &str, person: &str, key: &str) -> RunId {
         let bearer = format!("Bearer {}", self.key(tenant, person, &[Role::Operator]));
         let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", key)];
-        let wish = json!({ "workflow": "triage-incident", "input": { "incident": INCIDENT } });
+        let wish = json!({ "workflow": "triage-incident", "input": Self::sample() });
         let address = self.url.trim_start_matches("http://");
         let started = ask_with(address, "POST", "/api/v1/runs", &headers, Some(&wish)).unwrap();
         RunId::new(started["run"].as_str().unwrap_or_else(|| panic!("not started: {started}"))).unwrap()

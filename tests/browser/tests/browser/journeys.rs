@@ -61,6 +61,35 @@ fn a_person_sees_a_run_move_approves_it_and_sees_its_evidence_verified() {
 }
 
 #[test]
+fn a_person_starts_a_run_in_the_console_and_another_approves_it() {
+    let stage = Stage::open(&["acme"]);
+    let (otto, grace) = (Browser::open(), Browser::open());
+    log_in(&stage, &otto, ("acme", "otto"), &[Role::Operator, Role::Approver]);
+    otto.go(&stage.at("/workflows"));
+    otto.click("a[href='/workflows/triage-incident']");
+    otto.wait_for("Start a run");
+    otto.run("document.querySelector('#start-input').value = ''");
+    otto.type_into("#start-input", &Stage::sample().to_string());
+    otto.click("form[action$='/start'] button");
+    // It leads to the run, which moves while it is looked at.
+    otto.wait_for("Why it waits");
+    otto.wait_for("Live.");
+    otto.run("window.loadedOnce = true");
+
+    log_in(&stage, &grace, ("acme", "grace"), &[Role::Approver]);
+    grace.go(&stage.at("/approvals"));
+    grace.click("a[href^='/approvals/']");
+    grace.wait_for("What exactly is approved");
+    grace.click("button[value=approve]");
+    grace.wait_for("nothing more can be said to it");
+    otto.wait_for("succeeded after");
+    assert_eq!(otto.run("return window.loadedOnce"), true);
+    for window in [&otto, &grace] {
+        assert_eq!(refused(window), [""; 0]);
+    }
+}
+
+#[test]
 fn a_person_rejects_with_a_reason_and_the_run_says_so() {
     let stage = Stage::open(&["acme"]);
     let browser = Browser::open();
