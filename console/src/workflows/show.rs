@@ -97,7 +97,7 @@ pub(crate) async fn try_out_version<S: Store>(
 
 async fn tried<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: Sample) -> Result<Response, No> {
     let tried = dry_run::tried(visitor, shown, &sample).await?;
-    render(visitor, shown, &Came::Tried(sample, tried))
+    render(visitor, shown, &Came::Tried(sample, Box::new(tried)))
 }
 
 /// Starts a run of the version in use, and leads to it.
@@ -123,19 +123,24 @@ enum Came {
     /// Nobody sent one.
     Nothing,
     /// A dry run.
-    Tried(Sample, Tried),
+    Tried(Sample, Box<Tried>),
     /// No run was started.
     Refused(Wanted, Problem),
 }
 
 impl Came {
-    fn status(&self) -> StatusCode {
+    /// Why nothing came of it.
+    fn problem(&self) -> Option<&Problem> {
         match self {
-            Self::Tried(_, Err(problem)) | Self::Refused(_, problem) => {
-                StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST)
-            }
-            Self::Nothing | Self::Tried(_, Ok(_)) => StatusCode::OK,
+            Self::Nothing => None,
+            Self::Tried(_, tried) => tried.as_ref().as_ref().err(),
+            Self::Refused(_, problem) => Some(problem),
         }
+    }
+
+    fn status(&self) -> StatusCode {
+        let status = self.problem().map(|problem| StatusCode::from_u16(problem.status));
+        status.and_then(Result::ok).unwrap_or(StatusCode::OK)
     }
 }
 
@@ -150,7 +155,7 @@ fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, came: &Came) -> Result<
         (about(visitor, shown, plan))
     };
     let (sample, tried) = match came {
-        Came::Tried(sample, tried) => (sample, Some(tried)),
+        Came::Tried(sample, tried) => (sample, Some(&**tried)),
         Came::Nothing | Came::Refused(..) => (&Sample::default(), None),
     };
     let (wanted, refused) = match came {

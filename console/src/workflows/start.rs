@@ -72,7 +72,7 @@ pub(super) fn section<S: Store>(
                 label for="start-input" { "Input, as JSON" }
                 textarea #start-input name="input" rows="5" spellcheck="false" { (wanted.input) }
                 label for="start-record" { "The record it is about, if any, such as servicenow:incident:9d38" }
-                input #start-record name="record" maxlength="256" autocomplete="off" spellcheck="false" value=(wanted.record);
+                input #start-record type="text" name="record" maxlength="256" autocomplete="off" spellcheck="false" value=(wanted.record);
                 button.primary type="submit" { "Start it" }
             }
         }
