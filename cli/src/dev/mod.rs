@@ -34,6 +34,7 @@ use crate::ending::Ending;
 use crate::error::CliError;
 use crate::front::served::Served;
 use crate::front::{Front, Seeds};
+use crate::input::read_workflow;
 use crate::stop::Stop;
 use crate::{keys, logging, random};
 use telling::hint::{Hints, quoted};
@@ -113,6 +114,7 @@ async fn live<S: Store>(
     let engine = engine(directory, &world, (store, &context), me.clone())?;
     settle(&engine, &context).await?;
     let by_hand = sample(directory, "triage.yaml", TRIAGE)?;
+    put_to_use(&engine, &context, &by_hand).await?;
     let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
     let keys = Keys::found(directory, &engine, &context.tenant).await?;
     let hints = kept.hints(&context, &url);
@@ -196,6 +198,15 @@ fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError>
         std::fs::write(&file, text).map_err(|source| CliError::Write { path: file.clone(), source })?;
     }
     Ok(file)
+}
+
+/// Puts the workflow in `file` to use, so that there is one to start in the console, unless somebody has put any to use.
+async fn put_to_use<S: Store>(engine: &Engine<S>, context: &Context, file: &Path) -> Result<(), CliError> {
+    if engine.applied(&context.tenant).await?.is_empty() {
+        let plan = read_workflow(file, engine.tools())?;
+        engine.apply(&context.tenant, &plan, context.by_user()).await?;
+    }
+    Ok(())
 }
 
 fn apply_command(hints: &Hints, file: &Path) -> String {

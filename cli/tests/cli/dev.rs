@@ -185,6 +185,21 @@ fn said(reply: &str) -> Value {
 }
 
 #[test]
+fn there_is_a_workflow_to_start_from_the_first_minute_and_it_is_put_to_use_once() {
+    let shell = Shell::new();
+    let listed = || shell.run("--store d/dev.db workflow list --json").expect(0).json();
+    let dev = Dev::start(&shell, 0);
+    let first = listed();
+    assert!(first.to_string().contains("\"triage-incident\""), "{first}");
+    assert_eq!(dev.leave(), Some(0));
+    // Whatever becomes of the file, what is in use stays so.
+    std::fs::write(shell.path("d/triage.yaml"), "not a workflow").unwrap();
+    let again = Dev::start(&shell, 0);
+    assert_eq!(listed(), first);
+    assert_eq!(again.leave(), Some(0));
+}
+
+#[test]
 fn an_incident_that_comes_in_by_itself_starts_the_workflow_that_wants_it_once() {
     let shell = Shell::new();
     let dev = Dev::start(&shell, 0);
