@@ -6,7 +6,6 @@
 use axum::Json;
 use axum::extract::State;
 use domain::TenantId;
-use engine::BackoutSoFar;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Cursor, Store};
@@ -94,15 +93,6 @@ pub(crate) async fn back_out<S: Store>(
         let (counted, rest) = desk.count_some(work.so_far(&going_on)?).await?;
         return Ok(Json(BackedOut::would_be(counted).going_on(work.next(rest.as_ref()))));
     }
-    let so_far = work.so_far::<BackoutSoFar>(&going_on)?;
-    if let Some(so_far) = &so_far {
-        let stands = desk.dispatch().await?.tenant.and_then(|stopped| stopped.backout);
-        if stands != Some(so_far.begun) {
-            // Nobody's runs are ended after somebody has said that they go on.
-            return Err(Problem::bad_request("dispatch was started since this backout began")
-                .remedy("begin another one without a cursor, if it is still meant"));
-        }
-    }
-    let (told, rest) = desk.back_out_some(&reason, so_far).await?;
+    let (told, rest) = desk.back_out_some(&reason, work.so_far(&going_on)?).await?;
     Ok(Json(BackedOut::from(told).going_on(work.next(rest.as_ref()))))
 }

@@ -160,6 +160,8 @@ impl From<EngineError> for Problem {
             }
             EngineError::BadInput { what, source } => Self::bad_request(format!("{what}: {source}")),
             EngineError::BadPlan { why, .. } => Self::bad_request(why),
+            EngineError::BackoutOver => Self::bad_request(error.to_string())
+                .remedy("begin another one without a cursor, if it is still meant"),
             EngineError::NotAPerson { .. } => Self::bad_request(error.to_string()),
             EngineError::TenantChanged { .. } => {
                 let detail = "somebody has settled something since this was looked at";

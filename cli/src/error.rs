@@ -223,6 +223,7 @@ impl CliError {
 fn engine_ending(error: &EngineError) -> Ending {
     match error {
         EngineError::Refused(_)
+        | EngineError::BackoutOver
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::NotGreen { .. }

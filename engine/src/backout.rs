@@ -136,7 +136,8 @@ impl<S: Store> Engine<S> {
         mut progress: impl FnMut(&Backout) + Send,
     ) -> Result<(Backout, Option<BackoutSoFar>), EngineError> {
         let mut so_far = match so_far {
-            Some(so_far) => so_far,
+            Some(so_far) if self.backed_out_since(reach).await? == Some(so_far.begun) => so_far,
+            Some(_) => return Err(EngineError::BackoutOver),
             None => BackoutSoFar::begin(self.begin_backout(reach, by, reason).await?),
         };
         let until = so_far.begun + HEARD_AFTER;
@@ -158,6 +159,15 @@ impl<S: Store> Engine<S> {
                 return Ok((so_far.told, Some(so_far)));
             }
         }
+    }
+
+    /// Since when what is under way is being ended, if it is.
+    async fn backed_out_since(&self, reach: &Reach) -> Result<Option<Timestamp>, EngineError> {
+        let stands = match reach {
+            Reach::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
+            Reach::All => self.fleet_stopped().await?,
+        };
+        Ok(stands.and_then(|stopped| stopped.backout))
     }
 
     /// Stops dispatch, so that what is under way can end; says since when it is being ended.

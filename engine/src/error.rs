@@ -21,6 +21,9 @@ pub enum EngineError {
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Somebody has started dispatch while a backout was under way: nobody's runs are ended after that.
+    #[error("dispatch was started since this backout began")]
+    BackoutOver,
     /// There is no such run, or it is somebody else's.
     #[error("there is no run {run}; `run list` shows those there are")]
     NoRun {

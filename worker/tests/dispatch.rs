@@ -13,7 +13,9 @@ use domain::{
     Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Lane,
     Live, Reversibility, RunKey, RunRecord, RunStatus, Timestamp, ToolName,
 };
-use engine::{Backout, Dispatch, Engine, HEARD_AFTER, Parts, Reach, Reply, Sealing, StartRun, Timing};
+use engine::{
+    Backout, Dispatch, Engine, EngineError, HEARD_AFTER, Parts, Reach, Reply, Sealing, StartRun, Timing,
+};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Clock, Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
@@ -460,6 +462,26 @@ async fn a_backout_of_all_reaches_every_tenant_and_one_of_a_tenant_no_other() {
     let told = scene.elsewhere().backout(&Reach::All, &ada(), "all wrong", |_| {}).await.unwrap();
     assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(scene.status(&theirs).await, RunStatus::Canceled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backout_of_all_ends_nobody_after_somebody_has_started_dispatch_again() {
+    let scene = Scene::set();
+    let mut runs = Vec::new();
+    for n in 0..250 {
+        runs.push(scene.start("acme", &format!("k{n}"), &three()).await);
+    }
+    let engine = scene.elsewhere();
+    let (told, rest) = engine.back_out_some(&Reach::All, &ada(), "wrong", None, |_| {}).await.unwrap();
+    assert!(told.canceled < 250 && rest.is_some(), "one piece of it: {told:?}");
+    engine.start_dispatch(&Reach::All, &ada()).await.unwrap();
+    let late = engine.back_out_some(&Reach::All, &ada(), "wrong", rest, |_| {}).await;
+    assert!(matches!(late, Err(EngineError::BackoutOver)), "{late:?}");
+    let mut ended = 0;
+    for run in &runs {
+        ended += u64::from(scene.status(run).await == RunStatus::Canceled);
+    }
+    assert_eq!(ended, told.canceled);
 }
 
 /// A worker that died with an effect under way: nobody may take the step over while dispatch is stopped, and a backout
