@@ -11,9 +11,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
-    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, RunStatus,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkflowName,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence,
+    Fate, Fleet, IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord,
+    RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkflowName,
 };
 
 use crate::access::{Access, KeyPage, KeyQuery};
@@ -23,6 +23,7 @@ use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::roll::Roll;
 use crate::{Blobs, Shelf, Store};
 
 /// A call to a store, as an interceptor sees it.
@@ -309,6 +310,20 @@ impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
 
     async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
         self.plainly("access.keys", self.store.keys(query)).await
+    }
+}
+
+impl<S: Store, I: Intercept> Roll for Intercepted<S, I> {
+    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
+        self.plainly("roll.enrolled", self.store.enrolled(worker)).await
+    }
+
+    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
+        self.plainly("roll.enroll", self.store.enroll(worker)).await
+    }
+
+    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+        self.plainly("roll.roll", self.store.roll()).await
     }
 }
 

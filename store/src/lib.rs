@@ -1,7 +1,7 @@
 //! Where runs are kept.
 //!
 //! Narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
-//! [`Inbox`], [`Access`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
+//! [`Inbox`], [`Access`], [`Roll`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
 //! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
 //! promise is written down once, as tests, in the conformance suite.
 
@@ -21,6 +21,7 @@ mod governance;
 mod inbox;
 mod ledger;
 mod queue;
+mod roll;
 
 pub use access::{Access, KeyPage, KeyQuery};
 pub use archive::Archive;
@@ -33,12 +34,16 @@ pub use inbox::{Accepted, Again, DueSchedule, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Hold, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
+pub use roll::Roll;
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.
 pub trait Store:
-    Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Send + Sync + 'static
+    Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Roll + Send + Sync + 'static
 {
 }
 
-impl<S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Send + Sync + 'static> Store for S {}
+impl<S: Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + Roll + Send + Sync + 'static> Store
+    for S
+{
+}

@@ -133,6 +133,11 @@ impl Key {
         Self { pk: "#fleet".to_owned(), sk: "fleet".to_owned() }
     }
 
+    /// A worker's place on the roll. It is nobody's either.
+    pub(super) fn worker(name: &str) -> Self {
+        Self { pk: "#roll".to_owned(), sk: format!("worker#{name}") }
+    }
+
     /// A key that somebody proves themselves with.
     pub(super) fn api_key(tenant: &TenantId, id: &str) -> Self {
         Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }

@@ -21,6 +21,7 @@ mod local;
 mod message;
 mod order;
 mod outbox;
+mod roll;
 mod s3;
 mod sqs;
 mod table;

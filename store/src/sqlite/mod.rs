@@ -11,6 +11,7 @@ mod db;
 mod front;
 mod governance;
 mod inbox;
+mod roll;
 mod schema;
 mod wake;
 
@@ -23,9 +24,9 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
-    IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
-    StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkflowName,
+    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence,
+    Fate, Fleet, IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord,
+    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkflowName,
 };
 use tokio::time::Instant;
 
@@ -39,6 +40,7 @@ use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
+use crate::roll::Roll;
 use crate::sqlite::wake::Bell;
 use crate::trace;
 
@@ -400,6 +402,20 @@ impl Access for SqliteStore {
 
     async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
         self.front.read("read a tenant's keys", |db| db.keys(&query)).await
+    }
+}
+
+impl Roll for SqliteStore {
+    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
+        self.front.read("find a worker", |db| db.enrolled(worker)).await
+    }
+
+    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
+        self.front.write("sign the roll", move |db| db.enroll(&worker)).await
+    }
+
+    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+        self.front.read("read the roll", Db::roll).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
@@ -15,10 +15,11 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("v6.sql"),
     include_str!("v7.sql"),
     include_str!("v8.sql"),
+    include_str!("v9.sql"),
 ];
 
 /// The version this program writes.
-const KNOWN: u32 = 8;
+const KNOWN: u32 = 9;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]

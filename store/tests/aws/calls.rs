@@ -6,13 +6,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
-    Holder, InLine, Inbox as _, KeyQuery, Ledger as _, PolicyFiles, RunQuery, Write,
+    Holder, InLine, Inbox as _, KeyQuery, Ledger as _, PolicyFiles, Roll as _, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Evidence, Fate, Fleet,
-    IdempotencyKey, Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, merkle,
+    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence, Fate, Fleet,
+    IdempotencyKey, Payload, Role, RunId, RunKey, Says, Source, StepSeq, Tenant, Ticket, merkle,
 };
 use serde_json::json;
 
@@ -54,7 +54,7 @@ macro_rules! call {
 const SUPERSEDED: Option<&str> = Some("Superseded");
 
 pub(crate) fn calls() -> Vec<Call<Table>> {
-    [ledger(), governance(), access(), archive(), inbox()].into_iter().flatten().collect()
+    [ledger(), governance(), access(), roll(), archive(), inbox()].into_iter().flatten().collect()
 }
 
 fn ledger() -> Vec<Call<Table>> {
@@ -274,6 +274,24 @@ fn access() -> Vec<Call<Table>> {
             .keys(KeyQuery { tenant: tenant(), after: None, limit: 2 })
             .await),
     ]
+}
+
+const SIGNED: Given = |table| {
+    Box::pin(async {
+        assert_eq!(table.store.enroll(signed()).await.unwrap(), Write::Committed);
+    })
+};
+
+fn roll() -> Vec<Call<Table>> {
+    vec![
+        call!("enrolled", SIGNED, |store| store.enrolled(&signed().worker).await),
+        call!("enroll", NOTHING, |store| store.enroll(signed()).await, again: SUPERSEDED),
+        call!("roll", SIGNED, |store| store.roll().await),
+    ]
+}
+
+fn signed() -> Enrolled {
+    Enrolled::new("worker-1".parse().unwrap(), Says::Working { in_hand: 2 }, NOON)
 }
 
 fn api_key() -> ApiKey {

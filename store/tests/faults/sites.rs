@@ -121,6 +121,10 @@ pub(crate) const ROWS: &[Row] = rows![
     "key": "GetItem" from "mod.rs::get", Read, "read a key";
     "put_key": "PutItem" from "mod.rs::put", Write, "write a key";
     "keys": "Query" from "index.rs::range", Read, "read a tenant's keys";
+    // The roll.
+    "enrolled": "GetItem" from "mod.rs::get", Read, "find a worker";
+    "enroll": "PutItem" from "mod.rs::put", Write, "sign the roll";
+    "roll": "Query" from "index.rs::range", Read, "read the roll";
     // The queue.
     "send": "SendMessage" from "sqs.rs::send", Write, "send a message";
     "send_all": "SendMessageBatch" from "sqs.rs::try_batch", Write, "send a message";
@@ -165,7 +169,8 @@ pub(crate) fn row(call: &str, operation: &str) -> &'static Row {
 const OTHER_WORDS: [&str; 1] = ["no reason given"];
 
 /// The traits of a store.
-const TRAITS: [&str; 6] = ["ledger.rs", "queue.rs", "blobs.rs", "governance.rs", "archive.rs", "inbox.rs"];
+const TRAITS: [&str; 8] =
+    ["ledger.rs", "queue.rs", "blobs.rs", "governance.rs", "archive.rs", "inbox.rs", "access.rs", "roll.rs"];
 
 pub(crate) fn every_call_site_has_a_row() {
     let sources: Vec<Source> = sources();

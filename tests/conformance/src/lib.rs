@@ -28,6 +28,7 @@ mod ledger;
 mod queue;
 mod races;
 mod receipts;
+mod roll;
 mod sizes;
 mod tickets;
 
@@ -60,6 +61,7 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         blobs::cases(),
         governance::cases(),
         access::cases(),
+        roll::cases(),
         archive::cases(),
         inbox::cases(),
         sizes::cases(),

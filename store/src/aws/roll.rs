@@ -1,0 +1,46 @@
+//! The roll of workers.
+
+use domain::{Enrolled, WorkerId};
+
+use crate::blobs::Blobs;
+use crate::error::StoreError;
+use crate::ledger::Write;
+use crate::queue::Queue;
+use crate::roll::Roll;
+
+use super::item::{BODY, REVISION, number, text};
+use super::key::Key;
+use super::{AwsStore, Condition, TIME_TO_LIVE, with};
+
+impl<Q, B> Roll for AwsStore<Q, B>
+where
+    Q: Queue + Send + Sync + 'static,
+    B: Blobs + Send + Sync + 'static,
+{
+    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
+        self.get_body(&Key::worker(worker.as_str()), "find a worker").await
+    }
+
+    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
+        let doing = "sign the roll";
+        // What a worker says is short, so it never goes by pointer: there is no tenant whose blob it would be.
+        let body = serde_json::to_string(&worker).map_err(|error| StoreError::broken(doing, error))?;
+        let kept_until = number(worker.kept_until().0 / 1_000);
+        let item = with(
+            &Key::worker(worker.worker.as_str()),
+            [(REVISION, number(worker.revision)), (BODY, text(body)), (TIME_TO_LIVE, kept_until)],
+        );
+        let condition = worker.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
+        self.put(item, condition, doing).await
+    }
+
+    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+        let doing = "read the roll";
+        let ends = (&Key::worker(""), &Key::worker("~"));
+        let mut workers = Vec::new();
+        for item in self.range(ends, u32::MAX, doing).await? {
+            workers.push(self.read(&item, doing).await?);
+        }
+        Ok(workers)
+    }
+}
