@@ -186,7 +186,11 @@ impl From<EngineError> for Problem {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }
             EngineError::NoApiKey { .. } => Self::not_found("key"),
-            EngineError::Contended { .. } | EngineError::KeyTaken { .. } => {
+            EngineError::NoWorker { .. } => Self::not_found("worker"),
+            EngineError::WorkerLeft { .. } => {
+                Self::new(StatusCode::CONFLICT, "WORKER_LEFT", error.to_string())
+            }
+            EngineError::Contended { .. } | EngineError::KeyTaken { .. } | EngineError::WorkerBusy { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }
             EngineError::Store(_)

@@ -227,12 +227,15 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::NotGreen { .. }
+        | EngineError::WorkerLeft { .. }
+        | EngineError::WorkerBusy { .. }
         | EngineError::KeyTaken { .. } => Ending::NotDone,
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
             Ending::NotDone
         }
         EngineError::NoRun { .. }
         | EngineError::NoApiKey { .. }
+        | EngineError::NoWorker { .. }
         | EngineError::NoWorkflow { .. }
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator,
-    KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq, Stopped,
-    Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
+    ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Enrolled, Evidence, IdempotencyKey,
+    Initiator, KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq,
+    Stopped, Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 use store::{ApprovalPage, ApprovalQuery, Cursor, KeyPage, KeyQuery, PolicyFiles, RunPage, RunQuery, Store};
@@ -260,6 +260,11 @@ impl<S: Store> Desk<S> {
     /// How the fleet is doing, as far as it is this tenant's business.
     pub async fn health(&self) -> Result<Health, EngineError> {
         self.engine.health(&self.tenant).await
+    }
+
+    /// The workers of the fleet, which serve every tenant, the one that came first first.
+    pub async fn workers(&self) -> Result<Vec<Enrolled>, EngineError> {
+        self.engine.workers().await
     }
 
     /// Every version of a workflow that was put to use, the newest first. Nothing, if there is no such workflow.

@@ -1,7 +1,7 @@
 //! Why a verb was not done.
 
 use domain::payload::Fingerprint;
-use domain::{Digest, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkflowName};
+use domain::{Digest, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
 use store::StoreError;
 
 use crate::approve::NotShown;
@@ -139,6 +139,24 @@ pub enum EngineError {
     KeyTaken {
         /// Which key.
         key: KeyId,
+    },
+    /// There is no such worker.
+    #[error("there is no worker {worker}; `worker list` shows those there are")]
+    NoWorker {
+        /// Which one was asked for.
+        worker: WorkerId,
+    },
+    /// The worker is gone already.
+    #[error("worker {worker} has left already")]
+    WorkerLeft {
+        /// Which one.
+        worker: WorkerId,
+    },
+    /// The worker kept signing while it was to be asked something.
+    #[error("worker {worker} could not be asked: its place on the roll kept changing; try again")]
+    WorkerBusy {
+        /// Which one.
+        worker: WorkerId,
     },
     /// Others kept changing the run.
     #[error("run {run} changed {rounds} times while this was being decided; try again")]

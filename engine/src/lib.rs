@@ -23,6 +23,7 @@ mod pages;
 mod plans;
 mod policies;
 pub mod question;
+mod roll;
 mod scheduled;
 mod seal;
 mod settle;

@@ -68,6 +68,12 @@ impl Health {
         InHand(traffic)
     }
 
+    /// How many messages are in hand.
+    pub(crate) fn in_hand(&self) -> u32 {
+        let busy = self.lanes.iter().map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
+        u32::try_from(busy).unwrap_or(u32::MAX)
+    }
+
     /// What is to be remembered of `lane`, in which there is `room` for so many.
     pub(crate) fn see(&self, lane: Lane, room: usize, waiting: Option<bool>) -> Seen {
         let Traffic { taken, busy } = &self.lanes[place(lane)];

@@ -8,12 +8,12 @@ pub struct Leave(watch::Sender<bool>);
 
 /// Hears of it.
 #[derive(Debug, Clone)]
-pub struct Leaving(watch::Receiver<bool>);
+pub struct Leaving(watch::Sender<bool>);
 
 /// A way to ask, and a way to hear.
 pub fn leaving() -> (Leave, Leaving) {
-    let (sender, receiver) = watch::channel(false);
-    (Leave(sender), Leaving(receiver))
+    let asked = watch::Sender::new(false);
+    (Leave(asked.clone()), Leaving(asked))
 }
 
 impl Leave {
@@ -29,11 +29,14 @@ impl Leaving {
         *self.0.borrow()
     }
 
-    /// Returns when somebody asks; never, if nobody can any more.
+    /// Returns when somebody asks.
     pub async fn asked(&self) {
-        let mut receiver = self.0.clone();
-        if receiver.wait_for(|asked| *asked).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        // This is a way to ask itself, so there is always one.
+        let _ = self.0.subscribe().wait_for(|asked| *asked).await;
+    }
+
+    /// Whoever hears it here asks everybody else.
+    pub(crate) fn ask(&self) {
+        self.0.send_replace(true);
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! Each lane has a loop that receives its messages and starts walks, as many at once as the lane has room for,
 //! so that what people decided never waits behind a backlog of steps. One more loop wakes runs that are
-//! overdue; the walks themselves keep their leases and messages alive. A message is deleted only after the
+//! overdue, and one signs the roll of workers; the walks themselves keep their leases and messages alive. A message is deleted only after the
 //! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
 
 mod health;
 mod leaving;
+mod roll;
 mod walker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::roll::SIGNS_EVERY;
 use domain::{Cause, Initiator, Lane, Millis, WorkerId};
 use engine::{Engine, WalkLimits};
 use store::{Delivery, Store, trace};
@@ -46,6 +48,8 @@ pub struct WorkerSettings {
     pub sweep_every: Duration,
     /// How often the worker looks whether it works.
     pub look_every: Duration,
+    /// How often the worker signs the roll; `None`, if it is to be on none.
+    pub sign_every: Option<Duration>,
     /// How long walks may go on after the worker was asked to leave.
     pub drain: Duration,
     /// How far a walk goes.
@@ -60,6 +64,7 @@ impl Default for WorkerSettings {
             poll: Duration::from_secs(20),
             sweep_every: Duration::from_secs(5),
             look_every: Duration::from_secs(15),
+            sign_every: Some(SIGNS_EVERY.std()),
             drain: Duration::from_secs(25),
             limits: WalkLimits::default(),
         }
@@ -128,13 +133,21 @@ impl<S: Store> Worker<S> {
                 self.receive_for_ever(Lane::Steps, &mut steps),
             )
         };
+        let mut place = roll::Place::new(self.me.clone(), self.settings.sign_every);
         tokio::select! {
             biased;
             ((), (), ()) = receive => {}
             () = self.sweep_for_ever() => {}
             () = self.look_for_ever() => {}
+            never = self.sign_for_ever(&mut place) => match never {},
         }
-        self.drain([decisions, ingest, steps]).await
+        let finished = tokio::select! {
+            biased;
+            finished = self.drain([decisions, ingest, steps]) => finished,
+            never = self.sign_for_ever(&mut place) => match never {},
+        };
+        self.sign_off(&mut place, finished).await;
+        finished
     }
 
     /// Receives the messages of `lane` and starts walks, until it is asked to leave.

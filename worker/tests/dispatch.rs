@@ -1,6 +1,8 @@
 //! The switch and the backout, with real workers, in time that passes as soon as everybody waits.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,26 +13,17 @@ use countersign_worker::{Leave, Worker, WorkerSettings, leaving};
 use domain::command::Certainty;
 use domain::{
     Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Lane,
-    Live, Reversibility, RunKey, RunRecord, RunStatus, Timestamp, ToolName,
+    Live, Reversibility, RunKey, RunRecord, RunStatus, ToolName,
 };
 use engine::{
     Backout, Dispatch, Engine, EngineError, HEARD_AFTER, Parts, Reach, Reply, Sealing, StartRun, Timing,
 };
 use evidence::SigningKey;
 use serde_json::{Value, json};
-use store::{Clock, Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
+use store::{Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
+use support::Virtual;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-
-/// Time that passes as soon as everybody waits.
-struct Virtual(Instant);
-
-impl Clock for Virtual {
-    fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.0.elapsed().as_millis()).unwrap();
-        Timestamp(1_750_000_000_000 + passed)
-    }
-}
 
 /// What happened outside: what was done and not taken back, and when each call began.
 #[derive(Default)]
@@ -130,7 +123,7 @@ fn three() -> String {
 
 impl Scene {
     fn set() -> Self {
-        let clock = Arc::new(Virtual(Instant::now()));
+        let clock = Arc::new(Virtual::begin());
         let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
         let store = Arc::new(SqliteStore::memory(options).unwrap());
         let outside = Arc::new(Outside::default());

@@ -1,6 +1,8 @@
 //! Errands that cannot be done at once: whoever waits to be shown something is not given up.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,21 +18,11 @@ use domain::{
 };
 use engine::{Again, Engine, NotShown, Parts, Showing, Shows, StartRun, Timing};
 use serde_json::json;
-use store::{Clock, Governance as _, Queue as _, SqliteOptions, SqliteStore, trace};
-use tokio::time::Instant;
+use store::{Governance as _, Queue as _, SqliteOptions, SqliteStore, trace};
+use support::Virtual;
 
 const ASKS: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
-
-/// Time that passes as soon as everybody waits.
-struct Virtual(Instant);
-
-impl Clock for Virtual {
-    fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.0.elapsed().as_millis()).unwrap();
-        Timestamp(1_750_000_000_000 + passed)
-    }
-}
 
 /// Slack, as far as anybody notices.
 #[derive(Default)]
@@ -62,7 +54,7 @@ struct Scene {
 
 impl Scene {
     async fn set(people: &[&str], shows: Showing) -> Self {
-        let clock = Arc::new(Virtual(Instant::now()));
+        let clock = Arc::new(Virtual::begin());
         let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
         let engine = Engine::new(Parts {
             store: Arc::new(SqliteStore::memory(options).unwrap()),

@@ -91,6 +91,7 @@ pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
         rooms: Rooms::beside(16),
         sweep_every: Duration::from_hours(1),
         look_every: Duration::from_hours(1),
+        sign_every: None,
         ..WorkerSettings::default()
     };
     let worker = Worker::new(Arc::clone(&stage.engine), settings, me()?, leaving);

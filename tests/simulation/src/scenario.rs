@@ -210,6 +210,7 @@ impl Stage {
                 sweep_every: Duration::from_mins(2),
                 // Nothing here asks how a worker is.
                 look_every: Duration::from_hours(24),
+                sign_every: None,
                 ..WorkerSettings::default()
             };
             // Dropped with everything that was started from it, as a process is.
