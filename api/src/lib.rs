@@ -23,6 +23,7 @@ mod runs;
 pub mod stream;
 mod tenant;
 pub mod wire;
+mod workers;
 mod workflows;
 
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use crate::extract::BODY_BYTES_MAX;
 use crate::openapi::{Body, Param};
 use crate::{
     Shared, approvals, dispatch, evidence, keys, me, openapi, policy, problem, runs, stream, tenant, wire,
-    workflows,
+    workers, workflows,
 };
 
 /// Where all of it is.
@@ -495,6 +495,14 @@ fn settled_routes<S: Store>() -> Vec<Route<S>> {
 
 fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
     vec![
+        Route::new(
+            Method::GET,
+            "/workers",
+            Role::Operator,
+            ("listWorkers", "The workers of the fleet, which serve every tenant"),
+            workers::list::<S>,
+        )
+        .gives::<wire::Workers>(200, "the workers"),
         Route::new(
             Method::GET,
             "/dispatch",

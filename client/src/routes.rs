@@ -6,7 +6,8 @@ use api::wire::{
     Answer, Answered, ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOut, BackedOut, Delivered,
     Dispatch, DispatchStarted, Events, ExplainPolicy, Explained, Key, Keys, MadeKey, MakeKey, Me, Moved,
     Policy, PolicyApplied, PutTenant, Receipts, Run, Runs, Saying, SendSignal, StartRun, StartedRun,
-    StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workflow, WorkflowShown, Workflows,
+    StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow, WorkflowShown,
+    Workflows,
 };
 use axum::http::{Method, StatusCode};
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
@@ -136,11 +137,16 @@ impl Client {
     }
 }
 
-/// The switch.
+/// The fleet, and the switch.
 impl Client {
     /// Whether steps are begun.
     pub async fn dispatch(&self) -> Result<Dispatch, ClientError> {
         self.document(Ask::get("/dispatch")).await
+    }
+
+    /// The workers of the fleet.
+    pub async fn workers(&self) -> Result<Workers, ClientError> {
+        self.document(Ask::get("/workers")).await
     }
 
     /// Begins nothing any more for the tenant; says who stopped it first.

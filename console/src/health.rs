@@ -1,10 +1,10 @@
-//! Whether messages pile up, what was given up, and the switch that stops all of it.
+//! Which workers there are, whether messages pile up, what was given up, and the switch that stops all of it.
 
 use api::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::failure::MESSAGE_CHARS_MAX;
-use domain::{Role, Stopped};
+use domain::{AskedToLeave, Enrolled, Role, Says, Standing, Stopped, Timestamp};
 use engine::{Dispatch, Health};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::at::{Named, Visitor};
 use crate::form::Sent;
 use crate::layout::{self, Entry, Page, Stream, token};
 use crate::no::{No, notice};
-use crate::text::{Seen, badge, when};
+use crate::text::{self, Seen, badge, when};
 
 /// Where the page is.
 const HERE: &str = "/health";
@@ -54,9 +54,11 @@ async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Re
     visitor.must_be(Role::Operator)?;
     let desk = &visitor.desk;
     let (health, dispatch) = (desk.health().await?, desk.dispatch().await?);
+    let workers = desk.workers().await?;
     let oldest = desk.open_approvals(None, 1).await?.approvals.into_iter().next();
     let live = html! {
         (switch(visitor, &dispatch))
+        (fleet(&workers, desk.now()))
         (lanes(&health))
         section aria-labelledby="waiting" {
             h2 #waiting { "What waits longest" }
@@ -142,6 +144,43 @@ fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
                     button.danger type="submit" { "Stop dispatch" }
                 }
             }
+        }
+    }
+}
+
+/// The workers that are there, or should be.
+fn fleet(workers: &[Enrolled], now: Timestamp) -> Markup {
+    let there: Vec<_> = workers
+        .iter()
+        .map(|worker| (worker, worker.standing(now)))
+        .filter(|(_, standing)| *standing != Standing::Left)
+        .collect();
+    html! {
+        section aria-labelledby="workers" {
+            h2 #workers { "Workers" }
+            @if there.is_empty() { p { "None is there. Nothing moves until one is." } } @else {
+                p.soft { "They serve every tenant." }
+                table.cards {
+                    thead { tr { th scope="col" { "Worker" } th scope="col" { "Standing" } th scope="col" { "In hand" } th scope="col" { "Came" } th scope="col" { "Last heard of" } } }
+                    tbody { @for (worker, standing) in there { tr {
+                        td data-label="Worker" { code { (worker.worker) } }
+                        td data-label="Standing" { (stands(worker, standing)) }
+                        td.number data-label="In hand" { (worker.says.in_hand()) }
+                        td data-label="Came" { (when(worker.since, now)) }
+                        td data-label="Last heard of" { (when(worker.seen, now)) }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+fn stands(worker: &Enrolled, standing: Standing) -> Markup {
+    html! {
+        (text::standing(standing))
+        @if let Says::Unwell { why, .. } = &worker.says { " " (Seen(why)) }
+        @if let Some(AskedToLeave { by, reason, .. }) = &worker.asked {
+            " asked to leave by " (Seen(&by.id)) ": " (Seen(reason))
         }
     }
 }

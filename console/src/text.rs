@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use domain::{ApprovalStatus, Millis, RunStatus, StepStatus, Timestamp};
+use domain::{ApprovalStatus, Millis, RunStatus, Standing, StepStatus, Timestamp};
 use maud::{Markup, Render, html};
 use notify::escape::is_unseen;
 use telling::time::{distance, moment};
@@ -83,6 +83,19 @@ pub(crate) fn approval_status(status: ApprovalStatus) -> Markup {
         ApprovalStatus::Canceled => ("idle", "–"),
     };
     badge(kind, shape, status.as_str())
+}
+
+/// The same for a worker.
+pub(crate) fn standing(standing: Standing) -> Markup {
+    let (kind, shape) = match standing {
+        Standing::Idle => ("good", "○"),
+        Standing::Executing => ("moving", "●"),
+        Standing::Errored => ("bad", "✕"),
+        Standing::Draining => ("asks", "‖"),
+        Standing::Offline => ("warns", "△"),
+        Standing::Left => ("idle", "–"),
+    };
+    badge(kind, shape, standing.as_str())
 }
 
 /// A word with its colour and its shape.

@@ -10,6 +10,7 @@ mod keys;
 mod policy;
 mod runs;
 mod tenant;
+mod workers;
 mod workflows;
 
 use domain::{PersonId, Role, Roles, TenantId};
@@ -36,6 +37,7 @@ pub use telling::{
     TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
+pub use workers::{WantedGone, Worker, Workers};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// How a plain enum of the domain is written everywhere.

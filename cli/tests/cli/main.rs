@@ -42,3 +42,5 @@ mod tenant;
 mod timeline;
 #[cfg(test)]
 mod undo;
+#[cfg(test)]
+mod workers;

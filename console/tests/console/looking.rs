@@ -1,9 +1,10 @@
 //! What people see.
 
 use axum::http::{StatusCode, header};
-use domain::{Role, RunKey};
+use domain::{Enrolled, Millis, Role, RunKey, Says};
 use engine::{Reach, Reply};
 use serde_json::json;
+use store::Roll as _;
 
 use crate::scene::{CHANGE, Scene};
 
@@ -231,6 +232,42 @@ async fn health_counts_what_waits() {
     for expected in ["ingest", "decisions", "steps", "The oldest open request", "Dead letters"] {
         assert!(body.contains(expected), "{expected} is not in {body}");
     }
+}
+
+#[tokio::test]
+async fn health_shows_the_workers_that_are_there_or_should_be() {
+    let scene = Scene::new();
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let none = scene.get("/health", &otto).await.body;
+    assert!(none.contains("None is there."), "{none}");
+
+    let now = scene.engine.now();
+    let enroll = async |name: &str, says, seen| {
+        let worker = Enrolled::new(name.parse().unwrap(), says, seen);
+        scene.engine.store().enroll(worker).await.unwrap();
+    };
+    enroll("busy", Says::Working { in_hand: 41 }, now).await;
+    enroll("sick", Says::Unwell { in_hand: 0, why: "a <b>store</b>".to_owned() }, now).await;
+    enroll("lost", Says::Working { in_hand: 1 }, now.earlier(Millis::mins(5))).await;
+    enroll("gone", Says::Left { finished: true }, now).await;
+    enroll("old", Says::Working { in_hand: 0 }, now).await;
+    let by = domain::Initiator::new(domain::Cause::User, "root");
+    scene.engine.ask_to_leave(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
+
+    let body = scene.get("/health", &otto).await.body;
+    for expected in [
+        "<code>busy</code>",
+        "executing",
+        ">41<",
+        "errored",
+        "a &lt;b&gt;store",
+        "offline",
+        "draining",
+        "asked to leave by root: a &lt;i&gt;release",
+    ] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+    assert!(!body.contains("<code>gone</code>"), "{body}");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! `countersign serve --aws`: an account gets its first key, a server, a run, a stop, a start and a backout, from an
-//! operator who has nothing but the program and the account's names.
+//! `countersign serve --aws`: an account gets its first key, a server, a run, a stop, a start, a worker that is
+//! asked to leave and a backout, from an operator who has nothing but the program and the account's names.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a journey fails by panicking")]
 
 use std::process::Output;
@@ -92,7 +92,7 @@ impl Server<'_> {
 }
 
 #[tokio::test]
-async fn an_account_gets_its_first_key_is_served_stopped_started_and_backed_out() {
+async fn an_account_gets_its_first_key_is_served_stopped_started_drained_and_backed_out() {
     let operator = Operator::new().await;
     let (code, made) = operator.types(&format!("key create ada --role admin --tenant {TENANT} --aws"));
     assert_eq!((code, &made["key"]["person"]), (Some(0), &"ada".into()), "{made}");
@@ -114,9 +114,22 @@ async fn an_account_gets_its_first_key_is_served_stopped_started_and_backed_out(
     let (code, started) = operator.types("dispatch start --all --aws");
     assert_eq!((code, &started["announced"]), (Some(0), &1.into()), "{started}");
     assert_eq!(server.does("dispatch status")["stopped"], false);
-    let worker = operator.account.worker();
+    let mut worker = operator.account.worker();
     server.until(&run, "succeeded").await;
-    drop(worker);
+
+    // The server shows who works, and whoever has the account asks the worker to leave.
+    let workers = server.does("worker list");
+    assert_eq!(workers["workers"].as_array().unwrap().len(), 1, "{workers}");
+    let name = workers["workers"][0]["worker"].as_str().unwrap();
+    let (code, gone) = operator.types(&format!("worker drain {name} --reason release --aws"));
+    assert_eq!(
+        (code, &gone["standing"], &gone["finished"]),
+        (Some(0), &"left".into(), &true.into()),
+        "{gone}"
+    );
+    let ended = until("its leaving", PATIENCE, async || worker.ended()).await;
+    assert!(ended.success(), "{ended}");
+    assert_eq!(server.does("worker list")["workers"].as_array().unwrap().len(), 0);
 
     // Nobody works any more, and the only run that is not over waits for a person.
     let paused = server.run("waits");

@@ -67,7 +67,11 @@ impl Intercept for CrashAt {
     /// Whether this is the call after which the process dies.
     type Pass = bool;
 
-    async fn before(&self, _: &Site) -> Result<bool, StoreError> {
+    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+        // The roll is signed by the clock, beside the work: counted, it would shift what the numbers mean.
+        if site.name.starts_with("roll.") {
+            return Ok(false);
+        }
         let here = self.calls.fetch_add(1, Ordering::SeqCst) == self.point.call;
         if here && self.point.side == Side::Before {
             die().await;

@@ -1,9 +1,5 @@
 //! `countersign worker`: works on runs until it is asked to leave.
 
-mod crash;
-mod idle;
-mod stop;
-
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,27 +16,12 @@ use crate::ending::Ending;
 use crate::error::CliError;
 use crate::{keys, logging, random};
 
-use crash::{CrashAt, CrashPoint};
-use stop::Stop;
+use super::crash::{CrashAt, CrashPoint};
+use super::stop::Stop;
 
-const EXAMPLES: &str = "\
-Examples:
-  countersign worker
-  countersign worker --concurrency 64 --log-json
-  countersign worker --allow-host inventory.internal --allow-host 10.0.0.5:8080
-  countersign worker --config countersign.yaml    with ServiceNow, Slack, GitHub and models
-  countersign worker --until-idle        for scripts: leave when nothing is left to do
-
-Any number of workers may share a store; each works on the runs of every tenant. SIGTERM or Ctrl-C
-lets the steps under way finish (see --drain). A second signal ends the process at once; what it
-was doing is taken over by another worker when its lease runs out.
-
-Exit codes: 0 if every step under way was finished, 1 if some were left to other workers.";
-
-/// Work on runs until SIGTERM or Ctrl-C
+/// How a worker works.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct Work {
     /// How many runs are worked on at once; beside them there is room for a quarter as many that people just
     /// decided about, so that these never wait
     #[arg(long, value_name = "N", default_value = "16")]
@@ -75,7 +56,7 @@ pub(crate) struct Args {
 }
 
 /// Works until it is asked to leave.
-pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: Work, context: &Context) -> Result<Ending, CliError> {
     let timing = timing(args.lease, args.heartbeat)?;
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     logging::start(context.surroundings.log.as_deref(), args.log_json)?;
@@ -102,7 +83,7 @@ struct Outside {
 }
 
 impl Outside {
-    fn read(args: &Args, context: &Context) -> Result<Self, CliError> {
+    fn read(args: &Work, context: &Context) -> Result<Self, CliError> {
         let config = config::read(args.config.as_deref())?;
         let variable = context.surroundings.variable;
         Ok(Self {
@@ -127,7 +108,7 @@ fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> 
 
 /// The worker on any store; says whether every step under way was finished.
 async fn work<S: Store>(
-    args: &Args,
+    args: &Work,
     store: S,
     (timing, me, outside): (Timing, WorkerId, Outside),
     beside: SqliteStore,
@@ -153,8 +134,8 @@ async fn work<S: Store>(
     let working = worker.run();
     tokio::pin!(working);
     tokio::select! {
-        // It leaves only when it is asked to, so this is for completeness.
-        finished = &mut working => return Ok(finished),
+        // Somebody has asked it through the roll.
+        finished = &mut working => return Ok(told(finished)),
         why = stop.asked() => tracing::info!(why, "leaving; steps under way may finish"),
     }
     leave.ask();

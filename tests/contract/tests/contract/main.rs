@@ -11,3 +11,4 @@ mod policy;
 mod settled;
 mod story;
 mod threats;
+mod workers;

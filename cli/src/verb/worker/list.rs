@@ -1,0 +1,82 @@
+//! `countersign worker list`: which workers there are.
+
+use api::wire::{WantedGone, Worker};
+use connectors::Toolbox;
+use domain::{Standing, Timestamp};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::link::Link;
+use telling::table::table;
+use telling::time::{self, distance};
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign worker list
+  countersign worker list --all --json
+
+Standing:
+  idle       there, with nothing to do
+  executing  at work on so many messages
+  errored    there, and not working as it should; the last column says why
+  draining   asked to leave: it begins nothing and finishes what it has in hand
+  offline    not heard of for 45 s; what it had in hand is taken over
+  left       gone in good order (with --all)";
+
+/// Show the workers there are, and how they stand
+///
+/// A worker says every 15 seconds that it is there, and serves every tenant. Its name is forgotten a day after it was last
+/// heard of.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Show those as well that have left within a day
+    #[arg(long)]
+    all: bool,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let link = context.link_to_look(Toolbox::default())?;
+    let mut workers = link.client.workers().await?.workers;
+    workers.retain(|worker| args.all || worker.standing != Standing::Left.as_str());
+    context.answer(&text(&workers, &link), &json!({ "workers": workers }))?;
+    Ok(Ending::Done)
+}
+
+fn text(workers: &[Worker], link: &Link) -> String {
+    if workers.is_empty() {
+        return format!("no worker is there; start one with: {}\n", link.hints.line("worker"));
+    }
+    let now = Link::now();
+    let rows: Vec<_> = workers
+        .iter()
+        .map(|worker| {
+            [
+                worker.worker.clone(),
+                worker.standing.clone(),
+                worker.in_hand.to_string(),
+                ago(&worker.since, now),
+                ago(&worker.seen, now),
+                remark(worker),
+            ]
+        })
+        .collect();
+    table(["WORKER", "STANDING", "IN HAND", "CAME", "LAST HEARD OF", ""], &rows)
+}
+
+fn ago(at: &str, now: Timestamp) -> String {
+    time::read(at).map_or_else(|| at.to_owned(), |at| distance(at, now))
+}
+
+/// What else there is to say of it.
+fn remark(worker: &Worker) -> String {
+    let wrong = worker.why.clone();
+    let unfinished = worker.finished.filter(|finished| !finished).map(|_| "left steps to others".to_owned());
+    let asked = worker
+        .asked
+        .as_ref()
+        .map(|WantedGone { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
+    wrong.into_iter().chain(unfinished).chain(asked).collect::<Vec<_>>().join("; ")
+}
