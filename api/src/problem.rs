@@ -187,9 +187,6 @@ impl From<EngineError> for Problem {
             }
             EngineError::NoApiKey { .. } => Self::not_found("key"),
             EngineError::NoWorker { .. } => Self::not_found("worker"),
-            EngineError::WorkerLeft { .. } => {
-                Self::new(StatusCode::CONFLICT, "WORKER_LEFT", error.to_string())
-            }
             EngineError::Contended { .. } | EngineError::KeyTaken { .. } | EngineError::WorkerBusy { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }

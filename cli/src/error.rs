@@ -227,7 +227,6 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::NotGreen { .. }
-        | EngineError::WorkerLeft { .. }
         | EngineError::WorkerBusy { .. }
         | EngineError::KeyTaken { .. } => Ending::NotDone,
         EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {

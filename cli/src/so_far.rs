@@ -22,7 +22,7 @@ impl SoFar {
         if self.shown {
             self.said = true;
             // A line that cannot be shown must not end what it tells of.
-            let _ = write!(io::stderr(), "\r{text} …");
+            let _ = write!(io::stderr(), "\r{text} …\x1b[K");
         }
     }
 }

@@ -54,11 +54,12 @@ async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Re
     visitor.must_be(Role::Operator)?;
     let desk = &visitor.desk;
     let (health, dispatch) = (desk.health().await?, desk.dispatch().await?);
-    let workers = desk.workers().await?;
+    // The switch is on this page too: it must be there whatever becomes of the roll.
+    let workers = desk.workers().await;
     let oldest = desk.open_approvals(None, 1).await?.approvals.into_iter().next();
     let live = html! {
         (switch(visitor, &dispatch))
-        (fleet(&workers, desk.now()))
+        (fleet(workers.as_deref().ok(), desk.now()))
         (lanes(&health))
         section aria-labelledby="waiting" {
             h2 #waiting { "What waits longest" }
@@ -149,22 +150,20 @@ fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
 }
 
 /// The workers that are there, or should be.
-fn fleet(workers: &[Enrolled], now: Timestamp) -> Markup {
-    let there: Vec<_> = workers
-        .iter()
-        .map(|worker| (worker, worker.standing(now)))
-        .filter(|(_, standing)| *standing != Standing::Left)
-        .collect();
+fn fleet(workers: Option<&[Enrolled]>, now: Timestamp) -> Markup {
+    let there: Vec<_> = workers.into_iter().flatten().filter(|worker| worker.is_expected(now)).collect();
     html! {
         section aria-labelledby="workers" {
             h2 #workers { "Workers" }
-            @if there.is_empty() { p { "None is there. Nothing moves until one is." } } @else {
+            @if workers.is_none() { p { "The roll of workers could not be read." } }
+            @else if there.is_empty() { p { "No worker has signed the roll." } }
+            @else {
                 p.soft { "They serve every tenant." }
                 table.cards {
                     thead { tr { th scope="col" { "Worker" } th scope="col" { "Standing" } th scope="col" { "In hand" } th scope="col" { "Came" } th scope="col" { "Last heard of" } } }
-                    tbody { @for (worker, standing) in there { tr {
+                    tbody { @for worker in there { tr {
                         td data-label="Worker" { code { (worker.worker) } }
-                        td data-label="Standing" { (stands(worker, standing)) }
+                        td data-label="Standing" { (stands(worker, worker.standing(now))) }
                         td.number data-label="In hand" { (worker.says.in_hand()) }
                         td data-label="Came" { (when(worker.since, now)) }
                         td data-label="Last heard of" { (when(worker.seen, now)) }

@@ -19,6 +19,9 @@ pub const SIGNS_EVERY: Millis = Millis::secs(15);
 /// A worker that has missed three signatures counts as gone.
 pub const OFFLINE_AFTER: Millis = Millis::secs(45);
 
+/// How long a worker that vanished is worth anybody's while.
+pub const MISSED_FOR: Millis = Millis::hours(1);
+
 /// How long a name stays on the roll after its last signature.
 pub const KEPT_FOR: Millis = Millis::hours(24);
 
@@ -33,7 +36,7 @@ pub struct Enrolled {
     pub seen: Timestamp,
     /// What it said then.
     pub says: Says,
-    /// Set once somebody wants it gone.
+    /// Set once somebody has asked it to leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<AskedToLeave>,
     /// Grows with every change.
@@ -78,7 +81,7 @@ impl Says {
     }
 }
 
-/// Somebody wants a worker gone.
+/// Somebody has asked a worker to leave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedToLeave {
     /// Who.
@@ -105,7 +108,7 @@ pub enum Standing {
     Executing,
     /// There, and not working as it should.
     Errored,
-    /// Asked to leave: it finishes what it has in hand.
+    /// Asked to leave: it finishes what it has in hand, and begins nothing from its next signature on.
     Draining,
     /// Not heard of for a while. What it had in hand is taken over.
     Offline,
@@ -147,7 +150,7 @@ impl Enrolled {
 
     /// The same with a wish that it leaves. Whoever wished that first is remembered.
     #[must_use]
-    pub fn wanted_gone(&self, asked: AskedToLeave) -> Self {
+    pub fn asked_to_leave(&self, asked: AskedToLeave) -> Self {
         let asked = self.asked.clone().or(Some(asked));
         Self { asked, revision: self.revision.saturating_add(1), ..self.clone() }
     }
@@ -163,6 +166,11 @@ impl Enrolled {
             Says::Working { in_hand: 0 } => Standing::Idle,
             Says::Working { .. } => Standing::Executing,
         }
+    }
+
+    /// Whether it is there at `now`, or should be: it has not said that it left, and was heard of within an hour.
+    pub fn is_expected(&self, now: Timestamp) -> bool {
+        self.standing(now) != Standing::Left && now - self.seen <= MISSED_FOR
     }
 
     /// When its name is taken off the roll, unless it signs again.
@@ -198,6 +206,9 @@ mod tests {
             let worker = says(said);
             assert_eq!(worker.standing(last), standing);
             assert_eq!(worker.standing(last + Millis(1)), Standing::Offline);
+            assert!(
+                worker.is_expected(CAME + MISSED_FOR) && !worker.is_expected(CAME + MISSED_FOR + Millis(1))
+            );
             let again = worker.signs(worker.says.clone(), last);
             assert_eq!(again.standing(last + OFFLINE_AFTER), standing, "it signed again");
             assert_eq!((again.since, again.revision), (CAME, 1));
@@ -207,15 +218,17 @@ mod tests {
     #[test]
     fn a_worker_that_left_is_not_one_that_vanished() {
         for finished in [true, false] {
-            assert_eq!(says(Says::Left { finished }).standing(Timestamp(i64::MAX)), Standing::Left);
+            let left = says(Says::Left { finished });
+            assert_eq!(left.standing(Timestamp(i64::MAX)), Standing::Left);
+            assert!(!left.is_expected(CAME));
         }
     }
 
     #[test]
-    fn a_worker_that_is_wanted_gone_drains_and_remembers_who_said_so_first() {
-        let wanted = says(Says::Working { in_hand: 0 }).wanted_gone(asked("ada"));
-        assert_eq!(wanted.standing(CAME), Standing::Draining);
-        let twice = wanted.wanted_gone(asked("grace")).signs(Says::Working { in_hand: 1 }, CAME);
+    fn a_worker_that_is_asked_to_leave_drains_and_remembers_who_said_so_first() {
+        let leaving = says(Says::Working { in_hand: 0 }).asked_to_leave(asked("ada"));
+        assert_eq!(leaving.standing(CAME), Standing::Draining);
+        let twice = leaving.asked_to_leave(asked("grace")).signs(Says::Working { in_hand: 1 }, CAME);
         assert_eq!(twice.asked, Some(asked("ada")));
         assert_eq!(twice.revision, 3);
     }

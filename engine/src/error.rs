@@ -146,12 +146,6 @@ pub enum EngineError {
         /// Which one was asked for.
         worker: WorkerId,
     },
-    /// The worker is gone already.
-    #[error("worker {worker} has left already")]
-    WorkerLeft {
-        /// Which one.
-        worker: WorkerId,
-    },
     /// The worker kept signing while it was to be asked something.
     #[error("worker {worker} could not be asked: its place on the roll kept changing; try again")]
     WorkerBusy {

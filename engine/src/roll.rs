@@ -26,7 +26,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// Asks a worker to leave: it begins nothing any more, finishes what it has in hand, and goes. It hears of it when it
-    /// signs next. Says how it stands; if it was asked before, whoever asked first is remembered.
+    /// signs next. Says how it stands. If it was asked before, whoever asked first is remembered; if it has left, there
+    /// is nothing to ask.
     pub async fn ask_to_leave(
         &self,
         worker: &WorkerId,
@@ -36,16 +37,13 @@ impl<S: Store> Engine<S> {
         let asked = AskedToLeave::new(by.clone(), reason, self.now());
         for _ in 0..ROUNDS_MAX {
             let stands = self.worker(worker).await?;
-            if matches!(stands.says, Says::Left { .. }) {
-                return Err(EngineError::WorkerLeft { worker: worker.clone() });
-            }
-            if stands.asked.is_some() {
+            if stands.asked.is_some() || matches!(stands.says, Says::Left { .. }) {
                 return Ok(stands);
             }
-            let wanted = stands.wanted_gone(asked.clone());
-            if self.patiently(|| self.store.enroll(wanted.clone())).await? == Write::Committed {
+            let told = stands.asked_to_leave(asked.clone());
+            if self.patiently(|| self.store.enroll(told.clone())).await? == Write::Committed {
                 tracing::warn!(%worker, by = by.id, reason = asked.reason, "a worker is asked to leave");
-                return Ok(wanted);
+                return Ok(told);
             }
         }
         Err(EngineError::WorkerBusy { worker: worker.clone() })

@@ -34,7 +34,7 @@ pub use inbox::{Accepted, Again, DueSchedule, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Hold, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
-pub use roll::Roll;
+pub use roll::{ROLL_MAX, Roll};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A whole store.

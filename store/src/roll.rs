@@ -7,6 +7,9 @@ use domain::{Enrolled, WorkerId};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
+/// At most so many workers are told of: more than a fleet has, with all that vanished from it within a day.
+pub const ROLL_MAX: u32 = 5_000;
+
 /// Which workers there are. The roll is nobody's: workers serve every tenant.
 pub trait Roll {
     /// A worker on the roll.
@@ -18,6 +21,6 @@ pub trait Roll {
     /// Writes a worker's place; superseded unless what stands there has the revision before.
     fn enroll(&self, worker: Enrolled) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// All workers on the roll, by name. One that has not signed for [`domain::roll::KEPT_FOR`] may be missing.
+    /// The workers on the roll, by name, at most [`ROLL_MAX`] of them. One that has not signed for [`domain::roll::KEPT_FOR`] may be missing.
     fn roll(&self) -> impl Future<Output = Result<Vec<Enrolled>, StoreError>> + Send;
 }

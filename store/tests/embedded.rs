@@ -9,10 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use countersign_store::{
-    Admission, Blobs, Ledger, Queue, Shelf, SqliteOptions, SqliteStore, StoreError, Write,
+    Admission, Blobs, Clock as _, Ledger, Queue, Roll as _, Shelf, SqliteOptions, SqliteStore, StoreError,
+    SystemClock, Write,
 };
 use domain::command::{Cancel, Command};
-use domain::{BlobRef, Decision, Digest, Draft, Errand, Lane, Millis, Outgoing, RunId, RunKey, RunRecord};
+use domain::roll::KEPT_FOR;
+use domain::{
+    BlobRef, Decision, Digest, Draft, Enrolled, Errand, Lane, Millis, Outgoing, RunId, RunKey, RunRecord,
+    Says,
+};
 use rusqlite::Connection;
 use serde_json::json;
 use support::{admission_with, error_chain, plan, stamp, tenant};
@@ -42,6 +47,22 @@ async fn everything_survives_a_restart() {
     assert_eq!(store.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
     let received = store.receive(Lane::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
     assert_eq!(received.into_iter().map(|delivery| delivery.run).collect::<Vec<_>>(), [record.key]);
+}
+
+#[tokio::test]
+async fn a_worker_that_has_not_signed_for_a_day_is_taken_off_the_roll_by_whoever_signs_next() {
+    let ledgers = Ledgers::new();
+    let store = ledgers.open();
+    let signs = |name: &str, at| Enrolled::new(name.parse().unwrap(), Says::Working { in_hand: 0 }, at);
+    let now = SystemClock.now();
+    // A clock that is wrong takes nobody else off.
+    let (old, ahead) =
+        (signs("old", now.earlier(Millis(KEPT_FOR.0 + 1_000))), signs("ahead", now + KEPT_FOR + KEPT_FOR));
+    let young = signs("young", now.earlier(Millis(KEPT_FOR.0 / 2)));
+    for worker in [&old, &young, &ahead] {
+        assert_eq!(store.enroll(worker.clone()).await.unwrap(), Write::Committed);
+    }
+    assert_eq!(store.roll().await.unwrap(), [ahead, young]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Leave(watch::Sender<bool>);
 
-/// Hears of it.
+/// Hears of it. Whoever hears it from elsewhere, within this crate, asks everybody else.
 #[derive(Debug, Clone)]
 pub struct Leaving(watch::Sender<bool>);
 
@@ -35,7 +35,7 @@ impl Leaving {
         let _ = self.0.subscribe().wait_for(|asked| *asked).await;
     }
 
-    /// Whoever hears it here asks everybody else.
+    /// Asks.
     pub(crate) fn ask(&self) {
         self.0.send_replace(true);
     }

@@ -133,7 +133,7 @@ impl<S: Store> Worker<S> {
                 self.receive_for_ever(Lane::Steps, &mut steps),
             )
         };
-        let mut place = roll::Place::new(self.me.clone(), self.settings.sign_every);
+        let mut place = roll::Place::new(self.me.clone(), self.engine.now(), self.settings.sign_every);
         tokio::select! {
             biased;
             ((), (), ()) = receive => {}

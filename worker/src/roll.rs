@@ -1,11 +1,11 @@
-//! A worker's place on the roll: it signs while it is there, and reads whether somebody wants it gone.
+//! A worker's place on the roll: it signs while it is there, and reads whether somebody has asked it to leave.
 //!
 //! Nothing hangs on a signature. One that cannot be written is written the next time, and the worker works on.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
-use domain::{Enrolled, Says, WorkerId};
+use domain::{AskedToLeave, Enrolled, Says, Timestamp, WorkerId};
 use store::{Store, StoreError, Write};
 use tokio::time::{sleep, timeout};
 
@@ -21,6 +21,8 @@ const LAST_SIGNATURE: Duration = Duration::from_secs(2);
 /// A worker's place on the roll, as it knows it.
 pub(crate) struct Place {
     me: WorkerId,
+    /// When this one came. Whoever came at another time under the same name is another one.
+    came: Timestamp,
     /// How often it signs; `None`, if it never does.
     every: Option<Duration>,
     stands: Option<Enrolled>,
@@ -29,14 +31,31 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of `me`, who signs `every` so often, or never.
-    pub(crate) fn new(me: WorkerId, every: Option<Duration>) -> Self {
-        Self { me, every, stands: None, sure: true }
+    /// The place of `me`, who came at `came` and signs `every` so often, or never.
+    pub(crate) fn new(me: WorkerId, came: Timestamp, every: Option<Duration>) -> Self {
+        Self { me, came, every, stands: None, sure: true }
+    }
+
+    /// The next signature. What was said to an earlier worker of the same name is not for this one.
+    fn signed(&self, says: Says, now: Timestamp) -> Enrolled {
+        match &self.stands {
+            Some(stands) if stands.since == self.came => stands.signs(says, now),
+            before => Enrolled {
+                seen: now,
+                revision: before.as_ref().map_or(0, |before| before.revision.saturating_add(1)),
+                ..Enrolled::new(self.me.clone(), says, self.came)
+            },
+        }
+    }
+
+    /// Who has asked this worker to leave.
+    fn asked(&self) -> Option<&AskedToLeave> {
+        self.stands.as_ref().filter(|stands| stands.since == self.came)?.asked.as_ref()
     }
 }
 
 impl<S: Store> Worker<S> {
-    /// Signs as long as this is waited for. If somebody wants the worker gone, everything in it is asked to leave.
+    /// Signs as long as this is waited for. If somebody has asked the worker to leave, everything in it is.
     pub(crate) async fn sign_for_ever(&self, place: &mut Place) -> Infallible {
         let Some(every) = place.every else { return std::future::pending().await };
         loop {
@@ -54,7 +73,11 @@ impl<S: Store> Worker<S> {
             return;
         }
         // If it is not written, the worker is missed before long.
-        let _ = timeout(LAST_SIGNATURE, self.sign(place, Says::Left { finished })).await;
+        match timeout(LAST_SIGNATURE, self.sign(place, Says::Left { finished })).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "nobody was told on the roll that this worker left"),
+            Err(_) => tracing::warn!("nobody was told in time on the roll that this worker left"),
+        }
     }
 
     /// What the worker says of itself.
@@ -73,13 +96,9 @@ impl<S: Store> Worker<S> {
             if !place.sure {
                 place.stands = store.enrolled(&place.me).await?;
             }
-            let now = self.engine.now();
-            let signed = match &place.stands {
-                Some(stands) => stands.signs(says.clone(), now),
-                None => Enrolled::new(place.me.clone(), says.clone(), now),
-            };
+            let signed = place.signed(says.clone(), self.engine.now());
             place.sure = false;
-            // Superseded: somebody wants it gone.
+            // Superseded: somebody has asked it to leave.
             if store.enroll(signed.clone()).await? == Write::Committed {
                 (place.stands, place.sure) = (Some(signed), true);
                 return Ok(());
@@ -91,9 +110,8 @@ impl<S: Store> Worker<S> {
 
 /// Passes on what stands beside the name.
 fn heed(place: &Place, leaving: &Leaving) {
-    let Some(asked) = place.stands.as_ref().and_then(|stands| stands.asked.as_ref()) else { return };
-    if !leaving.is_asked() {
-        tracing::info!(by = asked.by.id, reason = asked.reason, "asked to leave");
+    if let Some(AskedToLeave { by, reason, .. }) = place.asked().filter(|_| !leaving.is_asked()) {
+        tracing::warn!(by = by.id, reason, "asked to leave; steps under way may finish");
         leaving.ask();
     }
 }

@@ -37,7 +37,7 @@ pub use telling::{
     TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
-pub use workers::{WantedGone, Worker, Workers};
+pub use workers::{AskedToLeave, Worker, Workers};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// How a plain enum of the domain is written everywhere.

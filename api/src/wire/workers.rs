@@ -1,6 +1,6 @@
 //! The workers of the fleet.
 
-use domain::{AskedToLeave, Enrolled, Says, Timestamp};
+use domain::{Enrolled, Says, Timestamp};
 use serde::{Deserialize, Serialize};
 use telling::time::moment;
 use utoipa::ToSchema;
@@ -29,13 +29,13 @@ pub struct Worker {
     pub since: String,
     /// When it was last heard of.
     pub seen: String,
-    /// Who wants it gone, if anybody does.
-    pub asked: Option<WantedGone>,
+    /// Who has asked it to leave, if anybody has.
+    pub asked: Option<AskedToLeave>,
 }
 
-/// Somebody wants a worker gone.
+/// Somebody has asked a worker to leave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WantedGone {
+pub struct AskedToLeave {
     /// Who.
     pub by: String,
     /// Why.
@@ -62,13 +62,13 @@ impl Worker {
             finished,
             since: moment(worker.since),
             seen: moment(worker.seen),
-            asked: worker.asked.map(WantedGone::from),
+            asked: worker.asked.map(AskedToLeave::from),
         }
     }
 }
 
-impl From<AskedToLeave> for WantedGone {
-    fn from(AskedToLeave { by, reason, at }: AskedToLeave) -> Self {
-        Self { by: by.id, reason, at: moment(at) }
+impl From<domain::AskedToLeave> for AskedToLeave {
+    fn from(asked: domain::AskedToLeave) -> Self {
+        Self { by: asked.by.id, reason: asked.reason, at: moment(asked.at) }
     }
 }

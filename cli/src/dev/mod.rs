@@ -52,7 +52,7 @@ Examples:
   RUST_LOG=info countersign dev                and say what the worker does
 
 The console, the API and a page of links (/dev) are on the port that --port names; the simulated
-Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only. SIGTERM or Ctrl-C ends it; the next
+Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only. SIGTERM, Ctrl-C or a drain of its worker ends it; the next
 start on the same directory and ports goes on where it was. On other ports the systems outside
 are other systems, so what was approved for the old ones is asked again.";
 
@@ -277,7 +277,7 @@ async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), C
     Ok(())
 }
 
-/// Works until a signal comes; says whether every step under way was finished.
+/// Works until a signal comes, or until the worker is asked to leave; says whether every step under way was finished.
 async fn work<S: Store>(
     engine: Arc<Engine<S>>,
     me: WorkerId,

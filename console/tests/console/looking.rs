@@ -239,7 +239,7 @@ async fn health_shows_the_workers_that_are_there_or_should_be() {
     let scene = Scene::new();
     let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
     let none = scene.get("/health", &otto).await.body;
-    assert!(none.contains("None is there."), "{none}");
+    assert!(none.contains("No worker has signed the roll."), "{none}");
 
     let now = scene.engine.now();
     let enroll = async |name: &str, says, seen| {

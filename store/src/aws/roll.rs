@@ -6,7 +6,7 @@ use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
-use crate::roll::Roll;
+use crate::roll::{ROLL_MAX, Roll};
 
 use super::item::{BODY, REVISION, number, text};
 use super::key::Key;
@@ -38,7 +38,7 @@ where
         let doing = "read the roll";
         let ends = (&Key::worker(""), &Key::worker("~"));
         let mut workers = Vec::new();
-        for item in self.range(ends, u32::MAX, doing).await? {
+        for item in self.range(ends, ROLL_MAX, doing).await? {
             workers.push(self.read(&item, doing).await?);
         }
         Ok(workers)

@@ -411,7 +411,8 @@ impl Roll for SqliteStore {
     }
 
     async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
-        self.front.write("sign the roll", move |db| db.enroll(&worker)).await
+        let now = self.now();
+        self.front.write("sign the roll", move |db| db.enroll(&worker, now)).await
     }
 
     async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {

@@ -190,7 +190,8 @@ impl Bench {
 
     fn employ(&self) -> Result<(worker::Leave, tokio::task::JoinHandle<bool>), String> {
         let (leave, leaving) = worker::leaving();
-        let settings = WorkerSettings { rooms: Rooms::beside(64), ..WorkerSettings::default() };
+        let settings =
+            WorkerSettings { rooms: Rooms::beside(64), sign_every: None, ..WorkerSettings::default() };
         let worker = Worker::new(Arc::clone(&self.engine), settings, me()?, leaving);
         Ok((leave, tokio::spawn(worker.run())))
     }

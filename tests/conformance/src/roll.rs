@@ -48,7 +48,7 @@ async fn a_place_on_the_roll_is_written_only_by_whoever_saw_it<S: Store>(store: 
 async fn a_worker_that_signs_does_not_write_over_the_wish_that_it_leaves<S: Store>(store: Arc<S>) {
     let came = worker("worker-1");
     assert_eq!(store.enroll(came.clone()).await.unwrap(), Write::Committed);
-    assert_eq!(store.enroll(came.wanted_gone(asked())).await.unwrap(), Write::Committed);
+    assert_eq!(store.enroll(came.asked_to_leave(asked())).await.unwrap(), Write::Committed);
     let unaware = came.signs(Says::Working { in_hand: 1 }, CAME);
     assert_eq!(store.enroll(unaware).await.unwrap(), Write::Superseded);
     let stands = store.enrolled(&came.worker).await.unwrap().unwrap();

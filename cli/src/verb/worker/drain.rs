@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use api::wire::Worker;
-use domain::roll::SIGNS_EVERY;
-use domain::{Enrolled, Says, Standing, WorkerId};
+use domain::roll::{OFFLINE_AFTER, SIGNS_EVERY};
+use domain::{Enrolled, Says, WorkerId};
 use engine::Engine;
 use serde_json::json;
 use store::Store;
 use telling::counted;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 #[cfg(feature = "aws")]
@@ -30,8 +30,8 @@ Examples:
 A worker serves every tenant, so this is done on the store, and not through a server. What keeps
 workers running, such as a service of ECS, starts another one in its place.
 
-Exit codes: 0 if it has left and finished all it had in hand, or was asked to with --no-wait; 1 if it
-left steps to other workers, vanished, or had left before.";
+Exit codes: 0 if it has left and finished all it had in hand, or was asked with --no-wait; 1 if it
+left steps to other workers or vanished.";
 
 /// Ask a worker to leave: it begins nothing any more, finishes the steps under way, and goes
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ left steps to other workers, vanished, or had left before.";
 pub(crate) struct Args {
     /// The worker's name, as `worker list` shows it
     worker: WorkerId,
-    /// Why, in your words
+    /// Why, in your words; operators of every tenant see it
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// Do not wait until it is gone
@@ -57,48 +57,73 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 
 async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) -> Result<Ending, CliError> {
     let asked = engine.ask_to_leave(&args.worker, &context.by_user(), &args.reason).await?;
-    let stands = if args.no_wait { asked } else { gone(engine, asked, SoFar::new(context)).await? };
-    let standing = stands.standing(engine.now());
-    let (text, ending) = words(&stands, standing, args.no_wait);
+    let (stands, end) = if args.no_wait {
+        (asked, End::NotWaitedFor)
+    } else {
+        gone(engine, asked, SoFar::new(context)).await?
+    };
+    let (text, ending) = words(&stands, end);
     context.answer(&text, &json!(Worker::seen_at(stands, engine.now())))?;
     Ok(ending)
 }
 
-/// Waits until the worker is gone, in good order or not.
+/// How the waiting ended.
+enum End {
+    /// The worker has left, as it said itself.
+    Left,
+    /// It has signed no more.
+    Vanished,
+    /// Nobody waited.
+    NotWaitedFor,
+}
+
+/// Waits until the worker is gone, in good order or not. Clocks differ between machines, so that one which vanishes is
+/// known by how long its place stays as it is.
 async fn gone<S: Store>(
     engine: &Engine<S>,
     mut stands: Enrolled,
     mut so_far: SoFar,
-) -> Result<Enrolled, CliError> {
-    while !matches!(stands.standing(engine.now()), Standing::Left | Standing::Offline) {
-        so_far.say(&match &stands.says {
+) -> Result<(Enrolled, End), CliError> {
+    let mut heard = Instant::now();
+    loop {
+        let so = match &stands.says {
+            Says::Left { .. } => return Ok((stands, End::Left)),
+            _ if heard.elapsed() > OFFLINE_AFTER.std() => return Ok((stands, End::Vanished)),
             Says::Leaving { in_hand } => format!("{} has {} in hand", stands.worker, messages(*in_hand)),
-            _ => format!("{} hears of it within {SIGNS_EVERY}", stands.worker),
-        });
+            Says::Working { .. } | Says::Unwell { .. } => {
+                format!("{} hears of it within {SIGNS_EVERY}", stands.worker)
+            }
+        };
+        so_far.say(&so);
         sleep(LOOK_EVERY).await;
-        stands = engine.worker(&stands.worker).await?;
+        let now = engine.worker(&stands.worker).await?;
+        if now.revision != stands.revision {
+            heard = Instant::now();
+        }
+        stands = now;
     }
-    Ok(stands)
 }
 
-fn words(stands: &Enrolled, standing: Standing, no_wait: bool) -> (String, Ending) {
+fn words(stands: &Enrolled, end: End) -> (String, Ending) {
     let worker = &stands.worker;
-    match (&stands.says, standing) {
+    match (&stands.says, end) {
         (Says::Left { finished: true }, _) => {
             (format!("{worker} has left; it finished all it had in hand"), Ending::Done)
         }
         (Says::Left { finished: false }, _) => {
-            let text = "steps that it did not finish are taken over when their leases run out";
-            (format!("{worker} has left; {text}"), Ending::NotDone)
+            let rest = "steps that it did not finish are taken over when their leases run out";
+            (format!("{worker} has left; {rest}"), Ending::NotDone)
         }
-        (_, Standing::Offline) => {
-            let text = "it is not heard of any more; what it had in hand is taken over, and it leaves if it comes back";
-            (format!("{worker} is asked to leave, but {text}"), Ending::done_if(no_wait))
+        (_, End::Vanished | End::Left) => {
+            let rest = "what it had in hand is taken over, and it leaves if it comes back";
+            (format!("{worker} is not heard of any more; {rest}"), Ending::NotDone)
         }
-        (says, _) => {
-            let hand = messages(says.in_hand());
-            let text = format!("{worker} leaves within {SIGNS_EVERY} and what it takes to finish {hand}");
-            (text, Ending::Done)
+        (says, End::NotWaitedFor) => {
+            let rest = match says.in_hand() {
+                0 => String::new(),
+                some => format!(", and finishes {} before it goes", messages(some)),
+            };
+            (format!("{worker} is asked to leave; it hears of it within {SIGNS_EVERY}{rest}"), Ending::Done)
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `countersign worker list`: which workers there are.
 
-use api::wire::{WantedGone, Worker};
+use api::wire::{AskedToLeave, Worker};
 use connectors::Toolbox;
+use domain::roll::MISSED_FOR;
 use domain::{Standing, Timestamp};
 use serde_json::json;
 
@@ -21,18 +22,19 @@ Standing:
   idle       there, with nothing to do
   executing  at work on so many messages
   errored    there, and not working as it should; the last column says why
-  draining   asked to leave: it begins nothing and finishes what it has in hand
+  draining   asked to leave: it begins nothing from its next signature on (15 s), and finishes
+             what it has in hand
   offline    not heard of for 45 s; what it had in hand is taken over
-  left       gone in good order (with --all)";
+  left       gone, as it said itself (with --all)";
 
 /// Show the workers there are, and how they stand
 ///
-/// A worker says every 15 seconds that it is there, and serves every tenant. Its name is forgotten a day after it was last
-/// heard of.
+/// A worker signs a roll every 15 seconds, and serves every tenant. Nothing hangs on it: one that cannot sign works all the
+/// same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Show those as well that have left within a day
+    /// Show those as well that left, or vanished more than an hour ago; names are forgotten after a day
     #[arg(long)]
     all: bool,
 }
@@ -40,16 +42,25 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let link = context.link_to_look(Toolbox::default())?;
     let mut workers = link.client.workers().await?.workers;
-    workers.retain(|worker| args.all || worker.standing != Standing::Left.as_str());
-    context.answer(&text(&workers, &link), &json!({ "workers": workers }))?;
+    let now = Link::now();
+    workers.retain(|worker| args.all || is_expected(worker, now));
+    // Workers of a server or an account are not started here.
+    let start = context.is_for_a_file()?.then(|| link.hints.line("worker"));
+    context.answer(&text(&workers, start.as_deref(), now), &json!({ "workers": workers }))?;
     Ok(Ending::Done)
 }
 
-fn text(workers: &[Worker], link: &Link) -> String {
+/// Whether it is there, or should be.
+fn is_expected(worker: &Worker, now: Timestamp) -> bool {
+    let long_gone = time::read(&worker.seen).is_some_and(|seen| now - seen > MISSED_FOR);
+    worker.standing != Standing::Left.as_str() && !long_gone
+}
+
+fn text(workers: &[Worker], start: Option<&str>, now: Timestamp) -> String {
     if workers.is_empty() {
-        return format!("no worker is there; start one with: {}\n", link.hints.line("worker"));
+        let start = start.map_or_else(String::new, |line| format!("; start one with: {line}"));
+        return format!("no worker has signed the roll{start}\n");
     }
-    let now = Link::now();
     let rows: Vec<_> = workers
         .iter()
         .map(|worker| {
@@ -77,6 +88,6 @@ fn remark(worker: &Worker) -> String {
     let asked = worker
         .asked
         .as_ref()
-        .map(|WantedGone { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
+        .map(|AskedToLeave { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
     wrong.into_iter().chain(unfinished).chain(asked).collect::<Vec<_>>().join("; ")
 }

@@ -38,7 +38,7 @@ pub(crate) struct Work {
     /// The systems outside: where they are, and which variables hold their credentials
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How long the steps under way may take to finish after SIGTERM
+    /// How long the steps under way may take to finish after SIGTERM or `worker drain`
     #[arg(long, value_name = "LENGTH", default_value = "25s")]
     drain: Millis,
     /// Leave when no run is left that can move by itself

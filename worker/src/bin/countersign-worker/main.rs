@@ -1,6 +1,6 @@
 //! The worker as a service: on AWS, told everything by its environment.
 //!
-//! `countersign-worker` works until SIGTERM, then finishes the steps under way and keeps their leases alive while it
+//! `countersign-worker` works until SIGTERM, or until it is asked to leave through the roll, then finishes the steps under way and keeps their leases alive while it
 //! does. `countersign-worker health URL` asks a worker how it is and exits 0 or 1: the image holds no other program
 //! that could.
 
@@ -86,11 +86,15 @@ async fn work() -> Result<(), Failure> {
     let working = worker.run();
     tokio::pin!(working);
     let finished = tokio::select! {
-        // It leaves only when it is asked to, so this is for completeness.
+        // Somebody has asked it through the roll.
         finished = &mut working => finished,
         _ = terminate.recv() => { leave.ask(); working.await }
         _ = interrupt.recv() => { leave.ask(); working.await }
     };
-    tracing::info!(finished, "left; what was not finished is taken over when its lease runs out");
+    if finished {
+        tracing::info!("left; every step under way was finished");
+    } else {
+        tracing::warn!("left; steps that were not finished are taken over when their leases run out");
+    }
     Ok(())
 }
