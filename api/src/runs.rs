@@ -6,9 +6,9 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{Canceling, Delivered as Delivering};
 use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, WorkflowName};
-use engine::{Desk, Place, RunsWanted, SignalRun, Started};
+use engine::{Desk, Place, SignalRun, Started};
 use serde::Deserialize;
-use store::Store;
+use store::{RunQuery, Store};
 use telling::{Seen, run_document, time};
 
 use crate::at::{Operator, Viewer};
@@ -74,7 +74,7 @@ pub(crate) async fn list<S: Store>(
     let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
     let since = moment("since", filter.since.as_deref())?;
     let until = moment("until", filter.until.as_deref())?;
-    let wanted = RunsWanted { status: filter.status, record: filter.record, since, until, before, limit };
+    let wanted = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
     let page = desk.runs(wanted).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunLine::from).collect(),

@@ -2,9 +2,8 @@
 
 use axum::response::Html;
 use domain::{RunRecord, RunStatus};
-use engine::RunsWanted;
 use maud::{Markup, html};
-use store::Store;
+use store::{RunQuery, Store};
 
 use crate::approvals;
 use crate::at::Visitor;
@@ -18,8 +17,8 @@ const ROWS_MAX: u32 = 10;
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
     let desk = &visitor.desk;
     let asked = desk.open_approvals(None, ROWS_MAX).await?.approvals;
-    let newest = RunsWanted { limit: ROWS_MAX, ..RunsWanted::default() };
-    let paused = RunsWanted { status: Some(RunStatus::Paused), ..newest.clone() };
+    let newest = RunQuery::newest(ROWS_MAX);
+    let paused = RunQuery { status: Some(RunStatus::Paused), ..newest.clone() };
     let paused = desk.runs(paused).await?.runs;
     let last = desk.runs(newest).await?.runs;
     let live = html! {

@@ -11,11 +11,11 @@ use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
     ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Enrolled, Evidence, IdempotencyKey,
-    Initiator, KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, RunStatus, StepSeq,
-    Stopped, Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
+    Initiator, KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, StepSeq, Stopped,
+    Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
-use store::{ApprovalPage, ApprovalQuery, Cursor, KeyPage, KeyQuery, PolicyFiles, RunPage, RunQuery, Store};
+use store::{ApprovalPage, Cursor, KeyPage, PageQuery, PolicyFiles, RunPage, RunQuery, Store};
 use workflow::CompiledPlan;
 
 use crate::admit::{StartRun, Started};
@@ -40,30 +40,6 @@ pub struct Desk<S> {
 impl<S> Clone for Desk<S> {
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine), tenant: self.tenant.clone(), person: self.person.clone() }
-    }
-}
-
-/// Which runs a person at a desk wants to see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunsWanted {
-    /// In which status.
-    pub status: Option<RunStatus>,
-    /// About which record outside.
-    pub record: Option<RecordName>,
-    /// Admitted at this time or later.
-    pub since: Option<Timestamp>,
-    /// Admitted before this time.
-    pub until: Option<Timestamp>,
-    /// Where the last page ended.
-    pub before: Option<Cursor>,
-    /// At most how many.
-    pub limit: u32,
-}
-
-impl Default for RunsWanted {
-    /// A page of the newest, whatever they are about.
-    fn default() -> Self {
-        Self { status: None, record: None, since: None, until: None, before: None, limit: 50 }
     }
 }
 
@@ -112,11 +88,9 @@ impl<S: Store> Desk<S> {
     }
 
     /// Runs, newest first.
-    pub async fn runs(&self, wanted: RunsWanted) -> Result<RunPage, EngineError> {
-        let RunsWanted { status, record, since, until, before, limit } = wanted;
-        let tenant = self.tenant.clone();
-        let query = RunQuery { tenant, status, record, since, until, before, limit };
-        Ok(self.engine.patiently(|| self.engine.store().runs(query.clone())).await?)
+    pub async fn runs(&self, query: RunQuery) -> Result<RunPage, EngineError> {
+        let store = self.engine.store();
+        Ok(self.engine.patiently(|| store.runs(&self.tenant, query.clone())).await?)
     }
 
     /// Everything there is to know about a run.
@@ -211,8 +185,8 @@ impl<S: Store> Desk<S> {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<ApprovalPage, EngineError> {
-        let query = ApprovalQuery { tenant: self.tenant.clone(), after, limit };
-        Ok(self.engine.patiently(|| self.engine.store().open_approvals(query.clone())).await?)
+        let (store, query) = (self.engine.store(), PageQuery { after, limit });
+        Ok(self.engine.patiently(|| store.open_approvals(&self.tenant, query.clone())).await?)
     }
 
     /// A request for approval.
@@ -324,7 +298,7 @@ impl<S: Store> Desk<S> {
 
     /// A page of the tenant's keys, by id.
     pub async fn keys(&self, after: Option<Cursor>, limit: u32) -> Result<KeyPage, EngineError> {
-        self.engine.api_keys(KeyQuery { tenant: self.tenant.clone(), after, limit }).await
+        self.engine.api_keys(&self.tenant, PageQuery { after, limit }).await
     }
 
     /// Makes a key of the tenant.

@@ -45,7 +45,7 @@ pub use admit::{Place, StartRun, Started};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
 pub use arrive::{Knock, Welcome};
 pub use backout::{Backout, BackoutSoFar, CountSoFar};
-pub use desk::{Desk, DeskReply, RunsWanted};
+pub use desk::{Desk, DeskReply};
 pub use dispatch::{Dispatch, HEARD_AFTER, Reach, StartSoFar};
 pub use error::{EngineError, told};
 pub use forecast::{Explain, Explained, Foreseen, Judged};

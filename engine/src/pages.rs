@@ -64,13 +64,8 @@ impl Pages {
         engine: &Engine<S>,
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
         let Some(Bookmark { tenant, status, before }) = self.next.take() else { return Ok(None) };
-        let query = RunQuery {
-            status: Some(status),
-            until: self.until,
-            before,
-            ..RunQuery::newest(self.tenant.clone(), PAGE)
-        };
-        let page = engine.patiently(|| engine.store.runs(query.clone())).await?;
+        let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
+        let page = engine.patiently(|| engine.store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
             Some(before) => Some(Bookmark { tenant, status, before: Some(before) }),
             None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None }),

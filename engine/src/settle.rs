@@ -6,7 +6,7 @@ use domain::access::NOTE_CHARS_MAX;
 use domain::failure::bounded;
 use domain::tenant::{Caps, Person};
 use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
-use store::{KeyPage, KeyQuery, Store, Write};
+use store::{KeyPage, PageQuery, Store, Write};
 
 use crate::Engine;
 use crate::commit::ROUNDS_MAX;
@@ -97,8 +97,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// A page of a tenant's keys, by id.
-    pub async fn api_keys(&self, query: KeyQuery) -> Result<KeyPage, EngineError> {
-        Ok(self.patiently(|| self.store.keys(query.clone())).await?)
+    pub async fn api_keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, EngineError> {
+        Ok(self.patiently(|| self.store.keys(tenant, query.clone())).await?)
     }
 
     /// Takes a key back. Done twice, the first time counts.

@@ -4,20 +4,9 @@ use std::future::Future;
 
 use domain::{ApiKey, KeyId, TenantId};
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::ledger::Write;
-
-/// Which keys of a tenant are wanted, by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyQuery {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Where the last page ended.
-    pub after: Option<Cursor>,
-    /// At most how many.
-    pub limit: u32,
-}
 
 /// A page of keys, by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,5 +41,9 @@ pub trait Access {
     fn put_key(&self, key: ApiKey) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// A page of a tenant's keys.
-    fn keys(&self, query: KeyQuery) -> impl Future<Output = Result<KeyPage, StoreError>> + Send;
+    fn keys(
+        &self,
+        tenant: &TenantId,
+        query: PageQuery,
+    ) -> impl Future<Output = Result<KeyPage, StoreError>> + Send;
 }

@@ -1,4 +1,4 @@
-//! Where a page ended.
+//! Pages of lists, and where they ended.
 
 use std::fmt;
 
@@ -8,6 +8,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cursor(String);
+
+/// Which page of a list is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Where the last page ended.
+    pub after: Option<Cursor>,
+    /// At most how many.
+    pub limit: u32,
+}
+
+impl PageQuery {
+    /// The first page.
+    pub fn first(limit: u32) -> Self {
+        Self { after: None, limit }
+    }
+}
 
 /// The text is not a cursor of this store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

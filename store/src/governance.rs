@@ -6,7 +6,7 @@ use std::future::Future;
 
 use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
@@ -20,17 +20,6 @@ pub struct ApprovalPage {
     pub approvals: Vec<Approval>,
     /// Where the next page starts, if there is one.
     pub next: Option<Cursor>,
-}
-
-/// Which open requests are wanted, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalQuery {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Where the last page ended.
-    pub after: Option<Cursor>,
-    /// At most how many.
-    pub limit: u32,
 }
 
 /// Tenants, policies, requests for approval and their cards. Requests are written by the commits of their
@@ -83,7 +72,8 @@ pub trait Governance {
     /// Requests that people can still answer, through an index.
     fn open_approvals(
         &self,
-        query: ApprovalQuery,
+        tenant: &TenantId,
+        query: PageQuery,
     ) -> impl Future<Output = Result<ApprovalPage, StoreError>> + Send;
 
     /// What people have been shown of a request.

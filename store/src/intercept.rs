@@ -16,10 +16,11 @@ use domain::{
     RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkflowName,
 };
 
-use crate::access::{Access, KeyPage, KeyQuery};
+use crate::access::{Access, KeyPage};
 use crate::archive::Archive;
+use crate::cursor::PageQuery;
 use crate::error::StoreError;
-use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
@@ -161,8 +162,8 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.signal", self.store.signal(run, id)).await
     }
 
-    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
-        self.plainly("ledger.runs", self.store.runs(query)).await
+    async fn runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
+        self.plainly("ledger.runs", self.store.runs(tenant, query)).await
     }
 
     async fn due_but(
@@ -280,8 +281,8 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         self.plainly("governance.approvals", self.store.approvals(run)).await
     }
 
-    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
-        self.plainly("governance.open_approvals", self.store.open_approvals(query)).await
+    async fn open_approvals(&self, tenant: &TenantId, query: PageQuery) -> Result<ApprovalPage, StoreError> {
+        self.plainly("governance.open_approvals", self.store.open_approvals(tenant, query)).await
     }
 
     async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
@@ -308,8 +309,8 @@ impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
         self.plainly("access.put_key", self.store.put_key(key)).await
     }
 
-    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
-        self.plainly("access.keys", self.store.keys(query)).await
+    async fn keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, StoreError> {
+        self.plainly("access.keys", self.store.keys(tenant, query)).await
     }
 }
 

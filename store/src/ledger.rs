@@ -74,8 +74,6 @@ pub(crate) static NOBODY: BTreeSet<TenantId> = BTreeSet::new();
 /// Which runs are wanted, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunQuery {
-    /// Whose.
-    pub tenant: TenantId,
     /// In which status; any, if absent.
     pub status: Option<RunStatus>,
     /// About which record outside; any or none, if absent.
@@ -91,9 +89,9 @@ pub struct RunQuery {
 }
 
 impl RunQuery {
-    /// The newest runs of `tenant`, whatever they are about and wherever they stand.
-    pub fn newest(tenant: TenantId, limit: u32) -> Self {
-        Self { tenant, status: None, record: None, since: None, until: None, before: None, limit }
+    /// The newest runs, whatever they are about and wherever they stand.
+    pub fn newest(limit: u32) -> Self {
+        Self { status: None, record: None, since: None, until: None, before: None, limit }
     }
 
     /// Whether a run of the tenant is among those wanted.
@@ -207,7 +205,11 @@ pub trait Ledger {
     ) -> impl Future<Output = Result<Option<Signal>, StoreError>> + Send;
 
     /// Runs of a tenant, through an index.
-    fn runs(&self, query: RunQuery) -> impl Future<Output = Result<RunPage, StoreError>> + Send;
+    fn runs(
+        &self,
+        tenant: &TenantId,
+        query: RunQuery,
+    ) -> impl Future<Output = Result<RunPage, StoreError>> + Send;
 
     /// Runs whose due time has passed, longest overdue first, through an index. Candidates only: the
     /// record decides.

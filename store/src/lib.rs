@@ -23,13 +23,13 @@ mod ledger;
 mod queue;
 mod roll;
 
-pub use access::{Access, KeyPage, KeyQuery};
+pub use access::{Access, KeyPage};
 pub use archive::Archive;
 pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};
-pub use cursor::{Cursor, UnknownCursor};
+pub use cursor::{Cursor, PageQuery, UnknownCursor};
 pub use error::StoreError;
-pub use governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+pub use governance::{ApprovalPage, Governance, PolicyFiles};
 pub use inbox::{Accepted, Again, DueSchedule, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};
 pub use ledger::{Admission, Hold, Holder, InLine, Ledger, RunPage, RunQuery, Write};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Event, RunId, RunRecord, RunStatus, Timestamp};
-use engine::{Desk, EngineError, RunsWanted};
-use store::{Cursor, Store};
+use engine::{Desk, EngineError};
+use store::{Cursor, RunQuery, Store};
 
 use super::run::events;
 
@@ -65,7 +65,7 @@ impl<S: Store> Lookout<S> {
     /// Looks for the first time: what has happened so far has been told.
     pub(super) async fn begin(desk: Desk<S>) -> Result<Self, EngineError> {
         let since = desk.now();
-        let page = desk.runs(RunsWanted { limit: PAGE, ..RunsWanted::default() }).await?;
+        let page = desk.runs(RunQuery::newest(PAGE)).await?;
         let newest = page.runs.iter().take(RANGE).map(|record| record.key.run.clone()).collect();
         let mut lookout = Self { desk, watched: BTreeMap::new(), newest, since };
         let mut found = Found::default();
@@ -130,7 +130,7 @@ impl<S: Store> Lookout<S> {
             if page == PAGES_MAX {
                 return Err(Overlooked::TooMany);
             }
-            let wanted = RunsWanted { before: before.take(), limit: PAGE, ..RunsWanted::default() };
+            let wanted = RunQuery { before: before.take(), ..RunQuery::newest(PAGE) };
             let list = self.desk.runs(wanted).await?;
             for record in list.runs {
                 let run = record.key.run.clone();
@@ -160,7 +160,7 @@ impl<S: Store> Lookout<S> {
             let mut before = None;
             loop {
                 let status = Some(status);
-                let wanted = RunsWanted { status, before, limit: PAGE, ..RunsWanted::default() };
+                let wanted = RunQuery { status, before, ..RunQuery::newest(PAGE) };
                 let list = self.desk.runs(wanted).await?;
                 list.runs.into_iter().for_each(|record| found.add(record));
                 before = list.next;

@@ -212,7 +212,7 @@ async fn whoever_fell_behind_what_is_remembered_is_told_so_and_a_list_and_what_f
     assert_eq!(back.envelope().await["event"], "stream.resync");
     assert_eq!(types(&by_header.until("stream.resync").await), ["stream.resync"]);
     // What it does upon that.
-    let page = scene.engine.store().runs(RunQuery::newest(waits.tenant.clone(), 10)).await.unwrap();
+    let page = scene.engine.store().runs(&waits.tenant, RunQuery::newest(10)).await.unwrap();
     let listed: BTreeMap<&str, u64> =
         page.runs.iter().map(|run| (run.key.run.as_str(), u64::from(run.events))).collect();
     assert!(listed.contains_key(over.run.as_str()));

@@ -25,7 +25,7 @@ use engine::{Engine, Parts, Timing};
 use functions::served::CLICKS;
 use functions::webhook::Doors;
 use serde_json::{Value, json};
-use store::{ApprovalQuery, Store, SystemClock};
+use store::{PageQuery, Store, SystemClock};
 
 use crate::config;
 use crate::context::{Context, Goes};
@@ -264,8 +264,8 @@ fn clicks(url: &str, context: &Context) -> String {
 
 /// Slack has forgotten its messages; what can still be answered is posted anew.
 async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
-    let query = ApprovalQuery { tenant: context.tenant.clone(), after: None, limit: REPOSTED_MAX };
-    for approval in engine.store().open_approvals(query).await?.approvals {
+    let open = engine.store().open_approvals(&context.tenant, PageQuery::first(REPOSTED_MAX)).await?;
+    for approval in open.approvals {
         let tenant = &approval.run.tenant;
         if let Some(card) = engine.store().card(tenant, &approval.id).await? {
             // A place that no message has, so that none of today's is taken for it.

@@ -17,7 +17,7 @@ use axum::routing::get;
 use domain::{Approval, RunRecord, Subject, Timestamp};
 use engine::Engine;
 use maud::{DOCTYPE, Markup, html};
-use store::{ApprovalQuery, RunQuery, Store, StoreError};
+use store::{PageQuery, RunQuery, Store, StoreError};
 
 use crate::context::Context;
 use telling::hint::Hints;
@@ -95,11 +95,9 @@ fn is_here(headers: &HeaderMap) -> bool {
 impl Now {
     async fn look<S: Store>(engine: &Engine<S>, page: &Page) -> Result<Self, StoreError> {
         let tenant = &page.context.tenant;
-        let open = ApprovalQuery { tenant: tenant.clone(), after: None, limit: ROWS_MAX };
-        let recent = RunQuery::newest(tenant.clone(), ROWS_MAX);
         Ok(Self {
-            approvals: engine.store().open_approvals(open).await?.approvals,
-            runs: engine.store().runs(recent).await?.runs,
+            approvals: engine.store().open_approvals(tenant, PageQuery::first(ROWS_MAX)).await?.approvals,
+            runs: engine.store().runs(tenant, RunQuery::newest(ROWS_MAX)).await?.runs,
             at: engine.now(),
         })
     }

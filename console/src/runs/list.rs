@@ -8,10 +8,9 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::record_name::RECORD_BYTES_MAX;
 use domain::{RecordName, RunRecord, RunStatus, Timestamp};
-use engine::RunsWanted;
 use maud::{Markup, html};
 use serde::Deserialize;
-use store::{Cursor, RunPage, Store};
+use store::{Cursor, RunPage, RunQuery, Store};
 use telling::when::When;
 
 use crate::at::{Visitor, Wish};
@@ -70,9 +69,9 @@ impl Wanted {
 
     /// What is asked of the store, first of all. A filter that cannot be read is not passed over: it would show
     /// everything.
-    fn first(&self, now: Timestamp) -> Result<RunsWanted, Problem> {
+    fn first(&self, now: Timestamp) -> Result<RunQuery, Problem> {
         let moment = |when: When| when.moment(now);
-        Ok(RunsWanted {
+        Ok(RunQuery {
             status: self.status(),
             record: typed::<RecordName>("the record", &self.record)?,
             since: typed::<When>("since", &self.since)?.map(moment),
@@ -116,7 +115,7 @@ pub(crate) async fn list<S: Store>(visitor: Visitor<S>, Wish(wanted): Wish<Wante
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
-async fn find<S: Store>(visitor: &Visitor<S>, word: &str, mut wanted: RunsWanted) -> Result<RunPage, No> {
+async fn find<S: Store>(visitor: &Visitor<S>, word: &str, mut wanted: RunQuery) -> Result<RunPage, No> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     loop {
         let page = visitor.desk.runs(wanted.clone()).await?;

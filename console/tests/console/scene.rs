@@ -17,7 +17,7 @@ use domain::{
 use engine::{Engine, Sealing, StartRun, Timing, WalkLimits};
 use evidence::SigningKey;
 use serde_json::{Value, json};
-use store::{Access as _, Governance as _, KeyQuery, SqliteOptions, SqliteStore, SystemClock};
+use store::{Access as _, Governance as _, PageQuery, SqliteOptions, SqliteStore, SystemClock};
 use tower::ServiceExt as _;
 
 /// Changes one record outside, which needs approval in production.
@@ -146,8 +146,7 @@ impl Scene {
 
     pub(crate) async fn revoke(&self, tenant: &str) {
         let tenant: TenantId = tenant.parse().unwrap();
-        let query = KeyQuery { tenant, after: None, limit: 100 };
-        for key in self.engine.store().keys(query).await.unwrap().keys {
+        for key in self.engine.store().keys(&tenant, PageQuery::first(100)).await.unwrap().keys {
             let revision = key.revision + 1;
             let key = ApiKey { revoked_at: Some(Timestamp(1)), revision, ..key };
             self.engine.store().put_key(key).await.unwrap();

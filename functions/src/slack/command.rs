@@ -6,7 +6,7 @@ use notify::command::Typed;
 use notify::escape::{Bound, mrkdwn};
 use notify::{Stranger, command};
 use serde_json::json;
-use store::{ApprovalQuery, Store};
+use store::{PageQuery, Store};
 
 use super::start::{self, NotStarted, Wish, start};
 use super::{Request, Response, SlackDoor};
@@ -62,8 +62,8 @@ async fn answer<S: Store>(
     let words: Vec<&str> = typed.text.split_whitespace().collect();
     match &*words {
         ["approvals"] => {
-            let query = ApprovalQuery { tenant: door.tenant.clone(), after: None, limit: SHOWN_MAX };
-            Ok(listed(&engine.store().open_approvals(query).await?.approvals))
+            let open = engine.store().open_approvals(&door.tenant, PageQuery::first(SHOWN_MAX)).await?;
+            Ok(listed(&open.approvals))
         }
         ["run", run] => {
             let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };

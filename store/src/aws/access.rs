@@ -2,9 +2,9 @@
 
 use domain::{ApiKey, KeyId, TenantId};
 
-use crate::access::{Access, KeyPage, KeyQuery};
+use crate::access::{Access, KeyPage};
 use crate::blobs::Blobs;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
@@ -33,9 +33,9 @@ where
         self.put(item, condition, doing).await
     }
 
-    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
+    async fn keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, StoreError> {
         let doing = "read a tenant's keys";
-        let KeyQuery { tenant, after, limit } = &query;
+        let PageQuery { after, limit } = &query;
         let first = Key::api_key(tenant, after.as_ref().map_or("", Cursor::as_str));
         let ends = (&first, &Key::api_key(tenant, "~"));
         let mut keys = Vec::new();

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, RunRecord, Tenant, TenantId};
 
 use crate::blobs::Blobs;
+use crate::cursor::PageQuery;
 use crate::error::StoreError;
-use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
@@ -96,8 +97,8 @@ where
         Ok(approvals)
     }
 
-    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
-        self.list_open(query).await
+    async fn open_approvals(&self, tenant: &TenantId, query: PageQuery) -> Result<ApprovalPage, StoreError> {
+        self.list_open(tenant, query).await
     }
 
     async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {

@@ -7,9 +7,9 @@ use domain::{Approval, RunKey, RunRecord, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use crate::blobs::Blobs;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
-use crate::governance::{ApprovalPage, ApprovalQuery};
+use crate::governance::ApprovalPage;
 use crate::ledger::{NOBODY, ORDER_SLACK, RunPage, RunQuery};
 use crate::queue::Queue;
 
@@ -84,14 +84,14 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    pub(super) async fn list_runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+    pub(super) async fn list_runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
         let mut page = RunPage { runs: Vec::new(), next: query.before.clone() };
         // A list holds other runs as well, so a page may take several looks.
         for _ in 0..LOOKS_MAX {
             let found = u32::try_from(page.runs.len()).unwrap_or(u32::MAX);
             let beyond = page.next.take();
-            let (runs, next) =
-                self.some_runs(&query, beyond.as_ref(), query.limit.saturating_sub(found)).await?;
+            let left = query.limit.saturating_sub(found);
+            let (runs, next) = self.some_runs(tenant, &query, beyond.as_ref(), left).await?;
             page.runs.extend(runs);
             page.next = next;
             if page.next.is_none() || page.runs.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX) {
@@ -104,17 +104,18 @@ where
     /// Those among the next `limit` runs of a list that are asked for, and where the list goes on.
     async fn some_runs(
         &self,
+        tenant: &TenantId,
         query: &RunQuery,
         beyond: Option<&Cursor>,
         limit: u32,
     ) -> Result<(Vec<RunRecord>, Option<Cursor>), StoreError> {
-        let of_record = query.record.as_ref().map(|record| on_record(&query.tenant, record));
-        let of_status = query.status.and_then(|status| in_status(&query.tenant, status));
+        let of_record = query.record.as_ref().map(|record| on_record(tenant, record));
+        let of_status = query.status.and_then(|status| in_status(tenant, status));
         // A record has few runs, whatever their status.
         let (index, of) = match (of_record, of_status) {
             (Some(of), _) => (BY_RECORD, of),
             (None, Some(of)) => (BY_STATUS, of),
-            (None, None) => (BY_TENANT, query.tenant.to_string()),
+            (None, None) => (BY_TENANT, tenant.to_string()),
         };
         let since = query.since.map(|since| Order::first_at(since.earlier(ORDER_SLACK)));
         let until = query.until.map(|until| Order::first_at(until + ORDER_SLACK));
@@ -124,10 +125,14 @@ where
         Ok((found.into_iter().filter(|run| query.wants(run)).collect(), next))
     }
 
-    pub(super) async fn list_open(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+    pub(super) async fn list_open(
+        &self,
+        tenant: &TenantId,
+        query: PageQuery,
+    ) -> Result<ApprovalPage, StoreError> {
         let listing = Listing {
             index: OPEN,
-            of: query.tenant.to_string(),
+            of: tenant.to_string(),
             newest_first: false,
             beyond: query.after.as_ref(),
             between: (None, None),

@@ -134,8 +134,8 @@ where
         Ok(Some(Signal { kept, ..signal }))
     }
 
-    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
-        self.list_runs(query).await
+    async fn runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
+        self.list_runs(tenant, query).await
     }
 
     async fn due_but(

@@ -3,8 +3,8 @@
 use domain::{ApiKey, KeyId, TenantId};
 use rusqlite::params;
 
-use crate::access::{KeyPage, KeyQuery};
-use crate::cursor::Cursor;
+use crate::access::KeyPage;
+use crate::cursor::{Cursor, PageQuery};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -30,11 +30,11 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    pub(super) fn keys(&self, query: &KeyQuery) -> Sql<KeyPage> {
+    pub(super) fn keys(&self, tenant: &TenantId, query: &PageQuery) -> Sql<KeyPage> {
         let after = query.after.as_ref().map_or("", Cursor::as_str);
         let found = self.all(
             "SELECT body FROM api_keys WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-            params![query.tenant.as_str(), after, query.limit.saturating_add(1)],
+            params![tenant.as_str(), after, query.limit.saturating_add(1)],
             body,
         )?;
         Ok(KeyPage::of(found, query.limit))

@@ -314,8 +314,8 @@ impl Db {
         self.get("SELECT body FROM signals WHERE run = ?1 AND id = ?2", params![run, id.as_str()], body)
     }
 
-    pub(super) fn runs(&self, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
-        let (after, until) = self.rows_between(&query.tenant, query.since, query.until)?;
+    pub(super) fn runs(&self, tenant: &TenantId, query: &RunQuery, before: Option<i64>) -> Sql<RunPage> {
+        let (after, until) = self.rows_between(tenant, query.since, query.until)?;
         let before = before.unwrap_or(i64::MAX).min(until);
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let status = query.status.map(RunStatus::as_str);
@@ -325,7 +325,7 @@ impl Db {
         let mut found: Vec<(i64, RunRecord)> = self.all(
             &listing(query),
             params![
-                query.tenant.as_str(),
+                tenant.as_str(),
                 status,
                 record,
                 after,

@@ -4,7 +4,7 @@ use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId
 use rusqlite::{Row, params};
 
 use crate::cursor::Cursor;
-use crate::governance::{ApprovalPage, ApprovalQuery, PolicyFiles};
+use crate::governance::{ApprovalPage, PolicyFiles};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
@@ -35,15 +35,20 @@ impl Db {
         self.all("SELECT body FROM approvals WHERE run = ?1 ORDER BY id", [id], body)
     }
 
-    pub(super) fn open_approvals(&self, query: &ApprovalQuery, after: Option<i64>) -> Sql<ApprovalPage> {
+    pub(super) fn open_approvals(
+        &self,
+        tenant: &TenantId,
+        after: Option<i64>,
+        limit: u32,
+    ) -> Sql<ApprovalPage> {
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let mut found: Vec<(i64, Approval)> = self.all(
             "SELECT body, id FROM approvals WHERE tenant = ?1 AND open IS NOT NULL AND id > ?2 \
              ORDER BY id LIMIT ?3",
-            params![query.tenant.as_str(), after.unwrap_or(0), query.limit.saturating_add(1)],
+            params![tenant.as_str(), after.unwrap_or(0), limit.saturating_add(1)],
             row,
         )?;
-        let more = found.len() > usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let more = found.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         if more {
             found.pop();
         }

@@ -30,13 +30,13 @@ use domain::{
 };
 use tokio::time::Instant;
 
-use crate::access::{Access, KeyPage, KeyQuery};
+use crate::access::{Access, KeyPage};
 use crate::archive::Archive;
 use crate::blobs::{self, Blobs, Shelf};
 use crate::clock::{Clock, SystemClock};
-use crate::cursor::{Cursor, UnknownCursor};
+use crate::cursor::{Cursor, PageQuery, UnknownCursor};
 use crate::error::StoreError;
-use crate::governance::{ApprovalPage, ApprovalQuery, Governance, PolicyFiles};
+use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
@@ -240,9 +240,9 @@ impl Ledger for SqliteStore {
         self.front.read("read a signal", |db| db.signal(run, id)).await
     }
 
-    async fn runs(&self, query: RunQuery) -> Result<RunPage, StoreError> {
+    async fn runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
         let before = place(query.before.as_ref(), "list runs")?;
-        self.front.read("list runs", |db| db.runs(&query, before)).await
+        self.front.read("list runs", |db| db.runs(tenant, &query, before)).await
     }
 
     async fn due_but(
@@ -369,9 +369,9 @@ impl Governance for SqliteStore {
         self.front.read("read a run's approvals", |db| db.approvals(run)).await
     }
 
-    async fn open_approvals(&self, query: ApprovalQuery) -> Result<ApprovalPage, StoreError> {
+    async fn open_approvals(&self, tenant: &TenantId, query: PageQuery) -> Result<ApprovalPage, StoreError> {
         let after = place(query.after.as_ref(), "list open approvals")?;
-        self.front.read("list open approvals", |db| db.open_approvals(&query, after)).await
+        self.front.read("list open approvals", |db| db.open_approvals(tenant, after, query.limit)).await
     }
 
     async fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Card>, StoreError> {
@@ -400,8 +400,8 @@ impl Access for SqliteStore {
         self.front.write("write a key", move |db| db.put_key(&key)).await
     }
 
-    async fn keys(&self, query: KeyQuery) -> Result<KeyPage, StoreError> {
-        self.front.read("read a tenant's keys", |db| db.keys(&query)).await
+    async fn keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, StoreError> {
+        self.front.read("read a tenant's keys", |db| db.keys(tenant, &query)).await
     }
 }
 

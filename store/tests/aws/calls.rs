@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, Again, ApprovalQuery, Archive as _, DueSchedule, Governance as _, Hold,
-    Holder, InLine, Inbox as _, KeyQuery, Ledger as _, PolicyFiles, Roll as _, RunQuery, Write,
+    Accepted, Access as _, Admission, Again, Archive as _, DueSchedule, Governance as _, Hold, Holder,
+    InLine, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Roll as _, RunQuery, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
@@ -97,9 +97,9 @@ fn ledger() -> Vec<Call<Table>> {
         call!("receipt", CLAIMED, |store| store.receipt(&tenant(), &effect()).await),
         call!("displaced", CLAIMED, |store| store.displaced(&run(), &effect()).await),
         call!("signal", SIGNALED, |store| store.signal(&run(), &delivery()).await),
-        call!("runs", BEGUN, |store| store.runs(RunQuery::newest(tenant(), 10)).await),
+        call!("runs", BEGUN, |store| store.runs(&tenant(), RunQuery::newest(10)).await),
         call!("runs, about a record", BEGUN, |store| {
-            store.runs(RunQuery { record: Some(record()), ..RunQuery::newest(tenant(), 10) }).await
+            store.runs(&tenant(), RunQuery { record: Some(record()), ..RunQuery::newest(10) }).await
         }),
         call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
         call!("due_but", BEGUN, |store| {
@@ -174,7 +174,7 @@ fn governance() -> Vec<Call<Table>> {
         call!("approval", ASKED, |store| store.approval(&tenant(), &asked().id).await),
         call!("approvals", ASKED, |store| store.approvals(&run()).await),
         call!("open_approvals", ASKED, |store| {
-            store.open_approvals(ApprovalQuery { tenant: tenant(), after: None, limit: 10 }).await
+            store.open_approvals(&tenant(), PageQuery::first(10)).await
         }),
         call!("card", CARD, |store| store.card(&tenant(), &asked().id).await),
         call!("put_card", NOTHING, |store| store.put_card(&tenant(), &asked().id, card(1), None).await, again: SUPERSEDED),
@@ -270,9 +270,7 @@ fn access() -> Vec<Call<Table>> {
     vec![
         call!("key", KEY_MADE, |store| store.key(&tenant(), &api_key().id).await),
         call!("put_key", NOTHING, |store| store.put_key(api_key()).await, again: SUPERSEDED),
-        call!("keys", KEY_MADE, |store| store
-            .keys(KeyQuery { tenant: tenant(), after: None, limit: 2 })
-            .await),
+        call!("keys", KEY_MADE, |store| store.keys(&tenant(), PageQuery::first(2)).await),
     ]
 }
 

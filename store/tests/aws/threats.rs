@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use connectors::Toolbox;
 use countersign_store::{
-    ApprovalQuery, Archive as _, Governance as _, Ledger as _, Queue as _, RunQuery, StoreError,
+    Archive as _, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError,
 };
 use domain::chain::verify;
 use domain::{Lane, RunStatus, merkle};
@@ -148,8 +148,9 @@ async fn gsi_stale_read(table: Table) {
     told(&table, Until::Asked).await;
     let store = &table.store;
     let status = store.load(&run()).await.unwrap().unwrap().status;
-    let list = || store.runs(RunQuery { status: Some(status), ..RunQuery::newest(tenant(), 10) });
-    let open = || store.open_approvals(ApprovalQuery { tenant: tenant(), after: None, limit: 10 });
+    let acme = tenant();
+    let list = || store.runs(&acme, RunQuery { status: Some(status), ..RunQuery::newest(10) });
+    let open = || store.open_approvals(&acme, PageQuery::first(10));
     let then = [
         remembered(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
         remembered(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) })).await,

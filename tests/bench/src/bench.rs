@@ -303,8 +303,8 @@ impl Bench {
 
     async fn nothing_left(&self) -> Result<(), String> {
         for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
-            let query = RunQuery { status: Some(status), ..RunQuery::newest(tenant()?, 1) };
-            let page = self.store.runs(query).await.map_err(|error| error.to_string())?;
+            let query = RunQuery { status: Some(status), ..RunQuery::newest(1) };
+            let page = self.store.runs(&tenant()?, query).await.map_err(|error| error.to_string())?;
             if !page.runs.is_empty() {
                 return Err(format!("a run is {status}"));
             }

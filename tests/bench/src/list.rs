@@ -53,13 +53,13 @@ pub(crate) async fn measure(runs: u32) -> Result<Lists, String> {
     let store = SqliteStore::open(&furnished.path, SqliteOptions::default()).map_err(told)?;
     let (mut by_status, mut each) = (Vec::new(), Vec::new());
     for status in [RunStatus::Succeeded, RunStatus::Queued, RunStatus::Canceled, RunStatus::Paused] {
-        let of = RunQuery { status: Some(status), ..RunQuery::newest(furnished.tenant.clone(), PAGE) };
-        let took = look(&store, &of, runs).await?;
+        let of = RunQuery { status: Some(status), ..RunQuery::newest(PAGE) };
+        let took = look(&store, &furnished.tenant, &of, runs).await?;
         each.push(list(status.as_str(), &took));
         by_status.extend(took);
     }
-    for (of, query) in others(&furnished.tenant, furnished.middle) {
-        each.push(list(of, &look(&store, &query, runs).await?));
+    for (of, query) in others(furnished.middle) {
+        each.push(list(of, &look(&store, &furnished.tenant, &query, runs).await?));
     }
     by_status.sort_unstable();
     Ok(Lists {
@@ -83,8 +83,8 @@ impl Lists {
 }
 
 /// Lists that go by something else.
-fn others(tenant: &TenantId, middle: Timestamp) -> [(&'static str, RunQuery); 4] {
-    let newest = || RunQuery::newest(tenant.clone(), PAGE);
+fn others(middle: Timestamp) -> [(&'static str, RunQuery); 4] {
+    let newest = || RunQuery::newest(PAGE);
     let failed = Some(RunStatus::Canceled);
     [
         ("all", newest()),
@@ -95,7 +95,12 @@ fn others(tenant: &TenantId, middle: Timestamp) -> [(&'static str, RunQuery); 4]
 }
 
 /// Looks at pages of a list, from its beginning and from places spread over all of it.
-async fn look(store: &SqliteStore, query: &RunQuery, runs: u32) -> Result<Vec<Duration>, String> {
+async fn look(
+    store: &SqliteStore,
+    tenant: &TenantId,
+    query: &RunQuery,
+    runs: u32,
+) -> Result<Vec<Duration>, String> {
     let mut took = Vec::new();
     for n in 0..LOOKS {
         // Half of all people look at the beginning.
@@ -103,7 +108,7 @@ async fn look(store: &SqliteStore, query: &RunQuery, runs: u32) -> Result<Vec<Du
             .then(|| Cursor::new((u64::from(runs) * u64::from(n) / u64::from(LOOKS)).to_string()));
         let query = RunQuery { before: place, ..query.clone() };
         let began = Instant::now();
-        let page = store.runs(query).await.map_err(told)?;
+        let page = store.runs(tenant, query).await.map_err(told)?;
         took.push(began.elapsed());
         if n == 0 && page.runs.is_empty() {
             return Err("a list is empty".to_owned());

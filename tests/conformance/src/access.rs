@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{ApiKey, Digest, Role, Timestamp};
-use store::{KeyPage, KeyQuery, Store, Write};
+use store::{KeyPage, PageQuery, Store, Write};
 
 use crate::fixtures::tenant;
 
@@ -51,10 +51,12 @@ async fn the_keys_of_a_tenant_are_listed_by_id_and_no_others<S: Store>(store: Ar
     for made in [key("acme", "02"), key("umbrella", "03"), key("acme", "01")] {
         assert_eq!(store.put_key(made).await.unwrap(), Write::Committed);
     }
-    let all = |of: &str| KeyQuery { tenant: tenant(of), after: None, limit: 2 };
-    let page = store.keys(all("acme")).await.unwrap();
+    let page = store.keys(&tenant("acme"), PageQuery::first(2)).await.unwrap();
     assert_eq!(page, KeyPage { keys: vec![key("acme", "01"), key("acme", "02")], next: None });
-    assert_eq!(store.keys(all("initech")).await.unwrap(), KeyPage { keys: Vec::new(), next: None });
+    assert_eq!(
+        store.keys(&tenant("initech"), PageQuery::first(2)).await.unwrap(),
+        KeyPage { keys: Vec::new(), next: None }
+    );
 }
 
 async fn keys_come_in_pages_and_none_twice<S: Store>(store: Arc<S>) {
@@ -63,10 +65,10 @@ async fn keys_come_in_pages_and_none_twice<S: Store>(store: Arc<S>) {
         assert_eq!(store.put_key(key).await.unwrap(), Write::Committed);
     }
     for limit in 1..=6 {
-        let mut query = KeyQuery { tenant: tenant("acme"), after: None, limit };
+        let mut query = PageQuery::first(limit);
         let mut listed = Vec::new();
         loop {
-            let page = store.keys(query.clone()).await.unwrap();
+            let page = store.keys(&tenant("acme"), query.clone()).await.unwrap();
             assert!(page.keys.len() <= limit as usize, "{limit}");
             listed.extend(page.keys);
             query.after = page.next;

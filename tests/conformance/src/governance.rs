@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::command::{Answered, Cancel, Claimed, Pause, Resume};
 use domain::{ApprovalStatus, Card, Cause, Digest, Errand, Fleet, Initiator, Lane, Millis, Stopped, Tenant};
-use store::{ApprovalQuery, Cursor, Store, Write};
+use store::{Cursor, PageQuery, Store, Write};
 
 use crate::fixtures::{NOON, Run, asking, calls, claim, granted, tenant, yes};
 
@@ -156,7 +156,7 @@ async fn open<S: Store>(
     after: Option<Cursor>,
     limit: u32,
 ) -> (Vec<String>, Option<Cursor>) {
-    let page = store.open_approvals(ApprovalQuery { tenant: tenant(owner), after, limit }).await.unwrap();
+    let page = store.open_approvals(&tenant(owner), PageQuery { after, limit }).await.unwrap();
     (page.approvals.iter().map(|approval| approval.id.to_string()).collect(), page.next)
 }
 

@@ -95,7 +95,7 @@ async fn a_run_whose_due_time_moved_is_found_at_the_new_one<S: Store>(store: Arc
 }
 
 fn query(status: Option<RunStatus>, before: Option<Cursor>, limit: u32) -> RunQuery {
-    RunQuery { status, before, ..RunQuery::newest(tenant("acme"), limit) }
+    RunQuery { status, before, ..RunQuery::newest(limit) }
 }
 
 fn ids(page: &RunPage) -> Vec<RunId> {
@@ -110,10 +110,10 @@ async fn runs_are_listed_by_where_they_stand<S: Store>(store: Arc<S>) {
     canceled.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
 
     for run in [queued, running, canceled] {
-        let page = store.runs(query(Some(run.record.status), None, 10)).await.unwrap();
+        let page = store.runs(&tenant("acme"), query(Some(run.record.status), None, 10)).await.unwrap();
         assert_eq!(page.runs, [run.record]);
     }
-    let paused = store.runs(query(Some(RunStatus::Paused), None, 10)).await.unwrap();
+    let paused = store.runs(&tenant("acme"), query(Some(RunStatus::Paused), None, 10)).await.unwrap();
     assert!(paused.runs.is_empty());
 }
 
@@ -137,7 +137,7 @@ async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Ve
     let mut found = Vec::new();
     let mut before = None;
     loop {
-        let page = store.runs(query(status, before, limit)).await.unwrap();
+        let page = store.runs(&tenant("acme"), query(status, before, limit)).await.unwrap();
         assert!(page.runs.len() <= limit as usize);
         found.extend(ids(&page));
         assert!(found.len() <= MANY, "a page repeats what another had");
@@ -164,24 +164,24 @@ async fn pages_follow_each_other_newest_first_without_gap_or_repeat<S: Store>(st
 
 async fn a_page_is_not_disturbed_by_runs_that_come_later<S: Store>(store: Arc<S>) {
     let runs = many(&*store, 6).await;
-    let first = store.runs(query(None, None, 3)).await.unwrap();
+    let first = store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap();
     Run::begin(&*store, "acme", "latecomer", &calls(1)).await;
-    let second = store.runs(query(None, first.next.clone(), 3)).await.unwrap();
+    let second = store.runs(&tenant("acme"), query(None, first.next.clone(), 3)).await.unwrap();
     let expected: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
     assert_eq!([ids(&first), ids(&second)].concat(), expected);
 }
 
 async fn the_last_page_says_so<S: Store>(store: Arc<S>) {
-    assert_eq!(store.runs(query(None, None, 3)).await.unwrap().next, None);
+    assert_eq!(store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap().next, None);
     many(&*store, 3).await;
-    assert_eq!(store.runs(query(None, None, 3)).await.unwrap().next, None);
-    assert!(store.runs(query(None, None, 2)).await.unwrap().next.is_some());
+    assert_eq!(store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap().next, None);
+    assert!(store.runs(&tenant("acme"), query(None, None, 2)).await.unwrap().next.is_some());
 }
 
 async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
     many(&*store, 5).await;
     let owners: BTreeSet<_> = store
-        .runs(query(None, None, 100))
+        .runs(&tenant("acme"), query(None, None, 100))
         .await
         .unwrap()
         .runs
@@ -189,8 +189,7 @@ async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
         .map(|run| run.key.tenant)
         .collect();
     assert_eq!(owners, BTreeSet::from([tenant("acme")]));
-    let stranger = RunQuery { tenant: tenant("nobody"), ..query(None, None, 100) };
-    assert!(store.runs(stranger).await.unwrap().runs.is_empty());
+    assert!(store.runs(&tenant("nobody"), query(None, None, 100)).await.unwrap().runs.is_empty());
 }
 
 /// How far apart runs begin where their times count: more than a clock's grain, and little to wait for.
@@ -218,7 +217,7 @@ async fn about_records<S: Store>(store: &S) -> Vec<RunRecord> {
 async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
     let mut runs = Vec::new();
     loop {
-        let page = store.runs(query.clone()).await.unwrap();
+        let page = store.runs(&tenant("acme"), query.clone()).await.unwrap();
         runs.extend(page.runs);
         match page.next {
             Some(next) => query.before = Some(next),
@@ -234,8 +233,7 @@ async fn runs_are_found_by_every_combination_of_record_status_and_time<S: Store>
     for record in records.map(|record| record.map(|record| record.parse().unwrap())) {
         for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled), Some(RunStatus::Succeeded)] {
             for (since, until) in times.iter().flat_map(|since| times.map(|until| (*since, until))) {
-                let of = RunQuery::newest(tenant("acme"), 3);
-                let query = RunQuery { status, record: record.clone(), since, until, ..of };
+                let query = RunQuery { status, record: record.clone(), since, until, ..RunQuery::newest(3) };
                 let expected: Vec<_> = runs.iter().filter(|run| query.wants(run)).cloned().collect();
                 assert_eq!(all(&*store, query.clone()).await, expected, "{query:?}");
             }
@@ -246,6 +244,6 @@ async fn runs_are_found_by_every_combination_of_record_status_and_time<S: Store>
 async fn what_a_run_is_about_is_its_tenants_own<S: Store>(store: Arc<S>) {
     about_records(&*store).await;
     let record = Some("servicenow:incident:9d38".parse().unwrap());
-    let stranger = RunQuery { record, ..RunQuery::newest(tenant("umbrella"), 10) };
-    assert_eq!(store.runs(stranger).await.unwrap().runs, []);
+    let query = RunQuery { record, ..RunQuery::newest(10) };
+    assert_eq!(store.runs(&tenant("umbrella"), query).await.unwrap().runs, []);
 }

@@ -99,8 +99,9 @@ async fn broken_chain(ending: &Ending<'_>) -> Option<String> {
 
 /// Every run that is over has evidence, which anybody with the public key can verify.
 async fn unproved(ending: &Ending<'_>) -> Vec<String> {
-    let query = RunQuery::newest(ending.record.key.tenant.clone(), 10);
-    let runs = ending.store.runs(query).await.map(|page| page.runs).unwrap_or_default();
+    let tenant = &ending.record.key.tenant;
+    let runs =
+        ending.store.runs(tenant, RunQuery::newest(10)).await.map(|page| page.runs).unwrap_or_default();
     let mut broken = Vec::new();
     for run in runs.iter().filter(|run| run.status.is_terminal()) {
         broken.extend(no_proof(ending, &run.key).await);

@@ -131,8 +131,8 @@ async fn is_done(store: &Store, run: &RunKey, errand: &Errand) -> bool {
 async fn all_runs(store: &Store) -> Vec<RunRecord> {
     let (mut runs, mut before) = (Vec::new(), None);
     loop {
-        let query = RunQuery { before, ..RunQuery::newest(TENANT.parse().unwrap(), PAGE) };
-        let page = store.runs(query).await.unwrap();
+        let query = RunQuery { before, ..RunQuery::newest(PAGE) };
+        let page = store.runs(&TENANT.parse().unwrap(), query).await.unwrap();
         runs.extend(page.runs);
         before = page.next;
         if before.is_none() {
