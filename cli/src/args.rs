@@ -22,6 +22,8 @@ Examples:
   countersign run timeline RUN             the same over time, drawn
   countersign policy explain triage.yaml   what would policy say, and by which rule?
   countersign approval list                what are people asked?
+  countersign cost                         what have runs paid for models?
+  countersign worker list                  which workers are there?
   countersign bundle verify RUN.bundle     is this evidence genuine? needs no store
   countersign profile add work --url https://countersign.example --key-file ~/.countersign.key
   countersign run list --profile work      the same on a server

@@ -110,13 +110,6 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(moment(at)) title=(moment(at)) { (distance(at, now)) } }
 }
 
-/// Millionths of a dollar, as people write money.
-pub(crate) fn money(microusd: u64) -> String {
-    let digits = format!("{:06}", microusd % 1_000_000);
-    let (cents, rest) = digits.split_at(2);
-    format!("${}.{cents}{}", microusd / 1_000_000, rest.trim_end_matches('0'))
-}
-
 /// A length of time, or what stands for none.
 pub(crate) fn length(length: Option<Millis>) -> String {
     length.map_or_else(|| "–".to_owned(), telling::time::length)
@@ -131,12 +124,5 @@ mod tests {
         let shown = html! { (Seen("<b>\u{202e}\n")) }.into_string();
         assert_eq!(shown, "&lt;b&gt;⟨U+202E⟩⟨U+000A⟩");
         assert_eq!(html! { (Lines("a\n\u{200b}")) }.into_string(), "a\n⟨U+200B⟩");
-    }
-
-    #[test]
-    fn money_has_cents_and_as_many_digits_more_as_it_needs() {
-        for (microusd, text) in [(0, "$0.00"), (1, "$0.000001"), (12_300, "$0.0123"), (7_500_000, "$7.50")] {
-            assert_eq!(money(microusd), text);
-        }
     }
 }

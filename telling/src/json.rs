@@ -58,6 +58,12 @@ pub struct RunDocument {
     pub record: Option<RecordName>,
     /// Its steps, in their order.
     pub steps: Vec<StepDocument>,
+    /// What the finished steps cost, in millionths of a US dollar.
+    #[serde(default)]
+    pub cost_microusd: u64,
+    /// What each step that cost something cost, and what for.
+    #[serde(default)]
+    pub costs: Vec<CostDocument>,
     /// How many effects were done, taken back, and given up on.
     #[schema(value_type = Object)]
     pub effects: Effects,
@@ -79,6 +85,35 @@ pub struct CanceledDocument {
     pub reason: String,
     /// When they said so.
     pub at: String,
+}
+
+/// What a step, or taking it back, cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Cost)]
+pub struct CostDocument {
+    /// Which step.
+    #[schema(value_type = String)]
+    pub step: StepId,
+    /// Whether it was taking the step back.
+    pub undo: bool,
+    /// In millionths of a US dollar.
+    pub microusd: u64,
+    /// What it was for, if a metered service said so.
+    pub usage: Option<UsageDocument>,
+}
+
+/// What a step used of somebody's metered service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Usage)]
+pub struct UsageDocument {
+    /// Whose.
+    pub provider: String,
+    /// Which model.
+    pub model: String,
+    /// How much went in.
+    pub input_tokens: u64,
+    /// How much came out.
+    pub output_tokens: u64,
 }
 
 /// A step of a run.
@@ -227,11 +262,31 @@ pub fn run_document(seen: &Seen) -> RunDocument {
         key: record.trigger.reference.clone(),
         record: record.trigger.record.clone(),
         steps: steps(seen),
+        cost_microusd: record.cost_microusd,
+        costs: costs(seen),
         effects: record.effects,
         compensation: compensation::document(&seen.view),
         waits: waits(seen),
         chain: chain(seen),
     }
+}
+
+fn costs(seen: &Seen) -> Vec<CostDocument> {
+    let paid = seen.view.steps.iter().filter(|step| step.cost_microusd > 0 || step.usage.is_some());
+    let named = paid.filter_map(|paid| Some((seen.view.plan().step(paid.seq)?.id.clone(), paid)));
+    named
+        .map(|(step, paid)| CostDocument {
+            step,
+            undo: paid.undo,
+            microusd: paid.cost_microusd,
+            usage: paid.usage.clone().map(|usage| UsageDocument {
+                provider: usage.provider,
+                model: usage.model,
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+            }),
+        })
+        .collect()
 }
 
 fn steps(seen: &Seen) -> Vec<StepDocument> {

@@ -9,6 +9,7 @@ mod event;
 pub mod hint;
 mod history;
 mod json;
+mod money;
 mod refusal;
 pub mod table;
 mod text;
@@ -31,9 +32,10 @@ pub use canceled::canceled;
 pub use event::{EventDocument, event_document, event_json, event_line};
 pub use history::{History, TryEnd};
 pub use json::{
-    CanceledDocument, ChainDocument, CompensationDocument, LeaseDocument, RunDocument, StepDocument,
-    TryDocument, WaitDocument, WayDocument, run_document, run_json,
+    CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument, RunDocument,
+    StepDocument, TryDocument, UsageDocument, WaitDocument, WayDocument, run_document, run_json,
 };
+pub use money::money;
 pub use refusal::refusal_in_words;
 pub use text::{counted, document_text, run_text, steps_table, tool};
 pub use waiting::{Waiting, Way, waiting};

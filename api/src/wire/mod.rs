@@ -33,8 +33,9 @@ pub use runs::{
 };
 pub use telling::{
     CanceledDocument as Canceled, ChainDocument as Chain, CompensationDocument as Compensation,
-    EventDocument as Event, LeaseDocument as Lease, RunDocument as Run, StepDocument as Step,
-    TryDocument as Try, WaitDocument as Wait, WayDocument as Way,
+    CostDocument as Cost, EventDocument as Event, LeaseDocument as Lease, RunDocument as Run,
+    StepDocument as Step, TryDocument as Try, UsageDocument as Usage, WaitDocument as Wait,
+    WayDocument as Way,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use workers::{AskedToLeave, Worker, Workers};

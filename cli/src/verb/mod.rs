@@ -4,6 +4,7 @@ mod approval;
 mod backout;
 mod bundle;
 mod completions;
+mod cost;
 mod dispatch;
 mod key;
 mod man;
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Dispatch(dispatch::Verb),
     Backout(backout::Args),
+    Cost(cost::Args),
     /// Make and take back the keys that programs and people prove themselves with
     #[command(subcommand)]
     Key(key::Verb),
@@ -85,6 +87,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Tenant(verb) => tenant::run(&verb, context).await,
         Command::Bundle(verb) => bundle::run(&verb, context).await,
         Command::Dispatch(verb) => dispatch::run(&verb, context).await,
+        Command::Cost(args) => cost::run(&args, context).await,
         Command::Backout(args) => Box::pin(backout::run(&args, context)).await,
         Command::Key(verb) => key::run(&verb, context).await,
         Command::Whoami(args) => whoami::run(&args, context).await,

@@ -241,3 +241,31 @@ fn a_port_that_is_taken_is_named_with_the_way_out() {
     let answer = shell.run(&format!("dev --dir d --port {port}")).expect(2);
     answer.says(&format!("port {port}")).says("name another with --port");
 }
+
+#[test]
+fn what_a_run_has_paid_is_told_step_by_step_and_what_all_have_paid_by_workflow() {
+    let shell = Shell::new();
+    shell.run("cost").expect(3).says("no store");
+    let dev = Dev::start(&shell, 0);
+    let run = try_it(&shell, &dev);
+    until(&shell, &run, "waiting_approval");
+    let told = shell.run(&format!("cost {run} --store d/dev.db --json")).expect(0).json();
+    let paid = told["cost_microusd"].as_u64().unwrap();
+    assert!(paid > 0, "{told}");
+    assert_eq!((&told["costs"][0]["step"], &told["costs"][0]["microusd"]), (&"triage".into(), &paid.into()));
+    assert!(told["costs"][0]["usage"]["input_tokens"].as_u64().unwrap() > 0, "{told}");
+    let words = shell.run(&format!("cost {run} --store d/dev.db")).expect(0);
+    words.says("triage").says("tokens in").says("all");
+
+    let all = shell.run("cost --store d/dev.db --json").expect(0).json();
+    assert_eq!((&all["runs"], &all["cost_microusd"]), (&1.into(), &paid.into()));
+    assert_eq!(all["workflows"][0]["workflow"], "triage-incident");
+    shell.run("cost --store d/dev.db").expect(0).says("triage-incident").says("A RUN");
+    let none = "cost --store d/dev.db --record servicenow:incident:nobody";
+    shell.run(none).expect(0).says("no such run was started since");
+    shell
+        .run(&format!("cost {run} --since 2h --store d/dev.db"))
+        .expect(2)
+        .says("cannot be used with");
+    assert_eq!(dev.leave(), Some(0));
+}

@@ -5,9 +5,9 @@ use domain::view::step_status;
 use domain::{Event, EventBody, Receipt, RunId, StepSeq, Usage, Verdict};
 use maud::{Markup, html};
 use telling::verdict::ruling;
-use telling::{Seen as Look, counted, event_line, tool};
+use telling::{Seen as Look, counted, event_line, money, tool};
 
-use crate::text::{Seen, approval_status, money, step_status as badge, when};
+use crate::text::{Seen, approval_status, step_status as badge, when};
 
 /// A section, unless there is nothing in it.
 fn section(id: &str, title: &str, is_empty: bool, body: &Markup) -> Markup {

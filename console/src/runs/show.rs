@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use store::Store;
 use telling::hint::Hints;
 use telling::time::{length, moment};
-use telling::{Seen as Look, canceled, waiting};
+use telling::{Seen as Look, canceled, money, waiting};
 
 use super::act::buttons;
 use super::sections;
@@ -17,7 +17,7 @@ use super::timeline;
 use crate::at::{Named, Visitor};
 use crate::layout::{self, Entry, Page, Stream, encoded, facts};
 use crate::no::{No, notice};
-use crate::text::{Seen, money, status, when};
+use crate::text::{Seen, status, when};
 
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
     let run = RunId::new(&run).map_err(|_| No::such("run"))?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use simulated::servicenow::INCIDENT;
 use simulated::slack::Message;
 use store::{Blobs as _, Shelf};
+use telling::money;
 
 use crate::demo::card;
 use crate::demo::narrator::Narrator;
@@ -100,13 +101,6 @@ async fn said(stage: &Stage, tenant: &TenantId, step: &StepRecord) -> Result<Str
     ))
 }
 
-/// An amount in US dollars, to the last digit that is not 0.
-fn money(microusd: u64) -> String {
-    let rest = format!("{:06}", microusd % 1_000_000);
-    let cents = rest.trim_end_matches('0');
-    format!("${}.{cents:0<2}", microusd / 1_000_000)
-}
-
 fn reasons(approval: &Approval) -> &[domain::Reason] {
     match &approval.subject {
         Subject::Action { verdict, .. } => &verdict.because,
@@ -131,16 +125,4 @@ fn ruling(approval: &Approval) -> String {
     };
     let because: String = verdict.because.iter().map(line).collect();
     format!("verdict  {word}, under policy {}\nbecause\n{because}", verdict.policy.short())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn money_has_cents_and_as_many_digits_more_as_it_needs() {
-        for (microusd, text) in [(0, "$0.00"), (1_173, "$0.001173"), (2_500_000, "$2.50")] {
-            assert_eq!(money(microusd), text);
-        }
-    }
 }
