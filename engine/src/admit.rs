@@ -17,6 +17,7 @@ use crate::Engine;
 use crate::arrive::{Knock, Welcome};
 use crate::commit::ROUNDS_MAX;
 use crate::error::{EngineError, told};
+use crate::journal;
 
 /// Whoever waits for a ticket looks once a minute; one that missed three looks is not waited for.
 const SEEN_WITHIN: Millis = Millis::mins(3);
@@ -185,20 +186,29 @@ impl<S: Store> Engine<S> {
                     // A key names its run for ever, even if another has the ticket by now.
                     let first = self.patiently(|| self.store.load(&run)).await?;
                     let Some(first) = first else { return Ok(Tried::Taken(taken)) };
-                    return started_before(&first, wish, fingerprint).map(Tried::Started);
+                    let started = started_before(&first, wish, fingerprint)?;
+                    journal::known(&run);
+                    return Ok(Tried::Started(started));
                 }
             };
             let decision = admit(wish.request(fingerprint), &wish.plan, self.stamp(wish.by.clone()));
             let op = decision.record.op.clone();
             let admission = Admission { decision, input: input.clone(), hold };
             if self.patiently(|| self.store.admit(admission.clone())).await? == Write::Committed {
+                journal::created(&run, &wish.plan.workflow);
                 return Ok(Tried::Started(Started { run, new: true, place: Place::Own }));
             }
             // Without a run of this key, it was the ticket that somebody else took.
             if let Some(first) = self.patiently(|| self.store.load(&run)).await? {
                 let started = started_before(&first, wish, fingerprint)?;
                 // Our own write whose reply was lost; if others have written since, it was still the same request.
-                return Ok(Tried::Started(Started { new: first.op == op, ..started }));
+                let new = first.op == op;
+                if new {
+                    journal::created(&run, &wish.plan.workflow);
+                } else {
+                    journal::known(&run);
+                }
+                return Ok(Tried::Started(Started { new, ..started }));
             }
         }
         Err(EngineError::Contended { run, rounds: ROUNDS_MAX })

@@ -19,6 +19,7 @@ use workflow::CompiledPlan;
 use crate::Engine;
 use crate::admit::{StartRun, Started, Tried};
 use crate::error::{EngineError, told};
+use crate::journal;
 use crate::walk::WalkEnd;
 
 /// How soon an arrival whose ticket is taken is looked at again. Runs are over in seconds, or in hours.
@@ -84,7 +85,10 @@ impl<S: Store> Engine<S> {
             Accepted::Known(known) if arrival.contradicts(&known) => {
                 return Err(Refusal::KeyConflict { run: known.run }.into());
             }
-            Accepted::Known(known) => self.known(*known).await?,
+            Accepted::Known(known) => {
+                journal::known(&known.run);
+                self.known(*known).await?
+            }
         };
         // Whoever kept it the first time may have died before saying so.
         if welcome.fate == Fate::Waiting {

@@ -6,6 +6,7 @@ use domain::{Approval, Command, Decision, Draft, Initiator, Live, OpId, RunKey, 
 use store::{Store, StoreError, Write};
 
 use crate::error::EngineError;
+use crate::journal::Move;
 use crate::{Engine, Loaded};
 
 /// How often a decision that was overtaken is made again before the caller is told. Each round means that
@@ -48,6 +49,15 @@ impl<S: Store> Engine<S> {
 
     /// Commits `decision`, which was made from `loaded`.
     pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
+        let moved = Move::of(&loaded.record, &decision);
+        let committed = self.write(loaded, decision).await?;
+        if matches!(committed, Committed::Yes(_)) {
+            moved.tell();
+        }
+        Ok(committed)
+    }
+
+    async fn write(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
         let run = decision.record.key.clone();
         let mut delays = delays();
         loop {

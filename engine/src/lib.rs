@@ -18,6 +18,7 @@ mod forecast;
 mod govern;
 mod health;
 mod inspect;
+mod journal;
 mod ops;
 mod pages;
 mod plans;

@@ -263,9 +263,6 @@ fn what_a_run_has_paid_is_told_step_by_step_and_what_all_have_paid_by_workflow()
     shell.run("cost --store d/dev.db").expect(0).says("triage-incident").says("A RUN");
     let none = "cost --store d/dev.db --record servicenow:incident:nobody";
     shell.run(none).expect(0).says("no such run was started since");
-    shell
-        .run(&format!("cost {run} --since 2h --store d/dev.db"))
-        .expect(2)
-        .says("cannot be used with");
+    shell.run(&format!("cost {run} --since 2h --store d/dev.db")).expect(2).says("cannot be used with");
     assert_eq!(dev.leave(), Some(0));
 }
