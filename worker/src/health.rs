@@ -2,22 +2,39 @@
 //!
 //! A process that answers and does nothing is worse than a dead one, because nobody replaces it. So a worker is
 //! judged by its work: if messages wait, it has room for them, and it takes none of them from one look to the
-//! next, it is unwell, and so it is if its store does not answer.
+//! next, it is unwell; so it is if it takes them and the store lets it do nothing with them, and if the store does not
+//! answer.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use domain::Lane;
+use domain::{Lane, RunKey};
+
+use crate::walker::Went;
 
 /// How many looks in a row must find the same before a worker is called unwell: a message may have come, or a
 /// store may have stumbled, just before one of them.
 const LOOKS: usize = 3;
+
+/// How many different runs in a row must get nowhere: one whose record is damaged gets nowhere with any worker.
+const NOWHERE: usize = 3;
 
 /// What a worker has done, and how it is.
 #[derive(Debug, Default)]
 pub struct Health {
     lanes: [Traffic; 3],
     looks: Mutex<Vec<Look>>,
+    nowhere: Mutex<Nowhere>,
+}
+
+/// Runs that got nowhere since one got somewhere.
+#[derive(Debug, Default)]
+struct Nowhere {
+    /// As many of them as count.
+    runs: BTreeSet<RunKey>,
+    /// How many looks there were since the last of them. Its message is back before there were many.
+    quiet: usize,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +91,17 @@ impl Health {
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
 
+    /// A message about `run` was dealt with, or not.
+    pub(crate) fn ended(&self, run: RunKey, went: Went) {
+        let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        nowhere.quiet = 0;
+        match went {
+            Went::Somewhere => nowhere.runs.clear(),
+            Went::Nowhere if nowhere.runs.len() < NOWHERE => drop(nowhere.runs.insert(run)),
+            Went::Nowhere => {}
+        }
+    }
+
     /// What is to be remembered of `lane`, in which there is `room` for so many.
     pub(crate) fn see(&self, lane: Lane, room: usize, waiting: Option<bool>) -> Seen {
         let Traffic { taken, busy } = &self.lanes[place(lane)];
@@ -83,6 +111,13 @@ impl Health {
 
     /// Remembers a look.
     pub(crate) fn remember(&self, look: Look) {
+        let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        nowhere.quiet += 1;
+        // Whom it got nowhere with, others have dealt with.
+        if nowhere.quiet > LOOKS {
+            nowhere.runs.clear();
+        }
+        drop(nowhere);
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.push(look);
         let old = looks.len().saturating_sub(LOOKS);
@@ -96,7 +131,19 @@ impl Health {
             let seen: Vec<Seen> = looks.iter().map(|look| look[place(lane)]).collect();
             judge(lane, &seen)
         });
-        judged.into_iter().find(|condition| *condition != Condition::Well).unwrap_or(Condition::Well)
+        judged
+            .into_iter()
+            .find(|condition| *condition != Condition::Well)
+            .unwrap_or_else(|| self.getting_on())
+    }
+
+    /// Whether it gets anywhere with what it takes.
+    fn getting_on(&self) -> Condition {
+        let nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
+        if nowhere.runs.len() < NOWHERE {
+            return Condition::Well;
+        }
+        Condition::Unwell("messages are taken, and the store lets nothing be done with them".to_owned())
     }
 }
 
@@ -190,5 +237,36 @@ mod tests {
         assert_eq!(health.condition(), Condition::Well);
         look(&health, None);
         assert_eq!(unwell(&health), "the store does not answer");
+    }
+
+    fn run(name: &str) -> RunKey {
+        RunKey { tenant: "acme".parse().unwrap(), run: name.parse().unwrap() }
+    }
+
+    #[test]
+    fn a_worker_that_gets_nowhere_with_three_runs_is_unwell_until_it_gets_somewhere() {
+        let health = Health::default();
+        for name in ["a", "b", "a", "b"] {
+            health.ended(run(name), Went::Nowhere);
+        }
+        assert_eq!(health.condition(), Condition::Well, "two runs may be damaged");
+        health.ended(run("c"), Went::Nowhere);
+        assert!(unwell(&health).contains("the store lets nothing be done"));
+        health.ended(run("d"), Went::Somewhere);
+        assert_eq!(health.condition(), Condition::Well);
+    }
+
+    #[test]
+    fn a_worker_that_got_nowhere_is_well_again_when_others_have_dealt_with_it() {
+        let health = Health::default();
+        for name in ["a", "b", "c"] {
+            health.ended(run(name), Went::Nowhere);
+        }
+        for _ in 0..LOOKS {
+            look(&health, Some(false));
+            unwell(&health);
+        }
+        look(&health, Some(false));
+        assert_eq!(health.condition(), Condition::Well);
     }
 }

@@ -214,7 +214,9 @@ impl<S: Store> Worker<S> {
         let span = tracing::info_span!("errand", %run, %lane, %errand, trace_id, span_id, parent_id);
         let work = async move {
             let _in_hand = health.take(delivery.lane);
-            walker.run(delivery).await;
+            let run = delivery.run.clone();
+            let went = walker.run(delivery).await;
+            health.ended(run, went);
             drop(permit);
         };
         walks.spawn(trace::within(context, work).instrument(span));

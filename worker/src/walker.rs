@@ -29,6 +29,21 @@ fn longer(receives: u32) -> Millis {
     Millis(SHOWN_AFTER.0 << receives.min(POSTPONED_MAX))
 }
 
+/// Whether the worker got anywhere with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// It did, or what kept it from that is not for a worker to mend.
+    Somewhere,
+    /// The store kept it from that.
+    Nowhere,
+}
+
+impl Went {
+    fn of(error: &EngineError) -> Self {
+        if matches!(error, EngineError::Store(_)) { Self::Nowhere } else { Self::Somewhere }
+    }
+}
+
 pub(crate) struct Walker<S> {
     pub(crate) engine: Arc<Engine<S>>,
     pub(crate) visibility: Millis,
@@ -58,26 +73,30 @@ impl<S: Store> Pulse for Hidden<'_, S> {
 
 impl<S: Store> Walker<S> {
     /// Does what the message asks for.
-    pub(crate) async fn run(&self, delivery: Delivery) {
+    pub(crate) async fn run(&self, delivery: Delivery) -> Went {
         match &delivery.errand {
             Errand::Walk => self.walk(delivery).await,
             Errand::Show(approval) => {
                 let shown = self.engine.show(&delivery.run, approval).await;
-                self.settle(&delivery, shown).await;
+                self.settle(&delivery, shown).await
             }
             Errand::Seal => {
                 let sealed = self.engine.seal(&delivery.run).await.map(drop);
-                self.settle(&delivery, sealed).await;
+                self.settle(&delivery, sealed).await
             }
             Errand::Begin => match self.engine.begin(&delivery.run).await {
-                Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
+                Ok(WalkEnd::NotBefore(at)) => {
+                    self.come_back(&delivery, at).await;
+                    Went::Somewhere
+                }
                 begun => self.settle(&delivery, begun.map(drop)).await,
             },
         }
     }
 
     /// An errand that failed comes back with its message.
-    async fn settle(&self, delivery: &Delivery, done: Result<(), EngineError>) {
+    async fn settle(&self, delivery: &Delivery, done: Result<(), EngineError>) -> Went {
+        let went = done.as_ref().map_or_else(Went::of, |()| Went::Somewhere);
         match done {
             Ok(()) => self.delete(delivery).await,
             // Others can; this message is for one of them.
@@ -96,13 +115,14 @@ impl<S: Store> Walker<S> {
                 }
             }
         }
+        went
     }
 
     async fn put_off(&self, delivery: &Delivery, delay: Millis) {
         self.come_back(delivery, self.engine.now() + delay).await;
     }
 
-    async fn walk(&self, delivery: Delivery) {
+    async fn walk(&self, delivery: Delivery) -> Went {
         let pulse = Hidden { walker: self, handle: delivery.handle.clone() };
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
@@ -110,10 +130,12 @@ impl<S: Store> Walker<S> {
             // The message is left alone and comes back; one that never gets anywhere ends up with the
             // dead letters, where a person looks.
             Err(error) => {
-                let error = engine::told(&error);
-                tracing::warn!(run = %delivery.run, error, receives = delivery.receives(), "walk failed");
+                let why = engine::told(&error);
+                tracing::warn!(run = %delivery.run, error = why, receives = delivery.receives(), "walk failed");
+                return Went::of(&error);
             }
         }
+        Went::Somewhere
     }
 
     async fn delete(&self, delivery: &Delivery) {

@@ -1,0 +1,93 @@
+//! A worker that is there, takes messages and gets nowhere with them, in time that passes as soon as everybody waits.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use connectors::{Allow, Settings};
+use countersign_worker::{Condition, Worker, WorkerSettings, leaving};
+use domain::{Cause, Initiator, RunKey, RunStatus};
+use engine::{Engine, Parts, StartRun, Timing};
+use serde_json::json;
+use store::{Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, StoreError};
+use support::Virtual;
+use tokio::time::sleep;
+
+/// A store that can be read and, while this is set, not written.
+#[derive(Clone, Default)]
+struct ReadOnly(Arc<AtomicBool>);
+
+impl Intercept for ReadOnly {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        if site.name == "ledger.commit" && self.0.load(Ordering::Relaxed) {
+            return Err(StoreError::Busy { doing: "commit a decision" });
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+type Store = Intercepted<SqliteStore, ReadOnly>;
+
+async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
+    let names = engine.tools().names().cloned().collect();
+    let source = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
+    let wish = StartRun {
+        tenant: "acme".parse().unwrap(),
+        workspace: "main".parse().unwrap(),
+        plan: workflow::parse(source, &names).unwrap(),
+        trigger_kind: "test".to_owned(),
+        record: None,
+        key: key.parse().unwrap(),
+        input: json!({}),
+        by: Initiator::new(Cause::System, "test"),
+    };
+    engine.start(wish).await.unwrap().run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_may_read_and_not_write_is_unwell_until_it_may() {
+    let (clock, read_only) = (Arc::new(Virtual::begin()), ReadOnly::default());
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    let store = Intercepted::new(SqliteStore::memory(options).unwrap(), read_only.clone());
+    let engine = Arc::new(Engine::new(Parts {
+        store: Arc::new(store),
+        tools: connectors::standard(Allow::default(), Settings::default()),
+        clock,
+        me: "w".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    }));
+    let mut runs = Vec::new();
+    for key in ["k1", "k2", "k3", "k4"] {
+        runs.push(start(&engine, key).await);
+    }
+    read_only.0.store(true, Ordering::Relaxed);
+    let (leave, leaving) = leaving();
+    let settings = WorkerSettings { sign_every: None, ..WorkerSettings::default() };
+    let worker = Worker::new(Arc::clone(&engine), settings, "w".parse().unwrap(), leaving);
+    let health = worker.health();
+    let working = tokio::spawn(worker.run());
+
+    sleep(Duration::from_mins(1)).await;
+    let Condition::Unwell(why) = health.condition() else { panic!("it takes messages, and is called well") };
+    assert!(why.contains("the store lets nothing be done"), "{why}");
+
+    read_only.0.store(false, Ordering::Relaxed);
+    sleep(Duration::from_mins(3)).await;
+    assert_eq!(health.condition(), Condition::Well);
+    for run in &runs {
+        assert_eq!(engine.store().load(run).await.unwrap().unwrap().status, RunStatus::Succeeded);
+    }
+    leave.ask();
+    assert!(working.await.unwrap());
+}
