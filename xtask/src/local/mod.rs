@@ -4,6 +4,7 @@
 //! of its own, empty and on free ports, that end with it. Nothing here is for production.
 
 mod dynamodb;
+mod furnish;
 mod health;
 mod localstack;
 mod lock;
@@ -38,8 +39,9 @@ Usage: cargo xtask local up [--localstack] [--aws-port N] [--dynamodb-port N]
        cargo xtask local status
        cargo xtask local down
 
-  up            installs what is not installed, starts what is not running, waits until it answers, and
-                prints where it is as `export` lines on standard output:
+  up            installs what is not installed, starts what is not running, waits until it answers, makes
+                the table, the queues and the buckets that are not there (localstack/init.sh), and prints
+                where it is as `export` lines on standard output:
                 eval \"$(cargo xtask local up)\"
   status        what runs where
   down          ends all of it, with whatever it started
@@ -50,7 +52,7 @@ Usage: cargo xtask local up [--localstack] [--aws-port N] [--dynamodb-port N]
 
 It needs python3, java and npm; as root on Debian and its kin, what is missing is installed. Everything is
 kept in `local/` in cargo's target directory, logs included. localstack/README.md says what each of them gets
-wrong, and localstack/init.sh creates the table, the queues and the buckets.
+wrong.
 ";
 
 /// What a person or a test may say besides the endpoints. The keys open nothing; they keep a program from
@@ -89,6 +91,10 @@ fn up(place: &Place, wanted: [(StandIn, Option<u16>); 2]) -> ExitCode {
     }
     if !environment.is_empty() {
         environment.extend(dummies());
+        // Where one is missing there is nothing to furnish; whoever uses the other makes what they need.
+        if troubles.is_empty() {
+            troubles.extend(furnish::furnish(place, &environment).err());
+        }
         for (name, value) in &environment {
             println!("{}", export(name, value));
         }
