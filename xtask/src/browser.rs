@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::cargo::Cargo;
-use crate::tools::{is_installed, quietly};
+use crate::debian;
+use crate::tools::quietly;
 
 /// The programs, and Debian's packages with them.
 const PROGRAMS: [(&str, &str); 3] =
@@ -16,47 +17,9 @@ const AXE: &str = "axe-core@4.14.0";
 
 /// Gets what is missing; says what is there in the end.
 pub(crate) fn install(cargo: &Cargo) -> Result<String, String> {
-    let missing: Vec<(&str, &str)> =
-        PROGRAMS.into_iter().filter(|(program, _)| !is_installed(program)).collect();
-    if !missing.is_empty() {
-        let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-        apt(&packages)?;
-    }
-    for (program, package) in missing {
-        if !is_installed(program) {
-            return Err(format!("Debian's package {package} is installed, and {program} does not start"));
-        }
-    }
+    debian::install(&PROGRAMS)?;
     axe(&cargo.target_directory()?.join("tools").join("axe"))?;
     Ok(format!("chromium, chromedriver, {AXE}"))
-}
-
-fn apt(packages: &[&str]) -> Result<(), String> {
-    let wanted = packages.join(" ");
-    let failed = |why: String| {
-        let last = why.lines().last().unwrap_or_default().to_owned();
-        format!("{wanted} could not be had: {last}; install Debian's packages of these names")
-    };
-    if !is_installed("apt-get") {
-        return Err(failed("there is no apt-get here".to_owned()));
-    }
-    eprintln!("--- apt-get install {wanted}");
-    quietly(as_root().args(["apt-get", "update", "-qq"])).map_err(failed)?;
-    let mut install = as_root();
-    install.args(["apt-get", "install", "-y", "-qq", "--no-install-recommends"]).args(packages);
-    quietly(&mut install).map_err(failed)
-}
-
-/// A command of the superuser: our own, if we are, else by `sudo`, which must not ask.
-fn as_root() -> Command {
-    let who = Command::new("id").arg("-u").output();
-    let is_root = who.is_ok_and(|said| said.stdout.trim_ascii() == b"0");
-    let mut command = Command::new(if is_root { "env" } else { "sudo" });
-    if !is_root {
-        command.args(["-n", "env"]);
-    }
-    command.arg("DEBIAN_FRONTEND=noninteractive");
-    command
 }
 
 fn axe(home: &Path) -> Result<(), String> {

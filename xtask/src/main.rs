@@ -8,6 +8,7 @@ mod api;
 mod browser;
 mod cargo;
 mod check;
+mod debian;
 mod infra;
 mod local;
 mod package;

@@ -12,15 +12,15 @@ use crate::local::{self, Aws, Servers};
 use crate::parts::{Parts, Stream};
 use crate::program::{MODEL, POLICY, Program, SIMULATION};
 use crate::report::number;
-use crate::{Misuse, api, browser};
+use crate::{Misuse, api, browser, debian};
 
 pub(crate) const HELP: &str = "\
 All tests, then the proofs in the size that CI runs.
 
 Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
-  --fast        leaves out the local AWS, the browser, schemathesis, infra/, the cost, the simulation, the model and the
-                policy's differential, which take minutes
+  --fast        leaves out the local AWS, the browser, node, schemathesis, infra/, the cost, the simulation, the model and
+                the policy's differential, which take minutes or are not on every machine
   --localstack  LocalStack plays AWS for the store, in MiniStack's place; the journeys stay on MiniStack, because LocalStack
                 runs no functions without Docker
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
@@ -28,6 +28,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
 
   local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local
   build         every test, and the programs, which some tests start, deploy and kill
+  node          Debian's nodejs, installed unless it is there: it runs the script in docs/servicenow.md
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   stack         the store with DynamoDB, SQS and S3 of the local AWS
   referee       its ledger on DynamoDB Local
@@ -84,6 +85,9 @@ pub(crate) const ALL: &str = "--all-features";
 const WITHOUT_AWS: &str =
     "not (binary(stack) or (package(countersign-journeys) and kind(test)) or binary(browser))";
 
+/// What runs the scripts of our documentation, and Debian's package with it.
+const NODE: (&str, &str) = ("node", "nodejs");
+
 /// Builds what the tests need, then runs them; the proofs come last, because they take longest.
 pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
     let mut parts = Parts::default();
@@ -105,11 +109,11 @@ fn in_short(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
     tests(cargo, (&[], &args), &[], parts);
     if wanted.filter.is_empty() {
         parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
-        let left_out = "AWS, the browser, infra/, the simulation, the model and the differential";
+        let left_out = "AWS, the browser, node, infra/, the simulation, the model and the differential";
         parts.leave_out(format!("{left_out} were left out: --fast"));
     } else {
         parts.leave_out(
-            "AWS, the browser, the documentation's examples and the proofs were left out: a filter was given",
+            "AWS, the browser, node, the documentation's examples and the proofs were left out: a filter was given",
         );
     }
 }
@@ -119,6 +123,8 @@ fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
         parts.leave_out("nothing was run, because it does not build");
         return;
     }
+    // Without it the test that needs it fails among the others, and says so.
+    parts.work("node", || debian::install(&[NODE]).map(|()| NODE.0.to_owned()));
     let chromium = parts.work("chromium", || browser::install(cargo));
     on_a_local_aws(cargo, wanted.aws, parts);
     in_a_browser(cargo, chromium, parts);

@@ -17,4 +17,6 @@ mod licences;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]
+mod threats;
+#[cfg(test)]
 mod workspace;

@@ -1,0 +1,194 @@
+//! Every named case of forged webhooks, of parsing and size, of the API and tenancy, and of faults and time is a test,
+//! under exactly that name.
+
+use crate::code::code_of;
+use crate::workspace::{file, sources};
+
+const FAULTS_AND_TIME: [&str; 15] = [
+    "ddb_throttle_forever",
+    "ddb_conflict_storm",
+    "ddb_reply_lost_then_condition_failed",
+    "sqs_duplicate_after_delete",
+    "sqs_reordered",
+    "sqs_visibility_expires_mid_work",
+    "sqs_poison_to_dlq",
+    "batch_one_of_ten_fails",
+    "s3_503_slowdown",
+    "s3_checksum_mismatch",
+    "clock_+1h",
+    "clock_-1h",
+    "sigstop_2_leases_then_sigcont",
+    "disk_full_on_embedded_store",
+    "gsi_stale_read",
+];
+
+const WEBHOOK_FORGERY_AND_REPLAY: [&str; 23] = [
+    "sig_missing",
+    "sig_empty",
+    "sig_wrong_version_v1",
+    "sig_short_63",
+    "sig_nonhex",
+    "sig_prefix_only",
+    "sig_right_for_reencoded_body",
+    "sig_valid_other_tenant",
+    "sig_valid_previous_secret_in_grace",
+    "sig_valid_previous_secret_after_grace",
+    "sig_sha1_header_only",
+    "ts_missing",
+    "ts_301s_old",
+    "ts_301s_future",
+    "ts_i64_overflow",
+    "replay_same_bytes_within_window",
+    "replay_new_delivery_id_same_mac",
+    "same_delivery_id_other_body",
+    "slack_retry_num_header",
+    "github_ping",
+    "content_type_mismatch_form_vs_json",
+    "base64_flag_lies",
+    "path_tenant_differs_from_body_tenant",
+];
+
+const PARSING_AND_SIZE: [&str; 17] = [
+    "body_empty",
+    "body_26MB",
+    "json_depth_10000",
+    "json_duplicate_keys",
+    "json_int_2^53_plus_1",
+    "json_1e400",
+    "json_lone_surrogate",
+    "utf8_invalid",
+    "nul_in_string",
+    "sqs_forbidden_control_char",
+    "key_delimiter_in_id",
+    "id_2049_bytes",
+    "item_over_400KB",
+    "yaml_alias_bomb_in_workflow",
+    "10k_step_workflow",
+    "unknown_field_in_workflow",
+    "template_injection_in_param",
+];
+
+const API_AND_TENANCY: [&str; 13] = [
+    "jwt_alg_none",
+    "jwt_hs256_with_rsa_public_key",
+    "jwt_expired",
+    "jwt_wrong_aud",
+    "jwks_down",
+    "api_key_revoked",
+    "api_key_in_query",
+    "other_tenant_run_id",
+    "list_cursor_from_other_tenant",
+    "idempotency_key_same_other_body",
+    "idempotency_key_reuse_other_tenant",
+    "mass_assignment_status_field",
+    "negative_page_size",
+];
+
+/// What nobody can try yet, below the reason why.
+const NOTHING_TO_ATTACK: [(&str, [&str; 2]); 2] = [
+    ("there is no Vault", ["vault_sealed", "vault_revoke_times_out"]),
+    ("workers outside AWS have no endpoints", ["worker_cert_expired", "worker_claims_other_profile"]),
+];
+
+#[test]
+fn every_threat_on_the_list_is_a_test_of_that_name() {
+    let lists: [&[&str]; 4] =
+        [&FAULTS_AND_TIME, &WEBHOOK_FORGERY_AND_REPLAY, &PARSING_AND_SIZE, &API_AND_TENANCY];
+    let tests = Tests::read();
+    let names = lists.into_iter().flatten().copied();
+    let missing: Vec<&str> = names.filter(|name| !tests.have(name)).collect();
+    assert_eq!(missing, [""; 0], "no test has the name of the threat");
+}
+
+#[test]
+fn a_threat_that_nobody_can_try_yet_has_no_test() {
+    let tests = Tests::read();
+    for (reason, names) in NOTHING_TO_ATTACK {
+        for name in names {
+            assert!(!tests.have(name), "`{name}` is a test now: it is no longer true of it that {reason}");
+        }
+    }
+}
+
+#[test]
+fn a_test_is_known_by_its_function_or_by_its_row_in_a_table() {
+    let has = |path: &str, source: &str| Tests(vec![File::new(path.to_owned(), source)]).have("bad");
+    for marked in [
+        "#[test]\nfn bad() {}",
+        "fn other() {}\n#[tokio::test(start_paused = true)]\n#[expect(x)]\nasync fn bad() {}",
+        "#[cfg(test)]\nmod tests {\n    #[test]\n    fn bad() {}\n}",
+    ] {
+        assert!(has("a/src/b.rs", marked), "{marked}");
+    }
+    for other in [
+        "fn bad() {}",
+        "#[test]\nfn bad_luck() {}",
+        "#[test]\nfn other() {}\nfn bad() {}",
+        "#[cfg(test)]\nmod tests {\n    fn bad() {}\n}",
+        "// #[test]\n// fn bad() {}",
+        "const NAMES: [&str; 1] = [\"bad\"];",
+        "vec![\n    // (\"bad\", bad),\n]",
+    ] {
+        assert!(!has("a/tests/b.rs", other), "{other}");
+    }
+    let row = "vec![(\"é\", é), (\"bad\", |account| bad(account))]";
+    assert!(has("a/tests/b.rs", row));
+    assert!(!has("a/src/b.rs", row), "only a file of tests has such a table");
+}
+
+/// The files in which a test may stand.
+struct Tests(Vec<File>);
+
+impl Tests {
+    /// All but those of these rules, which name threats without trying them.
+    fn read() -> Self {
+        let paths = sources().into_iter().map(|source| source.path);
+        let others = paths.filter(|path| !path.starts_with("tests/architecture/"));
+        Self(others.map(|path| File::new(path.clone(), &file(&path))).collect())
+    }
+
+    fn have(&self, name: &str) -> bool {
+        self.0.iter().any(|file| file.has_function(name) || file.has_row(name))
+    }
+}
+
+/// A Rust file, whose names may be literals.
+struct File {
+    path: String,
+    /// Each line as it is written, and its code.
+    lines: Vec<(String, String)>,
+    code: String,
+}
+
+impl File {
+    fn new(path: String, source: &str) -> Self {
+        let code = code_of(source);
+        let lines = source.lines().zip(code.lines());
+        let lines = lines.map(|(line, code)| (line.to_owned(), code.to_owned())).collect();
+        Self { path, lines, code }
+    }
+
+    /// Whether a function of this name is marked as a test.
+    fn has_function(&self, name: &str) -> bool {
+        let head = format!("fn {name}(");
+        self.code.match_indices(&head).any(|(at, _)| is_marked(&self.code[..at]))
+    }
+
+    /// Whether a table of trials begins a row with this name, which may be one that no function can have.
+    fn has_row(&self, name: &str) -> bool {
+        let head = format!("(\"{name}\",");
+        let is_for_tests = self.path.starts_with("tests/") || self.path.contains("/tests/");
+        is_for_tests && self.lines.iter().any(|(line, code)| opens(line, code, &head))
+    }
+}
+
+/// Whether what stands before a function, back to where the item above ends, marks it as a test.
+fn is_marked(before: &str) -> bool {
+    let attributes = before.rsplit(['{', '}', ';']).next().unwrap_or_default();
+    ["test]", "test("].iter().any(|mark| attributes.contains(mark))
+}
+
+/// Whether `head` stands in the line, with a bracket that is code: in a comment it would be blank.
+fn opens(line: &str, code: &str, head: &str) -> bool {
+    line.match_indices(head).any(|(at, _)| code.chars().nth(line[..at].chars().count()) == Some('('))
+}
