@@ -39,6 +39,22 @@ steps:
   - { id: b, tool: transform, with: { value: "${ steps.a }" } }
 "#;
 
+/// Started by the year, so that no second slot can come while somebody looks.
+const YEARLY: &str = r#"
+workflow: yearly
+version: 1
+environment: dev
+trigger: { schedule: { cron: "0 0 1 1 *", time_zone: UTC } }
+steps:
+  - { id: a, tool: transform, with: { value: "${ trigger.slot }" } }
+"#;
+
+/// There is a first of January in it, whichever year it is.
+const LAST_YEAR: Millis = Millis::hours(366 * 24);
+
+/// Longer than a run is left alone without a sign of life.
+const AN_HOUR: Millis = Millis::hours(1);
+
 /// Longer than anybody waits for this reply: whoever does is dead by then.
 const HELD: Duration = Duration::from_mins(2);
 
@@ -189,7 +205,40 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_answers_its_schedule() {
+async fn the_sweep_takes_up_what_is_due_and_nobody_else_would_and_says_how_much_it_was() {
     let account = Account::open("swept").await;
+    account.apply_earlier(YEARLY, LAST_YEAR).await;
+    let plan = account.apply(PLAIN).await;
+    let mut runs = Vec::new();
+    for n in 0..2 {
+        let input = json!({ "record": { "sys_id": format!("incident{n}") } });
+        runs.push(account.start_earlier(&plan, &format!("orphan:{n}"), input, AN_HOUR).await);
+    }
+    // Their messages are lost, and no worker is there that would look for itself.
+    let store = account.store().await;
+    until("the loss", PATIENCE, async || {
+        for delivery in store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap() {
+            store.delete(&delivery.handle).await.unwrap();
+        }
+        (store.depth(Lane::Steps).await.unwrap() == 0).then_some(())
+    })
+    .await;
+
+    assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 1, "sent": 0, "woken": 2 }));
+    // Nobody has worked, and yet there is nothing left for the sweep of the next minute.
     assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 0, "sent": 0, "woken": 0 }));
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+    let slot = until("the slot", PATIENCE, async || {
+        let told = store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap();
+        told.into_iter().next().map(|delivery| delivery.run)
+    })
+    .await;
+
+    let _worker = account.worker();
+    for run in &runs {
+        assert_eq!(over(&account, run).await.status, RunStatus::Succeeded);
+    }
+    let scheduled = over(&account, &slot).await;
+    assert_eq!((scheduled.status, scheduled.workflow.as_str()), (RunStatus::Succeeded, "yearly"));
+    assert_eq!(scheduled.trigger.kind, "schedule");
 }
