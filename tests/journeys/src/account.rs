@@ -135,6 +135,13 @@ impl Account {
         dead.depth(lane).await.unwrap()
     }
 
+    /// Somebody puts `words` among the messages about steps.
+    pub async fn scribble(&self, words: &str) {
+        let config = aws::configure(Some(&self.site.aws)).await;
+        let send = aws::sqs(&config).send_message().queue_url(&self.queues.steps).message_body(words);
+        send.send().await.unwrap();
+    }
+
     /// Starts a worker.
     pub fn worker(&self) -> WorkerProcess {
         self.worker_that_says(Stdio::null())
