@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use countersign_journeys::{Account, PATIENCE, TENANT, WorkerProcess, until};
-use domain::{Digest, Errand, Event, EventBody, Fate, Lane, Millis, Outgoing, RunKey, RunRecord, RunStatus};
+use domain::{
+    Digest, Errand, Event, EventBody, Fate, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus,
+    WorkerId,
+};
 use serde_json::{Value, json};
 use simulated::server::Fault;
 use simulated::servicenow::INCIDENT;
 use simulated::slack::Message;
 use store::{
-    Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX, Shelf,
-    SystemClock,
+    Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX, Roll as _,
+    Shelf, SystemClock,
 };
 
 const TRIAGE: &str = r#"
@@ -29,6 +32,19 @@ steps:
     blast_radius: medium
     rollback: auto
   - { id: done, tool: transform, with: { value: { number: "${ steps.incident.number }" } } }
+"#;
+
+/// One change outside, which policy allows without asking anybody.
+const CHANGE: &str = r#"
+workflow: change
+version: 1
+environment: dev
+trigger: { servicenow: { table: incident } }
+steps:
+  - id: assign
+    tool: servicenow.update
+    with: { table: incident, sys_id: "${ trigger.record.sys_id }", fields: { assignment_group: db-oncall } }
+    blast_radius: low
 "#;
 
 /// Nothing asks a person, nothing is outside.
@@ -85,6 +101,26 @@ async fn card(account: &Account) -> Message {
 async fn events(account: &Account, run: &RunKey) -> Vec<Event> {
     let entries = account.store().await.events(run, 0, 1_000).await.unwrap();
     entries.iter().map(|entry| serde_json::from_slice(&entry.canonical).unwrap()).collect()
+}
+
+/// Who holds the run's step.
+fn owner(record: &RunRecord) -> Option<&WorkerId> {
+    match &record.live {
+        Live::Running(lease) => Some(&lease.owner),
+        _ => None,
+    }
+}
+
+/// Starts a worker; it, and the name that it signs the roll with beside those in `known`.
+async fn named_worker(account: &Account, known: &[&WorkerId]) -> (WorkerId, WorkerProcess) {
+    let process = account.worker();
+    let store = account.store().await;
+    let name = until("a name on the roll", PATIENCE, async || {
+        let mut names = store.roll().await.unwrap().into_iter().map(|enrolled| enrolled.worker);
+        names.find(|name| !known.contains(&name))
+    })
+    .await;
+    (name, process)
 }
 
 /// The evidence of a run: recorded, in the bucket, whole, and good without the account.
@@ -153,6 +189,48 @@ async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_i
         account.outside.slack.message(&card.place()).filter(decided)
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_workers_dies_within_a_change_and_the_other_takes_over_in_time() {
+    let account = Account::open("survivor").await;
+    account.apply(CHANGE).await;
+    let first = named_worker(&account, &[]).await;
+    let second = named_worker(&account, &[&first.0]).await;
+    let servicenow = &account.outside.servicenow;
+    servicenow.faults().on_write(Fault::Held(HELD));
+    let run = run_named(&account.incident(INCIDENT, 1, json!({})).await.body);
+    until("the change", PATIENCE, async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
+
+    // The change is made and its reply is not there. Only whoever waits for that dies.
+    let held = account.store().await.load(&run).await.unwrap().unwrap();
+    let owner = owner(&held).unwrap();
+    let (dead, (survivor, mut alive)) = if *owner == first.0 { (first, second) } else { (second, first) };
+    assert_eq!(*owner, dead.0, "one of the two holds it");
+    let killed_at = SystemClock.now();
+    dead.1.kill();
+
+    let record = over(&account, &run).await;
+    assert_eq!((record.status, record.resumes), (RunStatus::Succeeded, 1));
+    assert_eq!(servicenow.writes(INCIDENT), 1, "the change was made once");
+    assert_eq!(servicenow.accepted().values().sum::<u32>(), 1, "and nothing was written twice");
+    assert!(alive.ended().is_none(), "the other one has been there all the time");
+
+    let chain = events(&account, &run).await;
+    let taken_over = chain.iter().find_map(|event| match &event.body {
+        EventBody::LeaseExpired { silent, .. } => Some((silent, event)),
+        _ => None,
+    });
+    let (silent, claim) = taken_over.unwrap();
+    assert_eq!((silent, claim.by.id.as_str()), (owner, survivor.as_str()));
+    let after = claim.at - killed_at;
+    assert!(after <= TAKEN_OVER_WITHIN, "taken over after {after}");
+    let finished = chain.iter().find_map(|event| match &event.body {
+        EventBody::StepSucceeded { attempt: Some(attempt), .. } => Some(&attempt.worker),
+        _ => None,
+    });
+    assert_eq!(finished, Some(&survivor));
+    assert_eq!(verified(&account, &run).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
