@@ -8,14 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use connectors::Allow;
 use domain::tenant::Person;
-use domain::{Cause, Initiator, Lane, Plan, Tenant};
-use engine::{Engine, Parts, Timing};
+use domain::{Cause, Initiator, Lane, Millis, Plan, RunKey, Tenant, Timestamp, WorkspaceId};
+use engine::{Engine, Parts, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use simulated::servicenow::{self, ServiceNow};
 use simulated::slack::{Press, SimulatedSlack};
 use store::aws::{self, AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue};
-use store::{Clock as _, Governance as _, Queue as _, SystemClock};
+use store::{Clock, Governance as _, Queue as _, SystemClock};
 
 use crate::gateway::{Api, Function, Gateway, Reply};
 use crate::process::WorkerProcess;
@@ -116,7 +116,7 @@ impl Account {
     pub async fn store(&self) -> AwsStore<SqsQueue, S3Blobs> {
         let config = aws::configure(Some(&self.site.aws)).await;
         let ledger = aws::configure(Some(self.site.table())).await;
-        let clock: Arc<dyn store::Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         AwsStore::new(AwsParts {
             client: aws::dynamodb(&ledger),
             table: self.name.clone(),
@@ -133,6 +133,13 @@ impl Account {
         let [ingest, decisions, steps] = [ingest, decisions, steps].map(|url| format!("{url}-dead"));
         let dead = SqsQueue::new(aws::sqs(&config), QueueUrls { ingest, decisions, steps });
         dead.depth(lane).await.unwrap()
+    }
+
+    /// Somebody puts `words` among the messages about steps.
+    pub async fn scribble(&self, words: &str) {
+        let config = aws::configure(Some(&self.site.aws)).await;
+        let send = aws::sqs(&config).send_message().queue_url(&self.queues.steps).message_body(words);
+        send.send().await.unwrap();
     }
 
     /// Starts a worker.
@@ -214,19 +221,45 @@ impl Account {
 
     /// A workflow is put to use.
     pub async fn apply(&self, source: &str) -> Plan {
-        let engine = Engine::new(Parts {
-            store: Arc::new(self.store().await),
-            tools: connectors::standard(Allow::default(), connectors::Settings::default()),
-            clock: Arc::new(SystemClock),
-            me: "journey".parse().unwrap(),
-            timing: Timing::default(),
-            shows: None,
-            sealing: None,
-        });
+        self.apply_earlier(source, Millis(0)).await
+    }
+
+    /// A workflow was put to use so long `ago`, and nobody has looked at its schedule since.
+    pub async fn apply_earlier(&self, source: &str, ago: Millis) -> Plan {
+        let engine = self.engine(ago).await;
         let plan = workflow::parse(source, &engine.tools().names().cloned().collect()).unwrap();
         let by = Initiator::new(Cause::User, "ada");
         engine.apply(&TENANT.parse().unwrap(), &plan, by).await.unwrap();
         plan
+    }
+
+    /// A run of `plan` was started so long `ago`, and nobody has looked at it since.
+    pub async fn start_earlier(&self, plan: &Plan, key: &str, input: Value, ago: Millis) -> RunKey {
+        let wish = StartRun {
+            tenant: TENANT.parse().unwrap(),
+            workspace: WorkspaceId::default(),
+            plan: plan.clone(),
+            trigger_kind: "journey".to_owned(),
+            key: key.parse().unwrap(),
+            record: None,
+            input,
+            by: Initiator::new(Cause::System, "journey"),
+        };
+        let engine = self.engine(ago).await;
+        Box::pin(engine.start(wish)).await.unwrap().run
+    }
+
+    /// An engine that lives so long `ago`.
+    async fn engine(&self, ago: Millis) -> Engine<AwsStore<SqsQueue, S3Blobs>> {
+        Engine::new(Parts {
+            store: Arc::new(self.store().await),
+            tools: connectors::standard(Allow::default(), connectors::Settings::default()),
+            clock: Arc::new(Behind(ago)),
+            me: "journey".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        })
     }
 
     fn secret_name(&self) -> String {
@@ -284,6 +317,15 @@ impl Account {
             servicenow::USER,
             slack.url(),
         )
+    }
+}
+
+/// This machine's clock, behind by so much: whatever is written by it is as old.
+struct Behind(Millis);
+
+impl Clock for Behind {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().earlier(self.0)
     }
 }
 

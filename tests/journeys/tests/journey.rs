@@ -4,12 +4,18 @@
 use std::time::Duration;
 
 use countersign_journeys::{Account, PATIENCE, TENANT, WorkerProcess, until};
-use domain::{Digest, Errand, Event, EventBody, Fate, Lane, Millis, Outgoing, RunKey, RunRecord, RunStatus};
+use domain::{
+    Digest, Errand, Event, EventBody, Fate, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus,
+    WorkerId,
+};
 use serde_json::{Value, json};
 use simulated::server::Fault;
 use simulated::servicenow::INCIDENT;
 use simulated::slack::Message;
-use store::{Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, Shelf, SystemClock};
+use store::{
+    Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX, Roll as _,
+    Shelf, SystemClock,
+};
 
 const TRIAGE: &str = r#"
 workflow: triage
@@ -28,6 +34,19 @@ steps:
   - { id: done, tool: transform, with: { value: { number: "${ steps.incident.number }" } } }
 "#;
 
+/// One change outside, which policy allows without asking anybody.
+const CHANGE: &str = r#"
+workflow: change
+version: 1
+environment: dev
+trigger: { servicenow: { table: incident } }
+steps:
+  - id: assign
+    tool: servicenow.update
+    with: { table: incident, sys_id: "${ trigger.record.sys_id }", fields: { assignment_group: db-oncall } }
+    blast_radius: low
+"#;
+
 /// Nothing asks a person, nothing is outside.
 const PLAIN: &str = r#"
 workflow: plain
@@ -38,6 +57,22 @@ steps:
   - { id: a, tool: transform, with: { value: "${ trigger.record.sys_id }" } }
   - { id: b, tool: transform, with: { value: "${ steps.a }" } }
 "#;
+
+/// Started by the year, so that no second slot can come while somebody looks.
+const YEARLY: &str = r#"
+workflow: yearly
+version: 1
+environment: dev
+trigger: { schedule: { cron: "0 0 1 1 *", time_zone: UTC } }
+steps:
+  - { id: a, tool: transform, with: { value: "${ trigger.slot }" } }
+"#;
+
+/// There is a first of January in it, whichever year it is.
+const LAST_YEAR: Millis = Millis::hours(366 * 24);
+
+/// Longer than a run is left alone without a sign of life.
+const AN_HOUR: Millis = Millis::hours(1);
 
 /// Longer than anybody waits for this reply: whoever does is dead by then.
 const HELD: Duration = Duration::from_mins(2);
@@ -66,6 +101,26 @@ async fn card(account: &Account) -> Message {
 async fn events(account: &Account, run: &RunKey) -> Vec<Event> {
     let entries = account.store().await.events(run, 0, 1_000).await.unwrap();
     entries.iter().map(|entry| serde_json::from_slice(&entry.canonical).unwrap()).collect()
+}
+
+/// Who holds the run's step.
+fn owner(record: &RunRecord) -> Option<&WorkerId> {
+    match &record.live {
+        Live::Running(lease) => Some(&lease.owner),
+        _ => None,
+    }
+}
+
+/// Starts a worker; it, and the name that it signs the roll with beside those in `known`.
+async fn named_worker(account: &Account, known: &[&WorkerId]) -> (WorkerId, WorkerProcess) {
+    let process = account.worker();
+    let store = account.store().await;
+    let name = until("a name on the roll", PATIENCE, async || {
+        let mut names = store.roll().await.unwrap().into_iter().map(|enrolled| enrolled.worker);
+        names.find(|name| !known.contains(&name))
+    })
+    .await;
+    (name, process)
 }
 
 /// The evidence of a run: recorded, in the bucket, whole, and good without the account.
@@ -137,6 +192,48 @@ async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_workers_dies_within_a_change_and_the_other_takes_over_in_time() {
+    let account = Account::open("survivor").await;
+    account.apply(CHANGE).await;
+    let first = named_worker(&account, &[]).await;
+    let second = named_worker(&account, &[&first.0]).await;
+    let servicenow = &account.outside.servicenow;
+    servicenow.faults().on_write(Fault::Held(HELD));
+    let run = run_named(&account.incident(INCIDENT, 1, json!({})).await.body);
+    until("the change", PATIENCE, async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
+
+    // The change is made and its reply is not there. Only whoever waits for that dies.
+    let held = account.store().await.load(&run).await.unwrap().unwrap();
+    let owner = owner(&held).unwrap();
+    let (dead, (survivor, mut alive)) = if *owner == first.0 { (first, second) } else { (second, first) };
+    assert_eq!(*owner, dead.0, "one of the two holds it");
+    let killed_at = SystemClock.now();
+    dead.1.kill();
+
+    let record = over(&account, &run).await;
+    assert_eq!((record.status, record.resumes), (RunStatus::Succeeded, 1));
+    assert_eq!(servicenow.writes(INCIDENT), 1, "the change was made once");
+    assert_eq!(servicenow.accepted().values().sum::<u32>(), 1, "and nothing was written twice");
+    assert!(alive.ended().is_none(), "the other one has been there all the time");
+
+    let chain = events(&account, &run).await;
+    let taken_over = chain.iter().find_map(|event| match &event.body {
+        EventBody::LeaseExpired { silent, .. } => Some((silent, event)),
+        _ => None,
+    });
+    let (silent, claim) = taken_over.unwrap();
+    assert_eq!((silent, claim.by.id.as_str()), (owner, survivor.as_str()));
+    let after = claim.at - killed_at;
+    assert!(after <= TAKEN_OVER_WITHIN, "taken over after {after}");
+    let finished = chain.iter().find_map(|event| match &event.body {
+        EventBody::StepSucceeded { attempt: Some(attempt), .. } => Some(&attempt.worker),
+        _ => None,
+    });
+    assert_eq!(finished, Some(&survivor));
+    assert_eq!(verified(&account, &run).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_that_come_twice_late_or_not_at_all_change_nothing() {
     let account = Account::open("unruly").await;
     account.apply(PLAIN).await;
@@ -162,7 +259,7 @@ async fn messages_that_come_twice_late_or_not_at_all_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is_redriven() {
+async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_given_up_is_redriven() {
     let account = Account::open("poison").await;
     account.apply(PLAIN).await;
     let reply = account.incident("incident1", 1, json!({})).await;
@@ -178,7 +275,31 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
     })
     .await;
 
-    let _worker = account.worker();
+    // What a worker receives is hidden for twenty seconds, so all deliveries of this together would take it minutes. We
+    // take all but the last, and the worker gets that one.
+    account.scribble("hello").await;
+    for _ in 1..RECEIVES_MAX {
+        let read = store.receive(Lane::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
+        assert!(read.is_empty(), "{read:?}");
+    }
+    assert_eq!(store.waiting(Lane::Steps).await.unwrap(), 1, "nobody has given it up yet");
+    let mut worker = account.worker();
+    until("the worker's turn", PATIENCE, async || {
+        (store.waiting(Lane::Steps).await.unwrap() == 0).then_some(())
+    })
+    .await;
+
+    // It cannot read that, and works on what it can.
+    let good = run_named(&account.incident("incident2", 1, json!({})).await.body);
+    assert_eq!(over(&account, &good).await.status, RunStatus::Succeeded);
+    assert_eq!(verified(&account, &good).await, 0);
+    until("what cannot be read, put aside", PATIENCE, async || {
+        (account.given_up(Lane::Steps).await == 1).then_some(())
+    })
+    .await;
+    assert!(worker.ended().is_none(), "the worker is still there");
+
+    // What was given up before is put back; what cannot be read stays for a person to look at.
     assert_eq!(
         until("the redrive", PATIENCE, async || Some(store.redrive(10).await.unwrap()).filter(|n| *n > 0))
             .await,
@@ -186,10 +307,44 @@ async fn what_cannot_be_read_ends_with_the_dead_letters_and_what_was_given_up_is
     );
     assert_eq!(over(&account, &run).await.status, RunStatus::Succeeded);
     assert!(store.dead_letters(10).await.unwrap().is_empty());
+    assert_eq!((account.given_up(Lane::Ingest).await, account.given_up(Lane::Steps).await), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sweep_answers_its_schedule() {
+async fn the_sweep_takes_up_what_is_due_and_nobody_else_would_and_says_how_much_it_was() {
     let account = Account::open("swept").await;
+    account.apply_earlier(YEARLY, LAST_YEAR).await;
+    let plan = account.apply(PLAIN).await;
+    let mut runs = Vec::new();
+    for n in 0..2 {
+        let input = json!({ "record": { "sys_id": format!("incident{n}") } });
+        runs.push(account.start_earlier(&plan, &format!("orphan:{n}"), input, AN_HOUR).await);
+    }
+    // Their messages are lost, and no worker is there that would look for itself.
+    let store = account.store().await;
+    until("the loss", PATIENCE, async || {
+        for delivery in store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap() {
+            store.delete(&delivery.handle).await.unwrap();
+        }
+        (store.depth(Lane::Steps).await.unwrap() == 0).then_some(())
+    })
+    .await;
+
+    assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 1, "sent": 0, "woken": 2 }));
+    // Nobody has worked, and yet there is nothing left for the sweep of the next minute.
     assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 0, "sent": 0, "woken": 0 }));
+    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+    let slot = until("the slot", PATIENCE, async || {
+        let told = store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap();
+        told.into_iter().next().map(|delivery| delivery.run)
+    })
+    .await;
+
+    let _worker = account.worker();
+    for run in &runs {
+        assert_eq!(over(&account, run).await.status, RunStatus::Succeeded);
+    }
+    let scheduled = over(&account, &slot).await;
+    assert_eq!((scheduled.status, scheduled.workflow.as_str()), (RunStatus::Succeeded, "yearly"));
+    assert_eq!(scheduled.trigger.kind, "schedule");
 }
