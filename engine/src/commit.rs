@@ -49,20 +49,12 @@ impl<S: Store> Engine<S> {
 
     /// Commits `decision`, which was made from `loaded`.
     pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
-        let moved = Move::of(&loaded.record, &decision);
-        let committed = self.write(loaded, decision).await?;
-        if matches!(committed, Committed::Yes(_)) {
-            moved.tell();
-        }
-        Ok(committed)
-    }
-
-    async fn write(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
         let run = decision.record.key.clone();
         let mut delays = delays();
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {
+                    Move::of(&loaded.record, &decision).tell();
                     return Ok(Committed::Yes(loaded.after(decision)));
                 }
                 Ok(Write::Superseded) => return self.overtaken(loaded, &run, &decision.record.op).await,
@@ -73,7 +65,12 @@ impl<S: Store> Engine<S> {
                         Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
                             wait(&mut delays, StoreError::Unknown { doing }).await?;
                         }
-                        settled => return Ok(settled),
+                        settled => {
+                            if matches!(settled, Committed::Yes(_)) {
+                                Move::of(&loaded.record, &decision).tell();
+                            }
+                            return Ok(settled);
+                        }
                     }
                 }
                 Err(busy @ StoreError::Busy { .. }) => wait(&mut delays, busy).await?,
