@@ -87,7 +87,10 @@ async fn answer<S: Store>(engine: &Engine<S>, door: &SlackDoor, click: &Click) -
 
 fn told(error: &EngineError) -> String {
     match error {
-        EngineError::Refused(refusal) => refusal.to_string(),
+        EngineError::Refused(refusal) => {
+            tracing::info!(code = %refusal.code(), "refused");
+            refusal.to_string()
+        }
         other => {
             tracing::warn!(error = %other, "a click was not recorded");
             "Your answer could not be recorded. Nothing has changed; please click again.".to_owned()

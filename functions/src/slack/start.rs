@@ -44,7 +44,10 @@ pub(super) enum NotStarted {
 impl From<EngineError> for NotStarted {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Refused(refusal) => Self::Refused(refusal),
+            EngineError::Refused(refusal) => {
+                tracing::info!(code = %refusal.code(), "refused");
+                Self::Refused(refusal)
+            }
             EngineError::BadInput { .. } => Self::Input,
             error => Self::Failed(error),
         }
