@@ -216,6 +216,8 @@ impl From<Refusal> for Problem {
             (_, Code::RunInvalidTransition) => "look at the run again: it has moved since",
             _ => "",
         };
+        // The code alone: the words name runs and people.
+        tracing::info!(code = %refusal.code(), "refused");
         Self::new(status, refusal.code().as_str(), telling::refusal_in_words(&refusal)).remedy(remedy)
     }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::command::Wake;
-use domain::{Initiator, RunKey, TenantId};
+use domain::command::{Wake, Woken};
+use domain::{Code, Initiator, RunKey, TenantId};
 use store::Store;
 
 use crate::Engine;
@@ -42,8 +42,8 @@ impl<S: Store> Engine<S> {
         let mut woken = 0;
         for run in in_turns(self.due().await?) {
             match self.decide(&run, by, &Wake).await {
-                Ok(()) => {
-                    tracing::info!(%run, code = %domain::Code::RunOrphaned, "woke a run that was due");
+                Ok(why) => {
+                    log(&run, why);
                     woken += 1;
                 }
                 // It ended, or somebody took it up, since the index was read.
@@ -72,6 +72,17 @@ impl<S: Store> Engine<S> {
             crowd.extend(crowding);
         }
         Ok(due)
+    }
+}
+
+/// Only a run that was left is worth an operator's eye; all others were due and had nobody to look before.
+fn log(run: &RunKey, why: Woken) {
+    match why {
+        Woken::Orphaned => {
+            let code = Code::RunOrphaned.as_str();
+            tracing::info!(event = "orphan_detected", code, %run, "woke a run that was left");
+        }
+        Woken::Due => tracing::debug!(%run, "woke a run that was due"),
     }
 }
 

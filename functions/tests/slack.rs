@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, command, interaction};
@@ -15,8 +17,12 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use signing::sign;
 use simulated::slack::{Callback, Press, SimulatedSlack, Submission, Use, View};
-use store::{Governance as _, Inbox as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{
+    Governance as _, Inbox as _, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore,
+    Store, StoreError, SystemClock,
+};
 use systems::InSlack;
+use tokio::time::{self, Instant};
 
 const WORKFLOW: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
@@ -30,9 +36,10 @@ struct Scene {
     run: RunKey,
 }
 
-fn client(slack: &SimulatedSlack) -> Slack {
+/// Speaks to the Slack at `url`.
+fn client(url: &str) -> Slack {
     let settings = notify::client::Settings {
-        base_url: format!("{}/api", slack.url()).parse().unwrap(),
+        base_url: format!("{url}/api").parse().unwrap(),
         token: SecretString::from("xoxb-simulated"),
         channel: "C0APPROVALS".to_owned(),
     };
@@ -59,7 +66,7 @@ impl Scene {
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: Some(Arc::new(InSlack(client(&slack)))),
+            shows: Some(Arc::new(InSlack(client(&slack.url())))),
             sealing: None,
         });
         let wish = StartRun {
@@ -75,7 +82,7 @@ impl Scene {
         let run = engine.start(wish).await.unwrap().run;
         Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
-        let door = SlackDoor::new("acme".parse().unwrap(), secrets, client(&slack));
+        let door = SlackDoor::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let scene = Self { slack, engine, door, run };
         scene.show().await;
         scene
@@ -95,12 +102,7 @@ impl Scene {
     }
 
     async fn deliver(&self, callback: &Callback) -> Response {
-        let request = Request {
-            timestamp: Some(&callback.timestamp),
-            signature: Some(&callback.signature),
-            body: &callback.body,
-        };
-        Box::pin(interaction(&self.engine, &self.door, request)).await
+        delivered(&self.engine, &self.door, callback).await
     }
 
     /// Types `text` after `/countersign`; gives back what is shown.
@@ -110,22 +112,7 @@ impl Scene {
 
     /// The same, where Slack calls it `trigger`.
     async fn uses(&self, user: &str, text: &str, trigger: &str) -> String {
-        let fields = [
-            ("team_id", "T0SIM"),
-            ("user_id", user),
-            ("command", "/countersign"),
-            ("text", text),
-            ("trigger_id", trigger),
-        ];
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let timestamp = (self.engine.now().0 / 1_000).to_string();
-        let signature = sign(&SECRET.into(), &timestamp, body.as_bytes());
-        let request =
-            Request { timestamp: Some(&timestamp), signature: Some(&signature), body: body.as_bytes() };
-        let response = command(&self.engine, &self.door, request).await;
-        let shown: Value = serde_json::from_str(&response.body).unwrap();
-        assert_eq!((response.status, &shown["response_type"]), (200, &json!("ephemeral")));
-        shown["text"].as_str().unwrap().to_owned()
+        typed(&self.engine, &self.door, user, text, trigger).await
     }
 
     /// Puts the workflow to use, and one of another tenant's that is called `theirs`.
@@ -179,6 +166,40 @@ impl Scene {
     async fn status(&self) -> RunStatus {
         self.engine.store().load(&self.run).await.unwrap().unwrap().status
     }
+}
+
+async fn delivered<S: Store>(engine: &Engine<S>, door: &SlackDoor, callback: &Callback) -> Response {
+    let request = Request {
+        timestamp: Some(&callback.timestamp),
+        signature: Some(&callback.signature),
+        body: &callback.body,
+    };
+    Box::pin(interaction(engine, door, request)).await
+}
+
+/// What is shown to whoever types `text` after `/countersign`, where Slack calls that `trigger`.
+async fn typed<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackDoor,
+    user: &str,
+    text: &str,
+    trigger: &str,
+) -> String {
+    let fields = [
+        ("team_id", "T0SIM"),
+        ("user_id", user),
+        ("command", "/countersign"),
+        ("text", text),
+        ("trigger_id", trigger),
+    ];
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let timestamp = (engine.now().0 / 1_000).to_string();
+    let signature = sign(&SECRET.into(), &timestamp, body.as_bytes());
+    let request = Request { timestamp: Some(&timestamp), signature: Some(&signature), body: body.as_bytes() };
+    let response = command(engine, door, request).await;
+    let shown: Value = serde_json::from_str(&response.body).unwrap();
+    assert_eq!((response.status, &shown["response_type"]), (200, &json!("ephemeral")));
+    shown["text"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -507,4 +528,150 @@ async fn a_window_that_slack_did_not_send_off_starts_nothing() {
         assert_eq!(scene.deliver(&bad).await.status, 401);
     }
     assert!(!scene.has_come(&view).await && scene.written_to("U0BEN").is_empty());
+}
+
+// A store and a Slack that keep us waiting.
+
+/// Slack gives up after three seconds, and the way takes some of them.
+const IN_TIME: Duration = Duration::from_millis(2_500);
+
+/// A store that turns everybody away at once, which the engine is patient with, and one that hangs.
+const BUSY: [Trouble; 2] = [Trouble::Busy(Duration::ZERO), Trouble::Busy(Duration::from_secs(3_600))];
+
+/// What a store does to whoever calls it.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// It says after this long that it is busy.
+    Busy(Duration),
+    /// It does what this call asks for, and never says so.
+    Mute(&'static str),
+}
+
+impl Intercept for Trouble {
+    type Pass = bool;
+
+    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+        match *self {
+            Self::Busy(after) => {
+                time::sleep(after).await;
+                Err(StoreError::Busy { doing: "answer" })
+            }
+            Self::Mute(call) => Ok(site.name == call),
+        }
+    }
+
+    async fn after(&self, mute: bool) -> Result<(), StoreError> {
+        if mute {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+impl Scene {
+    /// Another engine on the same store, which is in trouble.
+    fn troubled(&self, trouble: Trouble) -> Engine<Intercepted<SqliteStore, Trouble>> {
+        Engine::new(Parts {
+            store: Arc::new(Intercepted::new(SqliteStore::clone(self.engine.store()), trouble)),
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "troubled".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        })
+    }
+
+    /// Has the door speak to a Slack that takes every call and says nothing while the listener is kept.
+    fn silence(&mut self) -> TcpListener {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        self.door.slack = client(&url_of(&silent));
+        silent
+    }
+
+    /// A click by Ben that is to be answered there.
+    fn press_unheard(&self, action: &str, silent: &TcpListener) -> Callback {
+        let click = self.press(action, "U0BEN");
+        let mut payload = click.payload();
+        let address = payload["response_url"].as_str().unwrap().replace(&self.slack.url(), &url_of(silent));
+        payload["response_url"] = json!(address);
+        Callback::signed(&payload, SECRET, click.timestamp.parse().unwrap())
+    }
+}
+
+fn url_of(listener: &TcpListener) -> String {
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// What `answering` gives, which takes no longer than Slack waits.
+async fn in_time<T>(answering: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let answer = answering.await;
+    assert!(began.elapsed() < IN_TIME, "it took {:?}", began.elapsed());
+    answer
+}
+
+#[tokio::test]
+async fn neither_a_busy_store_nor_a_silent_slack_keeps_slack_waiting() {
+    let mut scene = Scene::set().await;
+    let silent = scene.silence();
+    time::pause();
+    for trouble in BUSY {
+        let engine = scene.troubled(trouble);
+        let yes = scene.press_unheard(card::APPROVE, &silent);
+        let no = scene.press_unheard(card::REJECT, &silent);
+        for sent in [yes, no, scene.shortcut("U0BEN", false)] {
+            let response = in_time(Box::pin(delivered(&engine, &scene.door, &sent))).await;
+            assert_eq!(response, Response::text(200, ""), "{trouble:?}");
+        }
+    }
+    assert_eq!(scene.status().await, RunStatus::WaitingApproval);
+    let again = scene.press_unheard(card::APPROVE, &silent);
+    assert_eq!(in_time(Box::pin(scene.deliver(&again))).await, Response::text(200, ""));
+    assert_eq!(scene.status().await, RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn whoever_cannot_be_told_in_time_reads_that_it_is_not_known_yet_and_what_to_do() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let offered = scene.window("U0BEN", false).await;
+    let wish = scene.sent_off(&offered, "w", "host=db1");
+    assert_eq!(scene.deliver(&scene.press(card::REJECT, "U0BEN")).await.status, 200);
+    let asked = scene.slack.views().pop().unwrap();
+    let reason = scene.sent_off(&asked, "", "not on a Friday");
+    let run = Arrival::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
+    time::pause();
+    for (secs, trouble) in (0..).zip(BUSY) {
+        let (engine, door) = (scene.troubled(trouble), &scene.door);
+        let response = in_time(Box::pin(delivered(&engine, door, &later(&reason, secs)))).await;
+        assert!(response.body.contains("not known yet"), "{trouble:?}: {}", response.body);
+        let response = in_time(Box::pin(delivered(&engine, door, &later(&wish, secs)))).await;
+        let shown = shown_under(&response, WORKFLOW_BLOCK);
+        assert!(shown.contains("not known yet") && shown.contains("again"), "{trouble:?}: {shown}");
+        let shown = in_time(Box::pin(typed(&engine, door, "U0BEN", "approvals", "1.2.b"))).await;
+        assert!(shown.contains("please try again"), "{trouble:?}: {shown}");
+        let shown = in_time(Box::pin(typed(&engine, door, "U0BEN", "start w", "1.2.a"))).await;
+        assert!(shown.contains("not known yet") && shown.contains(run.as_str()), "{trouble:?}: {shown}");
+    }
+    time::resume();
+    assert!(scene.status().await == RunStatus::WaitingApproval && !scene.has_come(&offered).await);
+    assert_eq!(scene.deliver(&later(&wish, 2)).await, Response::text(200, ""));
+    assert_eq!(scene.deliver(&later(&reason, 2)).await, Response::text(200, ""));
+    assert!(scene.status().await == RunStatus::FailedTerminal && scene.has_come(&offered).await);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_recorded_without_a_word_counts_once() {
+    let mut scene = Scene::set().await;
+    let silent = scene.silence();
+    time::pause();
+    let engine = scene.troubled(Trouble::Mute("ledger.commit"));
+    let click = scene.press_unheard(card::APPROVE, &silent);
+    let response = in_time(Box::pin(delivered(&engine, &scene.door, &click))).await;
+    assert_eq!((response, scene.status().await), (Response::text(200, ""), RunStatus::Succeeded));
+    let again = scene.press_unheard(card::APPROVE, &silent);
+    assert_eq!(in_time(Box::pin(scene.deliver(&again))).await, Response::text(200, ""));
+    let asked = scene.engine.store().approvals(&scene.run).await.unwrap().pop().unwrap();
+    assert_eq!(asked.votes.len(), 1);
 }

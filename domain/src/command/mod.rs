@@ -44,7 +44,7 @@ pub use signal::{DeliverSignal, Delivered};
 pub use take_over::TakeOver;
 pub use time_out::TimeOut;
 pub use wait::{OpenGate, OpenWait, Opened};
-pub use wake::Wake;
+pub use wake::{Wake, Woken};
 
 use crate::draft::Draft;
 use crate::refusal::Refusal;

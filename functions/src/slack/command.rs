@@ -9,7 +9,7 @@ use serde_json::json;
 use store::{PageQuery, Store};
 
 use super::start::{self, NotStarted, Wish, start};
-use super::{Request, Response, SlackDoor};
+use super::{NOT_NOW, Request, Response, SlackDoor, in_time};
 
 /// What a person reads in one go.
 const SHOWN_MAX: u32 = 20;
@@ -31,17 +31,19 @@ pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Re
         tracing::warn!("a command cannot be used");
         return Response::text(400, "the command cannot be used");
     };
-    let tenant = match engine.tenant(&door.tenant).await {
-        Ok(tenant) => tenant,
-        Err(error) => return unavailable(&error),
-    };
-    let said = match tenant.slack_person(&typed.team, &typed.user) {
+    match in_time(Box::pin(said(engine, door, &typed))).await {
+        Some(Ok(text)) => to_them_alone(&text),
+        Some(Err(error)) => unavailable(&error),
+        None => to_them_alone(&not_known(door, &typed)),
+    }
+}
+
+/// What whoever typed it is told.
+async fn said<S: Store>(engine: &Engine<S>, door: &SlackDoor, typed: &Typed) -> Result<String, EngineError> {
+    let tenant = engine.tenant(&door.tenant).await?;
+    match tenant.slack_person(&typed.team, &typed.user) {
         None => Ok(Stranger::UnknownUser.to_string()),
-        Some(person) => answer(engine, door, &typed, person).await,
-    };
-    match said {
-        Ok(text) => Response::json(200, &json!({ "response_type": "ephemeral", "text": text })),
-        Err(error) => unavailable(&error),
+        Some(person) => answer(engine, door, typed, person).await,
     }
 }
 
@@ -108,8 +110,24 @@ fn standing(run: &RunRecord) -> String {
     )
 }
 
+/// What is said where nobody knows in time. Typing a start again would be another request, so the run is named by
+/// which they find out whether this one starts.
+fn not_known(door: &SlackDoor, typed: &Typed) -> String {
+    let run = started(&typed.text).and_then(|_| start::run_of(door, &typed.team, typed.trigger.as_deref()));
+    match run {
+        None => NOT_NOW.to_owned(),
+        Some(run) => format!(
+            "It is not known yet whether `{run}` starts; `/countersign run {run}` says so in a moment. Please look \
+             there before you ask again."
+        ),
+    }
+}
+
 fn unavailable(error: &dyn std::error::Error) -> Response {
     tracing::warn!(error = %engine::told(error), "a command was not answered");
-    let text = "That could not be looked up just now; please try again.";
+    to_them_alone(NOT_NOW)
+}
+
+fn to_them_alone(text: &str) -> Response {
     Response::json(200, &json!({ "response_type": "ephemeral", "text": text }))
 }

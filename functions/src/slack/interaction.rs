@@ -1,7 +1,7 @@
 //! What people do in Slack without typing a command: the signature first, then who it was, then the engine.
 //!
 //! Slack must be answered within three seconds, and is always answered with 200 once the signature holds:
-//! whoever clicked is told in Slack what came of it, and Slack itself need not try again. A click that comes
+//! whoever clicked is told in Slack what came of it, or that nobody knows yet, and Slack itself need not try again. A click that comes
 //! twice is turned away while it is remembered; afterwards its answer counts once all the same, because an
 //! approval is decided once.
 
@@ -11,10 +11,14 @@ use engine::{Engine, EngineError, Reply};
 use notify::{Click, Interaction, Unanswerable, answerer, card, interaction, signature};
 use store::Store;
 
-use super::{Request, Response, SlackDoor, shortcut};
+use super::{Request, Response, SlackDoor, in_time, shortcut};
 
-/// What is left of Slack's three seconds after the engine has answered.
+/// How long Slack may take to hear what came of it, after the engine has had its time (`ENGINE_WITHIN`).
 const TELL_WITHIN: Duration = Duration::from_millis(1_200);
+
+/// What is said where the store did not answer, or not in time: the answer may have been recorded all the same.
+const NOT_KNOWN: &str = "It is not known yet whether your answer was recorded. Please look at the card again in \
+                         a moment; if it still asks, click again: an answer counts once.";
 
 /// A person pressed a button, gave a reason, or asked for a run.
 pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Request<'_>) -> Response {
@@ -40,7 +44,8 @@ pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request
         }
         Ok(Interaction::Starts(filled)) => shortcut::started(engine, door, &filled).await,
         Ok(Interaction::Answered(click)) => {
-            match (answer(engine, door, &click).await, &click.response_url) {
+            let words = in_time(Box::pin(answer(engine, door, &click))).await;
+            match (words.unwrap_or_else(|| Some(NOT_KNOWN.to_owned())), &click.response_url) {
                 (None, _) => accepted(),
                 (Some(words), Some(_)) => {
                     within(door.slack.tell(&click, &words)).await;
@@ -87,10 +92,13 @@ async fn answer<S: Store>(engine: &Engine<S>, door: &SlackDoor, click: &Click) -
 
 fn told(error: &EngineError) -> String {
     match error {
-        EngineError::Refused(refusal) => refusal.to_string(),
+        EngineError::Refused(refusal) => {
+            tracing::info!(code = %refusal.code(), "refused");
+            refusal.to_string()
+        }
         other => {
             tracing::warn!(error = %other, "a click was not recorded");
-            "Your answer could not be recorded. Nothing has changed; please click again.".to_owned()
+            NOT_KNOWN.to_owned()
         }
     }
 }

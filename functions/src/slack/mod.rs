@@ -1,6 +1,7 @@
 //! The door for Slack: clicks, shortcuts, and commands that people type.
 //!
-//! All are signed in the same way, and checked before anything is read.
+//! All are signed in the same way, and checked before anything is read. Slack waits three seconds for an answer and is
+//! given one in time, whatever the store and Slack's own interface do meanwhile.
 
 mod command;
 mod interaction;
@@ -9,6 +10,7 @@ mod start;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use domain::{Digest, TenantId, Timestamp};
 use notify::{Secrets, Slack, signature};
@@ -19,6 +21,13 @@ pub use interaction::interaction;
 
 /// More clicks than this within five minutes are not people.
 const REMEMBERED_MAX: usize = 4_096;
+
+/// How long the engine is waited for; its own patience with a busy store is longer. With what is said to Slack
+/// afterwards (`TELL_WITHIN`) it leaves more than half a second of Slack's three for the way.
+const ENGINE_WITHIN: Duration = Duration::from_millis(1_200);
+
+/// What is said where something could not be looked up.
+const NOT_NOW: &str = "That could not be looked up just now; please try again.";
 
 /// Where one tenant's Slack comes in.
 pub struct SlackDoor {
@@ -88,6 +97,19 @@ pub struct Request<'a> {
     pub signature: Option<&'a str>,
     /// The raw bytes.
     pub body: &'a [u8],
+}
+
+/// What came of `asking` the engine; nothing, if that is not known in time.
+///
+/// What was begun is then left as if this process had died there, which every command survives: a commit stands or
+/// does not, and messages that it owes are sent by the sweep. An answer to an approval counts once, so trying again is
+/// safe; so is sending a window off again, which is the same request.
+async fn in_time<T>(asking: impl Future<Output = T>) -> Option<T> {
+    let said = tokio::time::timeout(ENGINE_WITHIN, asking).await.ok();
+    if said.is_none() {
+        tracing::warn!("the engine did not answer in time for Slack");
+    }
+    said
 }
 
 /// The refusal of whatever Slack did not sign, or signed for another tenant.

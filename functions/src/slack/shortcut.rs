@@ -12,14 +12,19 @@ use store::Store;
 
 use super::interaction::{accepted, within};
 use super::start::{NotStarted, Wish, start};
-use super::{Response, SlackDoor};
+use super::{NOT_NOW, Response, SlackDoor, in_time};
+
+/// A window is one request however often it is sent off, so nothing is lost by doing it again.
+const NOT_KNOWN: &str =
+    "It is not known yet whether the run starts. Please send this off again as it is; it starts once.";
 
 /// The window for whoever used `shortcut`.
 pub(super) async fn offered<S: Store>(engine: &Engine<S>, door: &SlackDoor, shortcut: &Shortcut) -> Value {
-    match workflows(engine, door, shortcut).await {
-        Ok(Some(workflows)) => window::offer(&workflows, shortcut.said.as_ref()),
-        Ok(None) => window::notice(&Stranger::UnknownUser.to_string()),
-        Err(error) => window::notice(&failed(error)),
+    match in_time(Box::pin(workflows(engine, door, shortcut))).await {
+        Some(Ok(Some(workflows))) => window::offer(&workflows, shortcut.said.as_ref()),
+        Some(Ok(None)) => window::notice(&Stranger::UnknownUser.to_string()),
+        Some(Err(error)) => window::notice(&failed(error)),
+        None => window::notice(NOT_NOW),
     }
 }
 
@@ -39,24 +44,40 @@ async fn workflows<S: Store>(
 
 /// Starts what `filled` asks for. The window closes, or stays open and says why not.
 pub(super) async fn started<S: Store>(engine: &Engine<S>, door: &SlackDoor, filled: &Filled) -> Response {
-    let tenant = match engine.tenant(&door.tenant).await {
-        Ok(tenant) => tenant,
-        Err(error) => return refused(WORKFLOW_BLOCK, &failed(error)),
-    };
-    let Some(person) = tenant.slack_person(&filled.team, &filled.user) else {
-        return refused(WORKFLOW_BLOCK, &Stranger::UnknownUser.to_string());
-    };
-    let Filled { team, view, workflow, input, .. } = filled;
-    let wish = Wish { team, name: Some(view), person, workflow, input };
-    match Box::pin(start(engine, door, wish)).await {
-        Ok(told) => {
+    match in_time(Box::pin(asked(engine, door, filled))).await {
+        None => refused(WORKFLOW_BLOCK, NOT_KNOWN),
+        Some(Ok(told)) => {
             within(door.slack.write_to(&filled.user, &told)).await;
             accepted()
         }
-        Err(NotStarted::Failed(error)) => refused(WORKFLOW_BLOCK, &failed(error)),
-        Err(no @ (NotStarted::Workflow | NotStarted::Name)) => refused(WORKFLOW_BLOCK, &no.to_string()),
-        Err(no @ (NotStarted::Input | NotStarted::Refused(_))) => refused(INPUT_BLOCK, &no.to_string()),
+        Some(Err(no)) => explained(no),
     }
+}
+
+/// Asks for the run on behalf of whoever sent the window off.
+async fn asked<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackDoor,
+    filled: &Filled,
+) -> Result<String, NotStarted> {
+    let Filled { team, user, view, workflow, input } = filled;
+    let tenant = engine.tenant(&door.tenant).await?;
+    let person = tenant.slack_person(team, user);
+    let person = person.ok_or(NotStarted::Stranger(Stranger::UnknownUser))?;
+    let wish = Wish { team, name: Some(view), person, workflow, input };
+    Box::pin(start(engine, door, wish)).await
+}
+
+/// The window as it stays open, with why no run starts.
+fn explained(no: NotStarted) -> Response {
+    let block = match &no {
+        NotStarted::Input | NotStarted::Refused(_) => INPUT_BLOCK,
+        NotStarted::Workflow | NotStarted::Name | NotStarted::Stranger(_) | NotStarted::Failed(_) => {
+            WORKFLOW_BLOCK
+        }
+    };
+    let words = if let NotStarted::Failed(error) = no { failed(error) } else { no.to_string() };
+    refused(block, &words)
 }
 
 fn refused(block: &str, words: &str) -> Response {

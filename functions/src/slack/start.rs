@@ -4,12 +4,16 @@
 //! seconds; a worker starts the run. Slack names each use of a command and each window, so one that comes twice is one
 //! request. Whoever asks is the requester of the run, and therefore cannot approve what it does.
 
-use domain::{Asked, Cause, Digest, IdempotencyKey, Initiator, PersonId, Refusal, Source, WorkspaceId, json};
+use domain::{
+    Arrival, Asked, Cause, Digest, IdempotencyKey, Initiator, PersonId, Refusal, RunId, Source, WorkspaceId,
+    json,
+};
 use engine::{Engine, EngineError, Knock, Welcome};
+use notify::Stranger;
 use serde_json::{Map, Value};
 use store::Store;
 
-use super::SlackDoor;
+use super::{NOT_NOW, SlackDoor};
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
 
@@ -35,16 +39,21 @@ pub(super) enum NotStarted {
     #[error("Slack did not say which use of the command this is; please try again.")]
     Name,
     #[error(transparent)]
+    Stranger(Stranger),
+    #[error(transparent)]
     Refused(Refusal),
     /// Nobody knows.
-    #[error("That could not be looked up just now; please try again.")]
+    #[error("{NOT_NOW}")]
     Failed(#[source] EngineError),
 }
 
 impl From<EngineError> for NotStarted {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Refused(refusal) => Self::Refused(refusal),
+            EngineError::Refused(refusal) => {
+                tracing::info!(code = %refusal.code(), "refused");
+                Self::Refused(refusal)
+            }
             EngineError::BadInput { .. } => Self::Input,
             error => Self::Failed(error),
         }
@@ -58,7 +67,7 @@ pub(super) async fn start<S: Store>(
     wish: Wish<'_>,
 ) -> Result<String, NotStarted> {
     let input = input(wish.input).ok_or(NotStarted::Input)?;
-    let key = key(&wish).ok_or(NotStarted::Name)?;
+    let key = key(wish.team, wish.name).ok_or(NotStarted::Name)?;
     let applied = engine.applied(&door.tenant).await?;
     let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow);
     let applied = applied.ok_or(NotStarted::Workflow)?;
@@ -101,8 +110,13 @@ fn input(text: &str) -> Option<Value> {
     Some(Value::Object(input))
 }
 
-fn key(wish: &Wish<'_>) -> Option<IdempotencyKey> {
-    IdempotencyKey::new(&format!("slack:{}:{}", wish.team, wish.name?)).ok()
+/// The run that a wish of this name starts, if it starts one.
+pub(super) fn run_of(door: &SlackDoor, team: &str, name: Option<&str>) -> Option<RunId> {
+    key(team, name).map(|key| Arrival::run_of(&door.tenant, &key).run)
+}
+
+fn key(team: &str, name: Option<&str>) -> Option<IdempotencyKey> {
+    IdempotencyKey::new(&format!("slack:{team}:{}", name?)).ok()
 }
 
 #[cfg(test)]

@@ -129,6 +129,7 @@ fn told(accepted: Result<Welcome, EngineError>) -> Response {
             Response::json(status, &json!({ "run": run, "status": "known", "fate": fate }))
         }
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
+            tracing::info!(code = %Code::IdempotencyConflict, "refused");
             Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())
         }
         Err(EngineError::BadInput { source, .. }) => unusable(&source.to_string()),
