@@ -100,8 +100,8 @@ async fn a_run_is_told_from_its_beginning_to_its_end_and_nothing_that_it_carries
     assert_eq!(names.last().map(String::as_str), Some("run_completed"));
     assert_eq!(names.iter().filter(|name| *name == "run_checkpoint").count(), 2, "{names:?}");
     let events = lines.events();
-    let moved: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
-    let moves: Vec<_> = moved.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
+    let told: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
+    let moves: Vec<_> = told.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
     assert_eq!(moves, [(&json!("queued"), &json!("running")), (&json!("running"), &json!("succeeded"))]);
     let end = events.last().unwrap();
     assert_eq!((&end["status"], &end["run"]), (&json!("succeeded"), &json!(run.to_string())));

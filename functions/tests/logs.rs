@@ -76,8 +76,9 @@ impl Clock for Hands {
 }
 
 fn engine(clock: &Hands) -> Engine<SqliteStore> {
+    let options = SqliteOptions { clock: Arc::new(clock.clone()), ..SqliteOptions::default() };
     Engine::new(Parts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+        store: Arc::new(SqliteStore::memory(options).unwrap()),
         tools: Toolbox::default(),
         clock: Arc::new(clock.clone()),
         me: "door".parse().unwrap(),

@@ -536,7 +536,7 @@ async fn a_window_that_slack_did_not_send_off_starts_nothing() {
 const IN_TIME: Duration = Duration::from_millis(2_500);
 
 /// A store that turns everybody away at once, which the engine is patient with, and one that hangs.
-const BUSY: [Trouble; 2] = [Trouble::Busy(Duration::ZERO), Trouble::Busy(Duration::from_secs(3_600))];
+const BUSY: [Trouble; 2] = [Trouble::Busy(Duration::ZERO), Trouble::Busy(Duration::from_hours(1))];
 
 /// What a store does to whoever calls it.
 #[derive(Debug, Clone, Copy)]
