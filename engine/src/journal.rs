@@ -4,7 +4,8 @@
 //! is no part of it, and a line may be missing or come twice where a process died or an answer was lost. A line names the
 //! run and where it stands, and nothing that anybody wrote, read or paid.
 
-use domain::{Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
+use domain::command::Woken;
+use domain::{Code, Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
 
 /// A run was begun.
 pub(crate) fn created(run: &RunKey, workflow: &WorkflowName) {
@@ -14,6 +15,18 @@ pub(crate) fn created(run: &RunKey, workflow: &WorkflowName) {
 /// The same request was there before, and its answer stands.
 pub(crate) fn known(run: &RunKey) {
     tracing::info!(event = "idempotency_hit", %run, "the same request came before");
+}
+
+/// The sweep woke a run. Only one that was left is worth an operator's eye; all others were due and had nobody to look
+/// before.
+pub(crate) fn woken(run: &RunKey, why: Woken) {
+    match why {
+        Woken::Orphaned => {
+            let code = Code::RunOrphaned.as_str();
+            tracing::info!(event = "orphan_detected", code, %run, "woke a run that was left");
+        }
+        Woken::Due => tracing::debug!(%run, "woke a run that was due"),
+    }
 }
 
 /// What a commit makes of a run.

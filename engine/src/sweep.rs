@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::command::{Wake, Woken};
-use domain::{Code, Initiator, RunKey, TenantId};
+use domain::command::Wake;
+use domain::{Initiator, RunKey, TenantId};
 use store::Store;
 
 use crate::Engine;
 use crate::error::{EngineError, told};
+use crate::journal;
 
 /// The sweep takes this many runs in one go; what is left is still due the next time.
 const SWEEP_MAX: u32 = 500;
@@ -43,7 +44,7 @@ impl<S: Store> Engine<S> {
         for run in in_turns(self.due().await?) {
             match self.decide(&run, by, &Wake).await {
                 Ok(why) => {
-                    log(&run, why);
+                    journal::woken(&run, why);
                     woken += 1;
                 }
                 // It ended, or somebody took it up, since the index was read.
@@ -72,17 +73,6 @@ impl<S: Store> Engine<S> {
             crowd.extend(crowding);
         }
         Ok(due)
-    }
-}
-
-/// Only a run that was left is worth an operator's eye; all others were due and had nobody to look before.
-fn log(run: &RunKey, why: Woken) {
-    match why {
-        Woken::Orphaned => {
-            let code = Code::RunOrphaned.as_str();
-            tracing::info!(event = "orphan_detected", code, %run, "woke a run that was left");
-        }
-        Woken::Due => tracing::debug!(%run, "woke a run that was due"),
     }
 }
 

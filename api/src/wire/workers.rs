@@ -19,6 +19,8 @@ pub struct Worker {
     pub worker: String,
     /// How it stands: `idle`, `executing`, `errored`, `draining`, `offline` or `left`.
     pub standing: String,
+    /// Whether it is there, or should be: it has not left, and was heard of within an hour.
+    pub expected: bool,
     /// How many messages it has in hand, of all tenants.
     pub in_hand: u32,
     /// What is wrong with it, if it says that something is.
@@ -47,7 +49,7 @@ pub struct AskedToLeave {
 impl Worker {
     /// A worker on the roll, as it is seen at `now`.
     pub fn seen_at(worker: Enrolled, now: Timestamp) -> Self {
-        let standing = worker.standing(now).to_string();
+        let (standing, expected) = (worker.standing(now).to_string(), worker.is_expected(now));
         let in_hand = worker.says.in_hand();
         let (why, finished) = match worker.says {
             Says::Unwell { why, .. } => (Some(why), None),
@@ -57,6 +59,7 @@ impl Worker {
         Self {
             worker: worker.worker.to_string(),
             standing,
+            expected,
             in_hand,
             why,
             finished,

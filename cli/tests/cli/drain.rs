@@ -7,7 +7,8 @@ use rustix::process::Signal;
 use crate::outside::Outside;
 use crate::shell::Shell;
 
-fn slow_then_quick(address: &str) -> String {
+/// A step that takes as long as somebody outside lets it, and one that takes no time.
+pub(crate) fn slow_then_quick(address: &str) -> String {
     format!(
         "workflow: slow
 version: 1

@@ -5,20 +5,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::drain::slow_then_quick;
 use crate::outside::Outside;
 use crate::shell::Shell;
-
-fn slow(address: &str) -> String {
-    format!(
-        "workflow: slow
-version: 1
-environment: dev
-steps:
-  - {{ id: slow, tool: http.request, with: {{ method: POST, url: 'http://{address}/slow', effect: native_key }} }}
-  - {{ id: quick, tool: transform, with: {{ value: 1 }} }}
-"
-    )
-}
 
 /// The one worker on the roll, once it is as it is wanted.
 fn worker_once(shell: &Shell, wanted: impl Fn(&Value) -> bool) -> Value {
@@ -40,7 +29,7 @@ fn the_worker(shell: &Shell) -> Value {
 fn a_worker_that_is_drained_finishes_its_step_leaves_the_next_one_ready_and_is_gone() {
     let (shell, outside) = (Shell::new(), Outside::open());
     shell.run("worker list").expect(0).says("no worker has signed the roll").says("countersign worker");
-    let run = shell.start(&slow(&outside.address()));
+    let run = shell.start(&slow_then_quick(&outside.address()));
     let worker = shell.worker(&format!("--allow-host {}", outside.address()));
     outside.until_asked(1);
     let name = the_worker(&shell)["worker"].as_str().unwrap().to_owned();

@@ -1,9 +1,9 @@
 //! What people do in Slack without typing a command: the signature first, then who it was, then the engine.
 //!
 //! Slack must be answered within three seconds, and is always answered with 200 once the signature holds:
-//! whoever clicked is told in Slack what came of it, or that nobody knows yet, and Slack itself need not try again. A click that comes
-//! twice is turned away while it is remembered; afterwards its answer counts once all the same, because an
-//! approval is decided once.
+//! whoever clicked is told in Slack what came of it, or that nobody knows yet, and Slack itself need not try
+//! again. A click that comes twice is turned away while it is remembered; afterwards its answer counts once all
+//! the same, because an approval is decided once.
 
 use std::time::Duration;
 

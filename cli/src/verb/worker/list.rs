@@ -2,8 +2,7 @@
 
 use api::wire::{AskedToLeave, Worker};
 use connectors::Toolbox;
-use domain::roll::MISSED_FOR;
-use domain::{Standing, Timestamp};
+use domain::Timestamp;
 use serde_json::json;
 
 use crate::context::Context;
@@ -43,17 +42,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     let link = context.link_to_look(Toolbox::default())?;
     let mut workers = link.client.workers().await?.workers;
     let now = Link::now();
-    workers.retain(|worker| args.all || is_expected(worker, now));
+    workers.retain(|worker| args.all || worker.expected);
     // Workers of a server or an account are not started here.
     let start = context.is_for_a_file()?.then(|| link.hints.line("worker"));
     context.answer(&text(&workers, start.as_deref(), now), &json!({ "workers": workers }))?;
     Ok(Ending::Done)
-}
-
-/// Whether it is there, or should be.
-fn is_expected(worker: &Worker, now: Timestamp) -> bool {
-    let long_gone = time::read(&worker.seen).is_some_and(|seen| now - seen > MISSED_FOR);
-    worker.standing != Standing::Left.as_str() && !long_gone
 }
 
 fn text(workers: &[Worker], start: Option<&str>, now: Timestamp) -> String {
