@@ -127,6 +127,12 @@ impl Param {
         says: "Names the request: the same key is the same run for ever",
         schema: || json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" }),
     };
+    pub(crate) const TRACEPARENT: Self = Self {
+        name: "traceparent",
+        place: "header",
+        says: "The work that leads to the request, as W3C Trace Context writes it; the run belongs to it",
+        schema: || json!({ "type": "string" }),
+    };
 
     const fn query(name: &'static str, says: &'static str, schema: fn() -> Value) -> Self {
         Self { name, place: "query", says, schema }

@@ -259,6 +259,7 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
             .gives::<wire::Runs>(200, "a page of runs"),
         Route::new(Method::POST, path, Role::Operator, ("startRun", "Start a run"), runs::start::<S>)
             .with(Param::IDEMPOTENCY_KEY)
+            .with(Param::TRACEPARENT)
             .takes::<wire::StartRun>()
             .gives::<wire::StartedRun>(201, "the run was started")
             .gives::<wire::StartedRun>(

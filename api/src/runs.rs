@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{Canceling, Delivered as Delivering};
-use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, WorkflowName};
+use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName};
 use engine::{Desk, Place, SignalRun, Started};
 use serde::Deserialize;
-use store::{RunQuery, Store};
+use store::{RunQuery, Store, trace};
 use telling::{Seen, run_document, time};
 
 use crate::at::{Operator, Viewer};
@@ -25,6 +25,9 @@ use crate::{Shared, chance};
 const KEY_CHARS_MAX: usize = 255;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// As W3C Trace Context names it.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Which runs are asked for.
 #[derive(Debug, Deserialize)]
@@ -98,7 +101,8 @@ pub(crate) async fn start<S: Store>(
     Sent(StartRun { workflow, input, record }): Sent<StartRun>,
 ) -> Result<Response, Problem> {
     let key = request_key(&caller.credential, chosen(&headers)?)?;
-    let started = desk.start(&workflow, key, "api", record, input).await;
+    let start = desk.start(&workflow, key, "api", record, input);
+    let started = trace::within_told(told_trace(&headers), start).await;
     Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
 }
 
@@ -154,6 +158,13 @@ fn chosen(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         ))
     };
     text.map(Some).ok_or_else(unusable)
+}
+
+/// The work outside that leads to a request, if whoever asks tells one that can be read.
+fn told_trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let told = values.next().filter(|_| values.next().is_none())?;
+    told.to_str().ok()?.parse().ok()
 }
 
 /// Stops a run.

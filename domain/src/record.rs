@@ -19,6 +19,7 @@ use crate::payload::{BlobRef, Fingerprint, Payload};
 use crate::plan::{OnTimeout, Phase};
 use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
+use crate::trace::TraceContext;
 
 /// After this long without a sign of life somebody looks at the run.
 pub const ORPHANED_AFTER: Millis = Millis::mins(5);
@@ -44,6 +45,9 @@ pub struct RunRecord {
     pub steps: u16,
     /// What started it.
     pub trigger: Trigger,
+    /// The story outside that it belongs to, if whoever started it told one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// Where it stands.
     pub status: RunStatus,
     /// Grows with every write.
@@ -452,6 +456,11 @@ impl RunRecord {
     /// Whether the run is taking effects back.
     pub fn is_undoing(&self) -> bool {
         self.rollback.is_some()
+    }
+
+    /// The story that it belongs to: the one it was begun in, or its own.
+    pub fn story(&self) -> TraceContext {
+        self.trace.unwrap_or_else(|| TraceContext::of_run(&self.key))
     }
 
     /// How long the run took, once it is over.

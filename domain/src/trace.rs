@@ -7,11 +7,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::digest::Digest;
 use crate::id::RunKey;
 
 /// A place in a story.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TraceContext {
     trace: u128,
     span: u64,
@@ -34,6 +37,11 @@ impl TraceContext {
     pub fn next(&self, what: &str) -> Self {
         let digest = Digest::of_parts("countersign/span/v1", &[&*self.trace_id(), &*self.span_id(), what]);
         Self { span: span_of(&digest), ..*self }
+    }
+
+    /// Whether both are places in one story.
+    pub fn is_in_story_of(&self, other: &Self) -> bool {
+        self.trace == other.trace
     }
 
     /// The story, in hexadecimal.
@@ -86,6 +94,19 @@ impl FromStr for TraceContext {
             return Err(NoTraceContext);
         }
         Ok(Self { trace, span, flags: flags & SAMPLED })
+    }
+}
+
+impl TryFrom<String> for TraceContext {
+    type Error = NoTraceContext;
+    fn try_from(text: String) -> Result<Self, NoTraceContext> {
+        text.parse()
+    }
+}
+
+impl From<TraceContext> for String {
+    fn from(context: TraceContext) -> Self {
+        context.to_string()
     }
 }
 

@@ -6,11 +6,11 @@ use domain::command::{Admit, admit};
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
     Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan,
-    RecordName, Refusal, RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, WhenTaken,
-    WorkspaceId, json, payload::Fingerprint,
+    RecordName, Refusal, RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, TraceContext,
+    WhenTaken, WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write};
+use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write, trace};
 use workflow::CompiledPlan;
 
 use crate::Engine;
@@ -90,13 +90,14 @@ enum Look {
 }
 
 impl StartRun {
-    fn request(&self, input: Fingerprint) -> Admit {
+    fn request(&self, input: Fingerprint, trace: Option<TraceContext>) -> Admit {
         Admit {
             tenant: self.tenant.clone(),
             workspace: self.workspace.clone(),
             trigger_kind: self.trigger_kind.clone(),
             key: self.key.clone(),
             record: self.record.clone(),
+            trace,
             input,
         }
     }
@@ -126,7 +127,7 @@ impl<S: Store> Engine<S> {
     /// Starts a run, or finds the one that the same request started before. If the workflow has one run at a time
     /// for each ticket and there is one, it says what becomes of the request.
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
-        let by = match self.try_start(&wish, self.now()).await? {
+        let by = match Box::pin(self.try_start(&wish, self.now())).await? {
             Tried::Started(started) => return Ok(started),
             Tried::Taken(Taken { by, .. }) => by,
         };
@@ -191,7 +192,11 @@ impl<S: Store> Engine<S> {
                     return Ok(Tried::Started(started));
                 }
             };
-            let decision = admit(wish.request(fingerprint), &wish.plan, self.stamp(wish.by.clone()));
+            let decision = admit(
+                wish.request(fingerprint, trace::told_for(&run)),
+                &wish.plan,
+                self.stamp(wish.by.clone()),
+            );
             let op = decision.record.op.clone();
             let admission = Admission { decision, input: input.clone(), hold };
             if self.patiently(|| self.store.admit(admission.clone())).await? == Write::Committed {

@@ -13,7 +13,7 @@ use domain::{
     TenantId,
 };
 use serde::{Deserialize, Serialize};
-use store::{Store, StoreError, Write};
+use store::{Store, StoreError, Write, trace};
 use tokio::time::Instant;
 
 use crate::Engine;
@@ -256,7 +256,7 @@ impl<S: Store> Engine<S> {
     async fn announce(&self, runs: &[RunRecord]) -> Result<u64, EngineError> {
         let mut announced = 0;
         for run in runs.iter().filter(|run| can_be_taken_up(run)) {
-            self.announce_one(&run.key).await?;
+            trace::within(run.story(), self.announce_one(&run.key)).await?;
             announced += 1;
         }
         Ok(announced)

@@ -109,6 +109,7 @@ impl<S: Store> Engine<S> {
             workspace: WorkspaceId::default(),
             trigger_kind,
             record: None,
+            trace: None,
             key: forecast_key(),
             input: Fingerprint::of(&input),
         };

@@ -1,11 +1,12 @@
 //! Who works on what, so that the messages they send can tell.
 //!
-//! The context goes with a task, as a span does: it is nobody's business on the way down to the queue. What is sent
-//! outside of any belongs to the story of the run that it is about.
+//! The context goes with a task, as a span does: it is nobody's business on the way down to the queue. A run keeps the
+//! story that it was begun in, and whatever is committed about it goes on with that, whoever commits it and however much
+//! later. What is sent outside of any belongs to the story of the run that it is about.
 
 use std::future::Future;
 
-use domain::{RunKey, TraceContext};
+use domain::{RunKey, RunRecord, TraceContext};
 
 tokio::task_local! {
     static CURRENT: TraceContext;
@@ -16,7 +17,31 @@ pub async fn within<F: Future>(context: TraceContext, work: F) -> F::Output {
     CURRENT.scope(context, work).await
 }
 
+/// Does `work` in `context`, if there is one.
+pub async fn within_told<F: Future>(context: Option<TraceContext>, work: F) -> F::Output {
+    match context {
+        Some(context) => within(context, work).await,
+        None => work.await,
+    }
+}
+
 /// What a message about `run` carries when it is sent here and now.
 pub fn context_for(run: &RunKey) -> TraceContext {
-    CURRENT.try_with(|context| *context).unwrap_or_else(|_| TraceContext::of_run(run))
+    current().unwrap_or_else(|| TraceContext::of_run(run))
+}
+
+/// What the messages of a commit carry that is made here and now: where this is in the run's story, or the story
+/// itself, if this is somewhere else.
+pub(crate) fn context_of(run: &RunRecord) -> TraceContext {
+    let story = run.story();
+    current().filter(|here| here.is_in_story_of(&story)).unwrap_or(story)
+}
+
+/// The story that leads to `run`, if it is begun here and now; none, if it is the run's own.
+pub fn told_for(run: &RunKey) -> Option<TraceContext> {
+    current().filter(|here| !here.is_in_story_of(&TraceContext::of_run(run)))
+}
+
+fn current() -> Option<TraceContext> {
+    CURRENT.try_with(|context| *context).ok()
 }

@@ -66,6 +66,7 @@ impl Run {
             workspace: WorkspaceId::new("platform-team").unwrap(),
             trigger_kind: "servicenow".to_owned(),
             record: None,
+            trace: None,
             key: IdempotencyKey::new(
                 "sn:incident:insert:acme.service-now.com:9d385017c611228701d22104cc95c371",
             )

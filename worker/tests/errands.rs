@@ -13,10 +13,10 @@ use connectors::Toolbox;
 use countersign_worker::{Worker, WorkerSettings, leaving};
 use domain::tenant::Person;
 use domain::{
-    Approval, ApprovalId, Card, Cause, Errand, Initiator, Lane, Millis, Outgoing, RunKey, Tenant, Timestamp,
-    ToolName, TraceContext,
+    Approval, ApprovalId, Card, Cause, Channel, Errand, Initiator, Lane, Millis, Outgoing, RunKey, Tenant,
+    Timestamp, ToolName, TraceContext,
 };
-use engine::{Again, Engine, NotShown, Parts, Showing, Shows, StartRun, Timing};
+use engine::{Again, Engine, NotShown, Parts, Reply, Showing, Shows, StartRun, Timing};
 use serde_json::json;
 use store::{Governance as _, Queue as _, SqliteOptions, SqliteStore, trace};
 use support::Virtual;
@@ -94,6 +94,20 @@ impl Scene {
         assert!(working.await.unwrap());
     }
 
+    /// Says yes to what the run asks.
+    async fn approve(&self, person: &str) {
+        let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
+        let reply = Reply {
+            approval: asked.id,
+            subject: None,
+            person: person.parse().unwrap(),
+            approve: true,
+            reason: String::new(),
+            through: Channel::CommandLine,
+        };
+        self.engine.answer(&self.run.tenant, reply).await.unwrap();
+    }
+
     async fn dead(&self) -> usize {
         self.engine.store().dead_letters(10).await.unwrap().len()
     }
@@ -152,6 +166,11 @@ async fn what_a_walk_sends_belongs_to_the_story_that_led_to_it() {
     let [message] = &*asked.unwrap() else { panic!("one message") };
     assert_eq!(message.trace.trace_id(), elsewhere.trace_id());
     assert_ne!(message.trace.span_id(), elsewhere.span_id());
+    // Much later a person answers, who tells of no work of theirs.
+    scene.approve("ben").await;
+    let over = scene.engine.store().receive(Lane::Steps, 10, Millis::secs(1), Duration::ZERO).await;
+    let [message] = &*over.unwrap() else { panic!("one message") };
+    assert_eq!((&message.errand, message.trace), (&Errand::Seal, elsewhere));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The envelope: what a listener gets of an event.
 
 use axum::extract::ws::Utf8Bytes;
+use domain::plan::Environment;
 use domain::{Cause, Event, EventBody, Plan, RunId, RunRecord, StepId, TraceContext, WorkflowName};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,6 +34,9 @@ struct Envelope<'e> {
     workflow: Option<&'e WorkflowName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<&'e StepId>,
+    /// Counted from 1, as people do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_number: Option<u16>,
     at: String,
     payload: Value,
     meta: Meta<'e>,
@@ -43,7 +47,9 @@ struct Meta<'e> {
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<&'e str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<String>,
+    environment: Option<Environment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<TraceContext>,
 }
 
 /// The envelopes of an entry of a run's chain; `id` names each by its number among them.
@@ -67,11 +73,13 @@ where
             run: Some(&record.key.run),
             workflow: Some(&record.workflow),
             step: step.map(|step| &step.id),
+            step_number: step.map(|_| event.seq.0 + 1),
             at: moment(event.at),
             payload: payload.clone(),
             meta: Meta {
                 worker: worker(event),
-                traceparent: Some(TraceContext::of_run(&record.key).to_string()),
+                environment: Some(plan.environment),
+                traceparent: Some(record.story()),
             },
         });
         (place, line)
@@ -88,6 +96,7 @@ pub(super) fn of_stream(turn: Turn, at: domain::Timestamp, (event, text): (&str,
         run: None,
         workflow: None,
         step: None,
+        step_number: None,
         at: moment(at),
         payload: json!({ "text": text }),
         meta: Meta::default(),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use countersign_api::stream::StreamSettings;
-use domain::RunStatus;
-use store::Ledger as _;
+use domain::{RunStatus, TraceContext};
+use store::{Ledger as _, trace};
 
 use crate::listen::{Events, Heard, Socket, ids, types};
 use crate::scene::{Scene, gate, only_nudged, quick, steps};
@@ -123,11 +123,25 @@ async fn an_envelope_says_what_happened_where_and_who_did_it() {
     assert_eq!(done["run"], run.run.as_str());
     assert_eq!((&done["workflow"], &done["step"]), (&"w".into(), &"s0".into()));
     assert_eq!(done["meta"]["worker"], "w");
-    assert!(done["meta"]["traceparent"].as_str().unwrap().starts_with("00-"));
+    assert_eq!((&done["step_number"], &done["meta"]["environment"]), (&1.into(), &"prod".into()));
+    assert_eq!(done["meta"]["traceparent"], TraceContext::of_run(&run).to_string());
     assert_eq!(done["payload"]["text"], "s0: done by w");
     assert_eq!(done["payload"]["event"]["kind"], "step_succeeded");
     assert!(done["at"].as_str().unwrap().ends_with('Z'));
     assert!(all[0].get("step").is_none() && all[2].get("step").is_none());
+    assert!(all[0].get("step_number").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_names_the_work_outside_that_led_to_the_run() {
+    let scene = Scene::open(quick()).await;
+    let told: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    let run = trace::within(told, scene.run("acme", "k", &steps(1))).await;
+
+    let all =
+        Socket::open(&scene, &format!("/runs/{}/stream", run.run)).await.until("session.completed").await;
+
+    assert!(all.iter().all(|envelope| envelope["meta"]["traceparent"] == told.to_string()), "{all:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

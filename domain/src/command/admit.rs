@@ -11,6 +11,7 @@ use crate::payload::Fingerprint;
 use crate::plan::Plan;
 use crate::record::{Acted, Effects, Live, RunRecord, Trigger};
 use crate::record_name::RecordName;
+use crate::trace::TraceContext;
 
 /// A wish to start a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Admit {
     pub key: IdempotencyKey,
     /// The record outside that it is about, if one is named.
     pub record: Option<RecordName>,
+    /// The work outside that leads to it, if that is told.
+    pub trace: Option<TraceContext>,
     /// The fingerprint of the input.
     pub input: Fingerprint,
 }
@@ -68,6 +71,7 @@ fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
             record: wish.record.clone(),
             requester: requester(&stamp.by),
         },
+        trace: wish.trace,
         status: RunStatus::Queued,
         version: Version(0),
         op: stamp.op.clone(),

@@ -105,6 +105,7 @@ impl World {
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "api".to_owned(),
             record: None,
+            trace: None,
             key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
             input: Fingerprint::of(&Value::Null),
         };

@@ -123,6 +123,7 @@ impl Teller {
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
             record: None,
+            trace: None,
             key: IdempotencyKey::new(&format!("cli:{name}")).unwrap(),
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
         };

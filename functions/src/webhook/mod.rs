@@ -47,13 +47,7 @@ pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Reque
     match admit(engine, doors, &request) {
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
-        Ok(Some(knock)) => {
-            let accepted = engine.accept(knock);
-            told(match told_trace(&request) {
-                Some(context) => trace::within(context, accepted).await,
-                None => accepted.await,
-            })
-        }
+        Ok(Some(knock)) => told(trace::within_told(told_trace(&request), engine.accept(knock)).await),
     }
 }
 

@@ -64,6 +64,7 @@ impl Story {
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
             record: None,
+            trace: None,
             key: IdempotencyKey::new("cli:1").unwrap(),
             input: Fingerprint::of(&Value::Null),
         };

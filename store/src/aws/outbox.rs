@@ -12,6 +12,7 @@ use domain::{Decision, Errand, Lane, Millis, Outgoing, Timestamp};
 use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::queue::Queue;
+use crate::trace;
 
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
@@ -46,7 +47,7 @@ where
         let errands = decision.outgoing.iter().enumerate().filter(|(_, message)| is_errand(message));
         let (numbers, messages): (Vec<_>, Vec<_>) =
             errands.map(|(number, message)| (number, behind(decision, message))).unzip();
-        let sent = self.queue.send_all(&messages).await;
+        let sent = self.send_of(decision, &messages).await;
         numbers.into_iter().zip(sent).filter(|(_, sent)| sent.is_ok()).map(|(number, _)| number).collect()
     }
 
@@ -81,7 +82,7 @@ where
         let left = decision.outgoing.iter().enumerate().filter(|(number, message)| !arrives(number, message));
         let (numbers, messages): (Vec<_>, Vec<_>) =
             left.map(|(number, message)| (number, message.clone())).unzip();
-        let sent = self.queue.send_all(&messages).await;
+        let sent = self.send_of(decision, &messages).await;
         for ((number_of, message), sent) in numbers.into_iter().zip(&messages).zip(sent) {
             if sent.is_ok() && is_errand(message) && !under_way.contains(&number_of) {
                 let key = Key::outbox(&message.run, decision.record.version, number_of);
@@ -89,6 +90,11 @@ where
                 let _ = self.forget(&key).await;
             }
         }
+    }
+
+    /// Sends messages of a decision, in the story of its run.
+    async fn send_of(&self, decision: &Decision, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
+        trace::within(trace::context_of(&decision.record), self.queue.send_all(messages)).await
     }
 
     /// Sends errands that were committed and not sent, at most `limit` of them; says how many. The sweep

@@ -116,7 +116,7 @@ impl SqliteStore {
     async fn write_decision(&self, decision: Decision, first: Option<First>) -> Result<Write, StoreError> {
         let now = self.now();
         let sends = !decision.outgoing.is_empty();
-        let trace = trace::context_for(&decision.record.key);
+        let trace = trace::context_of(&decision.record);
         let write = self
             .front
             .write("commit a decision", move |db| db.commit(&decision, first.as_ref(), trace, now))

@@ -75,6 +75,7 @@ pub(crate) fn admission() -> Admission {
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
         record: Some(record()),
+        trace: None,
         key: effect(),
         input: Fingerprint::of(&input),
     };

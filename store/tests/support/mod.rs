@@ -36,6 +36,7 @@ pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
         record: None,
+        trace: None,
         key: IdempotencyKey::new(request).unwrap(),
         input: Fingerprint::of(&input),
     };

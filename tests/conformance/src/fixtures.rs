@@ -14,7 +14,7 @@ use domain::{
     Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, Errand, EventName,
     IdempotencyKey, Initiator, Lane, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, Reason,
     Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp,
-    ToolName, Verdict, WorkerId, WorkflowName, WorkspaceId,
+    ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -41,6 +41,16 @@ impl Run {
         let record = admission.decision.record.clone();
         assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
         Self { plan: Arc::new(plan.clone()), record, asked: None }
+    }
+
+    /// Admits a run of one call for acme that belongs to the story of `trace`.
+    pub(crate) async fn begin_in<S: Store>(store: &S, request: &str, trace: TraceContext) -> Self {
+        let plan = calls(1);
+        let mut admission = admission("acme", request, &plan);
+        admission.decision.record.trace = Some(trace);
+        let record = admission.decision.record.clone();
+        assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
+        Self { plan: Arc::new(plan), record, asked: None }
     }
 
     /// Admits a run of one call for acme at `now`, about `record`.
@@ -203,6 +213,7 @@ fn wish(owner: &str, request: &str, input: &Value) -> Admit {
         trigger_kind: "api".to_owned(),
         key: effect(request),
         record: None,
+        trace: None,
         input: Fingerprint::of(input),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::command::{Cancel, Certainty, Retry};
+use domain::command::{Cancel, Certainty, Pause, Resume, Retry};
 use domain::{Errand, Failure, Lane, Millis, Outgoing, RunId, RunKey, TraceContext};
 use serde_json::json;
 use store::trace::within;
@@ -40,7 +40,7 @@ cases![
     what_was_put_aside_is_put_back_into_its_lane,
     a_commits_messages_go_by_their_lanes,
     a_message_carries_the_trace_that_it_was_sent_in,
-    a_commits_message_carries_the_trace_that_it_was_committed_in,
+    a_commits_message_belongs_to_the_story_of_its_run,
 ];
 
 /// Longer than any case takes: what is hidden for this long stays hidden.
@@ -416,7 +416,26 @@ async fn a_message_carries_the_trace_that_it_was_sent_in<S: Store>(store: Arc<S>
     }
 }
 
-async fn a_commits_message_carries_the_trace_that_it_was_committed_in<S: Store>(store: Arc<S>) {
-    within(elsewhere(), Run::begin(&*store, "acme", "request", &calls(1))).await;
+async fn a_commits_message_belongs_to_the_story_of_its_run<S: Store>(store: Arc<S>) {
+    let mut told = Run::begin_in(&*store, "told", elsewhere()).await;
     assert_eq!(one(&*store, FOR_THE_CASE).await.trace, elsewhere());
+    // Whoever works on it says where in its story that is.
+    let further_on = elsewhere().next("a walk");
+    assert_eq!(within(further_on, sent_upon_a_word(&*store, &mut told)).await, further_on);
+    // Whoever comes from elsewhere, or from nowhere, has no other story to tell of it.
+    let another = TraceContext::of_run(&run("another"));
+    assert_eq!(within(another, sent_upon_a_word(&*store, &mut told)).await, elsewhere());
+    assert_eq!(sent_upon_a_word(&*store, &mut told).await, elsewhere());
+
+    let own = within(elsewhere(), Run::begin(&*store, "acme", "request", &calls(1))).await;
+    assert_eq!(one(&*store, FOR_THE_CASE).await.trace, TraceContext::of_run(&own.record.key));
+}
+
+/// What the message carries that has `run` walked when somebody lets it go on.
+async fn sent_upon_a_word<S: Store>(store: &S, run: &mut Run) -> TraceContext {
+    run.commit(store, Pause { reason: "a look".to_owned() }).await;
+    run.commit(store, Resume { reason: "seen".to_owned() }).await;
+    let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+    assert_eq!(received.len(), 1, "{received:?}");
+    received[0].trace
 }

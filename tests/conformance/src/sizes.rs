@@ -100,6 +100,7 @@ async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
         workspace: WorkspaceId::new(&long("workspace")).unwrap(),
         trigger_kind: "api".to_owned(),
         record: None,
+        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap()),
         key: effect(&"r".repeat(KEY_BYTES_MAX)),
         input: Fingerprint::of(&input),
     };

@@ -94,7 +94,7 @@ fn run(options: &Options) -> Result<Vec<String>, String> {
 }
 
 async fn measured(options: &Options) -> Result<Report, String> {
-    let bill = async |load| Ok::<_, String>(Bill::of(&count(load, options.runs).await?));
+    let bill = async |load| Ok::<_, String>(Bill::of(&Box::pin(count(load, options.runs)).await?));
     let linear5 = bill(Load::Linear { steps: 5 }).await?;
     let governed = bill(Load::Governed(Writes::Approved)).await?;
     let two_writes = bill(Load::Governed(Writes::AndAllowed)).await?;

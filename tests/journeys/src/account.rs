@@ -23,6 +23,9 @@ use crate::process::WorkerProcess;
 /// Whose runs these are.
 pub const TENANT: &str = "acme";
 
+/// The work in ServiceNow that leads to whatever it delivers.
+pub const LED_HERE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 const WEBHOOK_SECRET: &str = "a secret that only ServiceNow knows";
 const SLACK_SECRET: &str = "simulated-signing-secret";
 
@@ -149,8 +152,24 @@ impl Account {
 
     /// Starts a worker; what it logs goes to `log`.
     pub fn worker_that_says(&self, log: impl Into<Stdio>) -> WorkerProcess {
-        let program = self.site.programs.join("countersign-worker");
-        WorkerProcess::start(&program, &self.environment("worker"), log)
+        self.worker_with(&[], log)
+    }
+
+    /// The same, with these variables beside the usual ones.
+    pub fn worker_with(&self, more: &[(&str, &str)], log: impl Into<Stdio>) -> WorkerProcess {
+        let mut environment = self.environment("worker");
+        environment.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        WorkerProcess::start(&self.worker_program(), &environment, log)
+    }
+
+    /// Asks the worker at `url` how it is, as its container does; the exit code, and what was complained about.
+    pub fn worker_health(&self, url: &str) -> (Option<i32>, String) {
+        let asked = Command::new(self.worker_program()).args(["health", url]).env_clear().output().unwrap();
+        (asked.status.code(), String::from_utf8_lossy(&asked.stderr).into_owned())
+    }
+
+    fn worker_program(&self) -> PathBuf {
+        self.site.programs.join("countersign-worker")
     }
 
     /// The program that a person touches, as an operator of the account types it.
@@ -202,6 +221,7 @@ impl Account {
             ("content-type", "application/json"),
             ("x-countersign-timestamp", &*timestamp),
             ("x-countersign-signature", &*signature),
+            ("traceparent", LED_HERE),
         ];
         self.api.try_post(&format!("/webhook/servicenow/{TENANT}"), &headers, body).await
     }

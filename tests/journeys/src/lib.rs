@@ -13,7 +13,7 @@ mod running;
 mod storm;
 mod zip;
 
-pub use account::{Account, Outside, Site, TENANT};
+pub use account::{Account, LED_HERE, Outside, Site, TENANT};
 pub use gateway::{Api, Function, Gateway, Reply};
 pub use patience::{PATIENCE, until};
 pub use process::WorkerProcess;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use countersign_journeys::{Account, PATIENCE, TENANT, WorkerProcess, until};
+use countersign_journeys::{Account, LED_HERE, PATIENCE, TENANT, WorkerProcess, until};
 use domain::{
     Digest, Errand, Event, EventBody, Fate, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus,
     WorkerId,
@@ -174,6 +174,7 @@ async fn a_signed_webhook_becomes_a_change_that_somebody_approved_and_evidence_i
 
     let record = over(&account, &run).await;
     assert_eq!(record.status, RunStatus::Succeeded);
+    assert!(record.story().is_in_story_of(&LED_HERE.parse().unwrap()), "{:?}", record.trace);
     assert_eq!(servicenow.writes(INCIDENT), 1, "the change was made once");
     assert_eq!(servicenow.value("incident", INCIDENT, "assignment_group"), "db-oncall");
     let taken_over = events(&account, &run).await.into_iter().find_map(|event| match event.body {

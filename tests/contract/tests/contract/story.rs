@@ -1,9 +1,14 @@
 //! A run, from its start to its evidence.
 
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
 use base64::Engine as _;
 use countersign_contract::House;
-use domain::{Digest, Role, RunId};
+use domain::{Digest, Lane, Millis, Role, RunId, TraceContext};
 use serde_json::json;
+use store::Queue as _;
 
 #[tokio::test]
 async fn a_run_is_started_seen_paused_signalled_and_stopped() {
@@ -29,6 +34,59 @@ async fn a_run_is_started_seen_paused_signalled_and_stopped() {
     let over = house.post(key, &format!("{path}/cancel"), &json!({})).await;
     assert_eq!(over.told(), (409, "RUN_TERMINAL_STATE".to_owned()));
     assert!(over.json()["remedy"].as_str().unwrap().contains("undo"));
+}
+
+/// The run of a new request that tells this of the work that leads to it.
+async fn led_to_by(house: &House, told: &[&str]) -> RunId {
+    let mut request = Request::post("/api/v1/runs")
+        .header("authorization", format!("Bearer {}", house.acme.key(Role::Operator)))
+        .header("content-type", "application/json");
+    for told in told {
+        request = request.header("traceparent", *told);
+    }
+    let reply =
+        house.send(request.body(Body::from(json!({ "workflow": "waits" }).to_string())).unwrap()).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    reply.json()["run"].as_str().unwrap().parse().unwrap()
+}
+
+/// What the messages carry that are there about `run`.
+async fn carried(house: &House, run: &RunId) -> Vec<TraceContext> {
+    let mut carried = Vec::new();
+    for lane in Lane::ALL {
+        let received =
+            house.engine.store().receive(lane, 100, Millis::hours(1), Duration::ZERO).await.unwrap();
+        carried
+            .extend(received.iter().filter(|message| message.run.run == *run).map(|message| message.trace));
+    }
+    carried
+}
+
+/// C17: also what is done much later, upon the word of somebody who tells nothing of it.
+#[tokio::test]
+async fn a_run_belongs_to_the_work_that_led_to_it_as_long_as_it_goes_on() {
+    let told = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let house = House::new().await;
+    let run = led_to_by(&house, &[told]).await;
+    assert_eq!(carried(&house, &run).await, [told.parse().unwrap()]);
+    house.walk(&house.acme, &run).await;
+
+    let signal = json!({ "id": "s1", "event": "news.came" });
+    let path = format!("/runs/{run}/signals");
+    assert_eq!(house.post(house.acme.key(Role::Operator), &path, &signal).await.status, 200);
+
+    assert_eq!(carried(&house, &run).await, [told.parse().unwrap()]);
+}
+
+#[tokio::test]
+async fn a_run_that_nothing_readable_is_told_of_has_a_story_of_its_own() {
+    let house = House::new().await;
+    let told = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for unusable in [&[][..], &["not a trace context"], &[told, told]] {
+        let run = led_to_by(&house, unusable).await;
+        let key = domain::RunKey { tenant: house.acme.tenant.clone(), run: run.clone() };
+        assert_eq!(carried(&house, &run).await, [TraceContext::of_run(&key)], "{unusable:?}");
+    }
 }
 
 #[tokio::test]
