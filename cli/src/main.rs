@@ -18,6 +18,7 @@ mod input;
 mod keys;
 mod link;
 mod logging;
+mod metrics;
 mod new_file;
 mod profile;
 mod progress;

@@ -188,7 +188,7 @@ impl<S: Store> Engine<S> {
                     let first = self.patiently(|| self.store.load(&run)).await?;
                     let Some(first) = first else { return Ok(Tried::Taken(taken)) };
                     let started = started_before(&first, wish, fingerprint)?;
-                    journal::known(&run);
+                    journal::known(&run, &wish.trigger_kind);
                     return Ok(Tried::Started(started));
                 }
             };
@@ -211,7 +211,7 @@ impl<S: Store> Engine<S> {
                 if new {
                     journal::created(&run, &wish.plan.workflow);
                 } else {
-                    journal::known(&run);
+                    journal::known(&run, &wish.trigger_kind);
                 }
                 return Ok(Tried::Started(Started { new, ..started }));
             }

@@ -86,7 +86,7 @@ impl<S: Store> Engine<S> {
                 return Err(Refusal::KeyConflict { run: known.run }.into());
             }
             Accepted::Known(known) => {
-                journal::known(&known.run);
+                journal::known(&known.run, known.source.as_str());
                 self.known(*known).await?
             }
         };

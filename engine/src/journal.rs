@@ -1,20 +1,24 @@
-//! The journal: what becomes of runs, as events in the log.
+//! The journal: what becomes of runs, as events in the log and in numbers.
 //!
-//! Whoever committed something says so in one line, for those who watch many runs at once. The chain is the record; this
+//! Whoever committed something says so in one line, for those who watch many runs at once, and counts it. The chain is the record; this
 //! is no part of it, and a line may be missing or come twice where a process died or an answer was lost. A line names the
 //! run and where it stands, and nothing that anybody wrote, read or paid.
 
 use domain::command::Woken;
 use domain::{Code, Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};
 
+use crate::measure;
+
 /// A run was begun.
 pub(crate) fn created(run: &RunKey, workflow: &WorkflowName) {
+    measure::began(&run.tenant);
     tracing::info!(event = "run_created", %run, %workflow, "a run was begun");
 }
 
-/// The same request was there before, and its answer stands.
-pub(crate) fn known(run: &RunKey) {
-    tracing::info!(event = "idempotency_hit", %run, "the same request came before");
+/// The same request was there before, by way of `source`, and its answer stands.
+pub(crate) fn known(run: &RunKey, source: &str) {
+    measure::known(&run.tenant, source);
+    tracing::info!(event = "idempotency_hit", %run, source, "the same request came before");
 }
 
 /// The sweep woke a run. Only one that was left is worth an operator's eye; all others were due and had nobody to look
@@ -61,9 +65,11 @@ impl Move {
             tracing::info!(event = "run_checkpoint", %run, step = step.0, "a step ended");
         }
         if from != to {
+            measure::moved(&run.tenant, *from, *to);
             tracing::info!(event = "run_transition", %run, %from, %to, "a run moved");
         }
         if let Some(took) = took {
+            measure::ended(&run.tenant, *to, took.std());
             tracing::info!(event = "run_completed", %run, status = %to, took_ms = took.0, "a run is over");
         }
     }

@@ -19,6 +19,7 @@ mod govern;
 mod health;
 mod inspect;
 mod journal;
+pub mod measure;
 mod ops;
 mod pages;
 mod plans;

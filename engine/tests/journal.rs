@@ -5,8 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use connectors::{Allow, Settings};
-use countersign_engine::{Engine, Parts, StartRun, Started, Timing, WalkLimits};
+use countersign_engine::{Engine, Parts, StartRun, Started, Timing, WalkLimits, measure};
 use domain::{Cause, Initiator, RunKey};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use store::{SqliteOptions, SqliteStore, SystemClock};
 use tracing::subscriber::DefaultGuard;
@@ -119,4 +120,29 @@ async fn a_request_that_came_before_and_a_run_that_is_stopped_are_told() {
     engine.cancel(&run, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
     assert_eq!(lines.names(), ["run_created", "idempotency_hit", "run_transition", "run_completed"]);
     assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
+}
+
+/// E10: what Prometheus reads of a run that ends well, one that is stopped and a request that came before.
+#[tokio::test]
+async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tenant() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let kept = recorder.handle();
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    measure::describe();
+    let engine = engine();
+    let run: RunKey = start(&engine).await.run;
+    assert!(!start(&engine).await.new);
+    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    let told = kept.render();
+    for line in [
+        r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
+        r#"run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
+        r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
+        r#"run_duration_seconds_count{tenant="acme",status="succeeded"} 1"#,
+        r#"idempotency_hits_total{tenant="acme",source="test"} 1"#,
+        "# TYPE run_transitions_total counter",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    assert!(!told.contains("xyzzy") && !told.contains(run.run.as_str()), "{told}");
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use domain::{Lane, RunKey};
+use engine::measure;
 
 use crate::walker::Went;
 
@@ -68,11 +69,12 @@ pub(crate) struct Seen {
 
 /// A message in hand; as long as this lives, its place is taken.
 #[derive(Debug)]
-pub(crate) struct InHand<'h>(&'h Traffic);
+pub(crate) struct InHand<'h>(&'h Traffic, Lane);
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        measure::put_down(self.1);
     }
 }
 
@@ -82,7 +84,8 @@ impl Health {
         let traffic = &self.lanes[place(lane)];
         traffic.taken.fetch_add(1, Ordering::Relaxed);
         traffic.busy.fetch_add(1, Ordering::Relaxed);
-        InHand(traffic)
+        measure::taken_up(lane);
+        InHand(traffic, lane)
     }
 
     /// How many messages are in hand.

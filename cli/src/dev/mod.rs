@@ -35,6 +35,7 @@ use crate::error::CliError;
 use crate::front::served::Served;
 use crate::front::{Front, Seeds};
 use crate::input::read_workflow;
+use crate::metrics::Metrics;
 use crate::stop::Stop;
 use crate::{keys, logging, random};
 use telling::hint::{Hints, quoted};
@@ -52,9 +53,10 @@ Examples:
   RUST_LOG=info countersign dev                and say what the worker does
 
 The console, the API and a page of links (/dev) are on the port that --port names; the simulated
-Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only. SIGTERM, Ctrl-C or a drain of its worker ends it; the next
-start on the same directory and ports goes on where it was. On other ports the systems outside
-are other systems, so what was approved for the old ones is asked again.";
+Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only.
+SIGTERM, Ctrl-C or a drain of its worker ends it; the next start on the same directory and ports
+goes on where it was. On other ports the systems outside are other systems, so what was approved
+for the old ones is asked again.";
 
 /// A workflow that is started by an incident.
 const ON_INCIDENT: &str = include_str!("on-incident.yaml");
@@ -81,11 +83,14 @@ pub(crate) struct Args {
     /// The port of the page; the three after it are used, too; 0 for any that are free
     #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
     port: u16,
+    #[command(flatten)]
+    metrics: Metrics,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
     logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
     let stop = Stop::listen()?;
+    let _metrics = args.metrics.start().await?;
     let directory = made(&args.dir)?;
     let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
     #[cfg(feature = "aws")]

@@ -2,6 +2,7 @@
 //! systems come in.
 
 pub(crate) mod health;
+pub(crate) mod listen;
 pub(crate) mod served;
 
 use std::sync::Arc;

@@ -92,6 +92,16 @@ impl Server {
         self.ask(&format!("GET {path} HTTP/1.1\r\n{header}"), "")
     }
 
+    /// What it tells where it tells what it has counted.
+    fn counted(&self) -> String {
+        let at = self.told["metrics"].as_str().unwrap().trim_start_matches("http://");
+        let host = at.trim_end_matches("/metrics");
+        let mut stream = TcpStream::connect(host).unwrap();
+        let asked = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(asked.as_bytes()).unwrap();
+        all(stream)
+    }
+
     fn signal(&self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -167,7 +177,7 @@ fn a_server_takes_in_what_is_signed_and_a_worker_beside_it_does_the_work() {
     let shell = Shell::new();
     shell.write("noted.yaml", ON_WEBHOOK);
     let key = key(&shell);
-    let server = Server::start(&shell, "");
+    let server = Server::start(&shell, "--metrics 127.0.0.1:0");
     assert!(server.get("/healthz", "").starts_with("HTTP/1.1 200"));
     let me = server.get("/api/v1/me", &format!("Authorization: Bearer {key}"));
     assert!(me.starts_with("HTTP/1.1 200") && me.contains("\"ada\""), "{me}");
@@ -182,6 +192,16 @@ fn a_server_takes_in_what_is_signed_and_a_worker_beside_it_does_the_work() {
     assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
     let run: Value = serde_json::from_str(accepted.split_once("\r\n\r\n").unwrap().1).unwrap();
     let run = run["run"].as_str().unwrap();
+
+    let again = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
+    assert!(again.starts_with("HTTP/1.1 202"), "{again}");
+    let counted = server.counted();
+    let hit = r#"idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
+    assert!(counted.contains("text/plain; version=0.0.4") && counted.contains(hit), "{counted}");
+    assert!(
+        server.get("/metrics", "").starts_with("HTTP/1.1 404"),
+        "it is not told where everybody comes in"
+    );
 
     let mut worker = shell.command("worker --config countersign.yaml --until-idle");
     assert!(worker.envs(SECRETS).status().unwrap().success(), "the worker reads the same file");
@@ -319,6 +339,7 @@ fn what_cannot_be_served_is_refused_with_the_way_out() {
     let answer = command.envs(SECRETS).output().unwrap();
     assert_eq!(answer.status.code(), Some(2));
     assert!(String::from_utf8(answer.stderr).unwrap().contains("--listen"));
+    shell.run(&format!("worker --metrics {}", taken.local_addr().unwrap())).expect(2).says("--metrics");
     let bad = CONFIG.replace("scheme: hmac", "scheme: github");
     shell.write("bad.yaml", bad);
     let answer = shell.command("serve --config bad.yaml").envs(SECRETS).output().unwrap();

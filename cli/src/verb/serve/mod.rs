@@ -2,7 +2,6 @@
 //!
 //! A server takes things in and shows how they stand. Workers do the work, beside it, on the same store.
 
-mod listen;
 mod oidc;
 mod secrets;
 mod told;
@@ -27,7 +26,8 @@ use crate::config::{self, Variable};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
-use crate::front::{Front, Seeds};
+use crate::front::{Front, Seeds, listen};
+use crate::metrics::Metrics;
 use crate::stop::Stop;
 use crate::{keys, logging, random};
 
@@ -73,6 +73,8 @@ pub(crate) struct Args {
     /// The public key that evidence is verified with [default: the one beside the store]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: Metrics,
     /// Log JSON instead of text
     #[arg(long)]
     log_json: bool,
@@ -111,10 +113,15 @@ impl<S: Store> Serving<S> {
     async fn until_asked(self, args: &Args, context: &Context, mut stop: Stop) -> Result<Ending, CliError> {
         let kept = self.kept.clone();
         let front = self.front(context.surroundings.variable)?;
-        let listener = listen::bound(args.listen).await?;
+        let metrics = args.metrics.start().await?;
+        let listener = listen::bound(args.listen, "--listen").await?;
         let address =
             listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
-        context.answer(&told::text(address, &kept), &told::json(address, &kept))?;
+        let counted = metrics.as_ref().map(meter::Serving::url);
+        context.answer(
+            &told::text(address, &kept, counted.as_deref()),
+            &told::json(address, &kept, counted.as_deref()),
+        )?;
         tracing::info!(%address, store = kept, "serving");
         let (routes, streams) = front.routes();
         let (leave, leaving) = oneshot::channel::<()>();

@@ -14,6 +14,7 @@ use crate::config;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+use crate::metrics::Metrics;
 use crate::{keys, logging, random};
 
 use super::crash::{CrashAt, CrashPoint};
@@ -47,6 +48,8 @@ pub(crate) struct Work {
     /// What the worker is called in the chain of events; a random part is added
     #[arg(long, value_name = "NAME", default_value = "worker")]
     name: WorkerId,
+    #[command(flatten)]
+    metrics: Metrics,
     /// Log JSON instead of text
     #[arg(long)]
     log_json: bool,
@@ -60,6 +63,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Ending, CliErro
     let timing = timing(args.lease, args.heartbeat)?;
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
     logging::start(context.surroundings.log.as_deref(), args.log_json)?;
+    let _metrics = args.metrics.start().await?;
     let store = context.open_store()?;
     let outside = Outside::read(&args, context)?;
     // Looking whether there is anything left must not shift the count of the calls that work makes.

@@ -6,7 +6,7 @@ use crate::workspace::{Package, file, packages};
 
 /// Each crate that is shipped or runs the house, and those of ours it may be built from. Crates under
 /// `tests/` need no row: they may use everything, and nothing shipped may use them.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
     ("policy", &["domain"]),
@@ -24,7 +24,8 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("console", &["domain", "workflow", "evidence", "store", "engine", "telling", "notify", "api"]),
     ("client", &["domain", "telling", "api", "tls"]),
     ("systems", &["domain", "connectors", "engine", "notify", "signing"]),
-    ("worker", &["domain", "evidence", "store", "connectors", "engine", "systems"]),
+    ("meter", &["engine"]),
+    ("worker", &["domain", "evidence", "store", "connectors", "engine", "meter", "systems"]),
     ("functions", &["domain", "store", "connectors", "engine", "signing", "notify", "systems"]),
     (
         "cli",
@@ -39,6 +40,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "notify",
             "simulated",
             "engine",
+            "meter",
             "telling",
             "api",
             "client",

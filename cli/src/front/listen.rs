@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::error::CliError;
 
 /// How browsers reach a server that listens at `address`.
-pub(super) fn over(address: SocketAddr, behind_tls: bool) -> Result<Over, CliError> {
+pub(crate) fn over(address: SocketAddr, behind_tls: bool) -> Result<Over, CliError> {
     if behind_tls {
         return Ok(Over::Https);
     }
@@ -22,14 +22,14 @@ pub(super) fn over(address: SocketAddr, behind_tls: bool) -> Result<Over, CliErr
     )))
 }
 
-/// Listens at `address`.
-pub(super) async fn bound(address: SocketAddr) -> Result<TcpListener, CliError> {
+/// Listens at `address`, which `option` names.
+pub(crate) async fn bound(address: SocketAddr, option: &str) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => CliError::Usage(format!(
-            "{address} is taken; name another address with --listen, or port 0 for any that is free"
+            "{address} is taken; name another address with {option}, or port 0 for any that is free"
         )),
         io::ErrorKind::AddrNotAvailable => {
-            CliError::Usage(format!("{address} is not of this machine; name another with --listen"))
+            CliError::Usage(format!("{address} is not of this machine; name another with {option}"))
         }
         _ => CliError::Start { what: "the server", source: error },
     })
