@@ -185,6 +185,12 @@ impl Approval {
         self.votes.iter().filter(|vote| vote.approve).map(|vote| &vote.person)
     }
 
+    /// Which of its revisions people are to be shown. That it was used is no news to those who said yes: a card that shows
+    /// their answer need not be changed for it.
+    pub fn news(&self) -> u32 {
+        self.revision.saturating_sub(u32::from(self.consumed.is_some()))
+    }
+
     /// How many more people must say yes.
     pub fn missing(&self) -> usize {
         self.demand.people.count().saturating_sub(self.approvers().count())

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use domain::command::{Answer, Answered, Command as _};
 use domain::{
     Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, Millis, PersonId, Refusal, RunKey, StepId,
-    TenantId,
+    Tenant, TenantId,
 };
 use store::{Store, Write};
 
@@ -82,16 +82,26 @@ impl<S: Store> Engine<S> {
 
     /// A person answers a request for approval.
     pub async fn answer(&self, tenant: &TenantId, reply: Reply) -> Result<Answered, EngineError> {
-        let by = Initiator::new(Cause::Approval, reply.person.as_str());
         let directory = self.tenant(tenant).await?;
+        let run = self.approval(tenant, &reply.approval).await?.run;
+        self.answer_on(&run, &directory, reply).await
+    }
+
+    /// A person answers a request for approval of `run`, by whoever has just read whom the tenant knows.
+    pub async fn answer_on(
+        &self,
+        run: &RunKey,
+        directory: &Tenant,
+        reply: Reply,
+    ) -> Result<Answered, EngineError> {
+        let by = Initiator::new(Cause::Approval, reply.person.as_str());
         for _ in 0..ROUNDS_MAX {
-            // The first look only finds the run. What is decided on is read after the run: a request changes
-            // only together with it, so one that is newer than the record makes the commit fail.
-            let run = self.approval(tenant, &reply.approval).await?.run;
-            let loaded = self.load(&run).await?;
+            // What is decided on is read after the run: a request changes only together with it, so one that is newer
+            // than the record makes the commit fail.
+            let loaded = self.load(run).await?;
             let approval = match loaded.approval.clone().filter(|approval| approval.id == reply.approval) {
                 Some(current) => current,
-                None => self.approval(tenant, &reply.approval).await?,
+                None => self.approval(&run.tenant, &reply.approval).await?,
             };
             if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
                 return Err(Refusal::OtherSubject { approval: approval.id }.into());
@@ -115,8 +125,7 @@ impl<S: Store> Engine<S> {
                 Committed::Overtaken(_) => {}
             }
         }
-        let run = self.approval(tenant, &reply.approval).await?.run;
-        Err(EngineError::Contended { run, rounds: ROUNDS_MAX })
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
     }
 
     /// Brings what people see of a request up to date.

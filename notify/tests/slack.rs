@@ -13,9 +13,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
-use domain::approval::Card;
+use domain::approval::{Card, Consumed};
 use domain::command::{Advanced, Answered};
-use domain::{ApprovalStatus, Millis, People};
+use domain::{Approval, ApprovalStatus, Millis, People};
 use notify::card::{APPROVE, REJECT};
 use notify::client::Settings;
 use notify::{Fault, Pager, Slack};
@@ -89,6 +89,25 @@ async fn showing_again_does_nothing() {
     assert_eq!(workspace.slack.show(&before, Some(&newer)).await, Ok(newer.clone()));
     assert_eq!(workspace.slack.show(&story.approval(), Some(&newer)).await, Ok(newer));
     assert_eq!(workspace.simulated.calls(), calls + 1);
+}
+
+#[tokio::test]
+async fn that_an_approval_was_used_changes_no_card() {
+    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
+    let card = workspace.show(&story).await;
+    let click = workspace.approves(&card, ANNA, &story);
+    story.answer(click).unwrap();
+    let answered = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+    let calls = workspace.simulated.calls();
+    let used = Consumed { fence: story.record.fence, at: story.now };
+    let approval = story.approval();
+    let used = Approval { consumed: Some(used), revision: approval.revision + 1, ..approval };
+    assert_eq!(workspace.slack.show(&used, Some(&answered)).await, Ok(answered.clone()));
+    assert_eq!(workspace.simulated.calls(), calls);
+    // Whoever shows the answer only now says that, too.
+    let late = workspace.slack.show(&used, Some(&card)).await.unwrap();
+    assert!(workspace.seen(&late).contains("Used at"));
+    assert_eq!(late.shown, answered.shown);
 }
 
 #[tokio::test]

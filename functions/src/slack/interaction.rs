@@ -87,7 +87,7 @@ async fn answer<S: Store>(engine: &Engine<S>, door: &SlackDoor, click: &Click) -
         reason: click.reason.clone(),
         through: click.through(),
     };
-    Box::pin(engine.answer(&door.tenant, reply)).await.err().map(|error| told(&error))
+    Box::pin(engine.answer_on(&approval.run, &tenant, reply)).await.err().map(|error| told(&error))
 }
 
 fn told(error: &EngineError) -> String {

@@ -39,7 +39,7 @@ impl Slack {
     /// see leaves it alone.
     async fn present(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, Undone> {
         match card {
-            Some(card) if card.shown >= approval.revision => Ok(card.clone()),
+            Some(card) if card.shown >= approval.news() => Ok(card.clone()),
             Some(card) => {
                 self.stand_down(approval).await?;
                 self.change(approval, card).await
@@ -47,7 +47,7 @@ impl Slack {
             None => {
                 self.stand_down(approval).await?;
                 let place = self.place(approval).await?;
-                Ok(Card { place, shown: approval.revision, reminders: 0, escalated: false })
+                Ok(Card { place, shown: approval.news(), reminders: 0, escalated: false })
             }
         }
     }
@@ -71,7 +71,7 @@ impl Slack {
             Err(fault) => return Err(("update the card", fault)),
             Ok(()) => card.place.clone(),
         };
-        Ok(Card { place, shown: approval.revision, ..card.clone() })
+        Ok(Card { place, shown: approval.news(), ..card.clone() })
     }
 
     /// Says once that an answer is still missing, however many reminders went by unsaid.

@@ -6,8 +6,8 @@ use crate::load::Counts;
 use crate::meter::{Book, Kind, Service, Tally};
 use crate::prices;
 
-/// A function's memory.
-const FUNCTION_GB: f64 = 0.125;
+/// Where a function's memory is settled.
+const FUNCTION: &str = include_str!("../../../infra/modules/function/variables.tf");
 
 /// How long a warm function works for itself.
 const HANDLER_MS: f64 = 5.0;
@@ -65,6 +65,15 @@ pub(crate) struct Bill {
     pub(crate) steps_per_run: u16,
     #[serde(rename = "bill")]
     pub(crate) lines: Vec<BillLine>,
+}
+
+/// A function's memory, as terraform gives it where nobody says otherwise.
+#[expect(clippy::expect_used, reason = "a bill without it would be wrong")]
+fn function_gb() -> f64 {
+    let variable = FUNCTION.split_once("variable \"memory_mb\"").map(|(_, rest)| rest);
+    let default = variable.and_then(|rest| rest.split_once("default")).map(|(_, rest)| rest);
+    let mb = default.and_then(|rest| rest.lines().next()?.trim_start_matches([' ', '=']).parse::<f64>().ok());
+    mb.expect("infra/modules/function says how much memory a function has") / 1024.0
 }
 
 /// Turns totals into parts of one run and prices for a million steps.
@@ -157,7 +166,7 @@ fn functions(counts: &Counts) -> (f64, f64) {
     let (invocations, ms) = trips.fold((0.0, 0.0), |(invocations, ms), trips| {
         (invocations + 1.0, ms + HANDLER_MS + TRIP_MS * real(*trips))
     });
-    (invocations, ms / 1000.0 * FUNCTION_GB)
+    (invocations, ms / 1000.0 * function_gb())
 }
 
 fn lambda(share: Share, invocations: f64, gb_seconds: f64) -> Vec<BillLine> {
@@ -184,7 +193,7 @@ fn lambda(share: Share, invocations: f64, gb_seconds: f64) -> Vec<BillLine> {
 fn sweep(counts: &Counts, share: Share) -> BillLine {
     let queries = total(&counts.sweep, Service::DynamoDb, |tally| real(tally.requests));
     let read_units = total(&counts.sweep, Service::DynamoDb, |tally| tally.read_units);
-    let gb_seconds = (HANDLER_MS + TRIP_MS * queries) / 1000.0 * FUNCTION_GB;
+    let gb_seconds = (HANDLER_MS + TRIP_MS * queries) / 1000.0 * function_gb();
     let usd = read_units * prices::READ_UNITS / MILLION
         + prices::LAMBDA_REQUESTS / MILLION
         + gb_seconds * prices::LAMBDA_GB_SECOND;

@@ -25,7 +25,7 @@ What a step costs on AWS, counted and priced: a plain run of five steps, and a g
 Usage: cost [--runs N] [--flat] [--json]
 
   --runs N  runs that are measured, one after the other [default: 50]
-  --flat    also show that cost stays flat: a step of a 60-step run against one of a 5-step run
+  --flat    also show that cost stays flat: each step beyond the first, in 60-step runs against 5-step runs
   --json    one JSON object on standard output
 
 The exit code is 1 if a step costs more than was promised; standard error says which line is to blame.
