@@ -12,7 +12,7 @@ locals {
   tags     = { Application = var.name }
   account  = data.aws_caller_identity.current.account_id
   packages = { for function in ["webhook", "slack", "sweep"] : function => "${var.packages}/${function}.zip" }
-  programs = ["webhook", "slack", "sweep", "worker"]
+  programs = ["webhook", "slack", "worker"]
 }
 
 module "key" {

@@ -97,7 +97,7 @@ module "secrets" {
   source = "../../modules/secrets"
 
   name        = var.name
-  programs    = ["webhook", "slack", "sweep", "worker", "server"]
+  programs    = ["webhook", "slack", "worker", "server"]
   kms_key_arn = module.key.arn
   tags        = local.tags
 }
@@ -126,7 +126,6 @@ module "webhook" {
   description          = "Takes what ServiceNow, GitHub and others send"
   package              = local.packages["webhook"]
   architecture         = var.architecture
-  memory_mb            = 512
   reserved_concurrency = 100
   tracing              = true
   environment          = module.programs.environment.webhook
@@ -143,7 +142,6 @@ module "slack" {
   description          = "Takes Slack's clicks and commands"
   package              = local.packages["slack"]
   architecture         = var.architecture
-  memory_mb            = 512
   reserved_concurrency = 20
   tracing              = true
   environment          = module.programs.environment.slack

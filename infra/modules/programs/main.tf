@@ -26,9 +26,7 @@ locals {
       COUNTERSIGN_SYSTEMS = var.systems
     })
 
-    sweep = merge(local.common, {
-      COUNTERSIGN_SECRET = var.secret_arns["sweep"]
-    })
+    sweep = local.common
 
     worker = merge(local.common, {
       COUNTERSIGN_SECRET             = var.secret_arns["worker"]
@@ -36,6 +34,8 @@ locals {
       COUNTERSIGN_EVIDENCE_KEEP_DAYS = tostring(var.evidence.keep_days)
       COUNTERSIGN_EVIDENCE_LOCK      = lower(var.evidence.lock_mode)
       COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
+      # For a collector in the same task: it names tenants, and asks for no key.
+      COUNTERSIGN_METRICS            = "127.0.0.1:9464"
       COUNTERSIGN_ROOM_INGEST        = tostring(var.room.ingest)
       COUNTERSIGN_ROOM_DECISIONS     = tostring(var.room.decisions)
       COUNTERSIGN_ROOM_STEPS         = tostring(var.room.steps)
@@ -121,7 +121,7 @@ locals {
       },
     ])
 
-    sweep = concat(local.secret["sweep"], local.keys, [
+    sweep = concat(local.keys, [
       {
         sid = "FindWhatIsDueAndSettleTheOutbox"
         actions = [

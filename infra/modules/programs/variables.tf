@@ -27,12 +27,12 @@ variable "evidence" {
 }
 
 variable "secret_arns" {
-  description = "Program to the ARN of its secret. The server's is not asked for here: ECS reads it, not the program."
+  description = "Program to the ARN of its secret. The sweep has none. The server's is not asked for here: ECS reads it, not the program."
   type        = map(string)
 
   validation {
-    condition     = alltrue([for program in ["webhook", "slack", "sweep", "worker"] : contains(keys(var.secret_arns), program)])
-    error_message = "Each of webhook, slack, sweep and worker needs a secret."
+    condition     = alltrue([for program in ["webhook", "slack", "worker"] : contains(keys(var.secret_arns), program)])
+    error_message = "Each of webhook, slack and worker needs a secret."
   }
 }
 

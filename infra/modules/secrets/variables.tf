@@ -11,7 +11,7 @@ variable "name" {
 variable "programs" {
   description = "The programs that have secrets of their own."
   type        = set(string)
-  default     = ["webhook", "slack", "sweep", "worker"]
+  default     = ["webhook", "slack", "worker"]
 }
 
 variable "kms_key_arn" {

@@ -29,6 +29,8 @@ locals {
       "--listen", "0.0.0.0:${local.port}",
       "--behind-tls",
       "--drain", "20s",
+      # For a collector in the same task: it names tenants, and asks for no key.
+      "--metrics", "127.0.0.1:9464",
       "--json",
       "--log-json",
     ]

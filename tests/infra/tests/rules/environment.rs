@@ -1,4 +1,4 @@
-//! Every environment variable that a program reads is set where it is deployed, and none that it does not.
+//! Every environment variable that a program reads is set where it is deployed.
 //!
 //! The programs name their variables as literals; `modules/programs` sets them, and the examples hand them on. The
 //! table below is what was agreed on, and holds the two together while one of them is not there yet.
@@ -66,7 +66,7 @@ const PROGRAMS: [Program; 5] = [
     Program {
         name: "sweep",
         runs_in: "../../modules/function",
-        more: &[SECRET],
+        more: &[],
         sources: &[
             "functions/src/bin/sweep",
             "functions/src/bin/sweep.rs",
@@ -83,6 +83,7 @@ const PROGRAMS: [Program; 5] = [
             "COUNTERSIGN_EVIDENCE_KEEP_DAYS",
             "COUNTERSIGN_EVIDENCE_LOCK",
             "COUNTERSIGN_HEALTH",
+            "COUNTERSIGN_METRICS",
             "COUNTERSIGN_ROOM_INGEST",
             "COUNTERSIGN_ROOM_DECISIONS",
             "COUNTERSIGN_ROOM_STEPS",
