@@ -246,6 +246,23 @@ fn pull_request(delivery: &str, change: impl Fn(&mut Value)) -> Sent {
 // What is accepted.
 
 #[tokio::test]
+async fn a_pull_request_is_known_by_the_name_of_its_repository_where_that_has_no_number() {
+    let nameless = |body: &mut Value| drop(body["repository"].as_object_mut().unwrap().remove("id"));
+    let scene = Scene::set();
+    let first = scene.accepts(&pull_request("d-1", nameless)).await;
+    let again = pull_request("d-2", |body| {
+        nameless(body);
+        body["pull_request"]["title"] = json!("Mend it");
+    });
+    assert!(scene.deliver(&again).await.body.contains(first.run.run.as_str()));
+    let elsewhere = pull_request("d-3", |body| {
+        nameless(body);
+        body["repository"]["full_name"] = json!("acme/web");
+    });
+    assert_ne!(scene.accepts(&elsewhere).await.run, first.run);
+}
+
+#[tokio::test]
 async fn what_happened_to_a_pull_request_is_one_request_however_it_is_told_within_five_seconds() {
     let scene = Scene::set();
     let first = scene.accepts(&pull_request("d-1", |_| {})).await;

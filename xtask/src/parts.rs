@@ -86,8 +86,10 @@ impl Parts {
         }
         let failed: Vec<&str> =
             self.done.iter().filter(|part| part.outcome.is_err()).map(|part| part.name).collect();
-        if failed.is_empty() {
+        if failed.is_empty() && self.left_out.is_empty() {
             eprintln!("\nxtask: everything held");
+        } else if failed.is_empty() {
+            eprintln!("\nxtask: everything that was done held; the notes say what was not");
         } else {
             eprintln!("\nxtask: failed: {}", failed.join(", "));
         }

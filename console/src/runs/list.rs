@@ -101,6 +101,7 @@ pub(crate) async fn list<S: Store>(visitor: Visitor<S>, Wish(wanted): Wish<Wante
     };
     let live = html! {
         @if let Some(problem) = &refused { (notice(problem)) }
+        @else if found.runs.is_empty() && found.next.is_some() { p.soft { "None of the newest runs fits that." } }
         @else if found.runs.is_empty() { p.soft { "No run fits that." } }
         @else { (table(&found.runs, visitor.desk.now())) }
         @if let Some(next) = &found.next { p.pages { a href=(wanted.next(next)) rel="next" { "Older runs" } } }

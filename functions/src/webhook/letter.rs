@@ -93,7 +93,9 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
 /// comment: those that differ are two things that happened, however soon after each other.
 fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
     let number = body["pull_request"]["number"].as_u64()?.to_string();
-    let repository = body["repository"]["id"].as_u64()?.to_string();
+    let (repository_id, full_name) = (&body["repository"]["id"], &body["repository"]["full_name"]);
+    let repository = repository_id.as_u64().map(|id| id.to_string());
+    let repository = repository.or_else(|| full_name.as_str().map(str::to_owned))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let id = |value: &Value| value.as_u64().map(|id| id.to_string()).unwrap_or_default();
     let (action, commit) = (text(&body["action"]), text(&body["pull_request"]["head"]["sha"]));

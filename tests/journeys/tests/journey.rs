@@ -235,7 +235,7 @@ async fn one_of_two_workers_dies_within_a_change_and_the_other_takes_over_in_tim
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_come_twice_late_or_not_at_all_change_nothing() {
+async fn messages_that_come_twice_or_out_of_order_change_nothing() {
     let account = Account::open("unruly").await;
     account.apply(PLAIN).await;
     let mut runs = Vec::new();
