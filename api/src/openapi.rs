@@ -4,8 +4,8 @@ use std::fmt;
 
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
-use domain::RunStatus;
 use domain::record_name::RECORD_BYTES_MAX;
+use domain::{RunStatus, TraceContext};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -128,7 +128,7 @@ impl Param {
         schema: || json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" }),
     };
     pub(crate) const TRACEPARENT: Self = Self {
-        name: "traceparent",
+        name: TraceContext::HEADER,
         place: "header",
         says: "The work that leads to the request, as W3C Trace Context writes it; the run belongs to it",
         schema: || json!({ "type": "string" }),

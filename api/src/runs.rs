@@ -26,9 +26,6 @@ const KEY_CHARS_MAX: usize = 255;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// As W3C Trace Context names it.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-
 /// Which runs are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,7 +159,7 @@ fn chosen(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 /// The work outside that leads to a request, if whoever asks tells one that can be read.
 fn told_trace(headers: &HeaderMap) -> Option<TraceContext> {
-    let mut values = headers.get_all(TRACEPARENT).iter();
+    let mut values = headers.get_all(TraceContext::HEADER).iter();
     let told = values.next().filter(|_| values.next().is_none())?;
     told.to_str().ok()?.parse().ok()
 }

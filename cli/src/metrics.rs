@@ -8,6 +8,9 @@ use meter::{Meter, Serving};
 use crate::error::CliError;
 use crate::front::listen::bound;
 
+/// What could not be started, if it could not.
+const WHAT: &str = "the metrics";
+
 /// Where it is told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Metrics {
@@ -21,8 +24,8 @@ impl Metrics {
     /// Tells it as long as what this returns lives, if somebody wants it.
     pub(crate) async fn start(&self) -> Result<Option<Serving>, CliError> {
         let Some(address) = self.metrics else { return Ok(None) };
-        let listener = bound(address, "--metrics").await?;
-        let failed = |source| CliError::Start { what: "the metrics", source };
+        let listener = bound(address, "--metrics", WHAT).await?;
+        let failed = |source| CliError::Start { what: WHAT, source };
         let meter = Meter::start().map_err(|error| failed(io::Error::other(error)))?;
         let serving = meter.serve(listener).map_err(failed)?;
         tracing::info!(url = serving.url(), "what is counted is told");

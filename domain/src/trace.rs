@@ -25,6 +25,9 @@ pub struct TraceContext {
 const SAMPLED: u8 = 1;
 
 impl TraceContext {
+    /// The name of the header, or of the attribute of a message, that tells it.
+    pub const HEADER: &str = "traceparent";
+
     /// The beginning of a run's own story.
     pub fn of_run(run: &RunKey) -> Self {
         let digest = Digest::of_parts("countersign/trace/v1", &[run.tenant.as_str(), run.run.as_str()]);

@@ -128,7 +128,12 @@ impl<S: Store> Engine<S> {
     /// for each ticket and there is one, it says what becomes of the request.
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
         let by = match Box::pin(self.try_start(&wish, self.now())).await? {
-            Tried::Started(started) => return Ok(started),
+            Tried::Started(started) => {
+                if !started.new {
+                    journal::known(&started.run, &wish.trigger_kind);
+                }
+                return Ok(started);
+            }
             Tried::Taken(Taken { by, .. }) => by,
         };
         match wish.when_taken() {
@@ -187,9 +192,7 @@ impl<S: Store> Engine<S> {
                     // A key names its run for ever, even if another has the ticket by now.
                     let first = self.patiently(|| self.store.load(&run)).await?;
                     let Some(first) = first else { return Ok(Tried::Taken(taken)) };
-                    let started = started_before(&first, wish, fingerprint)?;
-                    journal::known(&run, &wish.trigger_kind);
-                    return Ok(Tried::Started(started));
+                    return Ok(Tried::Started(started_before(&first, wish, fingerprint)?));
                 }
             };
             let decision = admit(
@@ -210,8 +213,6 @@ impl<S: Store> Engine<S> {
                 let new = first.op == op;
                 if new {
                     journal::created(&run, &wish.plan.workflow);
-                } else {
-                    journal::known(&run, &wish.trigger_kind);
                 }
                 return Ok(Tried::Started(Started { new, ..started }));
             }

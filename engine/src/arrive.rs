@@ -86,8 +86,13 @@ impl<S: Store> Engine<S> {
                 return Err(Refusal::KeyConflict { run: known.run }.into());
             }
             Accepted::Known(known) => {
-                journal::known(&known.run, known.source.as_str());
-                self.known(*known).await?
+                // Our own write whose reply was lost, and a slot that two look at, came once.
+                let came_again = *known != arrival && known.source != Source::Schedule;
+                let (welcome, stands) = self.known(*known).await?;
+                if came_again && stands {
+                    journal::known(&welcome.run, arrival.source.as_str());
+                }
+                welcome
             }
         };
         // Whoever kept it the first time may have died before saying so.
@@ -99,16 +104,17 @@ impl<S: Store> Engine<S> {
         Ok(welcome)
     }
 
-    /// What came before and is delivered again. If it was refused it may be taken up again, some times.
-    async fn known(&self, known: Arrival) -> Result<Welcome, EngineError> {
+    /// What came before and is delivered again, and whether what became of it stands. If it was refused it may be taken
+    /// up again, some times.
+    async fn known(&self, known: Arrival) -> Result<(Welcome, bool), EngineError> {
         let Arrival { run, fate, .. } = &known;
         let Some(tries) = known.may_try_again(self.now()) else {
-            return Ok(Welcome { run: known.run, new: false, fate: known.fate });
+            return Ok((Welcome { run: known.run, new: false, fate: known.fate }, true));
         };
         let again = Again { was: fate.clone(), tries, keep_until: Arrival::kept_from(self.now()) };
         // Whoever was faster has let it wait, too.
         self.patiently(|| self.store.reopen(run, again.clone())).await?;
-        Ok(Welcome { run: known.run, new: false, fate: Fate::Waiting })
+        Ok((Welcome { run: known.run, new: false, fate: Fate::Waiting }, false))
     }
 
     /// Takes up what came: starts its run, if a workflow wants it and its ticket is free.

@@ -8,7 +8,7 @@ use domain::command::{Advanced, BackOut, Canceling};
 use domain::failure::{MESSAGE_CHARS_MAX, bounded};
 use domain::{Initiator, RunKey, Stopped, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
-use store::Store;
+use store::{Store, trace};
 use tokio::time::sleep;
 
 use crate::Engine;
@@ -240,7 +240,8 @@ impl<S: Store> Engine<S> {
             let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
             while let Some(runs) = pages.next(self).await? {
                 for run in &runs {
-                    so_far.told.count(&self.end(&run.key, order).await?);
+                    let became = trace::within(run.story(), self.end(&run.key, order)).await?;
+                    so_far.told.count(&became);
                     progress(&so_far.told);
                 }
                 piece.took(runs.len());

@@ -49,7 +49,6 @@ impl<S: Store> Engine<S> {
 
     /// Commits `decision`, which was made from `loaded`.
     pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
-        let run = decision.record.key.clone();
         let mut delays = delays();
         loop {
             match self.store.commit(decision.clone()).await {
@@ -57,20 +56,15 @@ impl<S: Store> Engine<S> {
                     Move::of(&loaded.record, &decision).tell();
                     return Ok(Committed::Yes(loaded.after(decision)));
                 }
-                Ok(Write::Superseded) => return self.overtaken(loaded, &run, &decision.record.op).await,
+                Ok(Write::Superseded) => return self.what_stands(loaded, &decision).await,
                 Err(StoreError::Unknown { doing }) => {
                     // The reply was lost. If the write is not there it may be sent again: it carries the
                     // version it was decided from, so it cannot land twice.
-                    match self.overtaken(loaded, &run, &decision.record.op).await? {
+                    match self.what_stands(loaded, &decision).await? {
                         Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
                             wait(&mut delays, StoreError::Unknown { doing }).await?;
                         }
-                        settled => {
-                            if matches!(settled, Committed::Yes(_)) {
-                                Move::of(&loaded.record, &decision).tell();
-                            }
-                            return Ok(settled);
-                        }
+                        settled => return Ok(settled),
                     }
                 }
                 Err(busy @ StoreError::Busy { .. }) => wait(&mut delays, busy).await?,
@@ -79,11 +73,15 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Somebody wrote since: was it us?
-    async fn overtaken(&self, loaded: &Loaded, run: &RunKey, op: &OpId) -> Result<Committed, EngineError> {
-        let record = self.record(run).await?;
+    /// Somebody may have written since: was it us?
+    async fn what_stands(&self, loaded: &Loaded, decision: &Decision) -> Result<Committed, EngineError> {
+        let record = self.record(&decision.record.key).await?;
         let now = self.with_approval(record, loaded.plan.clone()).await?;
-        Ok(if is_ours(&now.record, op) { Committed::Yes(now) } else { Committed::Overtaken(now) })
+        if !is_ours(&now.record, &decision.record.op) {
+            return Ok(Committed::Overtaken(now));
+        }
+        Move::of(&loaded.record, decision).tell();
+        Ok(Committed::Yes(now))
     }
 
     /// Repeats a read while the store is busy.

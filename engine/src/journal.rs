@@ -1,8 +1,8 @@
 //! The journal: what becomes of runs, as events in the log and in numbers.
 //!
-//! Whoever committed something says so in one line, for those who watch many runs at once, and counts it. The chain is the record; this
-//! is no part of it, and a line may be missing or come twice where a process died or an answer was lost. A line names the
-//! run and where it stands, and nothing that anybody wrote, read or paid.
+//! Whoever committed something says so in one line, for those who watch many runs at once, and counts it. The chain is
+//! the record; this is no part of it, and a line may be missing or come twice where a process died or an answer was lost.
+//! A line names the run and where it stands, and nothing that anybody wrote, read or paid.
 
 use domain::command::Woken;
 use domain::{Code, Decision, Millis, RunKey, RunRecord, RunStatus, StepSeq, WorkflowName};

@@ -15,25 +15,29 @@ pub const RUN_TRANSITIONS: &str = "run_transitions_total";
 /// How long runs took that are over.
 pub const RUN_DURATION: &str = "run_duration_seconds";
 
-/// How many messages about runs a worker has in hand.
+/// How many messages about runs a worker has in hand: it works on as many runs, or on one of them twice.
 pub const RUN_ACTIVE: &str = "run_active";
 
 /// How many requests had come before.
 pub const IDEMPOTENCY_HITS: &str = "idempotency_hits_total";
 
 /// What durations are sorted by, in seconds: a run that waits for nobody takes a moment, one that asks a person minutes or
-/// hours, and one that is given up a day.
+/// hours, one that is given up a day, and one that waits for a change window a week.
 pub const DURATION_BOUNDS: [f64; 12] =
     [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
 
-/// Says what each of them means, for whoever reads them.
+/// Says what each of them means, for whoever reads them. To be called once, before anything is counted.
 pub fn describe() {
     describe_counter!(
         RUN_TRANSITIONS,
         "Moves of runs from one status to another that this process committed"
     );
     describe_histogram!(RUN_DURATION, Unit::Seconds, "From the beginning of a run to its end");
-    describe_gauge!(RUN_ACTIVE, "Runs that this process works on right now, by the lane of their message");
+    describe_gauge!(RUN_ACTIVE, "Messages about runs that this process works on right now, by their lane");
+    // Whoever has done nothing yet says so.
+    for lane in Lane::ALL {
+        gauge!(RUN_ACTIVE, "lane" => lane.as_str()).set(0);
+    }
     describe_counter!(
         IDEMPOTENCY_HITS,
         "Requests that had come before and were answered with the first's outcome"

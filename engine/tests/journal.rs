@@ -73,11 +73,15 @@ fn engine() -> Engine<SqliteStore> {
 }
 
 async fn start(engine: &Engine<SqliteStore>) -> Started {
+    start_for(engine, "acme").await
+}
+
+async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> Started {
     let names = engine.tools().names().cloned().collect();
     let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: '${ trigger.word }' } }\n  \
                   - { id: b, tool: transform, with: { value: 2 } }\n";
     let wish = StartRun {
-        tenant: "acme".parse().unwrap(),
+        tenant: tenant.parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
@@ -122,7 +126,7 @@ async fn a_request_that_came_before_and_a_run_that_is_stopped_are_told() {
     assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
 }
 
-/// E10: what Prometheus reads of a run that ends well, one that is stopped and a request that came before.
+/// E10: what Prometheus reads of a run that ends well, another tenant's that is stopped, and a request that came before.
 #[tokio::test]
 async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tenant() {
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -133,6 +137,8 @@ async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tena
     let run: RunKey = start(&engine).await.run;
     assert!(!start(&engine).await.new);
     Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    let other = start_for(&engine, "umbrella").await.run;
+    engine.cancel(&other, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
     let told = kept.render();
     for line in [
         r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
@@ -140,6 +146,9 @@ async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tena
         r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
         r#"run_duration_seconds_count{tenant="acme",status="succeeded"} 1"#,
         r#"idempotency_hits_total{tenant="acme",source="test"} 1"#,
+        r#"run_transitions_total{tenant="umbrella",from="",to="queued"} 1"#,
+        r#"run_transitions_total{tenant="umbrella",from="queued",to="canceled"} 1"#,
+        r#"run_duration_seconds_count{tenant="umbrella",status="canceled"} 1"#,
         "# TYPE run_transitions_total counter",
     ] {
         assert!(told.lines().any(|told| told == line), "{line}: {told}");

@@ -25,7 +25,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How often single durations are put into their buckets, so that they do not pile up where nobody asks.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Nothing can be counted: the process counts already.
+/// Nothing can be counted: most likely because the process counts already.
 #[derive(Debug, thiserror::Error)]
 #[error("what is counted cannot be kept")]
 pub struct NotCounting(#[from] BuildError);

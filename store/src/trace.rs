@@ -9,20 +9,17 @@ use std::future::Future;
 use domain::{RunKey, RunRecord, TraceContext};
 
 tokio::task_local! {
-    static CURRENT: TraceContext;
+    static CURRENT: Option<TraceContext>;
 }
 
 /// Does `work` in `context`. What it spawns is not in it.
-pub async fn within<F: Future>(context: TraceContext, work: F) -> F::Output {
-    CURRENT.scope(context, work).await
+pub fn within<F: Future>(context: TraceContext, work: F) -> impl Future<Output = F::Output> {
+    within_told(Some(context), work)
 }
 
-/// Does `work` in `context`, if there is one.
-pub async fn within_told<F: Future>(context: Option<TraceContext>, work: F) -> F::Output {
-    match context {
-        Some(context) => within(context, work).await,
-        None => work.await,
-    }
+/// Does `work` in `context`, or where this is, if there is none.
+pub fn within_told<F: Future>(context: Option<TraceContext>, work: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(context.or_else(current), work)
 }
 
 /// What a message about `run` carries when it is sent here and now.
@@ -43,5 +40,5 @@ pub fn told_for(run: &RunKey) -> Option<TraceContext> {
 }
 
 fn current() -> Option<TraceContext> {
-    CURRENT.try_with(|context| *context).ok()
+    CURRENT.try_with(|context| *context).ok().flatten()
 }

@@ -18,12 +18,14 @@ use std::time::Duration;
 
 use ::worker::{Worker, WorkerSettings, leaving};
 use api::auth::session::Over;
+use api::stream::StreamSettings;
 use axum::Router;
 use connectors::Allow;
 use domain::{Card, Source, WorkerId};
 use engine::{Engine, Parts, Timing};
 use functions::served::CLICKS;
 use functions::webhook::Doors;
+use meter::Serving;
 use serde_json::{Value, json};
 use store::{PageQuery, Store, SystemClock};
 
@@ -53,7 +55,7 @@ Examples:
   RUST_LOG=info countersign dev                and say what the worker does
 
 The console, the API and a page of links (/dev) are on the port that --port names; the simulated
-Slack, ServiceNow and model are on the three ports after it. Everything listens on 127.0.0.1 only.
+Slack, ServiceNow and model are on the three ports after it. All of it listens on 127.0.0.1 only.
 SIGTERM, Ctrl-C or a drain of its worker ends it; the next start on the same directory and ports
 goes on where it was. On other ports the systems outside are other systems, so what was approved
 for the old ones is asked again.";
@@ -90,7 +92,6 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
     logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
     let stop = Stop::listen()?;
-    let _metrics = args.metrics.start().await?;
     let directory = made(&args.dir)?;
     let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
     #[cfg(feature = "aws")]
@@ -114,6 +115,7 @@ async fn live<S: Store>(
     let listener = listen(args.port, "the page").await?;
     let address = listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
     let url = format!("http://{address}");
+    let metrics = args.metrics.start().await?;
     let world = World::open(ports(args.port)).await?;
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
     let engine = engine(directory, &world, (store, &context), me.clone())?;
@@ -138,7 +140,7 @@ async fn live<S: Store>(
     let records = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
     repost(&engine, &context).await?;
     let apply = kept.entry(&keys) + &apply_command(&hints, &triggered);
-    let coming = Coming { apply, hook, keys };
+    let coming = Coming { apply, hook, keys, metrics: metrics.as_ref().map(Serving::url) };
     context.answer(
         &format!("{}{}", greeting(&page, &coming.keys, &served.url()), coming.text(&served.url())),
         &addresses(&page, &coming, &served.url()),
@@ -225,6 +227,8 @@ struct Coming {
     hook: Hook,
     /// Who may come in, and with which key.
     keys: Keys,
+    /// Where what is counted is told, if somebody wants it.
+    metrics: Option<String>,
 }
 
 impl Coming {
@@ -257,6 +261,7 @@ fn routes<S: Store>(
         secrets: Vec::new(),
         believes: None,
         login: None,
+        stream: StreamSettings::default(),
     };
     let (routes, _streams) = front.routes();
     Ok(routes.merge(page::router(Arc::clone(engine), page)))
@@ -333,6 +338,7 @@ fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
         "api": format!("{url}/api/v1"),
         "keys": coming.keys.file,
         "page": format!("{url}/dev"),
+        "metrics": coming.metrics,
         "slack": page.slack,
         "slack_interactions": clicks(url, &page.context),
         "servicenow": page.servicenow,

@@ -1,4 +1,4 @@
-//! Where a server listens. Keys and sessions are sent to it, so other machines reach it through TLS or not at all.
+//! Where a server listens.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 
 use crate::error::CliError;
 
-/// How browsers reach a server that listens at `address`.
+/// How browsers reach a server that listens at `address`. Keys and sessions are sent to it, so other machines reach it
+/// through TLS or not at all.
 pub(crate) fn over(address: SocketAddr, behind_tls: bool) -> Result<Over, CliError> {
     if behind_tls {
         return Ok(Over::Https);
@@ -22,8 +23,12 @@ pub(crate) fn over(address: SocketAddr, behind_tls: bool) -> Result<Over, CliErr
     )))
 }
 
-/// Listens at `address`, which `option` names.
-pub(crate) async fn bound(address: SocketAddr, option: &str) -> Result<TcpListener, CliError> {
+/// Listens at `address`, which `option` names, for `what`.
+pub(crate) async fn bound(
+    address: SocketAddr,
+    option: &str,
+    what: &'static str,
+) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => CliError::Usage(format!(
             "{address} is taken; name another address with {option}, or port 0 for any that is free"
@@ -31,7 +36,7 @@ pub(crate) async fn bound(address: SocketAddr, option: &str) -> Result<TcpListen
         io::ErrorKind::AddrNotAvailable => {
             CliError::Usage(format!("{address} is not of this machine; name another with {option}"))
         }
-        _ => CliError::Start { what: "the server", source: error },
+        _ => CliError::Start { what, source: error },
     })
 }
 

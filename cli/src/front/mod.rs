@@ -6,12 +6,14 @@ pub(crate) mod listen;
 pub(crate) mod served;
 
 use std::sync::Arc;
+#[cfg(feature = "aws")]
+use std::time::Duration;
 
 use ::console::Console;
 use api::auth::Oidc;
 use api::auth::login::Login;
 use api::auth::session::{Over, Sessions};
-use api::stream::Streams;
+use api::stream::{StreamSettings, Streams};
 use api::wire::SecretName;
 use api::{Api, CursorSecret, Gate};
 use axum::Router;
@@ -46,6 +48,15 @@ pub(crate) struct Front<S> {
     pub(crate) believes: Option<Oidc>,
     /// With what people log in, beside API keys.
     pub(crate) login: Option<Login>,
+    /// How often whoever listens hears of something.
+    pub(crate) stream: StreamSettings,
+}
+
+/// How a store on AWS is looked at while somebody listens: every look is paid for, and a second is soon enough for a
+/// person.
+#[cfg(feature = "aws")]
+pub(crate) fn looking_at_aws() -> StreamSettings {
+    StreamSettings { look_every: Duration::from_secs(1), ..StreamSettings::default() }
 }
 
 /// What sessions and cursors are made with.
@@ -74,14 +85,15 @@ impl Seeds {
 impl<S: Store> Front<S> {
     /// The routes, and the streams that a server that leaves has to close.
     pub(crate) fn routes(self) -> (Router, Streams) {
-        let Self { engine, over, seeds, public, doors, slack: slack_doors, secrets, believes, login } = self;
+        let Self { engine, over, seeds, public, doors, slack: slack_doors, secrets, believes, login, stream } =
+            self;
         let sessions = Arc::new(Sessions::new(seeds.sessions, over));
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let gate = match believes {
             Some(oidc) => gate.believing(oidc),
             None => gate,
         };
-        let streams = Streams::default();
+        let streams = Streams::new(stream);
         let api =
             Api::new(gate, CursorSecret::new(seeds.cursors)).with_streams(streams.clone()).naming(secrets);
         let api = match public {

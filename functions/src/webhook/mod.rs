@@ -23,9 +23,6 @@ use letter::{Letter, Unusable};
 /// ServiceNow has some kilobytes.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Where a sender tells which of its own work led to a delivery (W3C Trace Context).
-pub const TRACE_HEADER: &str = "traceparent";
-
 /// When a sender may come again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "5";
 
@@ -53,7 +50,7 @@ pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Reque
 
 /// The work outside that led to a delivery, if whoever sent it tells.
 fn told_trace(request: &Request<'_>) -> Option<TraceContext> {
-    request.headers.only(TRACE_HEADER)?.parse().ok()
+    request.headers.only(TraceContext::HEADER)?.parse().ok()
 }
 
 /// The refusal of whatever is not proved, for whichever reason.

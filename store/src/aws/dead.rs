@@ -9,14 +9,15 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
-use domain::{Lane, Millis, Outgoing, Timestamp};
+use domain::{Lane, Millis, Outgoing, Timestamp, TraceContext};
 use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::queue::{DeadLetter, Queue as _};
+use crate::trace;
 
 use super::error::Fault;
-use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, counted, readable};
+use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, counted, readable, told_trace};
 
 /// How many given-up messages of one lane are looked at: to find the oldest, all must be seen.
 const LOOK_MAX: usize = 1_000;
@@ -38,6 +39,8 @@ struct Dead {
     receipt: String,
     /// `None` if it cannot be read.
     message: Option<Outgoing>,
+    /// The work that led to it.
+    trace: Option<TraceContext>,
     seen: u32,
 }
 
@@ -92,8 +95,8 @@ impl SqsQueue {
     }
 
     async fn move_one(&self, dead: &Dead) -> Result<(), StoreError> {
-        let Dead { lane, receipt, message: Some(message), .. } = dead else { return Ok(()) };
-        self.send(message).await?;
+        let Dead { lane, receipt, message: Some(message), trace, .. } = dead else { return Ok(()) };
+        trace::within_told(*trace, self.send(message)).await?;
         let delete = self.client.delete_message().queue_url(self.dead_url(*lane)).receipt_handle(receipt);
         // If the handle no longer counts it was deleted before its reply was lost, or somebody else has it.
         counted(delete.send().await.map(drop).map_err(Fault::of), MOVING).map(drop)
@@ -179,6 +182,7 @@ impl Dead {
             at: Timestamp(attribute(message, &MessageSystemAttributeName::SentTimestamp).unwrap_or_default()),
             receipt: message.receipt_handle()?.to_owned(),
             message: readable(lane, message),
+            trace: told_trace(message),
             seen: attribute(message, &MessageSystemAttributeName::ApproximateReceiveCount)
                 .unwrap_or_default(),
         })

@@ -51,6 +51,8 @@ pub(super) const KEPT: &str = "kept";
 pub(super) const ERRAND: &str = "errand";
 /// Which way a message goes.
 pub(super) const LANE: &str = "lane";
+/// The work that led to a message of the outbox.
+pub(super) const TRACE: &str = "trace";
 
 /// The run that something stands for: a proof, a ticket.
 pub(super) const RUN: &str = "run";

@@ -7,7 +7,7 @@
 //! process that died in between left behind is sent by the sweep.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Decision, Errand, Lane, Millis, Outgoing, Timestamp};
+use domain::{Decision, Errand, Lane, Millis, Outgoing, RunRecord, Timestamp};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -17,7 +17,7 @@ use crate::trace;
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
 use super::index::Due;
-use super::item::{ERRAND, Item, LANE, UNSEALED, Unfit, number, read_text, text};
+use super::item::{ERRAND, Item, LANE, TRACE, UNSEALED, Unfit, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, with};
@@ -67,6 +67,7 @@ where
                 [
                     (LANE, text(message.lane.as_str())),
                     (ERRAND, text(message.errand.to_string())),
+                    (TRACE, text(trace::context_of(&decision.record).to_string())),
                     (DUE.hash, text(shard("outbox", &message.run))),
                     (DUE.range, number((moment.now + message.delay + GRACE).0)),
                 ],
@@ -114,7 +115,8 @@ where
             let Some(item) = self.get(&key, FLUSHING).await? else { continue };
             let message = left_behind(&key, &item);
             let message = message.ok_or_else(|| StoreError::broken(FLUSHING, Unfit::Missing(ERRAND)))?;
-            self.queue.send(&message).await?;
+            let told = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
+            trace::within_told(told, self.queue.send(&message)).await?;
             self.forget(&key).await?;
             sent += 1;
         }
@@ -128,8 +130,9 @@ where
         for item in over {
             let run = Key::of(&item).filter(|_| item.contains_key(UNSEALED));
             let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else { continue };
+            let record: RunRecord = self.read(&item, FLUSHING).await?;
             let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
-            self.queue.send(&message).await?;
+            trace::within(record.story(), self.queue.send(&message)).await?;
             let yes = Item::from([(":yes".to_owned(), AttributeValue::Bool(true))]);
             // Evidence that came meanwhile, or a run that was taken up again, has done as much.
             self.update(&key, "REMOVE due_in, due_at, unsealed", "unsealed = :yes", yes, FLUSHING).await?;

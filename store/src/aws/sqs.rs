@@ -40,9 +40,6 @@ const SENDS_MAX: u32 = 4;
 /// How long the first of the waits between is; each further one is longer by as much.
 const SEND_AFTER: Duration = Duration::from_millis(20);
 
-/// Where the trace context stands, as the standard calls it.
-const TRACEPARENT: &str = "traceparent";
-
 const SENDING: &str = "send a message";
 const RECEIVING: &str = "receive messages";
 
@@ -97,7 +94,7 @@ impl SqsQueue {
             .wait_time_seconds(i32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or_default())
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
-            .message_attribute_names(TRACEPARENT)
+            .message_attribute_names(TraceContext::HEADER)
             .customize()
             .config_override(Config::builder().timeout_config(patient))
             .send()
@@ -190,7 +187,7 @@ fn entry(number: usize, message: &Outgoing) -> Result<SendMessageBatchRequestEnt
         .id(number.to_string())
         .message_body(words(message)?)
         .message_group_id(message.run.tenant.as_str())
-        .message_attributes(TRACEPARENT, traceparent(message)?)
+        .message_attributes(TraceContext::HEADER, traceparent(message)?)
         .delay_seconds(seconds(message.delay, DELAY_MAX))
         .build()
         .map_err(|error| StoreError::broken(SENDING, error))
@@ -215,7 +212,7 @@ impl Queue for SqsQueue {
             .queue_url(self.urls.of(message.lane))
             .message_body(words(message)?)
             .message_group_id(message.run.tenant.as_str())
-            .message_attributes(TRACEPARENT, traceparent(message)?)
+            .message_attributes(TraceContext::HEADER, traceparent(message)?)
             .delay_seconds(seconds(message.delay, DELAY_MAX));
         send.send().await.map_err(|error| Fault::of(error).write(SENDING))?;
         Ok(())
@@ -321,10 +318,13 @@ fn delivery(lane: Lane, received: &Message) -> Option<Delivery> {
     let receipt = received.receipt_handle()?;
     let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
     let handle = Handle::new(format!("{lane}:{receipt}"), count);
-    let told = received.message_attributes().and_then(|attributes| attributes.get(TRACEPARENT));
-    let told = told.and_then(|value| value.string_value()?.parse().ok());
-    let trace = told.unwrap_or_else(|| TraceContext::of_run(&read.run));
+    let trace = told_trace(received).unwrap_or_else(|| TraceContext::of_run(&read.run));
     Some(Delivery { run: read.run, lane, errand: read.errand, trace, handle })
+}
+
+/// The work that led to `received`; what cannot be read is worth no more than none.
+pub(super) fn told_trace(received: &Message) -> Option<TraceContext> {
+    received.message_attributes()?.get(TraceContext::HEADER)?.string_value()?.parse().ok()
 }
 
 /// What `received` says. What cannot be read is left alone: it comes again until it is put aside, and then a

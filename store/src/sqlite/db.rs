@@ -445,8 +445,8 @@ impl Db {
 
     fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO dead_letters (at, receives, lane, tenant, run, errand) \
-             SELECT ?2, receives, lane, tenant, run, errand FROM queue WHERE id = ?1",
+            "INSERT INTO dead_letters (at, receives, lane, tenant, run, errand, trace) \
+             SELECT ?2, receives, lane, tenant, run, errand, trace FROM queue WHERE id = ?1",
             params![message, now.0],
         )?;
         self.run("DELETE FROM queue WHERE id = ?1", [message])
@@ -483,13 +483,13 @@ impl Db {
     }
 
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
-        let dead: Vec<(i64, Outgoing)> = self.all(
-            "SELECT id, tenant, run, errand, lane FROM dead_letters ORDER BY id LIMIT ?1",
+        let dead: Vec<(i64, Outgoing, Option<TraceContext>)> = self.all(
+            "SELECT id, tenant, run, errand, lane, trace FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
-            |row| Ok((row.get(0)?, again(row)?)),
+            |row| Ok((row.get(0)?, again(row)?, trace(row, 5)?)),
         )?;
-        for (id, message) in &dead {
-            self.send(message, TraceContext::of_run(&message.run), now)?;
+        for (id, message, trace) in &dead {
+            self.send(message, trace.unwrap_or_else(|| TraceContext::of_run(&message.run)), now)?;
             self.run("DELETE FROM dead_letters WHERE id = ?1", [id])?;
         }
         Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings a database from its index to the next version. Entries are never changed, only added.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
@@ -16,10 +16,11 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("v7.sql"),
     include_str!("v8.sql"),
     include_str!("v9.sql"),
+    include_str!("v10.sql"),
 ];
 
 /// The version this program writes.
-const KNOWN: u32 = 9;
+const KNOWN: u32 = 10;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -238,12 +238,13 @@ async fn a_message_that_is_delivered_too_often_is_put_aside<S: Store>(store: Arc
 }
 
 async fn what_was_put_aside_can_be_put_back<S: Store>(store: Arc<S>) {
-    wear_out(&*store, "first", Lane::Steps).await;
+    within(elsewhere(), wear_out(&*store, "first", Lane::Steps)).await;
     wear_out(&*store, "second", Lane::Steps).await;
 
     assert_eq!(store.redrive(1).await.unwrap(), 1);
     let delivery = one(&*store, FOR_THE_CASE).await;
     assert_eq!((&delivery.run, delivery.receives()), (&run("first"), 1));
+    assert_eq!(delivery.trace, elsewhere(), "it still tells which work led to it");
     let left: Vec<_> = store.dead_letters(10).await.unwrap().into_iter().map(|dead| dead.run).collect();
     assert_eq!(left, [run("second")]);
 

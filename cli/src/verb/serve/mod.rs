@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::auth::session::Over;
+use api::stream::StreamSettings;
 use axum::Router;
 use connectors::Allow;
 use domain::{Millis, WorkerId};
@@ -26,6 +27,8 @@ use crate::config::{self, Variable};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
+#[cfg(feature = "aws")]
+use crate::front::looking_at_aws;
 use crate::front::{Front, Seeds, listen};
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -90,12 +93,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     #[cfg(feature = "aws")]
     if let Some(account) = &context.account {
         let (store, kept) = (account.store.clone(), account.name());
-        let serving = Serving { store, kept, config, over, key };
+        let serving = Serving { store, kept, config, over, key, stream: looking_at_aws() };
         return Box::pin(serving.until_asked(&args, context, stop)).await;
     }
     let (store, kept) = (context.open_store()?, context.store.display().to_string());
     let key = key.map_or_else(|| keys::verifying(&context.store), Ok)?;
-    let serving = Serving { store, kept, config, over, key: Some(key) };
+    let serving = Serving { store, kept, config, over, key: Some(key), stream: StreamSettings::default() };
     Box::pin(serving.until_asked(&args, context, stop)).await
 }
 
@@ -107,6 +110,7 @@ struct Serving<S> {
     config: Systems,
     over: Over,
     key: Option<PublicKey>,
+    stream: StreamSettings,
 }
 
 impl<S: Store> Serving<S> {
@@ -114,7 +118,7 @@ impl<S: Store> Serving<S> {
         let kept = self.kept.clone();
         let front = self.front(context.surroundings.variable)?;
         let metrics = args.metrics.start().await?;
-        let listener = listen::bound(args.listen, "--listen").await?;
+        let listener = listen::bound(args.listen, "--listen", "the server").await?;
         let address =
             listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
         let counted = metrics.as_ref().map(meter::Serving::url);
@@ -144,7 +148,7 @@ impl<S: Store> Serving<S> {
 
     /// Everything that is served, as the configuration says.
     fn front(self, variable: Variable) -> Result<Front<S>, CliError> {
-        let Self { store, config, over, key, .. } = self;
+        let Self { store, config, over, key, stream, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
             Some(secret) => Seeds::of(&secret),
@@ -158,6 +162,7 @@ impl<S: Store> Serving<S> {
         Ok(Front {
             believes,
             login,
+            stream,
             over,
             seeds,
             public: key,

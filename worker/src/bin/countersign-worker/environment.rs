@@ -28,6 +28,8 @@ pub(crate) struct Environment {
     pub(crate) store: AwsSettings,
     pub(crate) rooms: Rooms,
     pub(crate) health: SocketAddr,
+    /// Where it tells what it has counted, if anybody wants to know.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) drain: Duration,
     /// Tells this process from all others.
     pub(crate) chance: String,
@@ -57,6 +59,7 @@ impl Environment {
                 steps: or("COUNTERSIGN_ROOM_STEPS", default.steps)?,
             },
             health: or("COUNTERSIGN_HEALTH", SocketAddr::from(([0, 0, 0, 0], 8080)))?,
+            metrics: may("COUNTERSIGN_METRICS")?,
             drain: DRAIN,
             chance: format!("{:016x}", u64::from_be_bytes(chance)),
             log: variable("RUST_LOG"),
@@ -103,6 +106,10 @@ fn need(name: &str) -> Result<String, Failure> {
 }
 
 fn or<T: FromStr<Err: Display>>(name: &str, default: T) -> Result<T, Failure> {
-    let Some(text) = variable(name) else { return Ok(default) };
-    text.parse().map_err(|error| format!("{name} is {text:?}: {error}").into())
+    Ok(may(name)?.unwrap_or(default))
+}
+
+fn may<T: FromStr<Err: Display>>(name: &str) -> Result<Option<T>, Failure> {
+    let Some(text) = variable(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|error| format!("{name} is {text:?}: {error}").into())
 }

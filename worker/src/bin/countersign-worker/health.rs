@@ -1,4 +1,4 @@
-//! How the worker is, and what it has counted, over HTTP.
+//! How the worker is, over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use countersign_worker::{Condition, Health};
-use meter::Meter;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -27,7 +26,6 @@ const REPLY_BYTES_MAX: u64 = 4 * 1024;
 pub(crate) struct Serving {
     address: SocketAddr,
     task: JoinHandle<()>,
-    _meter: Meter,
 }
 
 impl Serving {
@@ -42,19 +40,18 @@ impl Drop for Serving {
     }
 }
 
-/// Answers `GET /health` at `address`: 200 if the worker is well, 503 and why if it is not; and `GET /metrics`.
+/// Answers `GET /health` at `address`: 200 if the worker is well, 503 and why if it is not.
 pub(crate) async fn serve(address: SocketAddr, health: Arc<Health>) -> Result<Serving, Failure> {
     let listener =
         TcpListener::bind(address).await.map_err(|error| format!("listen at {address}: {error}"))?;
     let address = listener.local_addr()?;
-    let meter = Meter::start()?;
-    let router = Router::new().route("/health", get(answer)).with_state(health).merge(meter.routes());
+    let router = Router::new().route("/health", get(answer)).with_state(health);
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "nobody can ask how the worker is any more");
         }
     });
-    Ok(Serving { address, task, _meter: meter })
+    Ok(Serving { address, task })
 }
 
 async fn answer(State(health): State<Arc<Health>>) -> (StatusCode, Json<Value>) {

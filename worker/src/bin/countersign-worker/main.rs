@@ -15,7 +15,9 @@ use connectors::Allow;
 use countersign_worker::{Worker, WorkerSettings, leaving};
 use domain::{Millis, WorkerId};
 use engine::{Engine, Parts, Timing};
+use meter::Meter;
 use store::SystemClock;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -82,6 +84,10 @@ async fn work() -> Result<(), Failure> {
     let worker = Worker::new(Arc::new(engine), settings, me.clone(), heard);
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let serving = health::serve(environment.health, worker.health()).await?;
+    let _counted = match environment.metrics {
+        Some(address) => Some(Meter::start()?.serve(TcpListener::bind(address).await?)?),
+        None => None,
+    };
     tracing::info!(worker = %me, health = %serving.address(), "started");
     let working = worker.run();
     tokio::pin!(working);
