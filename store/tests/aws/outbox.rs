@@ -10,7 +10,7 @@ use countersign_store::{
     Write,
 };
 use domain::command::Cancel;
-use domain::{BlobRef, Digest, Errand, Evidence, Lane, Millis, Outgoing, Timestamp};
+use domain::{BlobRef, Digest, Errand, Evidence, Lane, Millis, Outgoing, RunRecord, Timestamp, TraceContext};
 
 use crate::Own;
 use crate::account::Account;
@@ -35,7 +35,8 @@ const FAR_AHEAD: Timestamp = Timestamp(i64::MAX / 2);
 
 async fn an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account: Account) {
     let (store, down) = store(&account);
-    let record = begin(&store, "request").await;
+    let led_here = TraceContext::of_run(&begin(&store, "another").await.key);
+    let record = RunRecord { trace: Some(led_here), ..begin(&store, "request").await };
     down.store(true, Ordering::Relaxed);
     let canceled = decide(record, Cancel { reason: "enough".to_owned() });
     assert_eq!(store.commit(canceled.clone()).await.unwrap(), Write::Committed);
@@ -46,8 +47,9 @@ async fn an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account: Acco
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 1);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
 
-    let errands: Vec<_> = received(&store).await.into_iter().map(|delivery| delivery.errand).collect();
-    assert_eq!(errands.iter().filter(|errand| **errand == Errand::Seal).count(), 1, "{errands:?}");
+    let received = received(&store).await;
+    let seals: Vec<_> = received.iter().filter(|delivery| delivery.errand == Errand::Seal).collect();
+    assert_eq!(seals.iter().map(|seal| seal.trace).collect::<Vec<_>>(), [led_here], "{received:?}");
 }
 
 async fn evidence_is_asked_for_again_until_it_is_recorded(account: Account) {
