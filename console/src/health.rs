@@ -70,9 +70,11 @@ async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Re
                 },
                 None => p.soft { "Nobody is asked anything." },
             }
-            @if health.overdue.is_empty() { p.soft { "No run is overdue." } } @else {
+            @if health.overdue.theirs.is_empty() && health.overdue.all { p.soft { "No run is overdue." } }
+            @else if health.overdue.theirs.is_empty() { p.soft { "None of the hundred runs that are overdue longest, of all tenants, is yours." } }
+            @else {
                 p { "Overdue: nobody has looked at these in time. " (wonder(&dispatch)) }
-                ul { @for run in &health.overdue { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
+                ul { @for run in &health.overdue.theirs { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
             }
         }
         (dead(&health, visitor))
@@ -205,11 +207,13 @@ fn dead<S: Store>(health: &Health, visitor: &Visitor<S>) -> Markup {
     html! {
         section aria-labelledby="dead" {
             h2 #dead { "Dead letters" }
-            @if health.dead.is_empty() { p.soft { "None." } } @else {
-                p { (health.dead.len()) " given up. Their runs are still looked at when they are due." }
+            @if health.dead.theirs.is_empty() && health.dead.all { p.soft { "None." } }
+            @else if health.dead.theirs.is_empty() { p.soft { "None of the hundred oldest, of all tenants, is yours." } }
+            @else {
+                p { (health.dead.theirs.len()) " given up. Their runs are still looked at when they are due." }
                 table.cards {
                     thead { tr { th scope="col" { "Run" } th scope="col" { "Lane" } th scope="col" { "Delivered" } th scope="col" { "Given up" } } }
-                    tbody { @for letter in &health.dead { tr {
+                    tbody { @for letter in &health.dead.theirs { tr {
                         td data-label="Run" { a href={ "/runs/" (letter.run.run) } { code { (letter.run.run) } } }
                         td data-label="Lane" { (letter.lane) }
                         td.number data-label="Delivered" { (letter.receives) " times" }

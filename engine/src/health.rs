@@ -14,11 +14,27 @@ const LOOKED_AT_MAX: u32 = 100;
 pub struct Health {
     /// The lanes. They are everybody's.
     pub lanes: Vec<LaneHealth>,
-    /// Messages about the tenant's runs that were given up, oldest first, among the first hundred of all.
-    pub dead: Vec<DeadLetter>,
-    /// The tenant's runs that somebody should have looked at by now, longest overdue first, among the first hundred
-    /// of all.
-    pub overdue: Vec<RunKey>,
+    /// Messages about the tenant's runs that were given up, oldest first.
+    pub dead: Found<DeadLetter>,
+    /// The tenant's runs that somebody should have looked at by now, longest overdue first.
+    pub overdue: Found<RunKey>,
+}
+
+/// What is one tenant's, among as many of all as a person looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<T> {
+    /// The tenant's.
+    pub theirs: Vec<T>,
+    /// Whether there are no others that were not looked at.
+    pub all: bool,
+}
+
+impl<T> Found<T> {
+    fn among(mut found: Vec<T>, is_theirs: impl FnMut(&T) -> bool) -> Self {
+        let all = found.len() < LOOKED_AT_MAX as usize;
+        found.retain(is_theirs);
+        Self { theirs: found, all }
+    }
 }
 
 /// How a lane is doing.
@@ -41,11 +57,11 @@ impl<S: Store> Engine<S> {
             let waiting = self.patiently(|| self.store.waiting(lane)).await?;
             lanes.push(LaneHealth { lane, depth, waiting });
         }
-        let mut dead = self.patiently(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
-        dead.retain(|letter| letter.run.tenant == *tenant);
+        let dead = self.patiently(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
+        let dead = Found::among(dead, |letter| letter.run.tenant == *tenant);
         let now = self.now();
-        let mut overdue = self.patiently(|| self.store.due(now, LOOKED_AT_MAX)).await?;
-        overdue.retain(|run| run.tenant == *tenant);
+        let overdue = self.patiently(|| self.store.due(now, LOOKED_AT_MAX)).await?;
+        let overdue = Found::among(overdue, |run| run.tenant == *tenant);
         Ok(Health { lanes, dead, overdue })
     }
 }

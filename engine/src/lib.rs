@@ -51,7 +51,7 @@ pub use desk::{Desk, DeskReply};
 pub use dispatch::{Dispatch, HEARD_AFTER, Reach, StartSoFar};
 pub use error::{EngineError, told};
 pub use forecast::{Explain, Explained, Foreseen, Judged};
-pub use health::{Health, LaneHealth};
+pub use health::{Found, Health, LaneHealth};
 pub use inspect::RunView;
 pub use ops::Ops;
 pub use policies::{Counting, PolicyApplied};

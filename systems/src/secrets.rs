@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_secretsmanager::{Client, Config};
 use secrecy::{ExposeSecret as _, SecretString};
 
@@ -54,7 +54,7 @@ impl Named {
     async fn fetch(name: &str, client: &Client) -> Result<Self, SecretError> {
         let failed = |why: String| SecretError::Fetch { name: name.to_owned(), why };
         let got = client.get_secret_value().secret_id(name).send().await;
-        let got = got.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
+        let got = got.map_err(|error| failed(told(&error)))?;
         Self::parse(got.secret_string().ok_or(SecretError::Shape)?)
     }
 
@@ -66,6 +66,21 @@ impl Named {
     /// The secret under `name`, if there is one.
     pub fn look_up(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|secret| secret.expose_secret().to_owned()).filter(|secret| !secret.is_empty())
+    }
+}
+
+/// What `error` says, in words that hold nothing of the answer: the SDK shows all of one that it could not read, and that
+/// may be the secret.
+fn told<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
+    match error {
+        SdkError::ServiceError(refused) => {
+            let no = refused.err();
+            format!("{}: {}", no.code().unwrap_or("refused"), no.message().unwrap_or("no reason is given"))
+        }
+        SdkError::TimeoutError(_) => "no answer in time".to_owned(),
+        SdkError::DispatchFailure(_) => "Secrets Manager cannot be reached, or broke off".to_owned(),
+        SdkError::ResponseError(_) => "the answer cannot be read".to_owned(),
+        _ => "the request could not be made".to_owned(),
     }
 }
 

@@ -188,7 +188,8 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
         }
     };
     if servers.has(AWS) {
-        let journeys = ("journeys", &["journey", "drain", "health", "dev", "serve", "storm"][..], "1");
+        let journeys =
+            ("journeys", &["journey", "drain", "health", "secrets", "dev", "serve", "storm"][..], "1");
         run_on(cargo, journeys, &without_referee(&servers), parts);
     }
 }

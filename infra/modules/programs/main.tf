@@ -35,10 +35,10 @@ locals {
       COUNTERSIGN_EVIDENCE_LOCK      = lower(var.evidence.lock_mode)
       COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
       # For a collector in the same task: it names tenants, and asks for no key.
-      COUNTERSIGN_METRICS            = "127.0.0.1:9464"
-      COUNTERSIGN_ROOM_INGEST        = tostring(var.room.ingest)
-      COUNTERSIGN_ROOM_DECISIONS     = tostring(var.room.decisions)
-      COUNTERSIGN_ROOM_STEPS         = tostring(var.room.steps)
+      COUNTERSIGN_METRICS        = "127.0.0.1:9464"
+      COUNTERSIGN_ROOM_INGEST    = tostring(var.room.ingest)
+      COUNTERSIGN_ROOM_DECISIONS = tostring(var.room.decisions)
+      COUNTERSIGN_ROOM_STEPS     = tostring(var.room.steps)
     })
 
     # Its configuration is in its image, and ECS hands it its secrets.

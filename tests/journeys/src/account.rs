@@ -157,9 +157,14 @@ impl Account {
 
     /// The same, with these variables beside the usual ones.
     pub fn worker_with(&self, more: &[(&str, &str)], log: impl Into<Stdio>) -> WorkerProcess {
-        let mut environment = self.environment("worker");
-        environment.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        WorkerProcess::start(&self.worker_program(), &environment, log)
+        WorkerProcess::start(self.worker_command(more), log)
+    }
+
+    /// The command that starts one.
+    pub fn worker_command(&self, more: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(self.worker_program());
+        command.env_clear().envs(self.environment("worker")).envs(more.iter().copied());
+        command
     }
 
     /// Asks the worker at `url` how it is, as its container does; the exit code, and what was complained about.
@@ -286,7 +291,8 @@ impl Account {
         format!("{}-secrets", self.name)
     }
 
-    fn secrets(&self) -> Value {
+    /// What is kept in Secrets Manager.
+    pub fn secrets(&self) -> Value {
         use secrecy::ExposeSecret as _;
         json!({
             "SERVICENOW_WEBHOOK": WEBHOOK_SECRET,

@@ -1,7 +1,5 @@
 //! A worker process that can be killed, or asked to leave.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,13 +10,11 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts `program` with nothing but `environment`; what it logs goes to `log`.
-    pub fn start(program: &Path, environment: &BTreeMap<String, String>, log: impl Into<Stdio>) -> Self {
-        let mut command = Command::new(program);
-        command.env_clear().envs(environment).stdin(Stdio::null()).stdout(log);
-        let child = command.spawn();
-        let child = child
-            .unwrap_or_else(|error| panic!("{}: {error}; `cargo xtask test` builds it", program.display()));
+    /// Starts `command`; what it logs goes to `log`.
+    pub fn start(mut command: Command, log: impl Into<Stdio>) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(log).spawn();
+        let child =
+            child.unwrap_or_else(|error| panic!("{command:?}: {error}; `cargo xtask test` builds it"));
         Self { child }
     }
 

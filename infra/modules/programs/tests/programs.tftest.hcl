@@ -28,7 +28,6 @@ variables {
   secret_arns = {
     webhook = "arn:aws:secretsmanager:us-east-1:123456789012:secret:webhook"
     slack   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slack"
-    sweep   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:sweep"
     worker  = "arn:aws:secretsmanager:us-east-1:123456789012:secret:worker"
   }
   sources = "sources: []"
@@ -41,27 +40,29 @@ run "each_program_reads_its_own_secret_and_no_other" {
   assert {
     condition = alltrue([for program, statements in output.statements : [
       for statement in statements : statement.resources if contains(statement.actions, "secretsmanager:GetSecretValue")
-    ] == [[var.secret_arns[program]]] if program != "server"])
+    ] == [[var.secret_arns[program]]] if contains(keys(var.secret_arns), program)])
     error_message = "A program may read the secret of another."
   }
 
   assert {
-    condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program] if program != "server"])
+    condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program] if contains(keys(var.secret_arns), program)])
     error_message = "A program is pointed to the secret of another."
   }
 }
 
-run "the_server_reads_no_secret_itself" {
+run "the_server_and_the_sweep_read_no_secret_themselves" {
   command = plan
 
   assert {
-    condition     = !contains(flatten(output.statements["server"][*].actions), "secretsmanager:GetSecretValue")
-    error_message = "The server's role may read a secret, which ECS does for it."
+    condition = alltrue([for program in ["server", "sweep"] :
+      !contains(flatten(output.statements[program][*].actions), "secretsmanager:GetSecretValue")
+    ])
+    error_message = "The role of the server, for which ECS reads a secret, or of the sweep, which has none, may read one."
   }
 
   assert {
-    condition     = !contains(keys(output.environment["server"]), "COUNTERSIGN_SECRET")
-    error_message = "The server is pointed to a secret that it does not read."
+    condition     = alltrue([for program in ["server", "sweep"] : !contains(keys(output.environment[program]), "COUNTERSIGN_SECRET")])
+    error_message = "The server or the sweep is pointed to a secret that it does not read."
   }
 }
 
