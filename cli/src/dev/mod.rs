@@ -142,7 +142,7 @@ async fn live<S: Store>(
     let apply = kept.entry(&keys) + &apply_command(&hints, &triggered);
     let coming = Coming { apply, hook, keys, metrics: metrics.as_ref().map(Serving::url) };
     context.answer(
-        &format!("{}{}", greeting(&page, &coming.keys, &served.url()), coming.text(&served.url())),
+        &format!("{}{}", greeting(&page, &coming, &served.url()), coming.text(&served.url())),
         &addresses(&page, &coming, &served.url()),
     )?;
     let finished = work(engine, me, &mut stop, records.keep(&world)).await;
@@ -310,7 +310,9 @@ async fn work<S: Store>(
     }
 }
 
-fn greeting(page: &Page, keys: &Keys, url: &str) -> String {
+fn greeting(page: &Page, coming: &Coming, url: &str) -> String {
+    let Coming { keys, metrics, .. } = coming;
+    let metrics = metrics.as_ref().map(|url| format!("  metrics     {url}\n")).unwrap_or_default();
     format!(
         "Countersign is running. Ctrl-C ends it.\n\n  \
          console     {url}/    log in as ada with {}\n  \
@@ -318,7 +320,8 @@ fn greeting(page: &Page, keys: &Keys, url: &str) -> String {
          links       {url}/dev\n  \
          Slack       {}/    press the buttons here, as ada, grace or ben\n  \
          ServiceNow  {}\n  \
-         model       {}\n  \
+         model       {}\n\
+         {metrics}  \
          store       {}\n\n\
          Try this in another terminal, and then look at the console:\n\n  {}\n\n\
          The systems outside are simulated. Anybody on this machine can press any button in that Slack.\n",
