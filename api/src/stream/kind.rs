@@ -18,6 +18,8 @@ pub enum Kind {
     ApprovalResolved,
     /// An effect is about to be attempted.
     StepStarted,
+    /// A step gave something.
+    StepOutput,
     /// A step is done.
     StepCompleted,
     /// An attempt or a step failed.
@@ -64,12 +66,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every type, those of the twelve first.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::SessionCreated,
         Self::SessionAssigned,
         Self::ApprovalRequested,
         Self::ApprovalResolved,
         Self::StepStarted,
+        Self::StepOutput,
         Self::StepCompleted,
         Self::StepFailed,
         Self::RollbackStarted,
@@ -101,6 +104,7 @@ impl Kind {
             Self::ApprovalRequested => "approval.requested",
             Self::ApprovalResolved => "approval.resolved",
             Self::StepStarted => "execution.step.started",
+            Self::StepOutput => "execution.step.output",
             Self::StepCompleted => "execution.step.completed",
             Self::StepFailed => "execution.step.failed",
             Self::RollbackStarted => "execution.rollback.started",
@@ -160,7 +164,7 @@ fn own(event: &Event) -> Kind {
     let was_rolling_back = event.run.is_some_and(|run| run.from == Some(RunStatus::RollingBack));
     match &event.body {
         EventBody::RunAdmitted { .. } => Kind::SessionCreated,
-        EventBody::StepSucceeded { .. } => Kind::StepCompleted,
+        EventBody::StepSucceeded { .. } => Kind::StepOutput,
         EventBody::AttemptFailed { .. } | EventBody::StepFailed { .. } => Kind::StepFailed,
         EventBody::LeaseExpired { .. } => Kind::SessionAssigned,
         EventBody::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
@@ -241,6 +245,14 @@ mod tests {
         assert_eq!(told(failed.clone(), run("running", "running")), ["execution.step.failed"]);
         let ends = ["execution.step.failed", "session.failed"];
         assert_eq!(told(failed, run("running", "failed_terminal")), ends);
+    }
+
+    #[test]
+    fn a_step_that_gave_something_is_done_with_it() {
+        let output = json!({ "sha256": "0".repeat(64), "bytes": 2 });
+        let succeeded = json!({ "kind": "step_succeeded", "output": output });
+        let step = json!({ "step": { "seq": 0, "id": "a", "from": "running", "to": "succeeded" } });
+        assert_eq!(told(succeeded, step), ["execution.step.output", "execution.step.completed"]);
     }
 
     #[test]

@@ -18,7 +18,8 @@ async fn a_finished_run_is_told_from_every_place_without_gap_or_repeat() {
 
     let all = Socket::open(&scene, &path).await.until("session.completed").await;
 
-    assert_eq!(ids(&all), ["0", "1", "2", "3", "4", "5", "5.1"]);
+    let whole = ["0", "1", "1.1", "2", "2.1", "3", "3.1", "4", "4.1", "5", "5.1", "5.2"];
+    assert_eq!(ids(&all), whole);
     for (at, seen) in ids(&all).into_iter().enumerate() {
         let mut listener = Socket::open(&scene, &format!("{path}?last_event_id={seen}")).await;
         for envelope in &all[at + 1..] {
@@ -106,7 +107,7 @@ async fn a_browser_that_comes_back_by_itself_goes_on_from_what_it_saw_and_not_fr
     let run = scene.run("acme", "k", &steps(4)).await.run;
     let path = format!("/runs/{run}/stream?last_event_id=0");
     let mut back = Events::open_with(&scene, &path, "Last-Event-ID: 3\r\n").await;
-    assert_eq!(ids(&back.until("session.completed").await), ["4", "4.1"]);
+    assert_eq!(ids(&back.until("session.completed").await), ["3.1", "4", "4.1", "4.2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,8 +118,10 @@ async fn an_envelope_says_what_happened_where_and_who_did_it() {
     let all =
         Socket::open(&scene, &format!("/runs/{}/stream", run.run)).await.until("session.completed").await;
 
-    assert_eq!(types(&all), ["session.created", "execution.step.completed", "session.completed"]);
-    let done = &all[1];
+    let whole = ["session.created", "execution.step.output", "execution.step.completed", "session.completed"];
+    assert_eq!(types(&all), whole);
+    let done = &all[2];
+    assert_eq!((&all[1]["step"], &all[1]["payload"]), (&done["step"], &done["payload"]));
     assert_eq!(done["v"], 1);
     assert_eq!(done["run"], run.run.as_str());
     assert_eq!((&done["workflow"], &done["step"]), (&"w".into(), &"s0".into()));
@@ -128,7 +131,7 @@ async fn an_envelope_says_what_happened_where_and_who_did_it() {
     assert_eq!(done["payload"]["text"], "s0: done by w");
     assert_eq!(done["payload"]["event"]["kind"], "step_succeeded");
     assert!(done["at"].as_str().unwrap().ends_with('Z'));
-    assert!(all[0].get("step").is_none() && all[2].get("step").is_none());
+    assert!(all[0].get("step").is_none() && all[3].get("step").is_none());
     assert!(all[0].get("step_number").is_none());
 }
 

@@ -92,8 +92,8 @@ async fn runs_that_begin_and_end_between_two_looks_are_seen() {
         }
         scene.streams.nudge();
         let heard = until_ended(&mut listener, count).await;
-        let whole =
-            ["session.created", "execution.step.completed", "execution.step.completed", "session.completed"];
+        let step = ["execution.step.output", "execution.step.completed"];
+        let whole = [&["session.created"][..], &step, &step, &["session.completed"]].concat();
         let told = by_run(&heard);
         assert_eq!(
             told.keys().copied().collect::<BTreeSet<_>>(),
