@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 /// Where it is asked.
-pub const PATH: &str = "/metrics";
+const PATH: &str = "/metrics";
 
 /// Version 0.0.4 of the text format, which everything that scrapes reads.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -55,16 +55,11 @@ impl Meter {
         Ok(Self { kept, upkeep })
     }
 
-    /// The route that tells it.
-    pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
-        let kept = self.kept.clone();
-        Router::new().route(PATH, get(async move || ([(CONTENT_TYPE, TEXT)], kept.render())))
-    }
-
     /// Tells it at an address of its own, as long as what this returns lives.
     pub fn serve(self, listener: TcpListener) -> std::io::Result<Serving> {
         let address = listener.local_addr()?;
-        let routes = self.routes();
+        let kept = self.kept.clone();
+        let routes = Router::new().route(PATH, get(async move || ([(CONTENT_TYPE, TEXT)], kept.render())));
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
                 tracing::error!(%error, "nobody can ask what is counted any more");

@@ -37,7 +37,10 @@ pub(crate) struct Run {
 impl Run {
     /// Admits a run of `plan` for `owner`; `request` names it.
     pub(crate) async fn begin<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
-        let admission = admission(owner, request, plan);
+        Self::begun(store, admission(owner, request, plan), plan).await
+    }
+
+    async fn begun<S: Store>(store: &S, admission: Admission, plan: &Plan) -> Self {
         let record = admission.decision.record.clone();
         assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
         Self { plan: Arc::new(plan.clone()), record, asked: None }
@@ -48,9 +51,7 @@ impl Run {
         let plan = calls(1);
         let mut admission = admission("acme", request, &plan);
         admission.decision.record.trace = Some(trace);
-        let record = admission.decision.record.clone();
-        assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
-        Self { plan: Arc::new(plan), record, asked: None }
+        Self::begun(store, admission, &plan).await
     }
 
     /// Admits a run of one call for acme at `now`, about `record`.
@@ -64,10 +65,7 @@ impl Run {
         let record = record.map(|record| record.parse().unwrap());
         let wish = Admit { record, ..wish("acme", request, &input) };
         let decision = admit(wish, &plan, stamp(now));
-        let record = decision.record.clone();
-        let admission = Admission { decision, input: Payload::Inline(input), hold: None };
-        assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
-        Self { plan: Arc::new(plan), record, asked: None }
+        Self::begun(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
     }
 
     /// What the rules say to `command`.
