@@ -45,6 +45,9 @@ pub struct Plan {
     /// Which ticket its runs are about, of which each has one run at a time; absent, if they are about none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketRule>,
+    /// An input to try it with. Nothing but a form that somebody looks at takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Value>,
     /// The steps in their order; at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
 }
@@ -317,6 +320,7 @@ impl Plan {
             auto_approve: None,
             triggered_by: None,
             ticket: None,
+            sample: None,
             steps,
         }
     }

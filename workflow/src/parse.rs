@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::plan::{Environment, STEPS_MAX};
 use domain::{Plan, PlannedStep, StepId, ToolName};
+use serde_json::Value;
 
 use crate::error::{Fault, WorkflowError};
 use crate::fields::{Fields, choice, id, integer, wrong_kind};
@@ -15,7 +16,7 @@ use crate::yaml::{self, Kind, Node};
 /// Four for each step of the longest workflow. Compiling all of them takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
-const WORKFLOW_FIELDS: [&str; 10] = [
+const WORKFLOW_FIELDS: [&str; 11] = [
     "workflow",
     "version",
     "environment",
@@ -25,6 +26,7 @@ const WORKFLOW_FIELDS: [&str; 10] = [
     "auto_approve",
     "trigger",
     "ticket",
+    "sample",
     "steps",
 ];
 pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
@@ -62,8 +64,18 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
         auto_approve: governance::auto_approve(&fields)?,
         triggered_by,
         ticket,
+        sample: sample(source, &fields)?,
         steps,
     })
+}
+
+/// It is shown to people as it stands, so nothing in it is an expression.
+fn sample(source: &str, fields: &Fields<'_>) -> Result<Option<Value>, WorkflowError> {
+    match fields.get("sample") {
+        None => Ok(None),
+        Some(node) if matches!(node.value, Kind::Map(_)) => yaml::to_json(source, node).map(Some),
+        Some(node) => Err(wrong_kind(node, "`sample`", "a map")),
+    }
 }
 
 fn environment(fields: &Fields<'_>) -> Result<Environment, WorkflowError> {

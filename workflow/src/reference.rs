@@ -79,6 +79,7 @@ fn workflow() -> Table {
                 "What starts runs of it by itself, once applied.",
             ),
             given("ticket", "a text, or a map", "runs are about none", TICKET),
+            given("sample", "a map", "none", SAMPLE),
             needed(
                 "steps",
                 &format!("a list of 1 to {STEPS_MAX} steps"),
@@ -94,6 +95,8 @@ const VALIDATION: &str = "Which of the actions that policy allows a person sees 
                           blast radius. It can only make policy stricter.";
 const TICKET: &str = "What a run is about: at most one that is not over is about the same. Texts may hold expressions over \
                       `trigger`; a text alone is its `of`.";
+const SAMPLE: &str =
+    "An input to try it with: the console's forms begin with it. Nothing in it is an expression.";
 const AUTO_APPROVE: &str = "From which `confidence` on `validation` asks nobody; never in prod, never with a high \
                             blast radius, and never where policy asks.";
 

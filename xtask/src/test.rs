@@ -146,6 +146,7 @@ fn in_a_browser(cargo: &Cargo, chromium: bool, parts: &mut Parts) {
         return;
     }
     let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
+    programs(cargo, &mut command, parts);
     parts.run("browser", command.args(["--test", "browser", "--", "--test-threads", "1"]));
 }
 

@@ -361,6 +361,12 @@ mod tests {
     use connectors::Toolbox;
     use store::{SqliteOptions, SqliteStore};
 
+    #[test]
+    fn the_workflow_to_try_begins_with_an_incident_that_there_is() {
+        let sample = format!("sample: {{ incident: {} }}", simulated::servicenow::INCIDENT);
+        assert!(TRIAGE.contains(&sample), "{TRIAGE}");
+    }
+
     /// An engine on a store that is gone when it is dropped.
     pub(super) fn engine() -> Engine<SqliteStore> {
         Engine::new(Parts {

@@ -31,9 +31,10 @@ pub(crate) struct Sample {
     outputs: String,
 }
 
-impl Default for Sample {
-    fn default() -> Self {
-        Self { step: String::new(), input: "{}".to_owned(), outputs: "{}".to_owned() }
+impl Sample {
+    /// What the form begins with.
+    pub(super) fn first(shown: &Shown) -> Self {
+        Self { step: String::new(), input: shown.sample(), outputs: "{}".to_owned() }
     }
 }
 

@@ -58,6 +58,11 @@ impl Shown {
     pub(super) fn is_in_use(&self) -> bool {
         self.applied.version == self.newest
     }
+
+    /// An input to try it with: the one in the file, or an empty one to fill in.
+    pub(super) fn sample(&self) -> String {
+        self.plan.plan().sample.as_ref().map_or_else(|| "{}".to_owned(), pretty)
+    }
 }
 
 fn version_address(applied: &Applied) -> String {
@@ -156,11 +161,11 @@ fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, came: &Came) -> Result<
     };
     let (sample, tried) = match came {
         Came::Tried(sample, tried) => (sample, Some(&**tried)),
-        Came::Nothing | Came::Refused(..) => (&Sample::default(), None),
+        Came::Nothing | Came::Refused(..) => (&Sample::first(shown), None),
     };
     let (wanted, refused) = match came {
         Came::Refused(wanted, problem) => (wanted, Some(problem)),
-        Came::Nothing | Came::Tried(..) => (&Wanted::default(), None),
+        Came::Nothing | Came::Tried(..) => (&Wanted::first(shown), None),
     };
     let live = html! {
         (start::section(visitor, shown, wanted, refused)?)

@@ -27,9 +27,10 @@ pub(crate) struct Wanted {
     once: String,
 }
 
-impl Default for Wanted {
-    fn default() -> Self {
-        Self { input: "{}".to_owned(), record: String::new(), once: String::new() }
+impl Wanted {
+    /// What the form begins with.
+    pub(super) fn first(shown: &Shown) -> Self {
+        Self { input: shown.sample(), record: String::new(), once: String::new() }
     }
 }
 

@@ -36,6 +36,11 @@ async fn a_run_is_started_by_a_form_which_sent_twice_starts_one() {
     let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
     let page = scene.get("/workflows/change-it", &otto).await;
     let (token, once) = (page.token(), hidden(&page, "once"));
+    assert_eq!(
+        page.body.matches("&quot;to&quot;: &quot;a sample&quot;").count(),
+        2,
+        "both forms begin with it"
+    );
     let start = async |once: &str, input: &str, record: &str| {
         let fields = [("token", token.as_str()), ("once", once), ("input", input), ("record", record)];
         scene.send("/workflows/change-it/start", &otto, &fields).await

@@ -25,6 +25,7 @@ pub(crate) const CHANGE: &str = "\
 workflow: change-it
 version: 3
 environment: prod
+sample: { to: \"a sample\" }
 steps:
   - { id: set, tool: test.set, with: { to: \"${ trigger.to }\" }, rollback: auto }
   - { id: ask, tool: approval.gate, with: { message: \"Was it right?\" } }

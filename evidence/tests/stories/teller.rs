@@ -42,6 +42,7 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
         auto_approve: None,
         triggered_by: None,
         ticket: None,
+        sample: None,
         steps: steps.into_iter().enumerate().map(named).collect(),
     }
 }

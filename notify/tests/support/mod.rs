@@ -202,6 +202,7 @@ fn plan() -> Plan {
         auto_approve: None,
         triggered_by: None,
         ticket: None,
+        sample: None,
         steps: vec![step],
     }
 }

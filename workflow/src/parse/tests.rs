@@ -396,6 +396,20 @@ fn a_file_says_who_decides() {
 }
 
 #[test]
+fn an_input_to_try_a_workflow_with_is_kept_as_it_stands() {
+    let sampled = |sample: &str| {
+        let source =
+            format!("workflow: w\nversion: 1\nsample: {sample}\nsteps: [{{ id: a, tool: transform }}]\n");
+        parse(&source, &tools())
+    };
+    let kept = sampled("{ host: db1, count: 2, text: '${ trigger.host }' }").unwrap().sample;
+    assert_eq!(kept, Some(json!({ "host": "db1", "count": 2, "text": "${ trigger.host }" })));
+    assert_eq!(plan(GOVERNED).sample, None);
+    let refused = sampled("[db1]").unwrap_err().to_string();
+    assert!(refused.contains("`sample`") && refused.contains("a map"), "{refused}");
+}
+
+#[test]
 fn what_a_file_does_not_say_is_strict_in_production() {
     let prod = plan("workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform }\n");
     assert_eq!((prod.validation, prod.auto_approve), (Validation::PerStep, None));

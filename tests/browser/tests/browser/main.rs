@@ -1,7 +1,8 @@
 //! What people do in the console, in a real Chromium.
-#![expect(clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod axe;
+mod dev;
 #[path = "../../../../console/tests/login/issuer.rs"]
 #[expect(
     dead_code,
