@@ -2,10 +2,11 @@
 
 use connectors::{Call, Done, LookUp, Outcome};
 use domain::command::{Advanced, Certainty, Command as _, Fail, Finish, Mode, Renew, Retried, Retry};
-use domain::{Draft, Failure, Initiator, Refusal, failure, json};
+use domain::payload::Fingerprint;
+use domain::{Draft, Failure, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json};
 use serde_json::Value;
 use store::Store;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
@@ -14,10 +15,27 @@ use crate::{Engine, Loaded};
 
 /// How work on a held step ended, seen from the heartbeat.
 enum Worked {
-    /// The tool gave an outcome.
-    Outcome(Loaded, Outcome),
+    /// Something came of it.
+    Acted(Loaded, Acted),
     /// Somebody else holds the step.
     Lost(Loaded),
+}
+
+/// What came of a step.
+enum Acted {
+    /// It is done, and what it gave is kept where the record will point.
+    Done(Box<Kept>),
+    /// It may be tried again.
+    Again { failure: Failure, certainty: Certainty, retry_after: Option<Millis> },
+    /// It never will be.
+    Never(Failure),
+}
+
+/// What a step gave.
+struct Kept {
+    done: Done,
+    output: Payload,
+    fingerprint: Fingerprint,
 }
 
 /// What a heartbeat found.
@@ -40,8 +58,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<Standing, EngineError> {
         match self.act_under_heartbeat(walk.pulse, loaded, &held).await? {
             Worked::Lost(loaded) => Ok(Standing::Free(loaded)),
-            Worked::Outcome(loaded, Outcome::Done(done)) => self.done(walk, loaded, held, done).await,
-            Worked::Outcome(loaded, Outcome::Retryable { failure, certainty, retry_after }) => {
+            Worked::Acted(loaded, Acted::Done(kept)) => self.done(walk, loaded, held, *kept).await,
+            Worked::Acted(loaded, Acted::Again { failure, certainty, retry_after }) => {
                 let command = Retry {
                     fence: held.grant.fence,
                     failure,
@@ -57,7 +75,7 @@ impl<S: Store> Engine<S> {
                 self.conclude(loaded, Follow::Leave, |draft| command.clone().decide(draft).map(advanced))
                     .await
             }
-            Worked::Outcome(loaded, Outcome::Terminal(failure)) => self.terminal(loaded, held, failure).await,
+            Worked::Acted(loaded, Acted::Never(failure)) => self.terminal(loaded, held, failure).await,
         }
     }
 
@@ -66,20 +84,13 @@ impl<S: Store> Engine<S> {
         walk: &mut Walk<'_, P>,
         loaded: Loaded,
         held: Held,
-        done: Done,
+        Kept { done, output, fingerprint }: Kept,
     ) -> Result<Standing, EngineError> {
-        let output = match acceptable(&done.output) {
-            Ok(()) => done.output,
-            // The effect happened; that its result cannot be kept must not undo the record of it.
-            Err(failure) if held.grant.receipt.is_some() => failure_as_output(&failure),
-            Err(failure) => return self.terminal(loaded, held, failure).await,
-        };
-        walk.memory.remember(&loaded, held.seq, &output);
-        let (payload, fingerprint) = self.keep(&loaded.record.key.tenant, &output).await?;
-        let follow = self.follow(walk, &loaded, held.seq.next()).await?;
+        walk.memory.remember(&loaded, held.seq, &done.output);
+        let follow = self.follow_soon(walk, &loaded, held.seq.next()).await;
         let command = Finish {
             fence: held.grant.fence,
-            output: payload,
+            output,
             fingerprint,
             response: kept_or_dropped(done.response),
             inverse: done.inverse.filter(|inverse| json::check(inverse).is_ok()),
@@ -88,6 +99,20 @@ impl<S: Store> Engine<S> {
             receipt: held.grant.receipt,
         };
         self.conclude(loaded, follow, |draft| command.clone().decide(draft).map(Some)).await
+    }
+
+    /// What follows, if that is known soon. Nobody beats for the step that has just ended, so its outcome must not wait
+    /// for a system that is slow to say how things stand, let alone be lost with the next step's trouble.
+    async fn follow_soon<P: Pulse>(&self, walk: &mut Walk<'_, P>, loaded: &Loaded, seq: StepSeq) -> Follow {
+        let known = timeout(self.timing.heartbeat.std(), self.follow(walk, loaded, seq)).await;
+        match known {
+            Ok(Ok(follow)) => follow,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, run = %loaded.record.key, "what follows is looked at afresh");
+                Follow::Leave
+            }
+            Err(_) => Follow::Leave,
+        }
     }
 
     async fn terminal(&self, loaded: Loaded, held: Held, failure: Failure) -> Result<Standing, EngineError> {
@@ -128,14 +153,14 @@ impl<S: Store> Engine<S> {
             again: held.grant.mode != Mode::Fresh,
             time_left: self.timing.work_max.std(),
         };
-        let act = act(held, call);
+        let act = self.act(held, call);
         tokio::pin!(act);
         let mut lease_ends = Instant::now() + self.timing.lease.std();
         let mut beat_at = Instant::now() + self.timing.heartbeat.std();
         loop {
             tokio::select! {
                 biased;
-                outcome = &mut act => return Ok(Worked::Outcome(loaded, outcome)),
+                acted = &mut act => return Ok(Worked::Acted(loaded, acted?)),
                 () = sleep_until(beat_at) => {}
             }
             beat_at = Instant::now() + self.timing.heartbeat.std();
@@ -148,7 +173,7 @@ impl<S: Store> Engine<S> {
                     loaded = now;
                     lease_ends = Instant::now() + self.timing.lease.std();
                     if cancel_requested && held.grant.receipt.is_none() {
-                        return Ok(Worked::Outcome(loaded, stopped()));
+                        return Ok(Worked::Acted(loaded, stopped()));
                     }
                 }
                 Beat::Lost(now) => return Ok(Worked::Lost(now)),
@@ -156,6 +181,29 @@ impl<S: Store> Engine<S> {
                 Beat::Silent => {}
             }
         }
+    }
+
+    /// Does what the grant says, and keeps what it gives.
+    async fn act(&self, held: &Held, call: Call<'_>) -> Result<Acted, EngineError> {
+        let run = call.run;
+        match act(held, call).await {
+            Outcome::Done(done) => self.kept(&run.tenant, held, done).await,
+            Outcome::Retryable { failure, certainty, retry_after } => {
+                Ok(Acted::Again { failure, certainty, retry_after })
+            }
+            Outcome::Terminal(failure) => Ok(Acted::Never(failure)),
+        }
+    }
+
+    async fn kept(&self, tenant: &TenantId, held: &Held, mut done: Done) -> Result<Acted, EngineError> {
+        match acceptable(&done.output) {
+            Ok(()) => {}
+            // The effect happened; that its result cannot be kept must not undo the record of it.
+            Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
+            Err(failure) => return Ok(Acted::Never(failure)),
+        }
+        let (output, fingerprint) = self.keep(tenant, &done.output).await?;
+        Ok(Acted::Done(Box::new(Kept { done, output, fingerprint })))
     }
 
     async fn beat(&self, loaded: &Loaded, held: &Held) -> Result<Beat, EngineError> {
@@ -210,9 +258,9 @@ fn unclear(failure: Failure) -> Outcome {
     Outcome::Retryable { failure, certainty: Certainty::MayHaveHappened, retry_after: None }
 }
 
-fn stopped() -> Outcome {
+fn stopped() -> Acted {
     let failure = Failure::new("CANCELED", "somebody asked to stop the run");
-    Outcome::Retryable { failure, certainty: Certainty::DidNotHappen, retry_after: None }
+    Acted::Again { failure, certainty: Certainty::DidNotHappen, retry_after: None }
 }
 
 fn advanced(retried: Retried) -> Option<Advanced> {
