@@ -1,9 +1,10 @@
 //! Commit: one conditional write, and what its answer means.
 
+use std::iter;
 use std::time::Duration;
 
 use domain::{Approval, Command, Decision, Draft, Initiator, Live, OpId, RunKey, RunRecord};
-use store::{Store, StoreError, Write};
+use store::{Store, StoreError, Write, spread};
 
 use crate::error::EngineError;
 use crate::journal::Move;
@@ -14,10 +15,10 @@ use crate::{Engine, Loaded};
 pub(crate) const ROUNDS_MAX: u32 = 32;
 
 /// How often a write is repeated while the store is busy or does not reply. With the delays below that
-/// is a little over two seconds, well inside a lease.
+/// is about two seconds, and never more than four: well inside a lease.
 const TRIES_MAX: u32 = 8;
 
-/// The first delay; each further one is twice as long, up to half a second.
+/// The first delay, about; each further one is twice as long, up to half a second.
 const TRY_AFTER: Duration = Duration::from_millis(20);
 const TRY_AFTER_MAX: Duration = Duration::from_millis(500);
 
@@ -49,7 +50,7 @@ impl<S: Store> Engine<S> {
 
     /// Commits `decision`, which was made from `loaded`.
     pub(crate) async fn commit(&self, loaded: &Loaded, decision: Decision) -> Result<Committed, EngineError> {
-        let mut delays = delays();
+        let mut delays = delays(decision.record.op.clone());
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {
@@ -89,7 +90,8 @@ impl<S: Store> Engine<S> {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        let mut delays = delays();
+        // Whoever has to wait gets a name for it, so that nobody else waits as long.
+        let mut delays = iter::once_with(|| self.ops.next()).flat_map(delays);
         loop {
             match ask().await {
                 Err(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })) => {
@@ -138,8 +140,12 @@ fn is_ours(record: &RunRecord, op: &OpId) -> bool {
     record.op == *op || matches!(&record.live, Live::Running(lease) if lease.op == *op)
 }
 
-fn delays() -> impl Iterator<Item = Duration> + Send {
-    (0..TRIES_MAX).map(|n| (TRY_AFTER * 2_u32.saturating_pow(n)).min(TRY_AFTER_MAX))
+/// How long whoever does `op` waits between tries; those who were turned away together come back apart.
+fn delays(op: OpId) -> impl Iterator<Item = Duration> + Send {
+    (0..TRIES_MAX).map(move |n| {
+        let delay = (TRY_AFTER * 2_u32.saturating_pow(n)).min(TRY_AFTER_MAX);
+        spread::around(delay, op.as_str(), n)
+    })
 }
 
 async fn wait(
@@ -152,5 +158,25 @@ async fn wait(
             Ok(())
         }
         None => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_writers_that_are_turned_away_at_once_do_not_come_back_at_once() {
+        let waits = |op: &str| delays(op.parse().unwrap()).collect::<Vec<_>>();
+        assert_ne!(waits("worker.1"), waits("worker.2"));
+        assert_eq!(waits("worker.1"), waits("worker.1"), "a test can be repeated");
+    }
+
+    #[test]
+    fn a_writer_gives_up_well_inside_a_lease() {
+        for n in 0..100 {
+            let op = format!("worker.{n}").parse().unwrap();
+            assert!(delays(op).sum::<Duration>() < Duration::from_secs(4));
+        }
     }
 }

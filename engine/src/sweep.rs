@@ -37,9 +37,18 @@ pub struct Swept {
 
 impl<S: Store> Engine<S> {
     /// Sends what whoever died between a commit and its messages left behind, wakes runs whose due time has passed,
-    /// and takes up the slots of schedules.
+    /// and takes up the slots of schedules. What keeps one of these from being done keeps none of the others: whoever
+    /// sweeps is told when all were tried.
     pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
-        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await?;
+        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await;
+        let sent = noted("send what was left behind", sent.map_err(EngineError::Store));
+        let woken = noted("wake what is due", self.wake_due(by).await);
+        let scheduled = noted("take up slots", self.take_up_slots(SWEEP_MAX).await);
+        Ok(Swept { sent: sent?, woken: woken?, scheduled: scheduled? })
+    }
+
+    /// Wakes runs whose due time has passed; says how many.
+    async fn wake_due(&self, by: &Initiator) -> Result<u32, EngineError> {
         let mut woken = 0;
         for run in in_turns(self.due().await?) {
             match self.decide(&run, by, &Wake).await {
@@ -53,8 +62,7 @@ impl<S: Store> Engine<S> {
                 Err(error) => tracing::error!(%run, error = %told(&error), "a run that is due was not woken"),
             }
         }
-        let scheduled = self.take_up_slots(SWEEP_MAX).await?;
-        Ok(Swept { sent, woken, scheduled })
+        Ok(woken)
     }
 
     /// Runs that are due: the longest overdue of those who crowd the sweep, and the longest overdue of all others.
@@ -74,6 +82,11 @@ impl<S: Store> Engine<S> {
         }
         Ok(due)
     }
+}
+
+/// What became of a part of the sweep, logged if it failed: whoever sweeps is told of one error alone.
+fn noted<T>(doing: &str, done: Result<T, EngineError>) -> Result<T, EngineError> {
+    done.inspect_err(|error| tracing::error!(doing, error = %told(error), "a part of the sweep was not done"))
 }
 
 /// The tenants that have so many of these runs that others may not have come in.

@@ -54,6 +54,24 @@ impl Intercept for DiesThen {
     }
 }
 
+/// Cannot send what was left behind.
+struct CannotSend;
+
+impl Intercept for CannotSend {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        match site.name {
+            "ledger.flush" => Err(StoreError::broken("send what is left in the outbox", "damaged")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 fn memory() -> SqliteStore {
     SqliteStore::memory(SqliteOptions::default()).unwrap()
 }
@@ -175,4 +193,21 @@ async fn a_new_version_takes_over_the_slot_that_was_due() {
     clock.set(75);
     assert_eq!(sweep(&engine).await, 1);
     assert_eq!(fate(&engine, "2026-01-01T13:15Z").await, Some(Fate::Begun));
+}
+
+#[tokio::test]
+async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_the_same_and_says_so() {
+    let clock = Hands::at(0);
+    let engine = engine_on(Intercepted::new(memory(), CannotSend), &clock);
+    let sweep = async || engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap_err().to_string();
+    apply(&engine, 1, "0 * * * *").await;
+    clock.set(61);
+    assert_eq!(sweep().await, "send what is left in the outbox");
+    let taken_up = Box::pin(fate(&engine, "2026-01-01T13:00Z")).await;
+    assert_eq!(taken_up, Some(Fate::Begun), "the slot was taken up");
+    // Nobody walks the run, and by now it is due.
+    clock.set(70);
+    assert_eq!(sweep().await, "send what is left in the outbox");
+    let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
+    assert!(run.due_at > Some(clock.now()), "it was woken: {:?}", run.due_at);
 }

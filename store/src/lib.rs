@@ -9,6 +9,7 @@
 pub mod aws;
 pub mod clock;
 pub mod intercept;
+pub mod spread;
 pub mod sqlite;
 pub mod trace;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use domain::draft::DELAY_MAX;
 use domain::{Errand, Millis, Outgoing, Refusal, Timestamp};
 use engine::{Again, Engine, EngineError, NotShown, Pulse, WalkEnd, WalkLimits};
-use store::{Delivery, Handle, Store};
+use store::{Delivery, Handle, Store, StoreError};
 
 use crate::leaving::Leaving;
 
-/// A message that keeps coming too early, for a step which somebody else holds or for a system that is down, is
-/// replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
+/// A message that keeps coming too early, for a step which somebody else holds or for a system or a store that is down,
+/// is replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
 const POSTPONED_MAX: u32 = 6;
 
 /// An errand may be sent before the commit that it belongs to. What has no commit when it comes for this many times,
@@ -22,11 +22,29 @@ fn is_too_early(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(Refusal::UnknownApproval { .. }))
 }
 
-/// How long people wait for what could not be shown at first; longer each time, up to a few minutes.
-const SHOWN_AFTER: Millis = Millis::secs(5);
+/// How long what could not be done for now waits at first; longer each time, up to a few minutes.
+const AGAIN_AFTER: Millis = Millis::secs(5);
+
+/// How long it waits at most for a store that is away: everybody waits for that, and by what it gets nowhere with a
+/// worker is known to be unwell.
+const STORE_AWAY_MAX: Millis = Millis::secs(30);
 
 fn longer(receives: u32) -> Millis {
-    Millis(SHOWN_AFTER.0 << receives.min(POSTPONED_MAX))
+    Millis(AGAIN_AFTER.0 << receives.min(POSTPONED_MAX))
+}
+
+/// How long a message waits that failed like this. `None`, if it is not worth waiting for: it is left alone, and one that
+/// never gets anywhere ends up with the dead letters, where a person looks.
+fn waits_for(error: &EngineError, receives: u32) -> Option<Millis> {
+    match error {
+        EngineError::NotShown(NotShown { again: Again::After(least), .. }) => {
+            Some(longer(receives).max(least.unwrap_or_default()))
+        }
+        EngineError::Store(StoreError::Busy { .. } | StoreError::Unknown { .. }) => {
+            Some(longer(receives).min(STORE_AWAY_MAX))
+        }
+        _ => None,
+    }
 }
 
 /// Whether the worker got anywhere with a message.
@@ -109,9 +127,9 @@ impl<S: Store> Walker<S> {
                 let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
                 let why = engine::told(&error);
                 tracing::warn!(%run, %errand, error = why, receives, "errand failed");
-                // Whatever ails the other side may take hours; that is no reason to give people up.
-                if let EngineError::NotShown(NotShown { again: Again::After(least), .. }) = error {
-                    self.put_off(delivery, longer(receives).max(least.unwrap_or_default())).await;
+                // Whatever ails the other side, or the store, may take hours; that is no reason to give people up.
+                if let Some(delay) = waits_for(&error, receives) {
+                    self.put_off(delivery, delay).await;
                 }
             }
         }
@@ -127,11 +145,16 @@ impl<S: Store> Walker<S> {
         match self.engine.walk(&delivery.run, &pulse, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
             Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
-            // The message is left alone and comes back; one that never gets anywhere ends up with the
-            // dead letters, where a person looks.
             Err(error) => {
-                let why = engine::told(&error);
-                tracing::warn!(run = %delivery.run, error = why, receives = delivery.receives(), "walk failed");
+                let (why, receives) = (engine::told(&error), delivery.receives());
+                tracing::warn!(run = %delivery.run, error = why, receives, "walk failed");
+                match waits_for(&error, receives) {
+                    // The run is due until somebody gets on with it, and each look brings a message: if none of them
+                    // ever went, there would be more and more.
+                    Some(_) if receives > POSTPONED_MAX => self.delete(&delivery).await,
+                    Some(delay) => self.put_off(&delivery, delay).await,
+                    None => {}
+                }
                 return Went::of(&error);
             }
         }

@@ -17,6 +17,7 @@ use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
+use crate::spread;
 
 use super::item::{self, BODY, EVIDENCE, Item, REVISION, number};
 use super::key::Key;
@@ -48,7 +49,9 @@ where
                 (Write::Committed, position) => return Ok(position),
                 // A table that is short of breath, or does not answer, is the caller's to be patient with: its
                 // tries have taken seconds. Whether the append landed is seen when they ask again.
-                (Write::Superseded, _) => tokio::time::sleep(pause(run, round)).await,
+                (Write::Superseded, _) => {
+                    tokio::time::sleep(spread::part(ROUND_AFTER * round, &run.to_string(), round)).await;
+                }
             }
         }
         Err(StoreError::Busy { doing: APPENDING })
@@ -103,13 +106,6 @@ struct Edge {
 struct Entry {
     run: RunId,
     position: Position,
-}
-
-/// Spreads those who were overtaken together: the same for nobody else.
-fn pause(run: &RunKey, round: u32) -> Duration {
-    let parts = [run.tenant.as_str().as_bytes(), run.run.as_str().as_bytes(), &round.to_be_bytes()];
-    let chance = Digest::of_parts("countersign/log-pause/v1", &parts).as_bytes()[0];
-    ROUND_AFTER * round * u32::from(chance) / 255
 }
 
 impl<Q, B> AwsStore<Q, B>

@@ -125,9 +125,9 @@ where
         for item in self.get_all(&keys, doing).await? {
             // The index may be late.
             let at = read_number(&item, DUE.range).map(Timestamp).filter(|at| *at <= now);
-            if let Some(at) = at {
-                due.push(DueSchedule { applied: self.read(&item, doing).await?, at });
-            }
+            let Some(at) = at else { continue };
+            let applied = self.read_or_pass_over(&item, doing).await?;
+            due.extend(applied.map(|applied| DueSchedule { applied, at }));
         }
         due.sort_by_key(|due| due.at);
         Ok(due)

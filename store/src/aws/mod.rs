@@ -28,6 +28,7 @@ mod table;
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::error::Error;
 use std::fmt::Display;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::spread;
 
 use error::{Class, Fault};
 use item::Item;
@@ -65,7 +67,7 @@ const BATCH_MAX: usize = 100;
 /// How often the rest of a batch is asked for before the table counts as busy.
 const BATCH_TRIES_MAX: u32 = 8;
 
-/// How long the first of these waits are; each further one is longer by as much.
+/// How long about the first of these waits is; each further one is longer by as much.
 const BATCH_AFTER: Duration = Duration::from_millis(20);
 
 /// What only a new item may be written under.
@@ -143,6 +145,23 @@ where
         item::read(&self.blobs, item, doing).await
     }
 
+    /// What `item` is about, for whoever looks after many: one that cannot be read is logged and passed over, or it
+    /// would keep all others from being looked after.
+    async fn read_or_pass_over<T: DeserializeOwned>(
+        &self,
+        item: &Item,
+        doing: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        match self.read(item, doing).await {
+            Err(error @ StoreError::Broken { .. }) => {
+                let key = Key::of(item);
+                tracing::warn!(?key, error = told(&error), "an item cannot be read, and is passed over");
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
     /// `value` as a body of one of `tenant`'s items.
     async fn body(
         &self,
@@ -169,8 +188,8 @@ where
         found: &mut Vec<Item>,
         doing: &'static str,
     ) -> Result<(), StoreError> {
-        let mut wanted: Vec<Item> = keys.iter().map(Key::item).collect();
-        for wait in 1..=BATCH_TRIES_MAX {
+        let (first, mut wanted) = (keys.first(), keys.iter().map(Key::item).collect::<Vec<Item>>());
+        for round in 1..=BATCH_TRIES_MAX {
             let keys = KeysAndAttributes::builder().set_keys(Some(wanted));
             let keys = keys.consistent_read(seen == Seen::Now).build();
             let keys = keys.map_err(|error| StoreError::broken(doing, error))?;
@@ -184,7 +203,7 @@ where
                 return Ok(());
             }
             // A batch stops at 16 MB, or where the table is short of breath.
-            tokio::time::sleep(BATCH_AFTER * wait).await;
+            tokio::time::sleep(rest_after(self.salt, first, round)).await;
         }
         Err(StoreError::Busy { doing })
     }
@@ -227,6 +246,18 @@ where
             Err(fault) => Err(fault.write(doing)),
         }
     }
+}
+
+/// An error with what caused it, in one line.
+fn told(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// How long a process waits before it asks for the rest of a batch that began with `first`; others wait for another
+/// while.
+fn rest_after(salt: u64, first: Option<&Key>, round: u32) -> Duration {
+    spread::around(BATCH_AFTER * round, &format!("{salt} {first:?}"), round)
 }
 
 /// What an expression calls the time to live, whose own name is a word of the language.
@@ -365,5 +396,18 @@ where
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         self.blobs.blob(on, tenant, blob).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_that_are_short_of_the_same_items_do_not_ask_at_the_same_time() {
+        let key = &Key { pk: "acme#run#1".to_owned(), sk: "run".to_owned() };
+        let waits = |salt| (1..=BATCH_TRIES_MAX).map(move |round| rest_after(salt, Some(key), round));
+        assert!(waits(1).ne(waits(2)));
+        assert!(waits(1).eq(waits(1)));
     }
 }

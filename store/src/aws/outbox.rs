@@ -17,10 +17,10 @@ use crate::trace;
 use super::commit::{Guard, Moment, Transaction, shard};
 use super::error::Fault;
 use super::index::Due;
-use super::item::{ERRAND, Item, LANE, TRACE, UNSEALED, Unfit, number, read_text, text};
+use super::item::{ERRAND, Item, LANE, TRACE, UNSEALED, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
-use super::{AwsStore, Condition, with};
+use super::{AwsStore, Condition, told, with};
 
 /// How long whoever committed has to send an errand before the sweep does. Twice is harmless, and costs.
 pub(super) const GRACE: Millis = Millis::secs(30);
@@ -34,6 +34,12 @@ const FAR_BEHIND: Millis = Millis::secs(10);
 
 /// The revision of a request that its commit makes.
 const FIRST_REVISION: u32 = 1;
+
+/// How long evidence that was asked for is waited for before it is asked for again: about as long as the run has been
+/// over by then. What keeps a run from its evidence may last for days, and each message that is given up is a dead letter
+/// for a person to look at.
+const SEAL_AGAIN_MIN: Millis = Millis::mins(15);
+const SEAL_AGAIN_MAX: Millis = Millis::hours(24);
 
 const FLUSHING: &str = "send what is left in the outbox";
 
@@ -93,9 +99,17 @@ where
         }
     }
 
-    /// Sends messages of a decision, in the story of its run.
+    /// Sends messages of a decision, in the story of its run. What is not sent is logged: whoever commits is not told,
+    /// and somebody else makes up for it later.
     async fn send_of(&self, decision: &Decision, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
-        trace::within(trace::context_of(&decision.record), self.queue.send_all(messages)).await
+        let sent = trace::within(trace::context_of(&decision.record), self.queue.send_all(messages)).await;
+        for (Outgoing { run, lane, errand, .. }, sent) in messages.iter().zip(&sent) {
+            if let Err(error) = sent {
+                let error = told(error);
+                tracing::warn!(%run, %lane, %errand, error, "a message was not sent, and will be later");
+            }
+        }
+        sent
     }
 
     /// Sends errands that were committed and not sent, at most `limit` of them; says how many. The sweep
@@ -105,7 +119,7 @@ where
         let due = Due::of_all(now, limit, FLUSHING);
         let left = self.due_items("outbox", due).await?;
         let over = self.due_run_items(due).await?;
-        Ok(self.flush_left(left).await? + self.flush_unsealed(over).await?)
+        Ok(self.flush_left(left).await? + self.flush_unsealed(over, now).await?)
     }
 
     async fn flush_left(&self, left: Vec<Key>) -> Result<u32, StoreError> {
@@ -113,29 +127,35 @@ where
         for key in left {
             // The index may be late: what was forgotten since is not there.
             let Some(item) = self.get(&key, FLUSHING).await? else { continue };
-            let message = left_behind(&key, &item);
-            let message = message.ok_or_else(|| StoreError::broken(FLUSHING, Unfit::Missing(ERRAND)))?;
-            let told = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
-            trace::within_told(told, self.queue.send(&message)).await?;
+            // One that nobody understands must not keep the others from being sent.
+            let Some(message) = left_behind(&key, &item) else {
+                tracing::warn!(?key, "an errand that was left behind cannot be read, and is passed over");
+                continue;
+            };
+            let led_here = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
+            trace::within_told(led_here, self.queue.send(&message)).await?;
             self.forget(&key).await?;
             sent += 1;
         }
         Ok(sent)
     }
 
-    /// Asks once more for evidence of runs that have been over for a while. The message then stands for it alone: a
-    /// process with no key to sign with keeps it for one that has.
-    async fn flush_unsealed(&self, over: Vec<Item>) -> Result<u32, StoreError> {
+    /// Asks again for evidence of runs that have been over for a while, and lets them come up once more later: whoever is
+    /// asked may give up, too. Only evidence that is recorded takes them out of the due index.
+    async fn flush_unsealed(&self, over: Vec<Item>, now: Timestamp) -> Result<u32, StoreError> {
         let mut sent = 0;
         for item in over {
             let run = Key::of(&item).filter(|_| item.contains_key(UNSEALED));
             let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else { continue };
-            let record: RunRecord = self.read(&item, FLUSHING).await?;
+            let record: Option<RunRecord> = self.read_or_pass_over(&item, FLUSHING).await?;
+            let Some(record) = record else { continue };
             let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
             trace::within(record.story(), self.queue.send(&message)).await?;
-            let yes = Item::from([(":yes".to_owned(), AttributeValue::Bool(true))]);
-            // Evidence that came meanwhile, or a run that was taken up again, has done as much.
-            self.update(&key, "REMOVE due_in, due_at, unsealed", "unsealed = :yes", yes, FLUSHING).await?;
+            let again = number(ask_again_at(&record, now).0);
+            let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
+            let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+            // Where evidence came meanwhile nothing is left to ask for.
+            self.update(&key, "SET due_at = :again", "unsealed = :yes", values, FLUSHING).await?;
             sent += 1;
         }
         Ok(sent)
@@ -146,6 +166,12 @@ where
         delete.send().await.map_err(|error| Fault::of(error).write("forget an errand"))?;
         Ok(())
     }
+}
+
+/// When evidence of a run is asked for again, if it is asked for now.
+fn ask_again_at(record: &RunRecord, now: Timestamp) -> Timestamp {
+    let over_for = record.completed_at.map(|ended| now - ended).unwrap_or_default();
+    now + over_for.clamp(SEAL_AGAIN_MIN, SEAL_AGAIN_MAX)
 }
 
 /// Whether a message asks for something that nothing else would bring about.

@@ -19,7 +19,7 @@ use domain::{Lane, Millis, Outgoing, TraceContext};
 
 use crate::error::StoreError;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::trace;
+use crate::{spread, trace};
 
 use super::connect::TRY_FOR;
 use super::error::{Class, Fault};
@@ -37,7 +37,7 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 /// How often what SQS did not take of a batch is sent again.
 const SENDS_MAX: u32 = 4;
 
-/// How long the first of the waits between is; each further one is longer by as much.
+/// How long about the first of the waits between is; each further one is longer by as much.
 const SEND_AFTER: Duration = Duration::from_millis(20);
 
 const SENDING: &str = "send a message";
@@ -122,7 +122,7 @@ impl SqsQueue {
             if batch.left.is_empty() {
                 break;
             }
-            tokio::time::sleep(SEND_AFTER * round).await;
+            tokio::time::sleep(batch.rest_after(round)).await;
         }
         batch.given_up(&StoreError::Busy { doing: SENDING })
     }
@@ -164,6 +164,13 @@ impl Batch<'_> {
             }
         }
         self.left = again;
+    }
+
+    /// How long what is left waits before it is sent again. What others send is about other runs, and waits for another
+    /// while.
+    fn rest_after(&self, round: u32) -> Duration {
+        let who = self.left.first().map(|(_, message)| message.run.to_string()).unwrap_or_default();
+        spread::around(SEND_AFTER * round, &who, round)
     }
 
     fn given_up(mut self, why: &StoreError) -> Vec<(usize, Sent)> {
@@ -361,6 +368,8 @@ pub(super) fn seconds(length: Millis, max: Millis) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use domain::{Errand, RunKey};
+
     use super::*;
 
     #[test]
@@ -377,6 +386,18 @@ mod tests {
             assert_eq!(seconds(length, DELAY_MAX), seconds_of_it, "{length:?}");
         }
         assert_eq!(seconds(Millis::hours(13), VISIBILITY_MAX), 43_200);
+    }
+
+    #[test]
+    fn two_batches_that_sqs_did_not_take_are_not_sent_again_at_the_same_time() {
+        let waits = |run: &str| {
+            let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
+            let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+            let batch = Batch { left: vec![(0, &message)], settled: Vec::new() };
+            (1..=SENDS_MAX).map(|round| batch.rest_after(round)).collect::<Vec<_>>()
+        };
+        assert_ne!(waits("one"), waits("two"));
+        assert_eq!(waits("one"), waits("one"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod account;
 mod calls;
 #[path = "../faults/mod.rs"]
 mod faults;
+mod heard;
 mod large;
 mod meanings;
 mod outbox;

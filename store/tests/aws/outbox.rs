@@ -4,17 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
-    Archive as _, DeadLetter, Delivery, Handle, Ledger as _, Queue, SqliteStore, StoreError, SystemClock,
-    Write,
+    Archive as _, DeadLetter, Delivery, Handle, Inbox as _, Ledger, Queue, SqliteStore, StoreError,
+    SystemClock, Write,
 };
 use domain::command::Cancel;
-use domain::{BlobRef, Digest, Errand, Evidence, Lane, Millis, Outgoing, RunRecord, Timestamp, TraceContext};
+use domain::{
+    Applied, BlobRef, Cause, Digest, Errand, Evidence, Initiator, Lane, Millis, Outgoing, RunRecord,
+    Timestamp, TraceContext,
+};
+use tracing::instrument::WithSubscriber as _;
 
 use crate::Own;
 use crate::account::Account;
-use crate::run::{begin, decide};
+use crate::heard::Heard;
+use crate::run::{begin, decide, tenant};
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {
     vec![
@@ -23,6 +29,18 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         }),
         ("evidence_is_asked_for_again_until_it_is_recorded", |account| {
             Box::pin(evidence_is_asked_for_again_until_it_is_recorded(account))
+        }),
+        ("evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_more", |account| {
+            Box::pin(evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_more(account))
+        }),
+        ("what_cannot_be_read_keeps_nothing_else_from_being_sent", |account| {
+            Box::pin(what_cannot_be_read_keeps_nothing_else_from_being_sent(account))
+        }),
+        ("a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round", |account| {
+            Box::pin(a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round(account))
+        }),
+        ("a_message_that_is_not_sent_is_logged_with_what_it_asks_for", |account| {
+            Box::pin(a_message_that_is_not_sent_is_logged_with_what_it_asks_for(account))
         }),
         ("a_walk_that_was_not_sent_is_found_by_the_due_index", |account| {
             Box::pin(a_walk_that_was_not_sent_is_found_by_the_due_index(account))
@@ -66,6 +84,96 @@ async fn evidence_is_asked_for_again_until_it_is_recorded(account: Account) {
 
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
     assert_eq!(store.evidence(&record.key).await.unwrap(), Some(evidence));
+}
+
+async fn evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_more(account: Account) {
+    let (store, _) = store(&account);
+    let record = end(&store, "request").await;
+    let ended = record.completed_at.unwrap();
+    // Whoever is asked gives up each time. The waits grow, up to a day.
+    for (hours, sent) in [(1, 1), (1, 0), (3, 1), (5, 0), (7, 1), (100, 1), (123, 0), (125, 1)] {
+        let now = ended + Millis::hours(hours);
+        assert_eq!(store.flush_outbox(now, 10).await.unwrap(), sent, "after {hours} hours");
+    }
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "there is nothing to walk");
+
+    let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
+    let evidence = Evidence { bundle, index: 0, sealed_at: ended };
+    assert_eq!(store.put_evidence(&record.key, evidence).await.unwrap(), Write::Committed);
+    assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
+}
+
+async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account) {
+    let (store, _) = store(&account);
+    let damaged = end(&store, "damaged").await.key;
+    let whole = end(&store, "whole").await.key;
+    let (pk, text) = (format!("{}#run#{}", damaged.tenant, damaged.run), AttributeValue::S);
+    damage(&account, &pk, "run").await;
+    // An errand of a version that is not there yet.
+    let (errand, lane) = (text("dance".to_owned()), text("steps".to_owned()));
+    let put = account.client.put_item().table_name(&account.table).item("pk", text(pk));
+    let put = put.item("sk", text("outbox#00000000000000000001#000".to_owned())).item("errand", errand);
+    let put = put.item("lane", lane).item("due_in", text("outbox#0".to_owned()));
+    put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
+    received(&store).await;
+
+    let heard = Heard::default();
+    let sent = store.flush_outbox(FAR_AHEAD, 10).with_subscriber(heard.clone()).await;
+    assert_eq!(sent.unwrap(), 1);
+    let asked: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.errand)).collect();
+    assert_eq!(asked, [(whole, Errand::Seal)]);
+    let passed_over = heard.of(&["WARN", "passed over", damaged.run.as_str()]);
+    assert_eq!(passed_over.len(), 2, "{passed_over:?}");
+}
+
+async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round(account: Account) {
+    let (store, _) = store(&account);
+    for workflow in ["hourly", "nightly"] {
+        let applied = Applied {
+            tenant: tenant(),
+            workflow: workflow.parse().unwrap(),
+            version: 1,
+            plan: Digest::of_bytes(b"plan"),
+            triggered_by: None,
+            at: Timestamp(0),
+            by: Initiator::new(Cause::User, "ada"),
+        };
+        assert_eq!(store.apply(applied, Some(Timestamp(0))).await.unwrap(), Write::Committed);
+    }
+    damage(&account, &format!("{}#workflows", tenant()), "workflow#hourly").await;
+    let due = store.due_schedules(FAR_AHEAD, 10).await.unwrap();
+    let due: Vec<_> = due.iter().map(|due| due.applied.workflow.as_str()).collect();
+    assert_eq!(due, ["nightly"]);
+}
+
+async fn a_message_that_is_not_sent_is_logged_with_what_it_asks_for(account: Account) {
+    let (store, down) = store(&account);
+    let record = begin(&store, "request").await;
+    let run = format!("run={}", record.key);
+    let canceled = decide(record, Cancel { reason: "enough".to_owned() });
+    down.store(true, Ordering::Relaxed);
+    let heard = Heard::default();
+    let written = store.commit(canceled).with_subscriber(heard.clone()).await;
+    assert_eq!(written.unwrap(), Write::Committed);
+    let told = heard.of(&["WARN", &run, "lane=steps", "errand=seal", "the store is busy"]);
+    assert_eq!(told.len(), 1, "{:?}", heard.of(&[]));
+    assert!(heard.of(&["enough"]).is_empty(), "nothing that anybody wrote is logged");
+}
+
+/// Begins a run that `request` names, and ends it.
+async fn end<L: Ledger>(store: &L, request: &str) -> RunRecord {
+    let record = begin(store, request).await;
+    let canceled = decide(record, Cancel { reason: "enough".to_owned() });
+    assert_eq!(store.commit(canceled.clone()).await.unwrap(), Write::Committed);
+    canceled.record
+}
+
+/// The body of an item can no longer be read.
+async fn damage(account: &Account, pk: &str, sk: &str) {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let update = account.client.update_item().table_name(&account.table);
+    let update = update.key("pk", text(pk)).key("sk", text(sk)).update_expression("SET body = :body");
+    update.expression_attribute_values(":body", text("{")).send().await.unwrap();
 }
 
 async fn a_walk_that_was_not_sent_is_found_by_the_due_index(account: Account) {
