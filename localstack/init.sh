@@ -15,12 +15,14 @@ evidence=${COUNTERSIGN_EVIDENCE:-countersign-evidence}
 
 # After how many deliveries a message is put aside: RECEIVES_MAX in the store.
 receives_max=20
-# How long a message stays hidden if its receiver does not say: what the worker says.
-visibility_s=30
+# How long a message stays hidden if its receiver does not say: what the worker says, whose lease is as long.
+visibility_s=20
 # The longest poll that SQS allows.
 wait_s=20
-# The longest that SQS keeps a message; a dead letter waits for a person.
-retention_s=1209600
+# How long a message waits for a worker: four days, over a long weekend.
+kept_s=345600
+# The longest that SQS keeps anything. A dead letter is as old as its message was, and waits for a person.
+dead_kept_s=1209600
 # Nobody keeps evidence on a stand-in; a day shows that the lock holds.
 locked_days=1
 
@@ -112,12 +114,12 @@ forget_in_time() {
 # create_queue NAME: the queue, and beside it the one where what was delivered too often is kept for a person.
 create_queue() {
   local name=$1 dead_arn
-  queue_with "$name-dead" "{ \"MessageRetentionPeriod\": \"$retention_s\" }"
+  queue_with "$name-dead" "{ \"MessageRetentionPeriod\": \"$dead_kept_s\" }"
   dead_arn=$(queue_arn "$name-dead")
   queue_with "$name" "{
     \"VisibilityTimeout\": \"$visibility_s\",
     \"ReceiveMessageWaitTimeSeconds\": \"$wait_s\",
-    \"MessageRetentionPeriod\": \"$retention_s\",
+    \"MessageRetentionPeriod\": \"$kept_s\",
     \"RedrivePolicy\": \"{\\\"deadLetterTargetArn\\\":\\\"$dead_arn\\\",\\\"maxReceiveCount\\\":\\\"$receives_max\\\"}\"
   }"
   say "queue $name, dead letters after $receives_max deliveries to $name-dead"

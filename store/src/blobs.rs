@@ -9,20 +9,24 @@ use crate::error::StoreError;
 /// Where a blob is kept: what a run works with and what it leaves behind are kept for different times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shelf {
-    /// What is too large for a record.
+    /// What is too large for a record: a run's input, what its steps gave.
     Payloads,
+    /// A whole record that is too large for its place, a plan or a policy above all. It is kept for as long as what
+    /// points at it.
+    Bodies,
     /// What proves what a run did.
     Evidence,
 }
 
 impl Shelf {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Payloads, Self::Evidence];
+    pub const ALL: [Self; 3] = [Self::Payloads, Self::Bodies, Self::Evidence];
 
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Payloads => "payloads",
+            Self::Bodies => "bodies",
             Self::Evidence => "evidence",
         }
     }

@@ -1,5 +1,5 @@
-# What is too large for an item or a message. Nothing is locked here, and everything expires: evidence holds
-# hashes of it, and stands without it.
+# What is too large for an item or a message. Nothing is locked here, and what runs work with expires: evidence holds
+# hashes of it, and stands without it. Bodies of items, such as plans and policies, stand under another prefix and stay.
 
 module "bucket" {
   source = "../bucket"
@@ -13,16 +13,26 @@ module "bucket" {
 resource "aws_s3_bucket_lifecycle_configuration" "this" {
   bucket = module.bucket.name
 
+  # How keys of payloads begin: store/src/aws/s3.rs.
   rule {
     id     = "expire"
     status = "Enabled"
-    filter {}
+
+    filter {
+      prefix = "payloads/"
+    }
 
     expiration {
       days = var.keep_days
     }
+  }
 
-    # Keys are hashes of contents, so an older version can only be one that was deleted.
+  rule {
+    id     = "tidy"
+    status = "Enabled"
+    filter {}
+
+    # Keys are hashes of contents, so an older version is one that was deleted, or put again so that its days begin anew.
     noncurrent_version_expiration {
       noncurrent_days = 7
     }

@@ -4,7 +4,7 @@ variable "name" {
 }
 
 variable "keep_days" {
-  description = "After how many days a payload is deleted. A run that is still open then loses it: keep them longer than runs last."
+  description = "How many days after it was last put a payload is deleted, to a day. A run that is still open then loses it: keep them longer than runs last."
   type        = number
   default     = 180
 

@@ -59,23 +59,36 @@ variable "tenants" {
   }
 }
 
+# Lambda holds 4 KB of environment, names included, measured as JSON: a line's end and a quote are two bytes each. 3,000
+# bytes for the one long value leave 1,096 for table, queues, buckets, the secret's ARN and the log's filter, which take
+# about 600; long names take more. 4,000 characters of base64 are 3,000 bytes.
 variable "sources" {
-  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets."
+  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets. At most 3,000 bytes as JSON, since Lambda holds 4 KB of environment in all."
   type        = string
 
   validation {
     condition     = can(yamldecode(var.sources))
     error_message = "This has to be YAML."
   }
+
+  validation {
+    condition     = length(base64encode(jsonencode(var.sources))) <= 4000
+    error_message = "The sources take more than 3,000 bytes as JSON. A Lambda function holds 4 KB of environment, and the rest is for the names of table, queues, buckets and secret: leave out comments, or give some tenants a deployment of their own."
+  }
 }
 
 variable "systems" {
-  description = "YAML: where Slack, ServiceNow, GitHub and the others are."
+  description = "YAML: where Slack, ServiceNow, GitHub and the others are. At most 3,000 bytes as JSON, like `sources`: the function for Slack is told it too."
   type        = string
 
   validation {
     condition     = can(yamldecode(var.systems))
     error_message = "This has to be YAML."
+  }
+
+  validation {
+    condition     = length(base64encode(jsonencode(var.systems))) <= 4000
+    error_message = "The systems take more than 3,000 bytes as JSON. A Lambda function holds 4 KB of environment, and the rest is for the names of table, queues, buckets and secret: leave out comments, or give some tenants a deployment of their own."
   }
 }
 

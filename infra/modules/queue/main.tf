@@ -1,10 +1,13 @@
 # A queue and, always, the queue of its dead letters. The programs find the second by adding `-dead` to the URL
 # of the first, so the two are named here and nowhere else.
+#
+# A message is kept for four days: a fleet that was down over a long weekend finds it. A dead letter is as old as its
+# message was, and SQS keeps nothing for longer than fourteen days; so at least ten are left to look at what died.
 
 resource "aws_sqs_queue" "this" {
   name                              = var.name
   visibility_timeout_seconds        = var.visibility_seconds
-  message_retention_seconds         = 14 * 24 * 60 * 60
+  message_retention_seconds         = 4 * 24 * 60 * 60
   max_message_size                  = 256 * 1024
   receive_wait_time_seconds         = 20
   kms_master_key_id                 = var.kms_key_arn
@@ -69,7 +72,7 @@ data "aws_iam_policy_document" "tls_only" {
 
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   alarm_name          = "${var.name}-dead-letters"
-  alarm_description   = "A message of ${var.name} was received ${var.receives_max} times and never settled. Read it, mend the cause, send it back: `countersign queue dead-letters`, `countersign queue redrive`."
+  alarm_description   = "A message of ${var.name} was received ${var.receives_max} times and never settled. Read it, mend the cause, send it back, with the account's names in the environment: `countersign queue dead-letters --aws`, then `countersign queue redrive --aws`."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = aws_sqs_queue.dead.name }

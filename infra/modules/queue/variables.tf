@@ -14,8 +14,9 @@ variable "receives_max" {
   default     = 20
 
   validation {
-    condition     = var.receives_max >= 1 && var.receives_max <= 1000
-    error_message = "SQS counts from 1 to 1000."
+    # A worker that lets a message come back later sends it anew after POSTPONED_MAX deliveries (worker/src/walker.rs).
+    condition     = var.receives_max >= 10 && var.receives_max <= 1000
+    error_message = "Deliver a message 10 times or more: one for a step that somebody holds, or for a system that is down, comes too early up to six times before a worker replaces it, and with fewer it would be put aside with nothing wrong. SQS counts to 1000."
   }
 }
 

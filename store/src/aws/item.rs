@@ -108,7 +108,7 @@ pub(super) async fn body<B: Blobs>(
     if json.len() <= BODY_BYTES_MAX {
         return Ok(text(json));
     }
-    let blob = blobs.put_blob(Shelf::Payloads, tenant, json.into_bytes()).await?;
+    let blob = blobs.put_blob(Shelf::Bodies, tenant, json.into_bytes()).await?;
     let pointer = [(SHA256, text(blob.sha256.to_string())), (BYTES, number(blob.bytes))];
     Ok(AttributeValue::M(pointer.map(|(name, value)| (name.to_owned(), value)).into()))
 }
@@ -153,7 +153,7 @@ async fn fetch<B: Blobs>(
         sha256: sha256.ok_or_else(unreadable)?,
         bytes: read_number(pointer, BYTES).ok_or_else(unreadable)?,
     };
-    let found = blobs.blob(Shelf::Payloads, tenant, &blob).await?;
+    let found = blobs.blob(Shelf::Bodies, tenant, &blob).await?;
     found.ok_or_else(|| StoreError::broken(doing, Unfit::NoBlob(blob.sha256)))
 }
 

@@ -16,7 +16,11 @@ use super::sqs::QueueUrls;
 const CREATING: &str = "create the queues";
 const CREATING_BUCKETS: &str = "create the buckets";
 
-/// Two weeks, which is as long as SQS keeps anything: a person may be away for one.
+/// Four days: a fleet that was down over a long weekend finds its messages.
+const KEPT_SECONDS: &str = "345600";
+
+/// Two weeks, which is as long as SQS keeps anything. A dead letter is as old as its message was, so at least ten days
+/// are left to look at it: a person may be away for a week.
 const DEAD_KEPT_SECONDS: &str = "1209600";
 
 /// Creates the queues `<prefix>-ingest`, `-decisions` and `-steps`, and a `-dead` one beside each, unless they
@@ -31,14 +35,15 @@ pub async fn create_queues(client: &aws_sdk_sqs::Client, prefix: &str) -> Result
 
 async fn create_lane(client: &aws_sdk_sqs::Client, prefix: &str, lane: Lane) -> Result<String, StoreError> {
     let name = format!("{prefix}-{lane}");
-    let kept = HashMap::from([(QueueAttributeName::MessageRetentionPeriod, DEAD_KEPT_SECONDS.to_owned())]);
-    let dead = create_queue(client, &format!("{name}-dead"), kept).await?;
+    let kept = |seconds: &str| (QueueAttributeName::MessageRetentionPeriod, seconds.to_owned());
+    let its_dead = HashMap::from([kept(DEAD_KEPT_SECONDS)]);
+    let dead = create_queue(client, &format!("{name}-dead"), its_dead).await?;
     let policy = json!({
         "deadLetterTargetArn": arn(client, &dead).await?,
         "maxReceiveCount": RECEIVES_MAX,
     });
-    let redrive = HashMap::from([(QueueAttributeName::RedrivePolicy, policy.to_string())]);
-    create_queue(client, &name, redrive).await
+    let redrive = (QueueAttributeName::RedrivePolicy, policy.to_string());
+    create_queue(client, &name, HashMap::from([kept(KEPT_SECONDS), redrive])).await
 }
 
 async fn create_queue(

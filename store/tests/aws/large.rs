@@ -41,7 +41,9 @@ async fn a_body_that_is_too_large_for_an_item_is_kept_by_pointer(account: Accoun
     assert_eq!(store.policy(&tenant(), &hash).await.unwrap().as_ref(), Some(&files));
     let body = serde_json::to_vec(&files).unwrap();
     let blob = domain::BlobRef { sha256: Digest::of_bytes(&body), bytes: body.len() as u64 };
-    assert_eq!(account.beside.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(body));
+    // Payloads expire; a policy does not.
+    assert_eq!(account.beside.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), None);
+    assert_eq!(account.beside.blob(Shelf::Bodies, &tenant(), &blob).await.unwrap(), Some(body));
 }
 
 /// Each of its parts may stay in place; all of them together may not.

@@ -22,6 +22,9 @@ pub(crate) static OUTSIDE: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 });
 
+/// How old an object is, which S3 tells nowhere else. All other headers of an answer are left out.
+const LAST_MODIFIED: &str = "last-modified";
+
 /// What happens to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -161,16 +164,21 @@ impl Faulty {
             OUTSIDE.block_on(async move {
                 let answer = inner.call(request).await?;
                 let status = answer.status().as_u16();
+                let age = answer.headers().get(LAST_MODIFIED).map(str::to_owned);
                 let body = ByteStream::new(answer.into_body()).collect().await;
                 let body = body.map_err(|error| ConnectorError::io(error.into()))?;
-                Ok((status, body.to_vec()))
+                Ok((status, age, body.to_vec()))
             })
         });
-        let (status, body) = answered.await.unwrap()?;
+        let (status, age, body) = answered.await.unwrap()?;
         if let Some(passed) = self.book.lock().unwrap().seen.get_mut(number) {
             passed.answer = String::from_utf8_lossy(&body).into_owned();
         }
-        Ok(response(status, body))
+        let mut answer = response(status, body);
+        if let Some(age) = age {
+            answer.headers_mut().insert(LAST_MODIFIED, age);
+        }
+        Ok(answer)
     }
 
     /// Sends a part of a batch, and says of the rest that it was not done.
@@ -246,6 +254,7 @@ fn operation(request: &HttpRequest) -> String {
         ("PUT", true) => "CreateBucket".to_owned(),
         ("PUT", false) => "PutObject".to_owned(),
         ("GET", false) => "GetObject".to_owned(),
+        ("HEAD", false) => "HeadObject".to_owned(),
         (method, _) => format!("{method} {}", request.uri()),
     }
 }

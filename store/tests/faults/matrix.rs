@@ -49,8 +49,9 @@ pub(crate) struct Call<S> {
     pub(crate) again: Option<&'static str>,
 }
 
-/// The shortest lease that anybody works under: whoever waits for an answer still holds it.
-const LEASE: Duration = Duration::from_secs(30);
+/// The shortest lease that anybody works under, which is that of `countersign-worker`: whoever waits for an answer still
+/// holds it.
+const LEASE: Duration = Duration::from_secs(20);
 
 /// How often a caller asks again; more often than the engine, to see that it does not matter.
 const ASKS_MAX: u32 = 12;
@@ -132,7 +133,7 @@ enum Service {
 impl Service {
     fn of(operation: &str) -> Self {
         match operation {
-            "PutObject" | "GetObject" | "CreateBucket" => Self::S3,
+            "PutObject" | "GetObject" | "HeadObject" | "CreateBucket" => Self::S3,
             queue if queue.contains("Message") || queue.contains("Queue") => Self::Sqs,
             _ => Self::DynamoDb,
         }

@@ -140,10 +140,14 @@ pub(crate) const ROWS: &[Row] = rows![
     "depth": "GetQueueAttributes" from "sqs.rs::count", Read, "count messages";
     "waiting": "GetQueueAttributes" from "sqs.rs::count", Read, "count messages";
     // Blobs.
-    "put_blob": "PutObject" from "s3.rs::put_blob", Write, "keep a blob";
+    "put_blob": "PutObject" from "s3.rs::put", Write, "keep a blob";
+    "put_blob, of what is there": "PutObject" from "s3.rs::put", Write, "keep a blob";
+    "put_blob, of what is there": "HeadObject" from "s3.rs::is_young", Courtesy, ;
+    "put_blob, of what is old": "PutObject" from "s3.rs::put", Write, "keep a blob";
+    "put_blob, of what is old": "HeadObject" from "s3.rs::is_young", Courtesy, ;
     "blob": "GetObject" from "s3.rs::blob", Read, "read a blob";
     // What the ledger asks of the queue and the blobs.
-    "put_policy, by pointer": "PutObject" from "s3.rs::put_blob", Write, "keep a blob";
+    "put_policy, by pointer": "PutObject" from "s3.rs::put", Write, "keep a blob";
     "put_policy, by pointer": "PutItem" from "mod.rs::put", Write, "keep a policy";
     "policy, by pointer": "GetItem" from "mod.rs::get", Read, "read a policy";
     "policy, by pointer": "GetObject" from "s3.rs::blob", Read, "read a blob";

@@ -11,13 +11,23 @@ use countersign_store::aws::{
     AwsParts, AwsStore, Buckets, QueueUrls, Retention, S3Blobs, SqsQueue, create_buckets, create_queues,
     create_table, dynamodb, s3, sqs,
 };
-use countersign_store::{Clock as _, SystemClock};
+use countersign_store::{Clock, SystemClock};
+use domain::Timestamp;
 
 /// The store under test.
 pub(crate) type Store = AwsStore<SqsQueue, S3Blobs>;
 
 /// Names the endpoint of a local AWS.
 pub(crate) const ENDPOINT: &str = "COUNTERSIGN_AWS";
+
+/// A clock that always shows this.
+pub(crate) struct At(pub(crate) Timestamp);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
 
 /// What a case has to itself.
 pub(crate) struct Account {
@@ -85,8 +95,13 @@ impl Account {
 
     /// Its blobs, over a line of its own, whose every request is sent once.
     pub(crate) fn blobs_over(&self, line: impl HttpClient + 'static) -> S3Blobs {
+        self.blobs_at(SystemClock.now(), line)
+    }
+
+    /// The same, for whoever has this time.
+    pub(crate) fn blobs_at(&self, now: Timestamp, line: impl HttpClient + 'static) -> S3Blobs {
         let client = s3(&config(&self.endpoint, line, 1));
-        S3Blobs::new(client, self.buckets.clone(), Arc::new(SystemClock))
+        S3Blobs::new(client, self.buckets.clone(), Arc::new(At(now)))
     }
 
     /// Where it is.

@@ -1,14 +1,17 @@
-//! What is particular to S3: bytes that changed, requests that were too many, and evidence that is locked.
+//! What is particular to S3: bytes that changed, requests that were too many, payloads that expire, and evidence that
+//! is locked.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ObjectLockRetentionMode;
 use countersign_store::aws::{Retention, RetentionMode, create_buckets};
-use countersign_store::{Blobs as _, Clock as _, Shelf, StoreError, SystemClock};
-use domain::{BlobRef, TenantId};
+use countersign_store::{
+    Blobs as _, Clock as _, Governance as _, PolicyFiles, Shelf, StoreError, SystemClock,
+};
+use domain::{BlobRef, Digest, Millis, TenantId};
 
 use crate::Own;
 use crate::account::Account;
-use crate::faults::line::{Fault, Line};
+use crate::faults::line::{Fault, Line, Trouble};
 
 pub(crate) fn cases() -> Vec<(&'static str, Own)> {
     vec![
@@ -23,6 +26,15 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         ("a_blob_whose_reply_was_lost_is_kept_once", |account| {
             Box::pin(a_blob_whose_reply_was_lost_is_kept_once(account))
         }),
+        ("a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days", |account| {
+            Box::pin(a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days(account))
+        }),
+        ("whoever_may_not_look_at_a_payload_writes_it_anew", |account| {
+            Box::pin(whoever_may_not_look_at_a_payload_writes_it_anew(account))
+        }),
+        ("what_an_item_points_at_does_not_stand_where_things_expire", |account| {
+            Box::pin(what_an_item_points_at_does_not_stand_where_things_expire(account))
+        }),
         ("evidence_is_locked_and_payloads_are_not", |account| {
             Box::pin(evidence_is_locked_and_payloads_are_not(account))
         }),
@@ -34,8 +46,12 @@ fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-fn key(blob: &BlobRef) -> String {
-    format!("acme/{}", blob.sha256)
+fn key(on: Shelf, blob: &BlobRef) -> String {
+    match on {
+        Shelf::Payloads => format!("payloads/acme/{}", blob.sha256),
+        Shelf::Bodies => format!("bodies/acme/{}", blob.sha256),
+        Shelf::Evidence => format!("acme/{}", blob.sha256),
+    }
 }
 
 /// Somebody who may write to the bucket changed what is there.
@@ -43,12 +59,12 @@ async fn s3_checksum_mismatch(account: Account) {
     let blobs = account.blobs(None);
     for shelf in Shelf::ALL {
         let bucket = match shelf {
-            Shelf::Payloads => &account.buckets.payloads,
+            Shelf::Payloads | Shelf::Bodies => &account.buckets.payloads,
             Shelf::Evidence => &account.buckets.evidence,
         };
         let blob = blobs.put_blob(shelf, &tenant(), b"the truth".to_vec()).await.unwrap();
         let lie = ByteStream::from_static(b"something else");
-        account.s3.put_object().bucket(bucket).key(key(&blob)).body(lie).send().await.unwrap();
+        account.s3.put_object().bucket(bucket).key(key(shelf, &blob)).body(lie).send().await.unwrap();
         let error = blobs.blob(shelf, &tenant(), &blob).await.unwrap_err();
         let altered = |error: &StoreError| match error {
             StoreError::Broken { source, .. } => source.to_string().contains("was altered"),
@@ -101,7 +117,8 @@ async fn every_fault_of_keeping_a_blob_has_its_meaning(account: Account) {
 async fn a_blob_that_is_there_is_not_written_over(account: Account) {
     let blobs = account.blobs(None);
     let blob = blobs.put_blob(Shelf::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
-    let head = || account.s3.head_object().bucket(&account.buckets.evidence).key(key(&blob)).send();
+    let place = key(Shelf::Evidence, &blob);
+    let head = || account.s3.head_object().bucket(&account.buckets.evidence).key(&place).send();
     let first = head().await.unwrap();
     assert_eq!(blobs.put_blob(Shelf::Evidence, &tenant(), b"proof".to_vec()).await.unwrap(), blob);
     // The bucket keeps versions; a second writing would have made one.
@@ -117,6 +134,47 @@ async fn a_blob_whose_reply_was_lost_is_kept_once(account: Account) {
     assert_eq!(blobs.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
 }
 
+async fn a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days(account: Account) {
+    let (today, later) = (SystemClock.now(), SystemClock.now() + Millis::hours(48));
+    for (shelf, now, sends) in [
+        (Shelf::Payloads, today, "PutObject HeadObject"),
+        (Shelf::Payloads, later, "PutObject HeadObject PutObject"),
+        (Shelf::Bodies, later, "PutObject"),
+        (Shelf::Evidence, later, "PutObject"),
+    ] {
+        let blob = account.blobs(None).put_blob(shelf, &tenant(), b"large".to_vec()).await.unwrap();
+        let line = Line::with([]);
+        let blobs = account.blobs_at(now, line.clone());
+        assert_eq!(blobs.put_blob(shelf, &tenant(), b"large".to_vec()).await.unwrap(), blob);
+        assert_eq!(sent(&line), sends, "{shelf:?}");
+        assert_eq!(blobs.blob(shelf, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
+    }
+}
+
+/// What was asked of S3, in order.
+fn sent(line: &Line) -> String {
+    let operations: Vec<String> = line.seen().into_iter().map(|passed| passed.operation).collect();
+    operations.join(" ")
+}
+
+/// The webhook function puts payloads and reads none.
+async fn whoever_may_not_look_at_a_payload_writes_it_anew(account: Account) {
+    let blob = account.blobs(None).put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let line = Line::with([]);
+    line.set([Trouble::forever("HeadObject", answer(403, "AccessDenied"))]);
+    let blobs = account.blobs_over(line.clone());
+    assert_eq!(blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap(), blob);
+    assert_eq!(sent(&line), "PutObject HeadObject PutObject");
+}
+
+async fn what_an_item_points_at_does_not_stand_where_things_expire(account: Account) {
+    let files = PolicyFiles::from([("main.rego".to_owned(), "x".repeat(300 * 1024))]);
+    account.store().put_policy(&tenant(), &Digest::ZERO, files).await.unwrap();
+    let listed = account.s3.list_objects_v2().bucket(&account.buckets.payloads).send().await.unwrap();
+    let keys: Vec<&str> = listed.contents().iter().filter_map(|object| object.key()).collect();
+    assert!(matches!(&*keys, [key] if key.starts_with("bodies/acme/")), "{keys:?}");
+}
+
 async fn evidence_is_locked_and_payloads_are_not(account: Account) {
     for (mode, locked) in [
         (RetentionMode::Governance, ObjectLockRetentionMode::Governance),
@@ -128,8 +186,8 @@ async fn evidence_is_locked_and_payloads_are_not(account: Account) {
         let blob = blobs.put_blob(Shelf::Evidence, &tenant(), bytes).await.unwrap();
         blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
 
-        let ask = account.s3.get_object_retention().bucket(&account.buckets.evidence).key(key(&blob));
-        let retention = ask.send().await.unwrap().retention.unwrap();
+        let ask = account.s3.get_object_retention().bucket(&account.buckets.evidence);
+        let retention = ask.key(key(Shelf::Evidence, &blob)).send().await.unwrap().retention.unwrap();
         assert_eq!(retention.mode(), Some(&locked));
         let days = 30 * 24 * 60 * 60;
         let until = retention.retain_until_date().unwrap().secs() - before.0 / 1000;

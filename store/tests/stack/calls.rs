@@ -7,7 +7,7 @@ use countersign_store::{Blobs as _, Governance as _, Handle, Ledger as _, Policy
 use domain::{BlobRef, Digest, Errand, Lane, Millis, Outgoing, RunId, RunKey};
 
 use crate::faults::matrix::{Call, Held, said};
-use crate::faults::story::{Until, decision, tell, tenant};
+use crate::faults::story::{FAR_AHEAD, Until, decision, tell, tenant};
 use crate::stage::Cell;
 
 /// What is there before a call.
@@ -104,22 +104,31 @@ fn dead() -> Vec<Call<Cell>> {
     ]
 }
 
+/// A payload.
+const KEPT: Given = |cell| {
+    Box::pin(async {
+        cell.store.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    })
+};
+
 fn blobs() -> Vec<Call<Cell>> {
     vec![
         call!("put_blob", NOTHING, |cell| cell
             .store
             .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
             .await),
-        call!(
-            "blob",
-            |cell| Box::pin(async {
-                cell.store.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
-            }),
-            |cell| {
-                let blob = BlobRef { sha256: Digest::of_bytes(b"large"), bytes: 5 };
-                cell.store.blob(Shelf::Payloads, &tenant(), &blob).await
-            }
-        ),
+        call!("put_blob, of what is there", KEPT, |cell| cell
+            .store
+            .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
+            .await),
+        call!("put_blob, of what is old", KEPT, |cell| cell
+            .blobs_at(FAR_AHEAD)
+            .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
+            .await),
+        call!("blob", KEPT, |cell| {
+            let blob = BlobRef { sha256: Digest::of_bytes(b"large"), bytes: 5 };
+            cell.store.blob(Shelf::Payloads, &tenant(), &blob).await
+        }),
     ]
 }
 

@@ -15,9 +15,9 @@ use countersign_store::aws::{
     AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue, create_buckets, create_queues, create_table,
     dynamodb, retries, s3, sqs, timeouts,
 };
-use domain::Lane;
+use domain::{Lane, Timestamp};
 
-use crate::account::{Store, config};
+use crate::account::{At, Store, config};
 use crate::faults::kept::{Still, items, sweep};
 use crate::faults::line::Line;
 use crate::faults::matrix::{Held, Stage};
@@ -120,6 +120,11 @@ impl Place {
 }
 
 impl Cell {
+    /// Its blobs, for whoever has this time.
+    pub(crate) fn blobs_at(&self, now: Timestamp) -> S3Blobs {
+        S3Blobs::new(self.s3.clone(), self.place.buckets.clone(), Arc::new(At(now)))
+    }
+
     async fn objects(&self, bucket: &str) -> Vec<String> {
         let listed = self.s3.list_objects_v2().bucket(bucket).send().await.unwrap();
         listed.contents().iter().filter_map(|object| object.key().map(str::to_owned)).collect()

@@ -6,7 +6,8 @@
 //! - `shape`: a module is four files; every variable has a type and a description
 //! - `names`: what is referred to is there, and a module is given what it asks for
 //! - `statements`: every statement of a policy is specific
-//! - `queues`: every queue has its dead letters, under the name that the programs expect
+//! - `grants`: what a statement allows is something that the store asks for
+//! - `queues`: every queue has its dead letters, under the name that the programs expect, for long enough to be looked at
 //! - `functions`: every function has its alarms, and is made in one place
 //! - `environment`: every variable that a program reads is set
 //! - `services`: every task is closed, every balancer ends TLS and keeps a log, and somebody is told

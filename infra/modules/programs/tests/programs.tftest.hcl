@@ -2,9 +2,15 @@
 
 variables {
   table = {
-    name       = "ledger"
-    arn        = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger"
-    index_arns = { due = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/due" }
+    name = "ledger"
+    arn  = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger"
+    index_arns = {
+      due            = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/due"
+      open_approvals = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/open_approvals"
+      runs_by_record = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/runs_by_record"
+      runs_by_status = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/runs_by_status"
+      runs_by_tenant = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger/index/runs_by_tenant"
+    }
   }
   queues = {
     ingest = {
@@ -102,6 +108,61 @@ run "the_webhook_function_is_fenced_to_its_tenants" {
     condition     = anytrue([for statement in output.statements["webhook"] : contains(statement.resources, var.table.arn)])
     error_message = "The webhook function cannot write its inbox."
   }
+}
+
+run "each_program_reads_the_indexes_that_it_asks_and_no_other" {
+  command = plan
+
+  assert {
+    condition = {
+      for program, statements in output.statements : program => join(" ", sort([
+        for arn in flatten(statements[*].resources) : trimprefix(arn, "${var.table.arn}/index/")
+        if startswith(arn, "${var.table.arn}/index/")
+      ]))
+      } == {
+      webhook = ""
+      slack   = "open_approvals"
+      sweep   = "due"
+      worker  = "due"
+      server  = "due open_approvals runs_by_record runs_by_status runs_by_tenant"
+    }
+    error_message = "A program may ask an index that it has no question for, or may not ask one that it needs."
+  }
+}
+
+run "sources_and_systems_of_three_thousand_bytes_are_taken" {
+  command = plan
+
+  variables {
+    sources = format("x%02997d", 0)
+    systems = format("x%02997d", 0)
+  }
+
+  assert {
+    condition     = alltrue([for program in ["webhook", "slack"] : length(jsonencode(output.environment[program])) <= 4096])
+    error_message = "The environment of a function is more than Lambda holds."
+  }
+}
+
+run "sources_that_leave_no_room_for_the_rest_are_refused" {
+  command = plan
+
+  variables {
+    # The ends of these lines count twice.
+    sources = join("\n", [for _ in range(1000) : "xx"])
+  }
+
+  expect_failures = [var.sources]
+}
+
+run "systems_that_leave_no_room_for_the_rest_are_refused" {
+  command = plan
+
+  variables {
+    systems = format("x%02998d", 0)
+  }
+
+  expect_failures = [var.systems]
 }
 
 run "a_tenant_is_one_tenant" {

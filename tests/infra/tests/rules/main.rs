@@ -7,6 +7,8 @@ mod environment;
 #[cfg(test)]
 mod functions;
 #[cfg(test)]
+mod grants;
+#[cfg(test)]
 mod module;
 #[cfg(test)]
 mod names;

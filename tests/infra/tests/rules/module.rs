@@ -18,6 +18,11 @@ pub(crate) fn source(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
+/// What a text says behind these words, up to this character.
+pub(crate) fn behind<'t>(text: &'t str, words: &str, until: char) -> &'t str {
+    text.split_once(words).unwrap().1.split_once(until).unwrap().0
+}
+
 /// A directory of terraform files, which terraform reads as one.
 pub(crate) struct Module {
     /// Seen from `infra/`.

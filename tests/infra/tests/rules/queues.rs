@@ -1,11 +1,23 @@
-//! Every queue has its dead letters, under the name that the programs expect, with an alarm on them.
+//! Every queue has its dead letters, under the name that the programs expect, with an alarm on them; they are kept for
+//! long enough to be looked at, and only what gets nowhere becomes one.
 
 use hcl_edit::structure::Block;
 
-use crate::module::{Module, assert_found, fixture, infra, label, source, text, text_of, value};
+use crate::module::{
+    Module, assert_found, behind, fixture, infra, label, source, text, text_of, value, value_in,
+};
 
 /// What the programs add to a queue's URL to find its dead letters.
 const DEAD: &str = "-dead";
+
+/// For how many days a dead letter can be looked at, however old its message was when it died: SQS goes on counting from
+/// when the message was sent, and a person may be away for a week.
+const LOOKED_AT_DAYS: u64 = 10;
+
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// For how long SQS keeps a message of a queue that does not say.
+const UNSAID_SECONDS: u64 = 4 * DAY_SECONDS;
 
 #[test]
 fn every_queue_has_its_dead_letters() {
@@ -31,13 +43,93 @@ fn a_queue_without_is_found() {
 }
 
 #[test]
-fn a_message_is_given_up_as_often_as_the_embedded_store_gives_it_up() {
-    let store = source("store/src/queue.rs");
-    let limit = store.split_once("pub const RECEIVES_MAX: u32 = ").unwrap().1.split_once(';').unwrap().0;
+fn a_dead_letter_is_kept_for_longer_than_its_message() {
+    assert_eq!(gone_early(&infra()), [""; 0]);
+    let alike = r#"
+        resource "aws_sqs_queue" "a" {
+          name                      = "a"
+          message_retention_seconds = 14 * 24 * 60 * 60
+        }
+        resource "aws_sqs_queue" "b" {
+          name                      = "a-dead"
+          message_retention_seconds = 14 * 24 * 60 * 60
+        }
+    "#;
+    assert_found(&gone_early(&fixture(alike)), "a dead letter of aws_sqs_queue.a may be gone after 0 days");
+    let unsaid = r#"
+        resource "aws_sqs_queue" "a" { name = var.name }
+        resource "aws_sqs_queue" "b" {
+          name                      = "${var.name}-dead"
+          message_retention_seconds = 1209600
+        }
+    "#;
+    assert_eq!(gone_early(&fixture(unsaid)), [""; 0]);
+}
+
+#[test]
+fn a_stand_in_keeps_messages_and_dead_letters_for_as_long() {
     let modules = infra();
     let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
-    let variable = queue.blocks("variable").find(|block| label(block, 0) == "receives_max").unwrap();
-    assert_eq!(text_of(&variable.body, "default"), limit, "modules/queue gives up after another number");
+    let (script, local) = (source("localstack/init.sh"), source("store/src/aws/local.rs"));
+    for (name, in_script, in_code) in
+        [("this", "\nkept_s=", "const KEPT_SECONDS"), ("dead", "\ndead_kept_s=", "const DEAD_KEPT_SECONDS")]
+    {
+        let made = queue.resources("aws_sqs_queue").find(|block| label(block, 1) == name).unwrap();
+        let kept = kept_seconds(made).to_string();
+        assert_eq!(behind(&script, in_script, '\n'), kept, "localstack/init.sh");
+        assert_eq!(behind(&local, &format!("{in_code}: &str = \""), '"'), kept, "store/src/aws/local.rs");
+    }
+}
+
+#[test]
+fn a_message_is_given_up_as_often_as_the_embedded_store_gives_it_up() {
+    let store = source("store/src/queue.rs");
+    let limit = behind(&store, "pub const RECEIVES_MAX: u32 = ", ';');
+    let default = text_of(&receives_max().body, "default");
+    assert_eq!(default, limit, "modules/queue gives up after another number");
+}
+
+#[test]
+fn a_message_that_comes_too_early_is_replaced_before_it_is_given_up() {
+    let walker = source("worker/src/walker.rs");
+    let postponed: u32 = behind(&walker, "const POSTPONED_MAX: u32 = ", ';').parse().unwrap();
+    let variable = receives_max();
+    let condition = value_in(&variable.body, "validation", "condition").map(text).unwrap();
+    let least: u32 = behind(&condition, "var.receives_max >= ", ' ').parse().unwrap();
+    assert!(least > postponed, "put aside after {least} deliveries, and replaced after {postponed}");
+}
+
+fn receives_max() -> Block {
+    let modules = infra();
+    let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
+    queue.blocks("variable").find(|block| label(block, 0) == "receives_max").unwrap().clone()
+}
+
+fn gone_early(modules: &[Module]) -> Vec<String> {
+    let per_module = |module: &Module| {
+        let queues: Vec<&Block> = module.resources("aws_sqs_queue").collect();
+        let fault = |queue: &&Block| {
+            let dead = kept_seconds(dead_of(&queues, queue)?);
+            let left = dead.saturating_sub(kept_seconds(queue)) / DAY_SECONDS;
+            let name = format!("aws_sqs_queue.{}", label(queue, 1));
+            (left < LOOKED_AT_DAYS).then(|| format!("a dead letter of {name} may be gone after {left} days"))
+        };
+        queues.iter().filter_map(fault).collect::<Vec<_>>()
+    };
+    modules.iter().flat_map(per_module).collect()
+}
+
+/// For how long a queue keeps a message, from when it was sent: a product, as it is written.
+fn kept_seconds(queue: &Block) -> u64 {
+    let number = |factor: &str| factor.trim().parse::<u64>().unwrap();
+    let said = value(&queue.body, "message_retention_seconds").map(text);
+    said.map_or(UNSAID_SECONDS, |said| said.split('*').map(number).product())
+}
+
+/// Where the dead letters of a queue go.
+fn dead_of<'q>(queues: &[&'q Block], queue: &Block) -> Option<&'q Block> {
+    let expected = dead_name(&text_of(&queue.body, "name"));
+    queues.iter().copied().find(|dead| text_of(&dead.body, "name") == expected)
 }
 
 fn faults(modules: &[Module]) -> Vec<String> {

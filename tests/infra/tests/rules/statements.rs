@@ -102,6 +102,19 @@ fn faults(modules: &[Module]) -> Vec<String> {
     modules.iter().flat_map(per_module).collect()
 }
 
+/// The actions that a module allows anybody.
+pub(crate) fn allowed(module: &Module) -> Vec<String> {
+    let mut actions = Vec::new();
+    let documents = module.blocks("data").filter(|block| label(block, 0) == "aws_iam_policy_document");
+    for statement in documents.flat_map(statements).map(Statement::written).filter(|one| !one.denies) {
+        actions.extend(listed(module, statement.actions).unwrap_or_default());
+    }
+    for object in objects(module.body()) {
+        actions.extend(listed(module, entry(&object, "actions")).unwrap_or_default());
+    }
+    actions
+}
+
 /// The statements of a document, those made in a loop too.
 fn statements(document: &Block) -> impl Iterator<Item = &Body> {
     let loops = document.body.get_blocks("dynamic").filter(|block| label(block, 0) == "statement");

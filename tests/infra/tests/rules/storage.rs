@@ -6,7 +6,7 @@ use hcl_edit::expr::Expression;
 use hcl_edit::structure::Block;
 
 use crate::module::{
-    Module, assert_found, entry, fixture, infra, label, source, text, text_of, value, value_in,
+    Module, assert_found, behind, entry, fixture, infra, label, source, text, text_of, value, value_in,
 };
 
 /// An index: its name, and the attributes it is partitioned and sorted by.
@@ -121,6 +121,48 @@ fn only_a_balancers_log_is_encrypted_with_another_key_than_ours() {
     let takes_logs = |call: &Block| value(&call.body, "takes_balancer_logs").is_some();
     let takers = modules.iter().filter(|module| module.blocks("module").any(takes_logs));
     assert_eq!(takers.map(|module| module.path.as_str()).collect::<Vec<_>>(), ["modules/server"]);
+}
+
+#[test]
+fn payloads_expire_and_nothing_that_stands_beside_them() {
+    let modules = infra();
+    let payloads = modules.iter().find(|module| module.path == "modules/payloads").unwrap();
+    assert_eq!(expiring(payloads), ["payloads/"]);
+    let shelves = source("store/src/blobs.rs");
+    assert!(shelves.contains("Self::Payloads => \"payloads\","), "payloads stand under another name");
+    let everything = r#"
+        resource "aws_s3_bucket_lifecycle_configuration" "a" {
+          rule {
+            filter {}
+            expiration { days = 180 }
+          }
+          rule {
+            filter {}
+            noncurrent_version_expiration { noncurrent_days = 7 }
+          }
+        }
+    "#;
+    assert_eq!(expiring(&fixture(everything)[0]), [""]);
+}
+
+#[test]
+fn a_payload_is_written_anew_long_before_it_expires() {
+    let modules = infra();
+    let payloads = modules.iter().find(|module| module.path == "modules/payloads").unwrap();
+    let keep = payloads.blocks("variable").find(|block| label(block, 0) == "keep_days").unwrap();
+    let condition = value_in(&keep.body, "validation", "condition").map(text).unwrap();
+    let least: u64 = behind(&condition, "var.keep_days >= ", ' ').parse().unwrap();
+    let code = source("store/src/aws/s3.rs");
+    let hours: u64 = behind(&code, "const RENEWED_AFTER: Millis = Millis::hours(", ')').parse().unwrap();
+    assert!(least * 24 >= 10 * hours, "kept for {least} days, and written anew after {hours} hours");
+}
+
+/// How the keys begin of what a lifecycle deletes; nothing where it deletes everything.
+fn expiring(module: &Module) -> Vec<String> {
+    let lifecycles = module.resources("aws_s3_bucket_lifecycle_configuration");
+    let rules = lifecycles.flat_map(|lifecycle| lifecycle.body.get_blocks("rule"));
+    let expiring = rules.filter(|rule| rule.body.get_blocks("expiration").next().is_some());
+    expiring.map(|rule| value_in(&rule.body, "filter", "prefix").map(text).unwrap_or_default()).collect()
 }
 
 #[test]
