@@ -188,16 +188,33 @@ impl Context {
         Ok(matches!(self.goes()?, Goes::Store | Goes::Unsaid))
     }
 
+    /// The server that the command goes to, in words; none, if it goes to a store.
+    fn server_in_words(&self) -> Result<Option<String>, CliError> {
+        Ok(match self.goes()? {
+            Goes::Server(url) => Some(format!("the server {url}")),
+            Goes::Profile(name) => Some(format!("the server of profile {}", name.as_str())),
+            Goes::Store | Goes::Aws | Goes::Unsaid => None,
+        })
+    }
+
     /// Refuses if the command goes to a server or to AWS: what was meant there must not happen here.
     fn must_be_for_a_store(&self) -> Result<(), CliError> {
-        let elsewhere = match self.goes()? {
-            Goes::Server(url) => format!("the server {url}"),
-            Goes::Profile(name) => format!("the server of profile {}", name.as_str()),
-            Goes::Aws => "AWS".to_owned(),
-            Goes::Store | Goes::Unsaid => return Ok(()),
+        let elsewhere = match self.server_in_words()? {
+            Some(server) => server,
+            None if self.goes == Goes::Aws => "AWS".to_owned(),
+            None => return Ok(()),
         };
         Err(CliError::Usage(format!(
             "this command works on a store in a file, and cannot be done on {elsewhere}; name the store with --store FILE"
+        )))
+    }
+
+    /// Refuses if the command goes to a server: it is about all tenants, and works on a store in a file or on AWS.
+    pub(crate) fn must_not_be_for_a_server(&self) -> Result<(), CliError> {
+        let Some(server) = self.server_in_words()? else { return Ok(()) };
+        Err(CliError::Usage(format!(
+            "this command works on a store, and cannot be done on {server}; name a file with --store FILE, or say \
+             --aws for the account that the environment names"
         )))
     }
 

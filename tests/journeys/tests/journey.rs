@@ -93,6 +93,13 @@ async fn over(account: &Account, run: &RunKey) -> RunRecord {
     .await
 }
 
+/// What the program says to whoever types `line` with the account's names, and nothing else.
+fn types(account: &Account, line: &str) -> Value {
+    let told = account.countersign().args(line.split(' ')).env("USER", "ada").output().unwrap();
+    assert!(told.status.success(), "{line}: {}", String::from_utf8_lossy(&told.stderr));
+    serde_json::from_slice(&told.stdout).unwrap()
+}
+
 async fn card(account: &Account) -> Message {
     let open = |message: &Message| message.button(notify::card::APPROVE).is_some();
     until("a card in Slack", PATIENCE, async || account.outside.slack.messages().into_iter().find(open)).await
@@ -300,12 +307,20 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
     .await;
     assert!(worker.ended().is_none(), "the worker is still there");
 
-    // What was given up before is put back; what cannot be read stays for a person to look at.
-    assert_eq!(
-        until("the redrive", PATIENCE, async || Some(store.redrive(10).await.unwrap()).filter(|n| *n > 0))
-            .await,
-        1
-    );
+    // What was given up before is seen and put back by whoever has the account and the program; what cannot be read stays
+    // for a person to look at.
+    let seen = until("the dead letter in the program's list", PATIENCE, async || {
+        let told = types(&account, "queue dead-letters --aws --json");
+        told["dead_letters"].as_array().unwrap().iter().find(|dead| dead["run"] == run.run.as_str()).cloned()
+    })
+    .await;
+    assert_eq!((&seen["tenant"], &seen["lane"]), (&json!(TENANT), &json!("ingest")), "{seen}");
+    let redriven = until("the redrive", PATIENCE, async || {
+        types(&account, "queue redrive --aws --json")["redriven"].as_u64().filter(|moved| *moved > 0)
+    })
+    .await;
+    assert_eq!(redriven, 1);
+    assert_eq!(store.redrive(10).await.unwrap(), 0, "nothing is put back twice");
     assert_eq!(over(&account, &run).await.status, RunStatus::Succeeded);
     assert!(store.dead_letters(10).await.unwrap().is_empty());
     assert_eq!((account.given_up(Lane::Ingest).await, account.given_up(Lane::Steps).await), (0, 1));

@@ -1,13 +1,23 @@
 //! `countersign queue dead-letters`: messages that were delivered too often without getting anywhere.
 
+use engine::Engine;
 use serde_json::{Value, json};
-use store::{DeadLetter, Queue as _};
+use store::{DeadLetter, Store};
 
 use crate::context::Context;
+#[cfg(feature = "aws")]
+use crate::context::tools;
 use crate::ending::Ending;
 use crate::error::CliError;
 use telling::table::table;
 use telling::time::moment;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign queue dead-letters --json
+  countersign queue dead-letters --aws    on the account that the environment names
+
+Queues serve every tenant, so this is done on the store, and not through a server.";
 
 /// Show messages that were given up
 ///
@@ -15,7 +25,7 @@ use telling::time::moment;
 /// put aside: every worker that took it failed or died. The run itself is not lost; `run show` tells where it
 /// stands, the workers' logs why.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  countersign queue dead-letters --json")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// At most this many, oldest first
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -23,7 +33,14 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let engine = context.existing_engine()?;
+    #[cfg(feature = "aws")]
+    if let Some(engine) = context.engine_on_aws(tools())? {
+        return run_on(&engine, args, context).await;
+    }
+    run_on(&context.existing_engine()?, args, context).await
+}
+
+async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) -> Result<Ending, CliError> {
     let letters = engine.store().dead_letters(args.limit).await?;
     let json: Value = letters
         .iter()

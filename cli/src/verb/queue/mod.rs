@@ -1,4 +1,6 @@
 //! `countersign queue …`.
+//!
+//! Queues are the fleet's, not a tenant's: whoever looks after them has the store, in a file or on AWS.
 
 mod dead_letters;
 mod redrive;
@@ -17,6 +19,7 @@ pub(crate) enum Verb {
 }
 
 pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
+    context.must_not_be_for_a_server()?;
     match verb {
         Verb::DeadLetters(args) => dead_letters::run(args, context).await,
         Verb::Redrive(args) => redrive::run(args, context).await,
