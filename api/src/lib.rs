@@ -39,7 +39,7 @@ pub use auth::{Caller, Gate};
 pub use chance::{chance, hex};
 pub use extract::BODY_BYTES_MAX;
 pub use keys::forged;
-pub use page::{CursorSecret, LIMIT_MAX};
+pub use page::{CursorSecret, LIMIT_MAX, List};
 pub use problem::Problem;
 pub use routes::{PREFIX, Row, rows};
 pub use runs::request_key;

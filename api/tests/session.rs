@@ -82,6 +82,21 @@ async fn a_session_looks_and_does_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_session_that_was_ended_looks_at_nothing_and_its_key_still_does() {
+    let scene = Scene::new().await;
+    let headers: HeaderMap = [(header::COOKIE, scene.cookie.parse().unwrap())].into_iter().collect();
+    let gate = scene.gate();
+    let (_, session) = gate.visitor(&headers).await.unwrap();
+    scene.sessions.end(&session, scene.engine.now());
+    assert_eq!(scene.asks(&[("cookie", &scene.cookie)]).await, StatusCode::UNAUTHORIZED);
+    // What a stream shows again at every beat.
+    assert!(gate.enter(&headers, &Uri::from_static("/api/v1/stream")).await.is_err());
+    assert!(gate.visitor(&headers).await.is_err());
+    let bearer = format!("Bearer {}", scene.key);
+    assert_eq!(scene.asks(&[("authorization", &bearer)]).await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn a_page_elsewhere_does_not_look_with_somebody_elses_session() {
     let scene = Scene::new().await;
     let cookie = ("cookie", scene.cookie.as_str());

@@ -1,20 +1,23 @@
 //! Which workers there are, whether messages pile up, what was given up, and the switch that stops all of it.
 
-use api::Problem;
+use api::{List, Problem};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::failure::MESSAGE_CHARS_MAX;
 use domain::{AskedToLeave, Enrolled, Role, Says, Standing, Stopped, Timestamp};
-use engine::{Dispatch, Health};
+use engine::{Dispatch, Health, StartSoFar};
 use maud::{Markup, html};
 use serde::Deserialize;
-use store::Store;
+use store::{Cursor, Store};
+use telling::counted;
 
 use crate::at::{Named, Visitor};
 use crate::form::Sent;
 use crate::layout::{self, Entry, Page, Stream, token};
 use crate::no::{No, notice};
 use crate::text::{self, Seen, badge, when};
+use crate::{Shared, pages};
 
 /// Where the page is.
 const HERE: &str = "/health";
@@ -23,34 +26,72 @@ const HERE: &str = "/health";
 pub(crate) struct Said {
     #[serde(default)]
     reason: String,
+    /// How far a start is, as the form before said it.
+    #[serde(default)]
+    rest: String,
+}
+
+/// What came of turning the switch.
+enum Came {
+    /// Nobody turned it just now.
+    Nothing,
+    /// It was refused.
+    Refused(Problem),
+    /// It is on. So many runs were told to go on, and what is left is for another request.
+    More { told: u64, rest: String },
 }
 
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Response, No> {
-    render(&visitor, None).await
+    render(&visitor, &Came::Nothing).await
 }
 
 /// Turns the switch of the tenant.
 pub(crate) async fn turn<S: Store>(
+    State(console): State<Shared<S>>,
     Named(verb): Named<String>,
     Sent { mut visitor, form }: Sent<S, Said>,
 ) -> Result<Response, No> {
     visitor.must_be(Role::Admin)?;
-    match (verb.as_str(), form.reason.trim()) {
-        ("stop", "") => {
-            // Nothing is fetched from where a form was sent to.
-            HERE.clone_into(&mut visitor.address);
-            let problem = Problem::bad_request("a stop needs a reason: others will wonder");
-            return render(&visitor, Some(&problem)).await;
-        }
-        ("stop", reason) => visitor.desk.stop_dispatch(reason).await.map(|_| ())?,
-        ("start", _) => visitor.desk.start_dispatch().await.map(|_| ())?,
+    // Nothing is fetched from where a form was sent to.
+    HERE.clone_into(&mut visitor.address);
+    let came = match (verb.as_str(), form.reason.trim()) {
+        ("stop", "") => Came::Refused(Problem::bad_request("a stop needs a reason: others will wonder")),
+        ("stop", reason) => visitor.desk.stop_dispatch(reason).await.map(|_| Came::Nothing)?,
+        ("start", _) => started(&console, &visitor, &form.rest).await?,
         _ => return Err(No::page()),
+    };
+    match came {
+        Came::Nothing => Ok(Redirect::to(HERE).into_response()),
+        came => render(&visitor, &came).await,
     }
-    Ok(Redirect::to(HERE).into_response())
 }
 
-/// The page, with what was refused just now.
-async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Result<Response, No> {
+/// Starts dispatch, or goes on with a start: a request tells as many runs as somebody can wait for.
+async fn started<S: Store>(console: &Shared<S>, visitor: &Visitor<S>, rest: &str) -> Result<Came, No> {
+    let work = pages::list(console, visitor, "console-start", String::new());
+    let so_far = match so_far(&work, rest) {
+        Ok(so_far) => so_far,
+        Err(problem) => return Ok(Came::Refused(problem)),
+    };
+    let (told, rest) = visitor.desk.start_some(so_far).await?;
+    // What cannot be written is refused when it is brought.
+    let written = |rest: StartSoFar| serde_json::to_string(&rest).unwrap_or_default();
+    let rest = rest.map(|rest| work.seal(&Cursor::new(written(rest))));
+    Ok(rest.map_or(Came::Nothing, |rest| Came::More { told, rest }))
+}
+
+/// How far a start is, as the form says; one that says nothing begins it.
+fn so_far(work: &List<'_>, rest: &str) -> Result<Option<StartSoFar>, Problem> {
+    let unknown = || {
+        Problem::bad_request("the form is not one that was shown here")
+            .remedy("whoever starts dispatch begins anew; nothing is done twice by that")
+    };
+    let Some(opened) = pages::opened(work, rest).map_err(|_| unknown())? else { return Ok(None) };
+    serde_json::from_str(opened.as_str()).map(Some).map_err(|_| unknown())
+}
+
+/// The page, with what came of turning the switch just now.
+async fn render<S: Store>(visitor: &Visitor<S>, came: &Came) -> Result<Response, No> {
     visitor.must_be(Role::Operator)?;
     let desk = &visitor.desk;
     let (health, dispatch) = (desk.health().await?, desk.dispatch().await?);
@@ -81,13 +122,36 @@ async fn render<S: Store>(visitor: &Visitor<S>, refused: Option<&Problem>) -> Re
     };
     let head = html! {
         h1 { "Health" }
-        @if let Some(problem) = refused { (notice(problem)) }
+        @match came {
+            Came::Nothing => {}
+            Came::Refused(problem) => (notice(problem)),
+            Came::More { told, rest } => (more(visitor, *told, rest)),
+        }
     };
     let page =
         Page { title: "Health", under: Entry::Health, stream: Stream::Untold, head, live, foot: html! {} };
-    let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
+    let status = match came {
+        Came::Refused(problem) => StatusCode::from_u16(problem.status).ok(),
+        Came::Nothing | Came::More { .. } => None,
+    };
     let page = Html(layout::page(visitor, &page).into_string());
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
+}
+
+/// The way to go on with a start.
+fn more<S>(visitor: &Visitor<S>, told: u64, rest: &str) -> Markup {
+    let told = counted(usize::try_from(told).unwrap_or(usize::MAX), "run");
+    html! {
+        div.why role="status" {
+            p { strong { "Dispatch is on, and there is more to do." } }
+            p { (told) " can go on so far. Tell the others, too; otherwise it takes them some minutes to notice." }
+            form method="post" action="/health/start" {
+                (token(visitor))
+                input type="hidden" name="rest" value=(rest);
+                button.primary type="submit" { "Tell the others" }
+            }
+        }
+    }
 }
 
 /// Why nobody may have looked.

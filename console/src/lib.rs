@@ -20,6 +20,7 @@ mod login;
 mod no;
 mod oidc;
 mod overview;
+mod pages;
 mod runs;
 mod text;
 mod workflows;
@@ -27,9 +28,9 @@ mod workflows;
 use std::sync::Arc;
 
 use ::evidence::PublicKey;
-use api::Gate;
 use api::auth::login::{CALLBACK, Login};
 use api::auth::session::Sessions;
+use api::{CursorSecret, Gate};
 use axum::Router;
 use axum::middleware::map_response;
 use axum::routing::{get, post};
@@ -41,6 +42,7 @@ pub struct Console<S> {
     gate: Gate<S>,
     engine: Arc<Engine<S>>,
     sessions: Arc<Sessions>,
+    cursors: CursorSecret,
     key: Option<PublicKey>,
     login: Option<Login>,
 }
@@ -51,6 +53,8 @@ pub struct Parts<S> {
     pub engine: Arc<Engine<S>>,
     /// The sessions; the API's gate is given the same, so that pages may look there.
     pub sessions: Arc<Sessions>,
+    /// What says where a page of a list goes on is sealed with this; it may be the API's.
+    pub cursors: CursorSecret,
     /// What evidence is verified with; without it the pages say that they cannot.
     pub key: Option<PublicKey>,
 }
@@ -58,9 +62,9 @@ pub struct Parts<S> {
 impl<S: Store> Console<S> {
     /// A console of these parts.
     pub fn new(parts: Parts<S>) -> Self {
-        let Parts { engine, sessions, key } = parts;
+        let Parts { engine, sessions, cursors, key } = parts;
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        Self { gate, engine, sessions, key, login: None }
+        Self { gate, engine, sessions, cursors, key, login: None }
     }
 
     /// The same, where people may also log in with an identity provider.

@@ -62,9 +62,10 @@ pub(crate) async fn log_in<S: Store>(
 
 pub(crate) async fn log_out<S: Store>(
     State(console): State<Shared<S>>,
-    Sent { form: Nothing {}, .. }: Sent<S, Nothing>,
+    Sent { visitor, form: Nothing {} }: Sent<S, Nothing>,
 ) -> Response {
-    with_cookie(Redirect::to("/login").into_response(), &console.sessions.end())
+    let cookie = console.sessions.end(&visitor.session, console.engine.now());
+    with_cookie(Redirect::to("/login").into_response(), &cookie)
 }
 
 /// The same answer, with one more cookie.

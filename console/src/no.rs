@@ -1,7 +1,8 @@
 //! A no, as a page.
 //!
 //! What belongs to another tenant, what there is not and what cannot be a name at all are the same page, byte for
-//! byte: nothing of the request and nothing of whoever asks stands on it.
+//! byte: nothing of the request and nothing of whoever asks stands on it. Of a run of their own tenant that was not
+//! started, the page says what has become of what came in to start it.
 
 use api::Problem;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -117,4 +118,20 @@ fn sentence(text: &str) -> String {
 
 pub(crate) async fn no_page() -> No {
     No::page()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Fate, RunKey};
+
+    use super::*;
+
+    #[test]
+    fn of_a_run_that_was_not_started_the_page_says_why() {
+        let run = RunKey { tenant: "acme".parse().unwrap(), run: "run-1".parse().unwrap() };
+        let problem = Problem::from(EngineError::NotBegun { run, fate: Fate::Unwanted });
+        let page = body("Not found", &problem).into_string();
+        assert!(page.contains("no workflow wanted what came in"), "{page}");
+        assert!(page.contains("Put a workflow to use"), "{page}");
+    }
 }

@@ -1,13 +1,16 @@
 //! Sessions: people at a browser.
 //!
 //! A session is a cookie that names what it was begun with and until when it counts, under a code that only this
-//! server can make. Nothing is kept of it. An API key is looked up at every request, so one that is taken back ends
-//! its sessions at once. What an identity provider said of somebody counts as long as its token would.
+//! server can make. Nothing is kept of it while it lasts. One that somebody ends is remembered until it would have
+//! ended anyway, by this process alone. An API key is looked up at every request, so one that is taken back ends its
+//! sessions at once, everywhere. What an identity provider said of somebody counts as long as its token would.
 //!
 //! A cookie is sent by the browser, not by the page, so it proves less than a key. On the API it lets whoever
 //! brings it look, and no more; what the console lets people do takes the session's token as well.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::{HeaderMap, HeaderValue};
 use domain::{KeyId, Millis, PersonId, Roles, TenantId, Timestamp};
@@ -20,9 +23,15 @@ use super::cookies::{Cookie, Cookies};
 /// A working day with its overtime.
 pub const LASTS: Millis = Millis::hours(12);
 
+/// More sessions than this ended within half a day, and those that would end soonest are forgotten; together they take
+/// a megabyte or two.
+const ENDED_MAX: usize = 10_000;
+
 /// Makes sessions and reads them.
 pub struct Sessions {
     cookies: Cookies,
+    /// Those that somebody ended, by their tokens, and until when they would have counted.
+    ended: Mutex<BTreeMap<String, Timestamp>>,
 }
 
 /// What a session was begun with.
@@ -99,7 +108,7 @@ impl Sessions {
     /// Sessions under `secret`, which comes from a good source of chance and is the same on every server that people
     /// may be led to.
     pub fn new(secret: [u8; 32], over: Over) -> Self {
-        Self { cookies: Cookies::new(secret, over) }
+        Self { cookies: Cookies::new(secret, over), ended: Mutex::default() }
     }
 
     /// The cookie of a session that begins at `now`; `chance` tells it from every other.
@@ -113,8 +122,18 @@ impl Sessions {
         self.cookies.give(Cookie::Session, &says, until - now)
     }
 
-    /// The cookie that takes a session's place when it ends.
-    pub fn end(&self) -> String {
+    /// Ends a session: whoever has a copy of its cookie is not let in with that any more. The cookie that takes its
+    /// place.
+    pub fn end(&self, session: &Session, now: Timestamp) -> String {
+        let mut ended = self.ended();
+        ended.retain(|_, until| now < *until);
+        ended.insert(session.token.clone(), session.expires_at);
+        if ended.len() > ENDED_MAX {
+            let soonest = ended.iter().min_by_key(|(_, until)| **until).map(|(token, _)| token.clone());
+            if let Some(token) = soonest {
+                ended.remove(&token);
+            }
+        }
         self.cookies.take(Cookie::Session)
     }
 
@@ -123,7 +142,11 @@ impl Sessions {
         let (says, text) = self.cookies.brought::<Says>(Cookie::Session, headers)?;
         let Says { tenant, begun, until: expires_at, .. } = says;
         let session = Session { tenant, begun, expires_at, token: self.cookies.code("form", &text) };
-        (now < session.expires_at).then_some(session)
+        (now < session.expires_at && !self.ended().contains_key(&session.token)).then_some(session)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn cookies(&self) -> &Cookies {
@@ -246,15 +269,51 @@ mod tests {
 
     #[test]
     fn the_cookie_is_for_this_host_alone_and_no_script_sees_it() {
+        let end = |sessions: &Sessions| {
+            let session = brought(sessions, &cookie(sessions, "acme"), NOON).unwrap();
+            sessions.end(&session, NOON)
+        };
         let https = sessions(1, Over::Https);
-        for set in [https.end(), https.begin(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
+        for set in [end(&https), https.begin(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
             assert!(set.starts_with("__Host-countersign="), "{set}");
             for attribute in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure"] {
                 assert!(set.contains(attribute), "{set}");
             }
         }
-        let loopback = sessions(1, Over::Loopback).end();
+        let loopback = end(&sessions(1, Over::Loopback));
         assert!(loopback.starts_with("countersign=") && !loopback.contains("Secure"), "{loopback}");
+    }
+
+    #[test]
+    fn a_session_that_was_ended_is_none_any_more_and_others_go_on() {
+        let sessions = sessions(1, Over::Https);
+        let [ended, other] = ["acme", "umbrella"].map(|tenant| cookie(&sessions, tenant));
+        let session = brought(&sessions, &ended, NOON).unwrap();
+        for _ in 0..2 {
+            sessions.end(&session, NOON);
+            assert!(brought(&sessions, &ended, NOON).is_none());
+            assert!(brought(&sessions, &other, NOON).is_some());
+        }
+    }
+
+    #[test]
+    fn what_would_have_ended_by_now_is_forgotten_and_never_more_than_so_many_are_remembered() {
+        let sessions = sessions(1, Over::Https);
+        let session = brought(&sessions, &cookie(&sessions, "acme"), NOON).unwrap();
+        // Each is called by how many minutes it would have lasted.
+        let lasts = |mins: u64| (mins.to_string(), NOON + Millis::mins(mins));
+        let most = u64::try_from(ENDED_MAX).unwrap();
+        sessions.ended().extend((1..=most).map(lasts));
+        let one_more = |mins: u64, now: Timestamp| {
+            let (token, expires_at) = lasts(mins);
+            sessions.end(&Session { expires_at, token, ..session.clone() }, now)
+        };
+        let remembers = |mins: u64| sessions.ended().contains_key(&mins.to_string());
+        one_more(most + 1, NOON);
+        assert_eq!(sessions.ended().len(), ENDED_MAX);
+        assert!(!remembers(1) && remembers(2), "the one that would end soonest is forgotten first");
+        one_more(most + 2, NOON + Millis::mins(5_000));
+        assert!(!remembers(5_000) && remembers(5_001) && remembers(most + 2));
     }
 
     #[test]

@@ -94,13 +94,14 @@ impl<S: Store> Front<S> {
             None => gate,
         };
         let streams = Streams::new(stream);
-        let api =
-            Api::new(gate, CursorSecret::new(seeds.cursors)).with_streams(streams.clone()).naming(secrets);
+        let cursors = CursorSecret::new(seeds.cursors);
+        let api = Api::new(gate, cursors.clone()).with_streams(streams.clone()).naming(secrets);
         let api = match public {
             Some(key) => api.verifying(key),
             None => api,
         };
-        let console = Console::new(::console::Parts { engine: Arc::clone(&engine), sessions, key: public });
+        let parts = ::console::Parts { engine: Arc::clone(&engine), sessions, cursors, key: public };
+        let console = Console::new(parts);
         let console = match login {
             Some(login) => console.with_login(login),
             None => console,

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,16 @@ steps:
   - { id: approved, tool: wait.event, with: { event: change.approved, timeout: 1h } }
   - { id: ask, tool: approval.gate, with: { message: \"Really?\", on_reject: pause } }
   - { id: sum, tool: transform, with: { value: \"${ steps.ask.by }\" } }
+";
+
+/// One run at a time for each ticket; others wait until it is over.
+const ONE_AT_A_TIME: &str = "
+workflow: one-at-a-time
+version: 1
+environment: dev
+ticket: { of: '${ trigger.ticket }', when_taken: queue }
+steps:
+  - { id: wait, tool: wait.event, with: { event: go, timeout: 1h } }
 ";
 
 /// A server on the store `server.db` of a shell; it ends with this.
@@ -102,12 +112,22 @@ struct Follower {
 
 impl Follower {
     fn of(shell: &Shell, run: &str, profile: &str) -> Self {
-        let mut command = shell.command(&format!("run watch {run} --json --profile {profile}"));
+        Self::by(shell.command(&format!("run watch {run} --json --profile {profile}")))
+    }
+
+    /// Somebody who follows by this command.
+    fn by(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (tell, lines) = mpsc::channel();
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         Self { child, lines, heard: Vec::new() }
+    }
+
+    /// The next thing that it is told.
+    fn told(&mut self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Waits until it has heard of something of this kind.
@@ -339,6 +359,11 @@ fn what_needs_a_store_says_so_and_does_nothing_here() {
         let refused = shell.run(&format!("{line} --profile ada")).expect(2);
         refused.says("works on a store").says("--store FILE");
     }
+    for line in ["queue dead-letters", "queue redrive"] {
+        let refused = shell.run(&format!("{line} --profile ada")).expect(2);
+        refused.says("cannot be done on the server of profile ada").says("--aws");
+        shell.run(&format!("{line} --help")).expect(0).says(&format!("countersign {line} --aws"));
+    }
     assert!(!shell.path("countersign.db").exists());
 }
 
@@ -463,4 +488,52 @@ fn a_server_without_streams_is_looked_at_again_and_again() {
     assert_eq!((heard, code), (on_the_store(&shell, &run), Some(0)));
     assert_eq!(server.was_asked("/stream"), 1);
     assert!(server.was_asked("/events") > 0);
+}
+
+#[test]
+fn whoever_follows_a_request_that_waits_for_its_ticket_follows_its_run_once_it_is_there() {
+    let (shell, _server) = acme();
+    shell.write("one.yaml", ONE_AT_A_TIME);
+    shell.run("workflow apply one.yaml --profile ada").expect(0);
+    let on = "--store server.db --tenant acme";
+    for (n, (workflow, place)) in
+        [("one-at-a-time", "--profile ada"), ("one-at-a-time", on), ("one.yaml", on)].into_iter().enumerate()
+    {
+        let start = format!("run start {workflow} {place} --json --input {{\"ticket\":\"INC-{n}\"}}");
+        let first = shell.run(&start).expect(0).json()["run"].as_str().unwrap().to_owned();
+        let mut follower = Follower::by(shell.command(&format!("{start} --follow")));
+        let waits = follower.told();
+        assert_eq!(waits["behind"], first.as_str(), "{waits}");
+        let run = waits["run"].as_str().unwrap().to_owned();
+        shell.run(&format!("run show {run} {place}")).expect(2).says("has not begun");
+        assert!(follower.child.try_wait().unwrap().is_none(), "there is nothing to end with");
+
+        shell.run(&format!("run cancel {first} --reason enough {on}")).expect(0);
+        shell.run("worker --store server.db --until-idle").expect(0);
+        follower.hears("wait_opened");
+        shell.run(&format!("run signal {run} go {on}")).expect(0);
+        shell.run("worker --store server.db --until-idle").expect(0);
+        let (heard, code) = follower.ends();
+        assert_eq!((heard, code), (on_the_store(&shell, &run), Some(0)), "{workflow} {place}");
+    }
+}
+
+#[test]
+fn a_request_that_waits_says_for_which_run_and_does_not_end_well_with_a_run_that_does_not() {
+    let (shell, _server) = acme();
+    shell.write("one.yaml", ONE_AT_A_TIME);
+    shell.run("workflow apply one.yaml --profile ada").expect(0);
+    let start = "run start one-at-a-time --profile ada --input {\"ticket\":\"INC-7\"}";
+    let first = shell.run(&format!("{start} --json")).expect(0).json()["run"].as_str().unwrap().to_owned();
+    let waits = shell.run(&format!("{start} --key second")).expect(0);
+    waits.says(&format!("starts when run {first} is over")).says(&format!("run watch {first}"));
+
+    let mut follower = Follower::by(shell.command(&format!("{start} --key second --follow --json")));
+    let run = follower.told()["run"].as_str().unwrap().to_owned();
+    let on = "--store server.db --tenant acme";
+    shell.run(&format!("run cancel {first} --reason enough {on}")).expect(0);
+    shell.run("worker --store server.db --until-idle").expect(0);
+    follower.hears("wait_opened");
+    shell.run(&format!("run cancel {run} --reason enough {on}")).expect(0);
+    assert_eq!(follower.ends().1, Some(1));
 }

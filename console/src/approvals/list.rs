@@ -1,14 +1,18 @@
 //! The inbox: what people are asked now, the oldest first.
 
-use axum::response::Html;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse as _, Response};
 use domain::{Approval, Subject, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
-use store::{Cursor, Store};
+use store::{ApprovalPage, Store};
 
+use crate::Shared;
 use crate::at::{Visitor, Wish};
-use crate::layout::{self, Entry, Page, Stream, encoded};
-use crate::no::No;
+use crate::layout::{self, Entry, Page, Stream};
+use crate::no::{No, notice};
+use crate::pages;
 use crate::text::{Seen, when};
 
 /// What fits on a screen or two.
@@ -22,26 +26,34 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) async fn list<S: Store>(
+    State(console): State<Shared<S>>,
     visitor: Visitor<S>,
     Wish(wanted): Wish<Wanted>,
-) -> Result<Html<String>, No> {
-    let after = (!wanted.after.is_empty()).then(|| Cursor::new(wanted.after.as_str()));
-    let found = visitor.desk.open_approvals(after, ROWS_MAX).await?;
+) -> Result<Response, No> {
+    let list = pages::list(&console, &visitor, "console-approvals", String::new());
+    let (found, refused) = match pages::opened(&list, &wanted.after) {
+        Ok(after) => (visitor.desk.open_approvals(after, ROWS_MAX).await?, None),
+        Err(problem) => (ApprovalPage { approvals: Vec::new(), next: None }, Some(problem)),
+    };
     let live = html! {
-        @if found.approvals.is_empty() { p.soft { "Nobody is asked anything." } } @else { (table(&found.approvals, visitor.desk.now())) }
+        @if let Some(problem) = &refused { (notice(problem)) }
+        @else if found.approvals.is_empty() { p.soft { "Nobody is asked anything." } }
+        @else { (table(&found.approvals, visitor.desk.now())) }
         @if let Some(next) = &found.next {
-            p.pages { a href={ "/approvals?after=" (encoded(next.as_str())) } rel="next" { "Newer requests" } }
+            p.pages { a href={ "/approvals?after=" (list.seal(next)) } rel="next" { "Newer requests" } }
         }
     };
     let page = Page {
         title: "Approvals",
         under: Entry::Approvals,
-        stream: Stream::Tenant,
+        stream: if refused.is_some() { Stream::None } else { Stream::Tenant },
         head: html! { h1 { "Approvals" } },
         live,
         foot: html! {},
     };
-    Ok(Html(layout::page(&visitor, &page).into_string()))
+    let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
+    let page = Html(layout::page(&visitor, &page).into_string());
+    Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
 /// Requests, one to a row; on a narrow screen, one to a card.

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use api::Problem;
+use api::{List, Problem};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::record_name::RECORD_BYTES_MAX;
@@ -13,9 +14,11 @@ use serde::Deserialize;
 use store::{Cursor, RunPage, RunQuery, Store};
 use telling::when::When;
 
+use crate::Shared;
 use crate::at::{Visitor, Wish};
 use crate::layout::{self, Entry, Page, Stream, encoded};
 use crate::no::{No, notice};
+use crate::pages;
 use crate::text::{Seen, length, status, when};
 
 /// What fits on a screen or two.
@@ -59,29 +62,26 @@ impl Wanted {
         self.status.parse().ok()
     }
 
-    fn cursor(&self) -> Option<Cursor> {
-        (!self.before.is_empty()).then(|| Cursor::new(self.before.as_str()))
-    }
-
     fn word(&self) -> String {
         self.workflow.trim().chars().take(WORD_CHARS_MAX).collect::<String>().to_lowercase()
     }
 
     /// What is asked of the store, first of all. A filter that cannot be read is not passed over: it would show
     /// everything.
-    fn first(&self, now: Timestamp) -> Result<RunQuery, Problem> {
+    fn first(&self, list: &List<'_>, now: Timestamp) -> Result<RunQuery, Problem> {
         let moment = |when: When| when.moment(now);
         Ok(RunQuery {
             status: self.status(),
             record: typed::<RecordName>("the record", &self.record)?,
             since: typed::<When>("since", &self.since)?.map(moment),
             until: typed::<When>("until", &self.until)?.map(moment),
-            before: self.cursor(),
+            before: pages::opened(list, &self.before)?,
             limit: u32::try_from(ROWS_MAX).unwrap_or(u32::MAX),
         })
     }
 
-    fn next(&self, cursor: &Cursor) -> String {
+    /// What it is filtered by, as the address says it.
+    fn filters(&self) -> String {
         let filters = [
             ("status", &self.status),
             ("workflow", &self.workflow),
@@ -89,13 +89,21 @@ impl Wanted {
             ("since", &self.since),
             ("until", &self.until),
         ];
-        let filters = filters.map(|(name, value)| format!("{name}={}", encoded(value))).join("&");
-        format!("/runs?{filters}&before={}", encoded(cursor.as_str()))
+        filters.map(|(name, value)| format!("{name}={}", encoded(value))).join("&")
+    }
+
+    fn next(&self, list: &List<'_>, cursor: &Cursor) -> String {
+        format!("/runs?{}&before={}", self.filters(), list.seal(cursor))
     }
 }
 
-pub(crate) async fn list<S: Store>(visitor: Visitor<S>, Wish(wanted): Wish<Wanted>) -> Result<Response, No> {
-    let (found, refused) = match wanted.first(visitor.desk.now()) {
+pub(crate) async fn list<S: Store>(
+    State(console): State<Shared<S>>,
+    visitor: Visitor<S>,
+    Wish(wanted): Wish<Wanted>,
+) -> Result<Response, No> {
+    let list = pages::list(&console, &visitor, "console-runs", wanted.filters());
+    let (found, refused) = match wanted.first(&list, visitor.desk.now()) {
         Ok(first) => (find(&visitor, &wanted.word(), first).await?, None),
         Err(problem) => (RunPage { runs: Vec::new(), next: None }, Some(problem)),
     };
@@ -104,7 +112,7 @@ pub(crate) async fn list<S: Store>(visitor: Visitor<S>, Wish(wanted): Wish<Wante
         @else if found.runs.is_empty() && found.next.is_some() { p.soft { "None of the newest runs fits that." } }
         @else if found.runs.is_empty() { p.soft { "No run fits that." } }
         @else { (table(&found.runs, visitor.desk.now())) }
-        @if let Some(next) = &found.next { p.pages { a href=(wanted.next(next)) rel="next" { "Older runs" } } }
+        @if let Some(next) = &found.next { p.pages { a href=(wanted.next(&list, next)) rel="next" { "Older runs" } } }
     };
     // A page further down is about the past; only the first one is about now.
     let about_now = wanted.before.is_empty() && refused.is_none();

@@ -3,7 +3,7 @@
 use api::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
-use domain::{EventBody, RunId};
+use domain::{Event, EventBody, IdempotencyKey, Receipt, RunId};
 use engine::EngineError;
 use maud::{Markup, html};
 use store::Store;
@@ -62,24 +62,27 @@ pub(super) async fn render<S: Store>(
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
-/// The receipts that the chain speaks of, in its order.
-async fn receipts<S: Store>(visitor: &Visitor<S>, look: &Look) -> Result<Vec<domain::Receipt>, EngineError> {
-    let mut keys = Vec::new();
-    for event in look.view.events.as_deref().unwrap_or_default() {
-        let receipt = match &event.body {
-            EventBody::EffectIntended { receipt, .. } => Some(receipt),
-            EventBody::StepSucceeded { receipt, .. } | EventBody::StepRolledBack { receipt, .. } => {
-                receipt.as_ref()
-            }
-            _ => None,
-        };
-        keys.extend(receipt.map(|receipt| receipt.key.clone()).filter(|key| !keys.contains(key)));
-    }
-    let mut receipts = Vec::with_capacity(keys.len());
-    for key in &keys {
-        receipts.extend(visitor.desk.receipt(key).await?);
-    }
+/// The receipts that the chain speaks of, in its order; none, if the chain does not hold.
+async fn receipts<S: Store>(visitor: &Visitor<S>, look: &Look) -> Result<Vec<Receipt>, EngineError> {
+    let Ok(events) = &look.view.events else { return Ok(Vec::new()) };
+    let mut receipts = visitor.desk.receipts(&look.view.record.key.run).await?;
+    let first = |receipt: &Receipt| events.iter().position(|event| names(event, &receipt.key));
+    // What the run did since it was looked at comes last.
+    receipts.sort_by_cached_key(|receipt| first(receipt).unwrap_or(usize::MAX));
     Ok(receipts)
+}
+
+/// Whether an event speaks of the effect under `key`.
+fn names(event: &Event, key: &IdempotencyKey) -> bool {
+    match &event.body {
+        EventBody::EffectIntended { receipt, .. } | EventBody::OutcomeUnknown { receipt, .. } => {
+            receipt.key == *key
+        }
+        EventBody::StepSucceeded { receipt, .. } | EventBody::StepRolledBack { receipt, .. } => {
+            receipt.as_ref().is_some_and(|receipt| receipt.key == *key)
+        }
+        _ => false,
+    }
 }
 
 fn standing(look: &Look) -> Markup {

@@ -14,7 +14,7 @@ use telling::tool;
 use workflow::CompiledPlan;
 
 use super::dry_run::{self, Sample, Tried};
-use super::start::{self, Wanted};
+use super::start::{self, Answer, Told, Waits, Wanted};
 use super::started_by;
 use crate::at::{Named, Visitor};
 use crate::form::Sent;
@@ -105,22 +105,24 @@ async fn tried<S: Store>(visitor: &Visitor<S>, shown: &Shown, sample: Sample) ->
     render(visitor, shown, &Came::Tried(sample, Box::new(tried)))
 }
 
-/// Starts a run of the version in use, and leads to it.
+/// Starts a run of the version in use, and leads to it; to this page, as long as it waits for another run.
 pub(crate) async fn start<S: Store>(
     Named(name): Named<String>,
     Sent { mut visitor, form }: Sent<S, Wanted>,
 ) -> Result<Response, No> {
     visitor.must_be(Role::Operator)?;
     let shown = Shown::find(&visitor, &name, None).await?;
-    match start::started(&visitor, &shown, &form).await {
-        Ok(run) => Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
-        Err(problem) if problem.status >= StatusCode::INTERNAL_SERVER_ERROR.as_u16() => Err(problem.into()),
-        Err(problem) => {
-            // Nothing is fetched from where a form was sent to.
-            visitor.address = shown.address();
-            render(&visitor, &shown, &Came::Refused(form, problem))
+    let came = match start::started(&visitor, &shown, &form).await {
+        Ok(Answer::Run(run)) => return Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
+        Ok(Answer::Waits(waits)) => Came::Waits(waits),
+        Err(problem) if problem.status >= StatusCode::INTERNAL_SERVER_ERROR.as_u16() => {
+            return Err(problem.into());
         }
-    }
+        Err(problem) => Came::Refused(form, problem),
+    };
+    // Nothing is fetched from where a form was sent to.
+    visitor.address = shown.address();
+    render(&visitor, &shown, &came)
 }
 
 /// What came of the form that somebody sent.
@@ -131,19 +133,24 @@ enum Came {
     Tried(Sample, Box<Tried>),
     /// No run was started.
     Refused(Wanted, Problem),
+    /// The run waits for another one.
+    Waits(Waits),
 }
 
 impl Came {
     /// Why nothing came of it.
     fn problem(&self) -> Option<&Problem> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Waits(_) => None,
             Self::Tried(_, tried) => tried.as_ref().as_ref().err(),
             Self::Refused(_, problem) => Some(problem),
         }
     }
 
     fn status(&self) -> StatusCode {
+        if matches!(self, Self::Waits(_)) {
+            return StatusCode::ACCEPTED;
+        }
         let status = self.problem().map(|problem| StatusCode::from_u16(problem.status));
         status.and_then(Result::ok).unwrap_or(StatusCode::OK)
     }
@@ -161,14 +168,15 @@ fn render<S: Store>(visitor: &Visitor<S>, shown: &Shown, came: &Came) -> Result<
     };
     let (sample, tried) = match came {
         Came::Tried(sample, tried) => (sample, Some(&**tried)),
-        Came::Nothing | Came::Refused(..) => (&Sample::first(shown), None),
+        Came::Nothing | Came::Refused(..) | Came::Waits(_) => (&Sample::first(shown), None),
     };
-    let (wanted, refused) = match came {
-        Came::Refused(wanted, problem) => (wanted, Some(problem)),
-        Came::Nothing | Came::Tried(..) => (&Wanted::first(shown), None),
+    let (wanted, told) = match came {
+        Came::Refused(wanted, problem) => (wanted, Told::Refused(problem)),
+        Came::Waits(waits) => (&Wanted::first(shown), Told::Waits(waits)),
+        Came::Nothing | Came::Tried(..) => (&Wanted::first(shown), Told::Nothing),
     };
     let live = html! {
-        (start::section(visitor, shown, wanted, refused)?)
+        (start::section(visitor, shown, wanted, told)?)
         (steps(plan))
         (versions(visitor, shown))
         (dry_run::section(visitor, shown, sample, tried))

@@ -2,6 +2,7 @@
 
 use api::{Problem, request_key};
 use domain::{RecordName, Role, RunId};
+use engine::{EngineError, Place, Started};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::Store;
@@ -34,12 +35,55 @@ impl Wanted {
     }
 }
 
+/// What a wish is answered with.
+pub(super) enum Answer {
+    /// This run: its own, or that of another request about the same ticket.
+    Run(RunId),
+    /// Its run is not there yet.
+    Waits(Waits),
+}
+
+/// A run that begins when another one is over, which is about the same ticket.
+pub(super) struct Waits {
+    /// Which run.
+    run: RunId,
+    /// The one before it.
+    by: RunId,
+    /// Whether that one is there; else it waits, too.
+    by_is_there: bool,
+}
+
+impl Waits {
+    async fn behind<S: Store>(visitor: &Visitor<S>, run: RunId, by: RunId) -> Result<Self, Problem> {
+        let by_is_there = match visitor.desk.record(&by).await {
+            Ok(_) => true,
+            Err(EngineError::NoRun { .. } | EngineError::NotBegun { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { run, by, by_is_there })
+    }
+
+    fn notice(&self) -> Markup {
+        html! {
+            div.why role="status" {
+                p { strong { "Run " code { (self.run) } " waits for its turn." } }
+                p {
+                    "It begins when "
+                    @if self.by_is_there { a href={ "/runs/" (self.by) } { "run " code { (self.by) } } }
+                    @else { "run " code { (self.by) } ", which waits itself," }
+                    " is over: both are about the same ticket. Until then it has no page."
+                }
+            }
+        }
+    }
+}
+
 /// The run that is wanted, which the same form may have started before.
 pub(super) async fn started<S: Store>(
     visitor: &Visitor<S>,
     shown: &Shown,
     wanted: &Wanted,
-) -> Result<RunId, Problem> {
+) -> Result<Answer, Problem> {
     let input = json("the input", &wanted.input)?;
     let record = match wanted.record.trim() {
         "" => None,
@@ -47,16 +91,31 @@ pub(super) async fn started<S: Store>(
     };
     let once = Some(wanted.once.as_str()).filter(|once| !once.is_empty());
     let key = request_key(&visitor.caller.credential, once)?;
-    let started = visitor.desk.start(&shown.applied.workflow, key, TRIGGER, record, input).await?;
-    Ok(started.run.run)
+    let start = visitor.desk.start(&shown.applied.workflow, key, TRIGGER, record, input);
+    let Started { run, place, .. } = start.await?;
+    match place {
+        Place::Behind(by) => Waits::behind(visitor, run.run, by.run).await.map(Answer::Waits),
+        Place::Own | Place::Joined => Ok(Answer::Run(run.run)),
+    }
 }
 
-/// The form, for whoever may start a run, and why there is none.
+/// What is told about a wish.
+#[derive(Clone, Copy)]
+pub(super) enum Told<'a> {
+    /// Nobody had one, or its run has a page.
+    Nothing,
+    /// Why no run was started.
+    Refused(&'a Problem),
+    /// For what its run waits.
+    Waits(&'a Waits),
+}
+
+/// The form, for whoever may start a run, and what is told about the wish before.
 pub(super) fn section<S: Store>(
     visitor: &Visitor<S>,
     shown: &Shown,
     wanted: &Wanted,
-    refused: Option<&Problem>,
+    told: Told<'_>,
 ) -> Result<Markup, Problem> {
     if !visitor.may(Role::Operator) || !shown.is_in_use() {
         return Ok(html! {});
@@ -66,7 +125,11 @@ pub(super) fn section<S: Store>(
         section aria-labelledby="start" {
             h2 #start { "Start a run" }
             p.soft { "Policy is asked before anything happens outside, and you do not approve what you started." }
-            @if let Some(problem) = refused { (notice(problem)) }
+            @match told {
+                Told::Nothing => {}
+                Told::Refused(problem) => (notice(problem)),
+                Told::Waits(waits) => (waits.notice()),
+            }
             form.stack method="post" action={ "/workflows/" (shown.applied.workflow) "/start" } {
                 (token(visitor))
                 input type="hidden" name="once" value=(once);

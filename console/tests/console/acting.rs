@@ -1,10 +1,20 @@
 //! What people do.
 
 use axum::http::StatusCode;
-use domain::{ApprovalStatus, Role, RunKey, RunStatus};
+use domain::{ApprovalStatus, Cause, Initiator, Role, RunKey, RunStatus};
+use serde_json::json;
 use store::Ledger as _;
 
-use crate::scene::{Answer, Scene};
+use crate::scene::{Answer, CHANGE, Scene};
+
+/// One run at a time for each ticket.
+const ONE_AT_A_TIME: &str = "\
+workflow: one-at-a-time
+version: 1
+ticket: { of: '${ trigger.ticket }', when_taken: queue }
+steps:
+  - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }
+";
 
 async fn stands(scene: &Scene, run: &RunKey) -> RunStatus {
     scene.engine.store().load(run).await.unwrap().unwrap().status
@@ -60,6 +70,49 @@ async fn a_run_is_started_by_a_form_which_sent_twice_starts_one() {
     let again = start(hidden(&other, "once"), input, "").await;
     assert_eq!(again.status, StatusCode::SEE_OTHER);
     assert_ne!(again.location(), first.location());
+}
+
+#[tokio::test]
+async fn a_start_that_waits_for_its_ticket_says_behind_which_run_until_its_own_is_there() {
+    let scene = Scene::new();
+    let ticket = json!({ "ticket": "INC-7" });
+    let first = scene.run_of(ONE_AT_A_TIME, "acme", ticket.clone()).await;
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let page = scene.get("/workflows/one-at-a-time", &otto).await;
+    let (token, once, input) = (page.token(), hidden(&page, "once"), ticket.to_string());
+    let fields = [("token", token.as_str()), ("once", once), ("input", &input)];
+    let start = async || scene.send("/workflows/one-at-a-time/start", &otto, &fields).await;
+
+    let waits = start().await;
+    assert_eq!(waits.status, StatusCode::ACCEPTED, "{}", waits.body);
+    assert!(waits.body.contains(&format!("href=\"/runs/{}\"", first.run)), "{}", waits.body);
+    assert!(waits.body.contains("Start a run"), "it is the workflow's page: {}", waits.body);
+    let (_, named) = waits.body.split_once("Run <code>").unwrap();
+    let run = named.split_once('<').unwrap().0.parse().unwrap();
+    let run = RunKey { tenant: first.tenant.clone(), run };
+    assert!(run != first && scene.engine.store().load(&run).await.unwrap().is_none());
+
+    let by = Initiator::new(Cause::User, "otto");
+    scene.engine.cancel(&first, &by, "enough").await.unwrap();
+    scene.engine.begin(&run).await.unwrap();
+    let begun = start().await;
+    assert_eq!(begun.status, StatusCode::SEE_OTHER, "{}", begun.body);
+    assert_eq!(begun.location(), format!("/runs/{}", run.run));
+    assert_eq!(scene.get(begun.location(), &otto).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_start_that_joins_another_run_leads_to_that() {
+    let scene = Scene::new();
+    let joins = ONE_AT_A_TIME.replace("one-at-a-time", "joins").replace("queue", "join");
+    let ticket = json!({ "ticket": "INC-7" });
+    let first = scene.run_of(&joins, "acme", ticket.clone()).await;
+    let otto = scene.enter("acme", "otto", &[Role::Operator]).await;
+    let (token, input) = (scene.get("/runs", &otto).await.token(), ticket.to_string());
+    let fields = [("token", token.as_str()), ("input", &input)];
+    let joined = scene.send("/workflows/joins/start", &otto, &fields).await;
+    assert_eq!(joined.status, StatusCode::SEE_OTHER, "{}", joined.body);
+    assert_eq!(joined.location(), format!("/runs/{}", first.run));
 }
 
 #[tokio::test]
@@ -238,6 +291,33 @@ async fn an_admin_stops_dispatch_with_a_reason_and_starts_it_again() {
     assert_eq!(started.status, StatusCode::SEE_OTHER);
     assert!(!is_stopped(&scene).await);
     assert_eq!(scene.send("/health/turn", &adam, &[("token", &token)]).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn more_runs_than_one_request_tells_to_go_on_are_told_form_by_form() {
+    let scene = Scene::new();
+    for n in 0..230 {
+        scene.started(None, CHANGE, "acme", json!({ "to": n.to_string() })).await;
+    }
+    let adam = scene.enter("acme", "adam", &[Role::Admin]).await;
+    let token = scene.get("/health", &adam).await.token();
+    let token = ("token", token.as_str());
+    scene.send("/health/stop", &adam, &[token, ("reason", "a fire")]).await;
+
+    let mut page = scene.send("/health/start", &adam, &[token]).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.body);
+    assert!(page.body.contains("can go on so far") && !is_stopped(&scene).await, "{}", page.body);
+    let made_up = scene.send("/health/start", &adam, &[token, ("rest", "made-up")]).await;
+    assert_eq!(made_up.status, StatusCode::BAD_REQUEST);
+    assert!(made_up.body.contains("role=\"alert\""), "{}", made_up.body);
+    let mut forms = 1;
+    while page.status == StatusCode::OK {
+        let rest = hidden(&page, "rest").to_owned();
+        page = scene.send("/health/start", &adam, &[token, ("rest", &rest)]).await;
+        forms += 1;
+        assert!(forms < 50, "it comes to an end: {}", page.body);
+    }
+    assert_eq!((page.status, page.location()), (StatusCode::SEE_OTHER, "/health"));
 }
 
 #[tokio::test]

@@ -89,6 +89,25 @@ async fn logging_out_takes_the_cookie_away() {
 }
 
 #[tokio::test]
+async fn a_copy_of_the_cookie_is_worth_nothing_after_logging_out_and_other_sessions_go_on() {
+    let scene = Scene::new();
+    let ada = scene.enter("acme", "ada", &[Role::Admin]).await;
+    let elsewhere = scene.enter("acme", "ada", &[Role::Admin]).await;
+    let token = scene.get("/runs", &ada).await.token();
+    scene.send("/logout", &ada, &[("token", &token)]).await;
+    for page in PAGES {
+        let answer = scene.get(page, &ada).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{page}");
+        assert!(answer.location().starts_with("/login"), "{}", answer.location());
+    }
+    let done = scene.send("/health/stop", &ada, &[("token", &token), ("reason", "mine")]).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER);
+    assert!(done.location().starts_with("/login"), "{}", done.location());
+    assert!(!scene.engine.dispatch(&"acme".parse().unwrap()).await.unwrap().is_stopped());
+    assert_eq!(scene.get("/runs", &elsewhere).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_login_that_another_page_sends_is_refused() {
     let scene = Scene::new();
     let key = scene.key("acme", "ada", &[Role::Viewer]).await;

@@ -6,7 +6,7 @@ use engine::{Reach, Reply};
 use serde_json::json;
 use store::Roll as _;
 
-use crate::scene::{CHANGE, Scene};
+use crate::scene::{CHANGE, ONCE, Scene};
 
 const PLAIN: &str = "workflow: plain\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }\n";
 
@@ -120,6 +120,57 @@ async fn runs_are_found_by_status_and_by_a_word_of_the_workflow_page_by_page() {
     assert_eq!((rows(&first), rows(&second)), (50, 11));
     let word = scene.get("/runs?workflow=change", &vera).await.body;
     assert!(word.contains(other.run.as_str()), "a word is looked for beyond the first page");
+}
+
+/// Where a list goes on, as the page says it.
+fn next_page(body: &str) -> String {
+    let (before, _) = body.split_once("\" rel=\"next\"").unwrap();
+    before.rsplit_once("href=\"").unwrap().1.replace("&amp;", "&")
+}
+
+#[tokio::test]
+async fn an_address_leads_on_in_its_own_list_alone_and_tells_nothing_of_the_store() {
+    let scene = Scene::new();
+    for n in 0..52 {
+        scene.run_of(PLAIN, "acme", json!({ "n": n })).await;
+    }
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    let (runs, approvals) = (scene.get("/runs", &vera).await, scene.get("/approvals", &vera).await);
+    let (runs, approvals) = (next_page(&runs.body), next_page(&approvals.body));
+    let text = |next: &str| next.rsplit_once('=').unwrap().1.to_owned();
+    for next in [&runs, &approvals] {
+        assert_eq!(scene.get(next, &vera).await.status, StatusCode::OK, "{next}");
+        assert!(text(next).len() > 40, "the number of a row is no address: {next}");
+    }
+    let mallory = scene.enter("umbrella", "mallory", &[Role::Viewer]).await;
+    for (who, address) in [
+        (&vera, "/runs?before=x".to_owned()),
+        (&vera, "/runs?before=7".to_owned()),
+        (&vera, "/approvals?after=7".to_owned()),
+        (&vera, format!("/runs?before={}", text(&approvals))),
+        (&vera, format!("/approvals?after={}", text(&runs))),
+        (&vera, runs.replace("status=", "status=running")),
+        (&vera, runs.replace("workflow=", "workflow=plain")),
+        (&mallory, runs.clone()),
+        (&mallory, approvals.clone()),
+    ] {
+        let answer = scene.get(&address, who).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{address}");
+        assert!(answer.body.contains("role=\"alert\"") && !answer.body.contains("<td"), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_tried_stays_its_own_when_another_run_has_done_it_since() {
+    let scene = Scene::new();
+    let failed = scene.run_of(ONCE, "acme", json!({ "n": 1 })).await;
+    let did = scene.run_of(ONCE, "acme", json!({ "n": 2 })).await;
+    let vera = scene.enter("acme", "vera", &[Role::Viewer]).await;
+    for (run, outcome) in [(&failed, "failed: <code>NO_SUCH_FIELD</code>"), (&did, "done</td>")] {
+        let body = scene.get(&format!("/runs/{}", run.run), &vera).await.body;
+        assert!(body.contains(&format!("data-label=\"Outcome\">{outcome}")), "{outcome} is not in {body}");
+        assert!(body.contains("the-one-update") && !body.contains("by run "), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Two tenants with a run each, and people with keys.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use api::CursorSecret;
 use api::auth::session::{Over, Sessions};
 use async_trait::async_trait;
 use axum::Router;
@@ -29,6 +31,15 @@ sample: { to: \"a sample\" }
 steps:
   - { id: set, tool: test.set, with: { to: \"${ trigger.to }\" }, rollback: auto }
   - { id: ask, tool: approval.gate, with: { message: \"Was it right?\" } }
+";
+
+/// Changes a record under a key that every run shares, and nobody is asked.
+pub(crate) const ONCE: &str = "\
+workflow: once
+version: 1
+environment: dev
+steps:
+  - { id: update, tool: test.once, blast_radius: low }
 ";
 
 /// Every page with nothing to name.
@@ -74,6 +85,40 @@ impl Tool for SetIt {
     }
 }
 
+/// Fails the first time, for good, and never again.
+#[derive(Default)]
+struct FailsFirst(AtomicBool);
+
+#[async_trait]
+impl Tool for FailsFirst {
+    fn name(&self) -> ToolName {
+        "test.once".parse().unwrap()
+    }
+
+    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        Ok(Action {
+            tool: self.name(),
+            contract: 1,
+            class: EffectClass::NativeKey,
+            reversibility: Reversibility::Inverse,
+            target: "the shared record".to_owned(),
+            key: "the-one-update".parse().unwrap(),
+            key_retention: None,
+            changes: Vec::new(),
+            destructive: false,
+            estimate_microusd: None,
+            fields: ask.fields,
+        })
+    }
+
+    async fn perform(&self, _call: Call<'_>) -> Outcome {
+        if self.0.swap(true, Ordering::SeqCst) {
+            return Outcome::Done(Done::default());
+        }
+        Outcome::Terminal(Failure::new("NO_SUCH_FIELD", "the record has no such field"))
+    }
+}
+
 /// A console on a store of its own.
 pub(crate) struct Scene {
     pub(crate) engine: Arc<Engine<SqliteStore>>,
@@ -111,7 +156,7 @@ impl Scene {
         let public = key.public();
         let engine = Arc::new(Engine::new(engine::Parts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default().with(SetIt(Mutex::new("old".to_owned()))),
+            tools: Toolbox::default().with(SetIt(Mutex::new("old".to_owned()))).with(FailsFirst::default()),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
@@ -119,7 +164,9 @@ impl Scene {
             sealing: Some(Sealing { key: Arc::new(key), origin: "test.example/log".to_owned() }),
         }));
         let sessions = Arc::new(Sessions::new([1; 32], Over::Https));
-        let console = Console::new(Parts { engine: Arc::clone(&engine), sessions, key: Some(public) });
+        let cursors = CursorSecret::new([2; 32]);
+        let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, key: Some(public) };
+        let console = Console::new(parts);
         Self { router: router(Arc::new(console)), engine }
     }
 
@@ -179,6 +226,19 @@ impl Scene {
         tenant: &str,
         input: Value,
     ) -> RunKey {
+        let run = self.started(record, source, tenant, input).await;
+        self.walk(&run).await;
+        run
+    }
+
+    /// The same, which nobody has worked on.
+    pub(crate) async fn started(
+        &self,
+        record: Option<&str>,
+        source: &str,
+        tenant: &str,
+        input: Value,
+    ) -> RunKey {
         let names = self.engine.tools().names().cloned().collect();
         let plan = workflow::parse(source, &names).unwrap();
         let tenant: TenantId = tenant.parse().unwrap();
@@ -196,9 +256,7 @@ impl Scene {
             input,
             by,
         };
-        let run = self.engine.start(wish).await.unwrap().run;
-        self.walk(&run).await;
-        run
+        self.engine.start(wish).await.unwrap().run
     }
 
     pub(crate) async fn walk(&self, run: &RunKey) {

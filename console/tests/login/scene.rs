@@ -55,9 +55,10 @@ impl Scene {
         }));
         let sessions = Arc::new(Sessions::new([1; 32], Over::Loopback));
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        let console = Console::new(Parts { engine, sessions, key: None });
+        let cursors = CursorSecret::new([2; 32]);
+        let console = Console::new(Parts { engine, sessions, cursors: cursors.clone(), key: None });
         let console = console.with_login(Login::new(settings(&url, &issuer.url)).unwrap());
-        let api = api::router(Arc::new(Api::new(gate, CursorSecret::new([2; 32]))));
+        let api = api::router(Arc::new(Api::new(gate, cursors)));
         let routes = router(Arc::new(console)).merge(api);
         tokio::spawn(async move { axum::serve(listener, routes).await });
         Self { url, issuer, watch }

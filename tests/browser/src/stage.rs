@@ -229,13 +229,15 @@ async fn serve(
     let url = format!("http://{}", listener.local_addr().unwrap());
     let sessions = Arc::new(Sessions::new([9; 32], Over::Loopback));
     let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
-    let parts = console::Parts { engine: Arc::clone(engine), sessions, key: Some(key) };
+    let cursors = CursorSecret::new([8; 32]);
+    let parts =
+        console::Parts { engine: Arc::clone(engine), sessions, cursors: cursors.clone(), key: Some(key) };
     let console = match login(&url).await {
         Some(login) => Console::new(parts).with_login(login),
         None => Console::new(parts),
     };
     let pages = console::router(Arc::new(console));
-    let routes: Router = api::router(Arc::new(Api::new(gate, CursorSecret::new([8; 32])))).merge(pages);
+    let routes: Router = api::router(Arc::new(Api::new(gate, cursors))).merge(pages);
     tokio::spawn(async move { axum::serve(listener, routes).await });
     url
 }

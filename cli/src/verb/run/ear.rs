@@ -122,6 +122,16 @@ impl<'a> Ear<'a> {
         self.patiently(|| self.link.client.run(&self.run.run)).await
     }
 
+    /// Waits until the run is there, as long as what starts it waits.
+    pub(super) async fn begins(&self) -> Result<(), CliError> {
+        loop {
+            match self.run().await {
+                Err(CliError::Client(error)) if error.is(api::problem::TO_COME) => sleep(LOOK_AT_ALL).await,
+                seen => return seen.map(drop),
+            }
+        }
+    }
+
     /// Asks until there is an answer, or the server has been away for long.
     async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, CliError>
     where

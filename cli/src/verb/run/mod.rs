@@ -5,6 +5,7 @@ mod directive;
 mod ear;
 mod list;
 mod pause;
+mod queued;
 mod retry;
 mod rollback;
 mod show;

@@ -14,11 +14,12 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::CliError;
 use crate::input::{JsonSource, read_workflow};
+use crate::link::Link;
 use crate::random;
 use telling::counted;
 use telling::hint::{Hints, quoted};
 
-use super::watch;
+use super::{queued, watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     /// The record outside that it is about, such as servicenow:incident:9d38 or github:acme/shop#7
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
-    /// Follow the run until it is over or paused
+    /// Follow the run until it is over or paused; one that waits for its ticket, from its beginning
     #[arg(long, visible_alias = "watch")]
     follow: bool,
 }
@@ -85,7 +86,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
         steps: plan.steps.len(),
     };
     context.answer(&told.text(&context.hints()), &told.to_json())?;
-    if args.follow { watch::follow(&context.link()?, &told.run, context).await } else { Ok(Ending::Done) }
+    if args.follow { told.follow(&context.link()?, context).await } else { Ok(Ending::Done) }
 }
 
 /// The name that was typed, unless it is a file. Elsewhere nobody knows the files of this machine.
@@ -110,11 +111,18 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
     let link = context.link()?;
     let wish = wire::StartRun { workflow: workflow.clone(), input, record: args.record };
     let started = link.client.start(&wish, key.to_string()).await.map_err(in_words)?;
-    let shown = link.client.workflow(&workflow).await?;
-    let tenant = link.client.me().await?.tenant;
+    let told = told(&link, &workflow, started).await?;
+    context.answer(&told.text(&link.hints), &told.to_json())?;
+    if args.follow { told.follow(&link, context).await } else { Ok(Ending::Done) }
+}
+
+/// What is told of a run of a workflow in use.
+async fn told(link: &Link, workflow: &WorkflowName, started: client::Started) -> Result<Told, CliError> {
+    let shown = link.client.workflow(workflow).await?;
     if let Some(by) = started.behind {
-        // Its run is not there yet, so there is nothing to look at or to follow.
-        let told = Told {
+        // Its run is not there yet, so there is nothing to look at.
+        let tenant = link.client.me().await?.tenant;
+        return Ok(Told {
             run: RunKey { tenant: tenant.clone(), run: started.run },
             new: started.new,
             place: Place::Behind(RunKey { tenant, run: by }),
@@ -122,14 +130,12 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
             workflow: shown.workflow.workflow,
             version: shown.workflow.version,
             steps: shown.definition["steps"].as_array().map_or(0, Vec::len),
-        };
-        context.answer(&told.text(&link.hints), &told.to_json())?;
-        return Ok(Ending::Done);
+        });
     }
     let seen = link.client.run(&started.run).await?;
     let newest = shown.workflow.plan;
     let place = if started.joined { Place::Joined } else { Place::Own };
-    let told = Told {
+    Ok(Told {
         run: RunKey { tenant: seen.tenant, run: started.run },
         new: started.new,
         other_plan: !started.new && place == Place::Own && newest != seen.plan,
@@ -137,9 +143,7 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
         workflow: seen.workflow,
         version: seen.version,
         steps: seen.steps.len(),
-    };
-    context.answer(&told.text(&link.hints), &told.to_json())?;
-    if args.follow { watch::follow(&link, &told.run, context).await } else { Ok(Ending::Done) }
+    })
 }
 
 /// Why it was not started, where the API's words are about something else.
@@ -223,7 +227,20 @@ impl Told {
                     .to_owned()
             }
         };
-        format!("{}\n  {what}\n  follow it with: {}\n", self.run.run, hints.run("watch", &self.run))
+        let (whom, followed) = match &self.place {
+            // There is nothing to look at yet.
+            Place::Behind(by) => ("that one", by),
+            Place::Own | Place::Joined => ("it", &self.run),
+        };
+        format!("{}\n  {what}\n  follow {whom} with: {}\n", self.run.run, hints.run("watch", followed))
+    }
+
+    /// Follows the run until it is over or paused, once it is there.
+    async fn follow(&self, link: &Link, context: &Context) -> Result<Ending, CliError> {
+        if let Place::Behind(by) = &self.place {
+            queued::begun(link, &self.run, by, context).await?;
+        }
+        watch::follow(link, &self.run, context).await
     }
 
     fn to_json(&self) -> Value {

@@ -33,11 +33,15 @@ impl Dev {
         }
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        // It is the last thing that is said before there is something to do.
-        let mut over = false;
-        let printed = lines
-            .take_while(|line| !std::mem::replace(&mut over, line.starts_with("Other systems deliver")))
-            .collect();
+        let mut printed = Vec::new();
+        for line in lines {
+            // The last thing that is said before there is something to do; nothing comes after it.
+            let last = line.starts_with("Other systems deliver");
+            printed.push(line);
+            if last {
+                break;
+            }
+        }
         Self { child, _home: home, printed }
     }
 
