@@ -1,11 +1,12 @@
 //! A no, as problem details (RFC 9457): which code, in words, and what to do about it.
 //!
 //! What belongs to another tenant, what there is not and what cannot be a name at all are told in the same bytes:
-//! no text of the request stands in them.
+//! no text of the request stands in them. Only of what came in for the tenant of whoever asks, and started no run, more
+//! is told.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::{Code, Refusal};
+use domain::{Code, Fate, Refusal};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,8 +14,11 @@ use utoipa::ToSchema;
 /// When somebody may ask again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "2";
 
+/// The code of a run that is to come.
+pub const TO_COME: &str = "RUN_TO_COME";
+
 /// Every code that a problem can have, and what it means. `docs/api.md` has the same table.
-pub const CODES: [(&str, &str); 30] = [
+pub const CODES: [(&str, &str); 35] = [
     ("BAD_REQUEST", "what was sent cannot be used, and why"),
     ("WORKFLOW_INVALID", "the file is no workflow; `place` says where it is wrong"),
     ("POLICY_INVALID", "the files are no policy; `place` says where they are wrong"),
@@ -35,7 +39,12 @@ pub const CODES: [(&str, &str); 30] = [
     ("RUN_ORPHANED", "somebody else holds the step now"),
     ("RUN_RESUME_FAILED", "the run is not paused"),
     ("RUN_NOT_OVER", "the run is not over yet"),
-    ("IDEMPOTENCY_CONFLICT", "the key was used before, with another input or workflow"),
+    ("IDEMPOTENCY_CONFLICT", "the key was used before, with another input, record or workflow"),
+    ("TICKET_TAKEN", "a run about the same ticket is not over, and the workflow has one at a time"),
+    ("TICKET_UNKNOWN", "the input does not say which ticket the run would be about"),
+    ("RUN_NOT_STARTED", "what came in was kept, and has not started its run: `detail` says why"),
+    (TO_COME, "what starts the run came in, and waits for a worker or its ticket"),
+    ("WORKFLOW_NOT_NEWER", "that version, or a later one, is in use with other content"),
     ("IDEMPOTENCY_EXPIRED", "the other side no longer remembers the key"),
     ("POLICY_DENIED", "policy says no"),
     ("TENANT_CHANGED", "somebody has settled something since it was looked at"),
@@ -149,6 +158,10 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::NoRun { .. } => Self::not_found("run"),
+            EngineError::NotBegun { ref fate, .. } => {
+                let (code, remedy) = not_begun(fate);
+                Self::new(StatusCode::NOT_FOUND, code, error.to_string()).remedy(remedy)
+            }
             EngineError::NoWorkflow { .. } => Self::not_found("workflow"),
             EngineError::NoEvidence { .. } => {
                 Self::new(StatusCode::NOT_FOUND, "NO_EVIDENCE", "the evidence is not there yet")
@@ -182,6 +195,8 @@ impl From<EngineError> for Problem {
                 Self::new(StatusCode::CONFLICT, "POLICY_NOT_GREEN", error.to_string())
                     .remedy("mend the rules or the tests and send all of it again; nothing was changed")
             }
+            EngineError::BadPeople(_) => Self::bad_request(error.to_string())
+                .remedy("mend that and send all of it again; nothing was changed"),
             EngineError::TenantTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }
@@ -201,17 +216,33 @@ impl From<EngineError> for Problem {
     }
 }
 
+/// How it is called that what came in has started no run, and what can be done about it.
+fn not_begun(fate: &Fate) -> (&'static str, &'static str) {
+    let not_started = Code::RunNotStarted.as_str();
+    match fate {
+        Fate::Waiting | Fate::Begun => (TO_COME, "ask again in a moment"),
+        Fate::Joined { .. } => (not_started, "look at that run"),
+        Fate::Unwanted => (not_started, "put a workflow to use that wants it, and have it sent again"),
+        Fate::Refused { .. } => (not_started, "mend what it says, and have it sent again"),
+    }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let status = match refusal {
             Refusal::UnknownApproval { .. } => return Self::not_found("request for approval"),
             Refusal::NotApprover { .. } => StatusCode::FORBIDDEN,
+            Refusal::NoTicket { .. } => StatusCode::BAD_REQUEST,
             _ => StatusCode::CONFLICT,
         };
         let remedy = match (&refusal, refusal.code()) {
             (Refusal::Held { .. }, _) => "`pause` holds the run once its step has finished; then try again",
             (Refusal::NothingToRollBack, _) => "`cancel` stops the run; its effects stand",
             (_, Code::IdempotencyConflict) => "use another Idempotency-Key for another request",
+            (_, Code::TicketTaken) => "send it again when that run is over",
+            (_, Code::TicketUnknown) => "give the input what the workflow's `ticket` reads",
+            (_, Code::RunNotStarted) => "mend what it says, and send it again",
+            (_, Code::WorkflowNotNewer) => "raise `version`, and apply it again",
             (_, Code::RunTerminalState) => "a run that is over is not changed; `undo` takes back what it did",
             (_, Code::RunInvalidTransition) => "look at the run again: it has moved since",
             _ => "",

@@ -233,11 +233,13 @@ fn engine_ending(error: &EngineError) -> Ending {
             Ending::NotDone
         }
         EngineError::NoRun { .. }
+        | EngineError::NotBegun { .. }
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorker { .. }
         | EngineError::NoWorkflow { .. }
         | EngineError::BadInput { .. }
         | EngineError::BadPolicy(_)
+        | EngineError::BadPeople(_)
         | EngineError::TenantTooLarge { .. }
         | EngineError::NotAPerson { .. } => Ending::BadInput,
         EngineError::Store(_)
@@ -350,8 +352,8 @@ mod tests {
     fn a_refusal_is_told_with_its_code_and_the_way_out() {
         assert_eq!(
             refused(Refusal::KeyConflict { run: run() }).to_text(),
-            "error: the key of run acme/run-1 was used before with a different input or for another workflow \
-             [IDEMPOTENCY_CONFLICT]\n  help: send the first request again, or use another --key\n"
+            "error: the key of run acme/run-1 was used before with a different input or record, or for \
+             another workflow [IDEMPOTENCY_CONFLICT]\n  help: send the first request again, or use another --key\n"
         );
     }
 

@@ -116,7 +116,8 @@ impl Context {
 }
 
 impl Link {
-    /// Why a run was not dealt with. What there is not is told by the name that was typed.
+    /// Why a run was not dealt with. What there is not is told by the name that was typed; of what was to start and did
+    /// not, the API says why.
     pub(crate) fn about(run: &RunKey) -> impl Fn(ClientError) -> CliError {
         |error| {
             if error.is("NOT_FOUND") {

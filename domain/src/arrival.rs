@@ -134,7 +134,7 @@ pub struct Arrival {
     pub asked: Option<Asked>,
     /// When.
     pub at: Timestamp,
-    /// How often it was refused before it was taken up again.
+    /// How often nothing came of it before it was taken up again.
     #[serde(default)]
     pub tries: u32,
     /// What became of it.
@@ -192,9 +192,14 @@ impl Arrival {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
     }
 
-    /// Whether it may be taken up again now that it is delivered again; then, how often it was refused before.
+    /// Whether it may be taken up again now that it is delivered again; then, how often nothing came of it before.
     pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
-        let Fate::Refused { at, .. } = self.fate else { return None };
+        let at = match self.fate {
+            Fate::Refused { at, .. } => at,
+            // Whoever connects a source first and its workflow second delivers it again.
+            Fate::Unwanted => self.at,
+            Fate::Waiting | Fate::Begun | Fate::Joined { .. } => return None,
+        };
         let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
         (tries < TRIES_MAX).then_some(tries)
     }
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_tried_three_times_within_an_hour_and_afresh_after_it() {
+    fn what_started_nothing_is_tried_three_times_within_an_hour_and_afresh_after_it() {
         let key = IdempotencyKey::new("sn:1").unwrap();
         let refused = |tries| Arrival {
             run: Arrival::run_of(&"acme".parse().unwrap(), &key),
@@ -265,7 +270,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
         let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
         assert_eq!(refused(2).may_try_again(late), Some(0));
-        for fate in [Fate::Waiting, Fate::Begun, Fate::Unwanted] {
+        let unwanted = |tries| Arrival { fate: Fate::Unwanted, ..refused(tries) };
+        assert_eq!([0, 1, 2].map(|tries| unwanted(tries).may_try_again(soon)), [Some(1), Some(2), None]);
+        for fate in [Fate::Waiting, Fate::Begun] {
             assert_eq!(Arrival { fate, ..refused(0) }.may_try_again(late), None);
         }
     }

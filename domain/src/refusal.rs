@@ -25,6 +25,14 @@ pub enum Code {
     RunResumeFailed,
     /// The same key came with another payload, or names what another run is doing.
     IdempotencyConflict,
+    /// Another run is about the same ticket.
+    TicketTaken,
+    /// Nobody can say which ticket a run would be about.
+    TicketUnknown,
+    /// A request was kept, and could not start its run.
+    RunNotStarted,
+    /// Another version of the workflow is in use, as new or newer.
+    WorkflowNotNewer,
     /// The other side no longer remembers the key.
     IdempotencyExpired,
     /// Whoever answered may not.
@@ -35,12 +43,16 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::RunInvalidTransition,
         Self::RunTerminalState,
         Self::RunOrphaned,
         Self::RunResumeFailed,
         Self::IdempotencyConflict,
+        Self::TicketTaken,
+        Self::TicketUnknown,
+        Self::RunNotStarted,
+        Self::WorkflowNotNewer,
         Self::IdempotencyExpired,
         Self::ApprovalRefused,
         Self::PolicyDenied,
@@ -54,6 +66,10 @@ impl Code {
             Self::RunOrphaned => "RUN_ORPHANED",
             Self::RunResumeFailed => "RUN_RESUME_FAILED",
             Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
+            Self::TicketTaken => "TICKET_TAKEN",
+            Self::TicketUnknown => "TICKET_UNKNOWN",
+            Self::RunNotStarted => "RUN_NOT_STARTED",
+            Self::WorkflowNotNewer => "WORKFLOW_NOT_NEWER",
             Self::IdempotencyExpired => "IDEMPOTENCY_EXPIRED",
             Self::ApprovalRefused => "APPROVAL_REFUSED",
             Self::PolicyDenied => "POLICY_DENIED",
@@ -199,8 +215,8 @@ pub enum Refusal {
         /// Which run.
         run: RunKey,
     },
-    /// The same key with another payload, or for another workflow.
-    #[error("the key of run {run} was used before with a different input or for another workflow")]
+    /// The same key with another payload, about another record, or for another workflow.
+    #[error("the key of run {run} was used before with a different input or record, or for another workflow")]
     KeyConflict {
         /// The run that the key names.
         run: RunKey,
@@ -262,16 +278,17 @@ impl Refusal {
             Self::Terminal { .. } => Code::RunTerminalState,
             Self::StaleFence { .. } => Code::RunOrphaned,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
-            Self::KeyConflict { .. } | Self::TicketTaken { .. } => Code::IdempotencyConflict,
+            Self::KeyConflict { .. } => Code::IdempotencyConflict,
+            Self::TicketTaken { .. } => Code::TicketTaken,
+            Self::NoTicket { .. } => Code::TicketUnknown,
+            Self::NotStarted { .. } => Code::RunNotStarted,
+            Self::NotNewer { .. } => Code::WorkflowNotNewer,
             Self::NotApprover { .. } => Code::ApprovalRefused,
             Self::Unjudged { .. } => Code::PolicyDenied,
             Self::Run(_)
             | Self::Step(_)
             | Self::Held { .. }
             | Self::NotBefore { .. }
-            | Self::NotNewer { .. }
-            | Self::NotStarted { .. }
-            | Self::NoTicket { .. }
             | Self::NotAwaited { .. }
             | Self::TooManyEarly { .. }
             | Self::NotAsked { .. }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::arrival::REMEMBERED_FOR;
 use domain::command::{Admit, admit};
+use domain::json::InvalidJson;
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
     Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan,
@@ -54,6 +56,13 @@ pub struct Started {
     pub place: Place,
 }
 
+impl Started {
+    /// Another request's run, about the same ticket.
+    fn joined(run: RunKey) -> Self {
+        Self { run, new: false, place: Place::Joined }
+    }
+}
+
 /// How a request stands to the run that it is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
@@ -102,6 +111,28 @@ impl StartRun {
         }
     }
 
+    /// The wish as something that came in, to be kept until its ticket is free.
+    fn knock(self) -> Knock {
+        let asked = Asked {
+            plan: self.plan.hash(),
+            workspace: self.workspace,
+            trigger_kind: self.trigger_kind,
+            by: self.by,
+        };
+        let parts = [self.tenant.as_str(), self.key.as_str()];
+        Knock {
+            proof: Digest::of_parts("countersign/asked/v1", &parts),
+            tenant: self.tenant,
+            key: self.key,
+            source: Source::Api,
+            about: None,
+            record: self.record,
+            alike: None,
+            body: self.input,
+            asked: Some(asked),
+        }
+    }
+
     /// What becomes of the wish if its ticket is taken.
     pub(crate) fn when_taken(&self) -> WhenTaken {
         self.plan.ticket.as_ref().map(|rule| rule.when_taken).unwrap_or_default()
@@ -113,11 +144,18 @@ impl StartRun {
     }
 }
 
-/// The run that a key names, if the request was the same: the same workflow, in whichever version, and the same
-/// input.
+fn unfit(source: InvalidJson) -> EngineError {
+    EngineError::BadInput { what: "the run's input", source }
+}
+
+/// The run that a key names, if the request was the same: the same workflow, in whichever version, the same record
+/// and the same input.
 fn started_before(first: &RunRecord, wish: &StartRun, input: Fingerprint) -> Result<Started, EngineError> {
     let run = first.key.clone();
-    if first.trigger.input != input.sha256 || first.workflow != wish.plan.workflow {
+    let same = first.trigger.input == input.sha256
+        && first.trigger.record == wish.record
+        && first.workflow == wish.plan.workflow;
+    if !same {
         return Err(Refusal::KeyConflict { run }.into());
     }
     Ok(Started { run, new: false, place: Place::Own })
@@ -127,6 +165,10 @@ impl<S: Store> Engine<S> {
     /// Starts a run, or finds the one that the same request started before. If the workflow has one run at a time
     /// for each ticket and there is one, it says what becomes of the request.
     pub async fn start(&self, wish: StartRun) -> Result<Started, EngineError> {
+        if let Some(joined) = self.joined_before(&wish).await? {
+            journal::known(&joined.run, &wish.trigger_kind);
+            return Ok(joined);
+        }
         let by = match Box::pin(self.try_start(&wish, self.now())).await? {
             Tried::Started(started) => {
                 if !started.new {
@@ -137,33 +179,59 @@ impl<S: Store> Engine<S> {
             Tried::Taken(Taken { by, .. }) => by,
         };
         match wish.when_taken() {
-            WhenTaken::Join => Ok(Started { run: by, new: false, place: Place::Joined }),
+            WhenTaken::Join => self.join(wish, by).await,
             WhenTaken::Refuse => Err(wish.refused(by).into()),
             WhenTaken::Queue => self.wait_behind(wish, by).await,
         }
     }
 
+    /// The run that the same request was answered with before, if it joined one. A key that waits for something else
+    /// is a conflict: what waits would lose it.
+    async fn joined_before(&self, wish: &StartRun) -> Result<Option<Started>, EngineError> {
+        let run = Arrival::run_of(&wish.tenant, &wish.key);
+        let Some(known) = self.patiently(|| self.store.arrival(&run)).await? else { return Ok(None) };
+        json::check(&wish.input).map_err(unfit)?;
+        let same = known.fingerprint == Fingerprint::of(&wish.input)
+            && known.record == wish.record
+            && self.asks_for(&known, &wish.plan).await?;
+        if !same {
+            return Err(Refusal::KeyConflict { run }.into());
+        }
+        let Fate::Joined { run } = known.fate else { return Ok(None) };
+        Ok(Some(Started::joined(RunKey { tenant: wish.tenant.clone(), run })))
+    }
+
+    /// Whether what came asks for this workflow, in whichever version.
+    pub(crate) async fn asks_for(&self, arrival: &Arrival, plan: &Plan) -> Result<bool, EngineError> {
+        match &arrival.asked {
+            Some(asked) if asked.plan != plan.hash() => {
+                let asked = self.plan(&arrival.run.tenant, asked.plan).await?;
+                Ok(asked.plan().workflow == plan.workflow)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Answers with the run that has the ticket, and keeps that: sent again, the request is answered with the same run,
+    /// even if that is over by then.
+    async fn join(&self, wish: StartRun, by: RunKey) -> Result<Started, EngineError> {
+        let fate = Fate::Joined { run: by.run.clone() };
+        let Welcome { run, fate: stands, .. } = self.come_in(wish.knock(), fate.clone()).await?;
+        match stands {
+            // Whoever was faster with the same request was told.
+            Fate::Joined { run } => Ok(Started::joined(RunKey { run, ..by })),
+            Fate::Waiting | Fate::Begun | Fate::Unwanted | Fate::Refused { .. } => {
+                // It waited while the workflow said so.
+                let forget_at = self.now() + REMEMBERED_FOR;
+                self.patiently(|| self.store.settle(&run, fate.clone(), forget_at)).await?;
+                Ok(Started::joined(by))
+            }
+        }
+    }
+
     /// Keeps the wish until the ticket is free.
     async fn wait_behind(&self, wish: StartRun, by: RunKey) -> Result<Started, EngineError> {
-        let asked = Asked {
-            plan: wish.plan.hash(),
-            workspace: wish.workspace,
-            trigger_kind: wish.trigger_kind,
-            by: wish.by,
-        };
-        let parts = [wish.tenant.as_str(), wish.key.as_str()];
-        let welcome = self.accept(Knock {
-            proof: Digest::of_parts("countersign/asked/v1", &parts),
-            tenant: wish.tenant,
-            key: wish.key,
-            source: Source::Api,
-            about: None,
-            record: wish.record,
-            alike: None,
-            body: wish.input,
-            asked: Some(asked),
-        });
-        let Welcome { run, new, fate } = welcome.await?;
+        let Welcome { run, new, fate } = self.accept(wish.knock()).await?;
         match fate {
             Fate::Refused { why, .. } => Err(Refusal::NotStarted { run, why }.into()),
             Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted => {
@@ -175,8 +243,7 @@ impl<S: Store> Engine<S> {
     /// Starts a run, finds the one that the same request started before, or says who has its ticket. The wish waits
     /// `since` then.
     pub(crate) async fn try_start(&self, wish: &StartRun, since: Timestamp) -> Result<Tried, EngineError> {
-        json::check(&wish.input)
-            .map_err(|source| EngineError::BadInput { what: "the run's input", source })?;
+        json::check(&wish.input).map_err(unfit)?;
         if wish.by.cause == Cause::User && PersonId::new(&wish.by.id).is_err() {
             return Err(EngineError::NotAPerson { id: wish.by.id.clone() });
         }

@@ -63,6 +63,18 @@ pub struct Welcome {
 impl<S: Store> Engine<S> {
     /// Keeps what came and sees to it that it is taken up. It is durable when this returns.
     pub async fn accept(&self, knock: Knock) -> Result<Welcome, EngineError> {
+        let welcome = self.come_in(knock, Fate::Waiting).await?;
+        // Whoever kept it the first time may have died before saying so.
+        if welcome.fate == Fate::Waiting {
+            let run = welcome.run.clone();
+            let message = Outgoing { run, lane: Lane::Ingest, errand: Errand::Begin, delay: Millis(0) };
+            self.patiently(|| self.store.send(&message)).await?;
+        }
+        Ok(welcome)
+    }
+
+    /// Keeps what came, of which `fate` has become by now.
+    pub(crate) async fn come_in(&self, knock: Knock, fate: Fate) -> Result<Welcome, EngineError> {
         json::check(&knock.body).map_err(|source| EngineError::BadInput { what: "what came", source })?;
         let (body, fingerprint) = self.keep(&knock.tenant, &knock.body).await?;
         let arrival = Arrival {
@@ -78,12 +90,12 @@ impl<S: Store> Engine<S> {
             asked: knock.asked,
             at: self.now(),
             tries: 0,
-            fate: Fate::Waiting,
+            fate,
         };
-        let welcome = match self.patiently(|| self.store.accept(arrival.clone())).await? {
-            Accepted::New => Welcome { run: arrival.run, new: true, fate: Fate::Waiting },
+        match self.patiently(|| self.store.accept(arrival.clone())).await? {
+            Accepted::New => Ok(Welcome { run: arrival.run, new: true, fate: arrival.fate }),
             Accepted::Known(known) if arrival.contradicts(&known) => {
-                return Err(Refusal::KeyConflict { run: known.run }.into());
+                Err(Refusal::KeyConflict { run: known.run }.into())
             }
             Accepted::Known(known) => {
                 // Our own write whose reply was lost, and a slot that two look at, came once.
@@ -92,20 +104,13 @@ impl<S: Store> Engine<S> {
                 if came_again && stands {
                     journal::known(&welcome.run, arrival.source.as_str());
                 }
-                welcome
+                Ok(welcome)
             }
-        };
-        // Whoever kept it the first time may have died before saying so.
-        if welcome.fate == Fate::Waiting {
-            let run = welcome.run.clone();
-            let message = Outgoing { run, lane: Lane::Ingest, errand: Errand::Begin, delay: Millis(0) };
-            self.patiently(|| self.store.send(&message)).await?;
         }
-        Ok(welcome)
     }
 
-    /// What came before and is delivered again, and whether what became of it stands. If it was refused it may be taken
-    /// up again, some times.
+    /// What came before and is delivered again, and whether what became of it stands. If nothing was started it may be
+    /// taken up again, some times.
     async fn known(&self, known: Arrival) -> Result<(Welcome, bool), EngineError> {
         let Arrival { run, fate, .. } = &known;
         let Some(tries) = known.may_try_again(self.now()) else {
@@ -115,6 +120,16 @@ impl<S: Store> Engine<S> {
         // Whoever was faster has let it wait, too.
         self.patiently(|| self.store.reopen(run, again.clone())).await?;
         Ok((Welcome { run: known.run, new: false, fate: Fate::Waiting }, false))
+    }
+
+    /// Why there is no `run`: nobody was to start it, or what came in to do so has not, and what has become of that.
+    pub async fn no_run(&self, run: RunKey) -> EngineError {
+        let arrival = self.patiently(|| self.store.arrival(&run)).await;
+        match arrival {
+            Ok(Some(Arrival { fate, .. })) => EngineError::NotBegun { run, fate },
+            Ok(None) => EngineError::NoRun { run },
+            Err(error) => error.into(),
+        }
     }
 
     /// Takes up what came: starts its run, if a workflow wants it and its ticket is free.
@@ -178,8 +193,12 @@ impl<S: Store> Engine<S> {
         Ok(Fate::Begun)
     }
 
-    /// Whether `run` was started by `arrival`.
+    /// Whether `run` was started by `arrival`. What is asked for by name has one workflow, and no other can have come to
+    /// want it.
     async fn is_of(&self, run: &RunKey, arrival: &Arrival) -> Result<bool, EngineError> {
+        if arrival.asked.is_some() {
+            return Ok(false);
+        }
         let started = self.patiently(|| self.store.load(run)).await?;
         Ok(started.is_some_and(|run| run.trigger.input == arrival.fingerprint.sha256))
     }

@@ -87,6 +87,14 @@ impl<S: Store> Desk<S> {
         RunKey { tenant: self.tenant.clone(), run: run.clone() }
     }
 
+    /// What a verb on a run gave. Of a run that is not there, it says what has become of what came in to start it.
+    async fn found<T>(&self, given: Result<T, EngineError>) -> Result<T, EngineError> {
+        match given {
+            Err(EngineError::NoRun { run }) => Err(self.engine.no_run(run).await),
+            given => given,
+        }
+    }
+
     /// Runs, newest first.
     pub async fn runs(&self, query: RunQuery) -> Result<RunPage, EngineError> {
         let store = self.engine.store();
@@ -95,14 +103,14 @@ impl<S: Store> Desk<S> {
 
     /// Everything there is to know about a run.
     pub async fn run(&self, run: &RunId) -> Result<RunView, EngineError> {
-        self.engine.inspect(&self.key(run)).await
+        self.found(self.engine.inspect(&self.key(run)).await).await
     }
 
     /// A run's record alone.
     pub async fn record(&self, run: &RunId) -> Result<RunRecord, EngineError> {
         let key = self.key(run);
         let record = self.engine.patiently(|| self.engine.store().load(&key)).await?;
-        record.ok_or(EngineError::NoRun { run: key })
+        self.found(record.ok_or(EngineError::NoRun { run: key })).await
     }
 
     /// The plan of a run.
@@ -146,37 +154,37 @@ impl<S: Store> Desk<S> {
 
     /// Stops a run.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Canceling, EngineError> {
-        self.engine.cancel(&self.key(run), &self.by(), reason).await
+        self.found(self.engine.cancel(&self.key(run), &self.by(), reason).await).await
     }
 
     /// Holds a run for an operator.
     pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Option<Advanced>, EngineError> {
-        self.engine.pause(&self.key(run), &self.by(), reason).await
+        self.found(self.engine.pause(&self.key(run), &self.by(), reason).await).await
     }
 
     /// Lets a paused run go on with its current step.
     pub async fn resume(&self, run: &RunId, reason: &str) -> Result<(), EngineError> {
-        self.engine.resume(&self.key(run), &self.by(), reason).await
+        self.found(self.engine.resume(&self.key(run), &self.by(), reason).await).await
     }
 
     /// Takes a run's effects back.
     pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<StepSeq, EngineError> {
-        self.engine.roll_back(&self.key(run), &self.by(), reason).await
+        self.found(self.engine.roll_back(&self.key(run), &self.by(), reason).await).await
     }
 
     /// What taking back a finished run would do.
     pub async fn undo_plan(&self, run: &RunId) -> Result<UndoPlan, EngineError> {
-        self.engine.undo_plan(&self.key(run)).await
+        self.found(self.engine.undo_plan(&self.key(run)).await).await
     }
 
     /// Starts a run that takes back what a finished run did.
     pub async fn undo(&self, run: &RunId) -> Result<Started, EngineError> {
-        self.engine.undo(&self.key(run), &self.by()).await
+        self.found(self.engine.undo(&self.key(run), &self.by()).await).await
     }
 
     /// Delivers an event to a run.
     pub async fn signal(&self, run: &RunId, wish: SignalRun) -> Result<Delivered, EngineError> {
-        self.engine.signal(&self.key(run), &self.by(), wish).await
+        self.found(self.engine.signal(&self.key(run), &self.by(), wish).await).await
     }
 
     /// Requests that people can still answer, oldest first.
@@ -203,7 +211,7 @@ impl<S: Store> Desk<S> {
 
     /// The evidence of a run, as it was recorded.
     pub async fn evidence(&self, run: &RunId) -> Result<(Evidence, Vec<u8>), EngineError> {
-        self.engine.evidence(&self.key(run)).await
+        self.found(self.engine.evidence(&self.key(run)).await).await
     }
 
     /// The workflows in use, by name.
@@ -283,7 +291,7 @@ impl<S: Store> Desk<S> {
 
     /// Every receipt that the chain of a run speaks of so far.
     pub async fn receipts(&self, run: &RunId) -> Result<Vec<Receipt>, EngineError> {
-        self.engine.receipts(&self.key(run)).await
+        self.found(self.engine.receipts(&self.key(run)).await).await
     }
 
     /// What the tenant has settled, if it has settled anything.
@@ -359,5 +367,114 @@ impl<S: Store> Desk<S> {
     /// What the tenant has settled.
     pub async fn tenant(&self) -> Result<Tenant, EngineError> {
         self.engine.tenant(&self.tenant).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use connectors::Toolbox;
+    use domain::Source;
+    use serde_json::json;
+    use store::{SqliteOptions, SqliteStore, SystemClock};
+
+    use super::*;
+    use crate::{Knock, Parts, Timing};
+
+    fn engine() -> Arc<Engine<SqliteStore>> {
+        Arc::new(Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: Toolbox::default(),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        }))
+    }
+
+    fn desk(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Desk<SqliteStore> {
+        Desk::open(Arc::clone(engine), tenant.parse().unwrap(), "ada".parse().unwrap())
+    }
+
+    /// Puts a workflow of acme's to use that wants whatever comes, one run at a time for each host.
+    async fn apply(engine: &Engine<SqliteStore>, name: &str) {
+        let source = format!(
+            "workflow: {name}\nversion: 1\ntrigger: {{ webhook: {{}} }}\nticket: '${{ trigger.body.host }}'\n\
+             steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
+        );
+        let plan = workflow::parse(&source, &BTreeSet::new()).unwrap();
+        let by = Initiator::new(Cause::User, "ada");
+        engine.apply(&"acme".parse().unwrap(), &plan, by).await.unwrap();
+    }
+
+    /// The run that something would start which comes in for acme.
+    async fn come(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
+        let knock = Knock {
+            tenant: "acme".parse().unwrap(),
+            key: key.parse().unwrap(),
+            source: Source::Webhook,
+            about: None,
+            record: None,
+            proof: Digest::of_bytes(key.as_bytes()),
+            alike: None,
+            body: json!({ "body": { "host": "db1" } }),
+            asked: None,
+        };
+        engine.accept(knock).await.unwrap().run
+    }
+
+    /// The same, once it was taken up.
+    async fn begin(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
+        let run = come(engine, key).await;
+        engine.begin(&run).await.unwrap();
+        run
+    }
+
+    #[tokio::test]
+    async fn of_a_run_that_was_not_started_is_told_what_became_of_what_came_in() {
+        let engine = engine();
+        let desk = desk(&engine, "acme");
+        let says = async |run: &RunKey| desk.run(&run.run).await.err().unwrap().to_string();
+        assert!(says(&come(&engine, "waits").await).await.contains("waits for a worker"));
+        let unwanted = begin(&engine, "unwanted").await;
+        assert!(says(&unwanted).await.contains("no workflow wanted"), "{}", says(&unwanted).await);
+
+        apply(&engine, "first").await;
+        let begun = begin(&engine, "begun").await;
+        assert!(desk.run(&begun.run).await.is_ok());
+        let joined = begin(&engine, "joined").await;
+        assert!(says(&joined).await.contains(begun.run.as_str()), "{}", says(&joined).await);
+
+        apply(&engine, "second").await;
+        let refused = begin(&engine, "refused").await;
+        assert!(says(&refused).await.contains("first and second both want it"), "{}", says(&refused).await);
+    }
+
+    #[tokio::test]
+    async fn whatever_is_asked_of_a_run_that_was_not_started_the_answer_is_the_same() {
+        let engine = engine();
+        let (desk, run) = (desk(&engine, "acme"), begin(&engine, "unwanted").await.run);
+        let no = desk.run(&run).await.err().unwrap().to_string();
+        for other in [
+            desk.record(&run).await.err(),
+            desk.cancel(&run, "").await.err(),
+            desk.pause(&run, "").await.err(),
+            desk.resume(&run, "").await.err(),
+            desk.roll_back(&run, "").await.err(),
+            desk.undo_plan(&run).await.err(),
+            desk.undo(&run).await.err(),
+            desk.evidence(&run).await.err(),
+            desk.receipts(&run).await.err(),
+        ] {
+            assert_eq!(other.unwrap().to_string(), no);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_came_in_for_another_tenant_is_not_there() {
+        let engine = engine();
+        let run = begin(&engine, "unwanted").await.run;
+        let told = desk(&engine, "umbrella").run(&run).await.err();
+        assert!(matches!(told, Some(EngineError::NoRun { .. })), "{told:?}");
     }
 }

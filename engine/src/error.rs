@@ -1,7 +1,8 @@
 //! Why a verb was not done.
 
 use domain::payload::Fingerprint;
-use domain::{Digest, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
+use domain::tenant::InvalidPeople;
+use domain::{Digest, Fate, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
 use store::StoreError;
 
 use crate::approve::NotShown;
@@ -29,6 +30,14 @@ pub enum EngineError {
     NoRun {
         /// Which one was asked for.
         run: RunKey,
+    },
+    /// There is no such run: what came in to start it has not done so.
+    #[error("{}", not_begun(.run, .fate))]
+    NotBegun {
+        /// The run it would start.
+        run: RunKey,
+        /// What has become of it.
+        fate: Fate,
     },
     /// There is no such workflow in use.
     #[error("there is no workflow {workflow} in use; `workflow apply` puts one to use")]
@@ -120,6 +129,9 @@ pub enum EngineError {
         /// Which of them, and why.
         why: String,
     },
+    /// One person would count as two, or somebody be asked who is not there.
+    #[error(transparent)]
+    BadPeople(#[from] InvalidPeople),
     /// More than a store keeps in one record.
     #[error("what the tenant would settle has {bytes} bytes; at most {most} are allowed")]
     TenantTooLarge {
@@ -160,4 +172,20 @@ pub enum EngineError {
         /// How often it was tried.
         rounds: u32,
     },
+}
+
+/// What has become of what came in to start `run`, which is not there.
+fn not_begun(run: &RunKey, fate: &Fate) -> String {
+    match fate {
+        Fate::Waiting => {
+            format!("run {run} has not begun: what starts it came in, and waits for a worker or its ticket")
+        }
+        // It began after it was looked for.
+        Fate::Begun => format!("run {run} has only just begun; look again"),
+        Fate::Joined { run: other } => {
+            format!("run {run} was not started: run {other} has its ticket, and answers for it")
+        }
+        Fate::Unwanted => format!("run {run} was not started: no workflow wanted what came in"),
+        Fate::Refused { why, .. } => format!("run {run} was not started: {why}"),
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::access::NOTE_CHARS_MAX;
 use domain::failure::bounded;
-use domain::tenant::{Caps, Person};
+use domain::tenant::{Caps, Person, check_people};
 use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
 use store::{KeyPage, PageQuery, Store, Write};
 
@@ -51,7 +51,7 @@ impl<S: Store> Engine<S> {
         Ok(self.patiently(|| self.store.tenant(tenant)).await?)
     }
 
-    /// Settles something anew, unless somebody else has since it was looked at.
+    /// Settles something anew, unless somebody else has since it was looked at, or one person would count as two.
     pub async fn settle(&self, tenant: &TenantId, settle: Settle) -> Result<Tenant, EngineError> {
         let stands = self.settled(tenant).await?;
         let changed = || EngineError::TenantChanged { tenant: tenant.clone() };
@@ -66,6 +66,7 @@ impl<S: Store> Engine<S> {
         if bytes > most {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
+        check_people(&wanted.people, &wanted.groups)?;
         match self.patiently(|| self.store.put_tenant(wanted.clone())).await? {
             Write::Committed => Ok(wanted),
             // Our own write whose reply was lost is not somebody else's.

@@ -146,6 +146,17 @@ async fn what_nobody_wants_starts_nothing() {
 }
 
 #[tokio::test]
+async fn what_nobody_wanted_begins_when_it_is_delivered_again_to_a_workflow_that_does() {
+    let engine = engine();
+    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert_eq!(fate(&engine, &welcome).await, Fate::Unwanted);
+    apply(&engine, "triage", 1, URGENT).await.unwrap();
+    let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Waiting });
+    assert_eq!(fate(&engine, &again).await, Fate::Begun);
+}
+
+#[tokio::test]
 async fn what_two_workflows_want_or_none_can_judge_is_refused_with_the_reason() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();

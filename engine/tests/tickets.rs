@@ -8,7 +8,7 @@ use countersign_engine::{
     Engine, EngineError, Knock, Parts, Place, StartRun, Started, Timing, WalkEnd, Welcome,
 };
 use domain::{
-    Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Plan, Refusal, RunKey, Source, TenantId,
+    Arrival, Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Plan, Refusal, RunKey, Source, TenantId,
     WorkspaceId,
 };
 use serde_json::{Value, json};
@@ -112,6 +112,38 @@ async fn a_key_names_its_run_even_while_another_has_the_ticket() {
     engine.start(wish("b", "INC1", "join")).await.unwrap();
     let again = engine.start(wish("a", "INC1", "join")).await.unwrap();
     assert_eq!(again, Started { new: false, ..first });
+}
+
+#[tokio::test]
+async fn a_request_that_joined_is_answered_with_the_same_run_when_that_is_over() {
+    let engine = engine();
+    let first = engine.start(wish("a", "INC1", "join")).await.unwrap();
+    let joined = engine.start(wish("b", "INC1", "join")).await.unwrap();
+    for other in [
+        wish("b", "INC2", "join"),
+        StartRun { record: "servicenow:incident:1".parse().ok(), ..wish("b", "INC1", "join") },
+    ] {
+        assert!(is_conflict(&engine.start(other).await), "another request under the key");
+    }
+    end(&engine, &first.run).await;
+    assert_eq!(engine.start(wish("b", "INC1", "join")).await.unwrap(), joined);
+    assert_eq!(engine.store().load(&Arrival::run_of(&acme(), &"b".parse().unwrap())).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_key_of_a_request_that_waits_is_that_requests_alone() {
+    let engine = engine();
+    engine.start(wish("a", "INC1", "queue")).await.unwrap();
+    let waits = engine.start(wish("b", "INC1", "queue")).await.unwrap();
+    let other = StartRun { plan: plan("changes", "queue"), ..wish("b", "INC1", "queue") };
+    for other in [wish("b", "INC2", "queue"), other] {
+        assert!(is_conflict(&engine.start(other).await), "what waits would lose its key");
+    }
+    assert_eq!(engine.start(wish("b", "INC1", "queue")).await.unwrap(), Started { new: false, ..waits });
+}
+
+fn is_conflict(started: &Result<Started, EngineError>) -> bool {
+    matches!(started, Err(EngineError::Refused(Refusal::KeyConflict { .. })))
 }
 
 #[tokio::test]

@@ -343,6 +343,59 @@ async fn a_run_that_somebody_asks_for_is_theirs_and_begins_once() {
     assert_eq!(json!(input), json!({ "inline": { "host": "db1" } }));
 }
 
+/// A workflow that has one run at a time for each host, called by what becomes of others.
+fn one_at_a_time(when_taken: &str) -> String {
+    let ticket = format!("ticket: {{ of: '${{ trigger.host }}', when_taken: {when_taken} }}");
+    WORKFLOW.replace("workflow: w\n", &format!("workflow: {when_taken}\n{ticket}\n"))
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_run_on_a_taken_ticket_reads_what_became_of_it() {
+    let scene = Scene::set().await;
+    let acme = &scene.door.tenant;
+    let run_of = |trigger: &str| Arrival::run_of(acme, &format!("slack:T0SIM:{trigger}").parse().unwrap());
+    for (when_taken, says) in [
+        ("join", "has its ticket, and answers for it"),
+        ("queue", "waits for a worker or its ticket"),
+        ("refuse", "was not started"),
+    ] {
+        let plan = workflow::parse(&one_at_a_time(when_taken), &BTreeSet::<ToolName>::new()).unwrap();
+        scene.engine.apply(acme, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+        let triggers = ["1", "2"].map(|number| format!("1.{number}.{when_taken}"));
+        let start = format!("start {when_taken} host=db1");
+        for trigger in &triggers {
+            let told = scene.uses("U0BEN", &start, trigger).await;
+            assert!(told.contains("was taken in") && !told.contains("starts"), "{told}");
+            let waits = scene.types("U0BEN", &format!("run {}", run_of(trigger).run)).await;
+            assert!(waits.contains("waits for a worker"), "{waits}");
+            scene.engine.begin(&run_of(trigger)).await.unwrap();
+        }
+        let [first, second] = triggers.each_ref().map(|trigger| run_of(trigger).run);
+        let stands = scene.types("U0BEN", &format!("run {first}")).await;
+        assert!(stands.contains("`queued`"), "{stands}");
+        let became = scene.types("U0BEN", &format!("run {second}")).await;
+        assert!(became.contains(second.as_str()) && became.contains(says), "{when_taken}: {became}");
+        if when_taken == "join" {
+            assert!(became.contains(first.as_str()), "{became}");
+            assert_eq!(scene.uses("U0BEN", &start, &triggers[1]).await, became);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_of_another_tenant_asked_for_is_not_there() {
+    let mut scene = Scene::set().await;
+    scene.put_to_use().await;
+    scene.uses("U0BEN", "start w", "1.2.a").await;
+    let run = Arrival::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
+    let mut others = directory();
+    others.tenant = "umbrella".parse().unwrap();
+    scene.engine.store().put_tenant(others).await.unwrap();
+    scene.door.tenant = "umbrella".parse().unwrap();
+    let unknown = scene.types("U0BEN", "run run-of-nobody").await;
+    assert_eq!(scene.types("U0BEN", &format!("run {run}")).await, unknown);
+}
+
 #[tokio::test]
 async fn a_start_that_cannot_be_is_explained_and_starts_nothing() {
     let scene = Scene::set().await;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(non_snake_case, reason = "a case is called what the list of threats calls it")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,11 @@ use countersign_functions::http::raw_body;
 use countersign_functions::webhook::{
     BODY_BYTES_MAX, Doors, InvalidDoor, Proof, Request, Response, deliver, unproved,
 };
-use domain::{Arrival, Errand, Lane, Millis, RunKey, Source, TenantId, Timestamp, TraceContext};
+use domain::arrival::TRIES_MAX;
+use domain::{
+    Arrival, Cause, Errand, Initiator, Lane, Millis, RunKey, Source, TenantId, Timestamp, ToolName,
+    TraceContext,
+};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
@@ -31,6 +36,9 @@ const HUB: &str = "the secret of acme's GitHub";
 const HOOK: &str = "the secret of acme's own scripts";
 const TOKEN: &str = "umbrella-shows-this-token";
 const PASSWORD: &str = "svc-initech:correct horse battery";
+
+/// What people read who write a workflow.
+const PAGE: &str = include_str!("../../docs/workflows.md");
 
 const SYS_ID: &str = "9d385017c611228701d22104cc95c371";
 
@@ -90,6 +98,23 @@ impl Scene {
 
     async fn deliver(&self, sent: &Sent) -> Response {
         deliver(&self.engine, &self.doors, sent.request()).await
+    }
+
+    /// Puts a workflow of acme's to use.
+    async fn apply(&self, source: &str) {
+        let tools = ["http.request", "transform"].map(|tool| ToolName::new(tool).unwrap());
+        let plan = workflow::parse(source, &BTreeSet::from(tools)).unwrap();
+        let ada = Initiator::new(Cause::User, "ada");
+        self.engine.apply(&"acme".parse().unwrap(), &plan, ada).await.unwrap();
+    }
+
+    /// Puts one to use that wants whatever comes from `source`.
+    async fn apply_for(&self, source: Source, name: &str) {
+        let workflow = format!(
+            "workflow: {name}\nversion: 1\ntrigger: {{ {source}: {{}} }}\n\
+             steps:\n  - {{ id: ask, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n"
+        );
+        self.apply(&workflow).await;
     }
 
     async fn messages(&self) -> Vec<(RunKey, Errand)> {
@@ -415,6 +440,48 @@ fn github_signs_as_github_does_and_nobody_else() {
     assert!(matches!(again, Err(InvalidDoor::Twice { .. })));
 }
 
+// What becomes of it.
+
+#[tokio::test]
+async fn whoever_sends_again_what_could_not_start_a_run_is_told_why() {
+    let scene = Scene::set();
+    for name in ["first", "second"] {
+        scene.apply_for(Source::Webhook, name).await;
+    }
+    let sent = hook(r#"{"n":1}"#);
+    let arrival = scene.accepts(&sent).await;
+    for _ in 1..TRIES_MAX {
+        scene.engine.begin(&arrival.run).await.unwrap();
+        assert_eq!(scene.deliver(&sent).await.status, 202, "it is taken up again");
+    }
+    scene.engine.begin(&arrival.run).await.unwrap();
+    let response = scene.deliver(&sent).await;
+    let body: Value = serde_json::from_str(&response.body).unwrap();
+    let why = "workflows first and second both want it";
+    let expected = json!({ "run": arrival.run.run, "status": "known", "fate": "refused", "why": why });
+    assert_eq!((response.status, body), (200, expected));
+}
+
+/// The workflow that the page begins with.
+fn example() -> &'static str {
+    PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap()
+}
+
+#[tokio::test]
+async fn the_example_on_the_page_begins_with_what_it_wants_and_reads_what_the_door_hands_on() {
+    let scene = Scene::set();
+    scene.apply(example()).await;
+    let begun = async |body: &str| {
+        let arrival = scene.accepts(&hook(body)).await;
+        scene.engine.begin(&arrival.run).await.unwrap();
+        scene.engine.store().load(&arrival.run).await.unwrap()
+    };
+    let run = begun(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
+    assert_eq!(run.workflow.as_str(), "restart-and-note");
+    assert_eq!(begun(r#"{"id":"alarm-8","host":"db1","disk":""}"#).await, None);
+    assert!(!example().replace("trigger.body.", "").contains("trigger."), "{}", example());
+}
+
 // A store that does not answer.
 
 struct Down(&'static str);
@@ -585,6 +652,9 @@ async fn ts_i64_overflow() {
 #[tokio::test]
 async fn replay_same_bytes_within_window() {
     let scene = Scene::set();
+    for source in Source::DOORS {
+        scene.apply_for(source, source.as_str()).await;
+    }
     for sent in [incident(), push(), hook(r#"{"n":1}"#)] {
         let arrival = scene.accepts(&sent).await;
         for status in [202, 202, 200] {

@@ -137,17 +137,24 @@ fn trigger() -> Table {
 
 fn servicenow() -> Table {
     let table = given("table", "a word", "any table", "The table of the record.");
-    Table { of: "`servicenow`", says: "A trigger.", fields: vec![table, when()] }
+    Table { of: "`servicenow`", says: SERVICENOW, fields: vec![table, when()] }
 }
 
 fn github() -> Table {
     let event = given("event", "a word", "any event", "The event, as `X-GitHub-Event` names it.");
-    Table { of: "`github`", says: "A trigger.", fields: vec![event, when()] }
+    Table { of: "`github`", says: GITHUB, fields: vec![event, when()] }
 }
 
 fn webhook() -> Table {
-    Table { of: "`webhook`", says: "A trigger.", fields: vec![when()] }
+    Table { of: "`webhook`", says: WEBHOOK, fields: vec![when()] }
 }
+
+const SERVICENOW: &str = "A trigger. `trigger` is the whole body that was sent: `trigger.table`, `trigger.record.FIELD`, and \
+                          whatever else it holds.";
+const GITHUB: &str = "A trigger. `trigger.event` is the event, `trigger.body` what GitHub sent: \
+                      `trigger.body.repository.full_name`, say.";
+const WEBHOOK: &str =
+    "A trigger. `trigger.body` is what was sent: of `{\"host\": \"db1\"}`, `trigger.body.host` is `db1`.";
 
 fn schedule() -> Table {
     Table {

@@ -92,7 +92,7 @@ impl<S: Store> Lookout<S> {
         for run in left {
             match self.desk.record(&run).await {
                 Ok(record) => found.add(record),
-                Err(EngineError::NoRun { .. }) => {
+                Err(EngineError::NoRun { .. } | EngineError::NotBegun { .. }) => {
                     self.watched.remove(&run);
                 }
                 Err(error) => return Err(error.into()),

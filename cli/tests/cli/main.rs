@@ -1,6 +1,8 @@
 //! The program as a person and a script meet it: the real binary, real files, real processes.
 
 #[cfg(test)]
+mod arrived;
+#[cfg(test)]
 mod bundle;
 #[cfg(test)]
 mod check;

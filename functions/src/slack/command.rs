@@ -8,6 +8,7 @@ use notify::{Stranger, command};
 use serde_json::json;
 use store::{PageQuery, Store};
 
+use super::fate::became;
 use super::start::{self, NotStarted, Wish, start};
 use super::{NOT_NOW, Request, Response, SlackDoor, in_time};
 
@@ -70,9 +71,21 @@ async fn answer<S: Store>(
         ["run", run] => {
             let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };
             let key = RunKey { tenant: door.tenant.clone(), run };
-            Ok(engine.store().load(&key).await?.map_or_else(|| NO_RUN.to_owned(), |run| standing(&run)))
+            match engine.store().load(&key).await? {
+                Some(run) => Ok(standing(&run)),
+                None => missing(engine, key).await,
+            }
         }
         _ => Ok(format!("{HELP}\n{}", start::HELP)),
+    }
+}
+
+/// What is told of a run that is not there: what has become of what came in to start it, if something did.
+async fn missing<S: Store>(engine: &Engine<S>, run: RunKey) -> Result<String, EngineError> {
+    match engine.no_run(run).await {
+        EngineError::NoRun { .. } => Ok(NO_RUN.to_owned()),
+        EngineError::NotBegun { run, fate } => Ok(became(&run.run, &fate)),
+        error => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@
 //! given one in time, whatever the store and Slack's own interface do meanwhile.
 
 mod command;
+mod fate;
 mod interaction;
 mod shortcut;
 mod start;

@@ -5,14 +5,15 @@
 //! request. Whoever asks is the requester of the run, and therefore cannot approve what it does.
 
 use domain::{
-    Arrival, Asked, Cause, Digest, IdempotencyKey, Initiator, PersonId, Refusal, RunId, Source, WorkspaceId,
-    json,
+    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, PersonId, Refusal, RunId, Source,
+    WorkflowName, WorkspaceId, json,
 };
 use engine::{Engine, EngineError, Knock, Welcome};
 use notify::Stranger;
 use serde_json::{Map, Value};
 use store::Store;
 
+use super::fate::became;
 use super::{NOT_NOW, SlackDoor};
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
@@ -88,9 +89,17 @@ pub(super) async fn start<S: Store>(
             by,
         }),
     });
-    let Welcome { run, .. } = accepted.await?;
-    let run = &run.run;
-    Ok(format!("`{run}` of `{}` starts; `/countersign run {run}` says how it stands.", applied.workflow))
+    let Welcome { run, fate, .. } = accepted.await?;
+    Ok(told(&run.run, &fate, &applied.workflow))
+}
+
+/// What is told of a wish that was taken in. Whether its run begins turns out when a worker takes it up, so nothing is
+/// promised before.
+fn told(run: &RunId, fate: &Fate, workflow: &WorkflowName) -> String {
+    if *fate != Fate::Waiting {
+        return became(run, fate);
+    }
+    format!("`{run}` of `{workflow}` was taken in; `/countersign run {run}` tells what becomes of it.")
 }
 
 /// What a run gets: a JSON object, or words such as `host=db1`. Nothing typed is nothing in it.

@@ -8,7 +8,7 @@ mod door;
 mod letter;
 mod proof;
 
-use domain::{Code, Fate, Refusal, TenantId, TraceContext, json};
+use domain::{Code, Fate, Refusal, RunId, TenantId, TraceContext, json};
 use engine::{Engine, EngineError, Knock, Welcome};
 use serde_json::{Value, json};
 use store::{Store, trace};
@@ -107,18 +107,25 @@ fn unusable(why: &str) -> Response {
     Response::problem(400, "UNUSABLE", why)
 }
 
+/// What is told of a delivery that came before: what has become of it, and why, if it could not start a run. A reason
+/// is bounded, and made of names and of what was sent.
+fn known(run: &RunId, fate: &Fate) -> Response {
+    // Whose ticket another run has is told of that run.
+    let run = if let Fate::Joined { run } = fate { run } else { run };
+    let status = if *fate == Fate::Waiting { 202 } else { 200 };
+    let mut told = json!({ "run": run, "status": "known", "fate": json!(fate)["fate"] });
+    if let Fate::Refused { why, .. } = fate {
+        told["why"] = json!(why);
+    }
+    Response::json(status, &told)
+}
+
 fn told(accepted: Result<Welcome, EngineError>) -> Response {
     match accepted {
         Ok(Welcome { run, new: true, .. }) => {
             Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
         }
-        Ok(Welcome { run, new: false, fate }) => {
-            // Whose ticket another run has is told of that run.
-            let run = if let Fate::Joined { run } = &fate { run } else { &run.run };
-            let status = if fate == Fate::Waiting { 202 } else { 200 };
-            let fate = json!(fate)["fate"].take();
-            Response::json(status, &json!({ "run": run, "status": "known", "fate": fate }))
-        }
+        Ok(Welcome { run, new: false, fate }) => known(&run.run, &fate),
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
             tracing::info!(code = %Code::IdempotencyConflict, "refused");
             Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())

@@ -476,7 +476,7 @@ fn a_trigger_that_cannot_be_used_is_refused_where_it_stands() {
 
 #[test]
 fn a_condition_is_true_or_it_does_not_hold() {
-    let wants = |when: &str, came: serde_json::Value| {
+    let wants = |when: &str, came: Value| {
         let plan = triggered(&format!("{{ servicenow: {{ when: '{when}' }} }}")).unwrap();
         crate::CompiledPlan::compile(plan).unwrap().wants(&std::sync::Arc::new(came))
     };

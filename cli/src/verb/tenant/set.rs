@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use api::wire::{self, PutTenant};
-use domain::tenant::{Caps, Person};
+use domain::tenant::{Caps, Person, check_people};
 use domain::{GroupName, PersonId, Tenant};
 use serde::Deserialize;
 use serde_json::json;
@@ -110,58 +110,19 @@ fn read(path: &Path) -> Result<Wanted, CliError> {
     let bytes = read_file(path, &path.display().to_string(), FILE_BYTES_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
     let wanted: Wanted = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    wanted.check().map_err(wrong)?;
+    check_people(&wanted.people(), &wanted.groups).map_err(|fault| wrong(fault.to_string()))?;
     Ok(wanted)
 }
 
 impl Wanted {
     fn put_into(self, tenant: &mut Tenant) {
-        tenant.people =
-            self.people.into_iter().map(|(id, person)| (id, person.unwrap_or_default())).collect();
+        tenant.people = self.people();
         tenant.groups = self.groups;
         tenant.caps = self.caps;
     }
 
-    /// Refuses what would let nobody approve, or the wrong one.
-    fn check(&self) -> Result<(), String> {
-        for (group, members) in &self.groups {
-            if let Some(stranger) = members.iter().find(|member| !self.people.contains_key(*member)) {
-                return Err(format!(
-                    "group `{group}` names `{stranger}`, who is not among `people`; add them there, or mend the name"
-                ));
-            }
-        }
-        let mut known: BTreeMap<&str, &PersonId> = BTreeMap::new();
-        for (id, person) in &self.people {
-            let Some(slack) = person.as_ref().and_then(|person| person.slack.as_deref()) else { continue };
-            if !is_slack_user(slack) {
-                return Err(format!("`slack` of `{id}` is {slack:?}; write TEAM:USER, such as T0ACME:U0ADA"));
-            }
-            if let Some(other) = known.insert(slack, id) {
-                return Err(format!(
-                    "`{other}` and `{id}` are both the Slack user {slack}; one person must not count as two"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// `TEAM:USER`, each of letters and digits, as Slack makes its ids.
-fn is_slack_user(text: &str) -> bool {
-    let is_id = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
-    text.split_once(':').is_some_and(|(team, user)| is_id(team) && is_id(user))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slack_user_is_a_team_and_a_user() {
-        assert!(is_slack_user("T0ACME:U0ADA"));
-        for bad in ["", "U0ADA", ":U0ADA", "T0ACME:", "T0:U0:X", "T0ACME: U0ADA", "@ada"] {
-            assert!(!is_slack_user(bad), "{bad:?}");
-        }
+    /// The people; of whom nothing is said, nothing is known.
+    fn people(&self) -> BTreeMap<PersonId, Person> {
+        self.people.iter().map(|(id, person)| (id.clone(), person.clone().unwrap_or_default())).collect()
     }
 }

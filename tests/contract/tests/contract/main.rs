@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod arrived;
 mod dispatch;
 mod document;
 mod matrix;
@@ -11,4 +12,5 @@ mod policy;
 mod settled;
 mod story;
 mod threats;
+mod tickets;
 mod workers;

@@ -31,6 +31,37 @@ async fn whoever_settles_something_has_seen_what_stood_there() {
 }
 
 #[tokio::test]
+async fn nobody_is_settled_as_two_people_or_asked_who_is_not_there() {
+    let house = House::new().await;
+    let key = house.acme.key(Role::Admin);
+    let first = house.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!(first.status, 200, "{}", first.text());
+    let stands = house.get(key, "/tenant").await;
+    for (people, groups, says) in [
+        (
+            json!({ "ada": { "slack": "T1:U1" }, "zed": { "slack": "T1:U1" } }),
+            json!({ "leads": ["ada"] }),
+            "`ada` and `zed` are both the Slack user T1:U1",
+        ),
+        (
+            json!({ "ada": {} }),
+            json!({ "leads": ["ada", "eve"] }),
+            "group `leads` names `eve`, who is not among `people`",
+        ),
+        (json!({ "ada": { "slack": "U1" } }), json!({}), "`slack` of `ada` is \"U1\"; write TEAM:USER"),
+    ] {
+        let mut body = put(&json!(0));
+        (body["people"], body["groups"]) = (people, groups);
+        let reply = house.json(&Method::PUT, key, "/tenant", &body).await;
+        assert_eq!(reply.told(), (400, "BAD_REQUEST".to_owned()), "{}", reply.text());
+        let told = reply.json();
+        assert!(told["detail"].as_str().unwrap().contains(says), "{told}");
+        assert!(told["remedy"].as_str().unwrap().contains("nothing was changed"), "{told}");
+        assert_eq!(house.get(key, "/tenant").await, stands);
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_shown_once_and_opens_what_its_role_opens() {
     let house = House::new().await;
     let admin = house.acme.key(Role::Admin);
@@ -118,10 +149,12 @@ async fn a_workflow_is_put_to_use_and_an_older_one_does_not_take_its_place() {
 async fn item_over_400KB() {
     let house = House::new().await;
     let key = house.acme.key(Role::Admin);
+    let slack = |n: u32| json!({ "slack": format!("TEAM00:USER{n}") });
     let people: serde_json::Map<String, Value> =
-        (0..9000).map(|n| (format!("person-number-{n}"), json!({ "slack": "TEAM00:USER00" }))).collect();
+        (0..9000).map(|n| (format!("person-number-{n}"), slack(n))).collect();
     let mut body = put(&json!(null));
     body["people"] = Value::Object(people);
+    body["groups"] = json!({});
     let reply = house.json(&Method::PUT, key, "/tenant", &body).await;
     assert_eq!(reply.told(), (413, "TOO_LARGE".to_owned()), "{}", reply.text());
     assert_eq!(house.get(key, "/tenant").await.json()["revision"], json!(null));

@@ -6,7 +6,7 @@ use countersign_contract::{House, Reply};
 use domain::Role;
 use serde_json::{Value, json};
 
-async fn start(house: &House, key: &str, name: &str, body: &Value) -> Reply {
+pub(crate) async fn start(house: &House, key: &str, name: &str, body: &Value) -> Reply {
     let request = Request::post("/api/v1/runs")
         .header("authorization", format!("Bearer {key}"))
         .header("content-type", "application/json")
@@ -81,7 +81,8 @@ async fn idempotency_key_same_other_body() {
     let again = start(&house, key, "order-7", &plain(&json!({ "n": 1 }))).await;
     assert_eq!((again.status, &again.bytes), (200, &first.bytes));
     assert_eq!(again.header("location"), first.header("location"));
-    for other in [plain(&json!({ "n": 2 })), json!({ "workflow": "asks", "input": { "n": 1 } })] {
+    let about = json!({ "workflow": "plain", "input": { "n": 1 }, "record": "servicenow:incident:9d38" });
+    for other in [plain(&json!({ "n": 2 })), json!({ "workflow": "asks", "input": { "n": 1 } }), about] {
         let reply = start(&house, key, "order-7", &other).await;
         assert_eq!(reply.told(), (409, "IDEMPOTENCY_CONFLICT".to_owned()), "{other}");
     }
