@@ -222,7 +222,7 @@ fn not_begun(fate: &Fate) -> (&'static str, &'static str) {
     match fate {
         Fate::Waiting | Fate::Begun => (TO_COME, "ask again in a moment"),
         Fate::Joined { .. } => (not_started, "look at that run"),
-        Fate::Unwanted => (not_started, "put a workflow to use that wants it, and have it sent again"),
+        Fate::Unwanted { .. } => (not_started, "put a workflow to use that wants it, and have it sent again"),
         Fate::Refused { .. } => (not_started, "mend what it says, and have it sent again"),
     }
 }

@@ -168,7 +168,11 @@ pub enum Fate {
         run: RunId,
     },
     /// No workflow wanted it.
-    Unwanted,
+    Unwanted {
+        /// When.
+        #[serde(default)]
+        at: Timestamp,
+    },
     /// It could not start a run.
     Refused {
         /// Why.
@@ -195,9 +199,8 @@ impl Arrival {
     /// Whether it may be taken up again now that it is delivered again; then, how often nothing came of it before.
     pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
         let at = match self.fate {
-            Fate::Refused { at, .. } => at,
-            // Whoever connects a source first and its workflow second delivers it again.
-            Fate::Unwanted => self.at,
+            // Whoever connects a source first and its workflow second has it delivered again.
+            Fate::Refused { at, .. } | Fate::Unwanted { at } => at,
             Fate::Waiting | Fate::Begun | Fate::Joined { .. } => return None,
         };
         let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
@@ -216,10 +219,9 @@ impl Arrival {
         self.alike.is_some() && self.alike == known.alike && apart < ALIKE_WITHIN
     }
 
-    /// Until when it is kept while nothing becomes of it. Once something has, it is remembered for
-    /// [`REMEMBERED_FOR`].
+    /// Until when it is kept: long while nothing becomes of it; once something has, for [`REMEMBERED_FOR`].
     pub fn kept_until(&self) -> Timestamp {
-        Self::kept_from(self.at)
+        if self.fate == Fate::Waiting { Self::kept_from(self.at) } else { self.at + REMEMBERED_FOR }
     }
 
     /// Until when an arrival is kept that waits from `at` on.
@@ -270,8 +272,10 @@ mod tests {
         assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
         let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
         assert_eq!(refused(2).may_try_again(late), Some(0));
-        let unwanted = |tries| Arrival { fate: Fate::Unwanted, ..refused(tries) };
-        assert_eq!([0, 1, 2].map(|tries| unwanted(tries).may_try_again(soon)), [Some(1), Some(2), None]);
+        let unwanted = |tries, at| Arrival { fate: Fate::Unwanted { at }, ..refused(tries) };
+        let at_once = [0, 1, 2].map(|tries| unwanted(tries, Timestamp(0)).may_try_again(soon));
+        assert_eq!(at_once, [Some(1), Some(2), None]);
+        assert_eq!(unwanted(2, late).may_try_again(late), None, "what counts is when nobody wanted it last");
         for fate in [Fate::Waiting, Fate::Begun] {
             assert_eq!(Arrival { fate, ..refused(0) }.may_try_again(late), None);
         }

@@ -197,8 +197,10 @@ impl<S: Store> Engine<S> {
         if !same {
             return Err(Refusal::KeyConflict { run }.into());
         }
-        let Fate::Joined { run } = known.fate else { return Ok(None) };
-        Ok(Some(Started::joined(RunKey { tenant: wish.tenant.clone(), run })))
+        let Fate::Joined { run: other } = known.fate else { return Ok(None) };
+        // Of two that asked at once, one may have joined and the other found the ticket free: a run of its own counts.
+        let own = self.patiently(|| self.store.load(&run)).await?;
+        Ok(own.is_none().then(|| Started::joined(RunKey { run: other, ..run })))
     }
 
     /// Whether what came asks for this workflow, in whichever version.
@@ -220,7 +222,8 @@ impl<S: Store> Engine<S> {
         match stands {
             // Whoever was faster with the same request was told.
             Fate::Joined { run } => Ok(Started::joined(RunKey { run, ..by })),
-            Fate::Waiting | Fate::Begun | Fate::Unwanted | Fate::Refused { .. } => {
+            Fate::Begun => Ok(Started { run, new: false, place: Place::Own }),
+            Fate::Waiting | Fate::Unwanted { .. } | Fate::Refused { .. } => {
                 // It waited while the workflow said so.
                 let forget_at = self.now() + REMEMBERED_FOR;
                 self.patiently(|| self.store.settle(&run, fate.clone(), forget_at)).await?;
@@ -234,7 +237,7 @@ impl<S: Store> Engine<S> {
         let Welcome { run, new, fate } = self.accept(wish.knock()).await?;
         match fate {
             Fate::Refused { why, .. } => Err(Refusal::NotStarted { run, why }.into()),
-            Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted => {
+            Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted { .. } => {
                 Ok(Started { run, new, place: Place::Behind(by) })
             }
         }

@@ -144,7 +144,7 @@ impl<S: Store> Engine<S> {
         };
         let fate = match found {
             Wanted::By(plan) => self.start_from(&arrival, &plan, &came).await?,
-            Wanted::ByNobody => Fate::Unwanted,
+            Wanted::ByNobody => Fate::Unwanted { at: self.now() },
             Wanted::Unclear(why) => Fate::refused(&why, self.now()),
         };
         if fate == Fate::Waiting {

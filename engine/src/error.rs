@@ -185,7 +185,7 @@ fn not_begun(run: &RunKey, fate: &Fate) -> String {
         Fate::Joined { run: other } => {
             format!("run {run} was not started: run {other} has its ticket, and answers for it")
         }
-        Fate::Unwanted => format!("run {run} was not started: no workflow wanted what came in"),
+        Fate::Unwanted { .. } => format!("run {run} was not started: no workflow wanted what came in"),
         Fate::Refused { why, .. } => format!("run {run} was not started: {why}"),
     }
 }

@@ -60,7 +60,7 @@ pub use settle::{NewKey, Settle};
 pub use sweep::Swept;
 pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::SignalRun;
-pub use walk::{Pulse, WalkEnd, WalkLimits};
+pub use walk::{Hurry, WalkEnd, WalkLimits};
 
 use aside::Aside;
 use dispatch::Switches;

@@ -4,8 +4,6 @@
 //! next step, and so on without going back to the queue. A walk is bounded in steps and time, so that no
 //! run starves the others, and it stops at the next commit when its process is asked to leave.
 
-use std::future::Future;
-
 use domain::command::{
     Advanced, Claim, Claimed, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
 };
@@ -41,18 +39,13 @@ impl Default for WalkLimits {
 }
 
 /// Whoever walks, as the engine sees them.
-pub trait Pulse: Send + Sync {
-    /// Called with every heartbeat of the lease: the message must stay hidden as long as the step is held.
-    fn beat(&self) -> impl Future<Output = ()> + Send;
-
+pub trait Hurry: Send + Sync {
     /// Whether the walk should stop at the next commit.
     fn is_leaving(&self) -> bool;
 }
 
-/// Nobody, who has no message to keep and never leaves.
-impl Pulse for () {
-    async fn beat(&self) {}
-
+/// Nobody, who never leaves.
+impl Hurry for () {
     fn is_leaving(&self) -> bool {
         false
     }
@@ -83,8 +76,8 @@ pub(crate) struct Held {
 }
 
 /// A walk under way.
-pub(crate) struct Walk<'p, P> {
-    pub(crate) pulse: &'p P,
+pub(crate) struct Walk<'h, H> {
+    pub(crate) hurry: &'h H,
     pub(crate) memory: Memory,
     limits: WalkLimits,
     steps: u32,
@@ -93,10 +86,10 @@ pub(crate) struct Walk<'p, P> {
     found: Version,
 }
 
-impl<P: Pulse> Walk<'_, P> {
+impl<H: Hurry> Walk<'_, H> {
     /// Whether another step may be begun.
     pub(crate) fn goes_on(&self) -> bool {
-        !self.pulse.is_leaving() && self.steps < self.limits.steps && Instant::now() < self.until
+        !self.hurry.is_leaving() && self.steps < self.limits.steps && Instant::now() < self.until
     }
 }
 
@@ -132,10 +125,10 @@ impl Unbound {
 
 impl<S: Store> Engine<S> {
     /// Takes `run` as far as it will go.
-    pub async fn walk<P: Pulse>(
+    pub async fn walk<H: Hurry>(
         &self,
         run: &RunKey,
-        pulse: &P,
+        hurry: &H,
         limits: WalkLimits,
     ) -> Result<WalkEnd, EngineError> {
         let loaded = match self.load(run).await {
@@ -149,7 +142,7 @@ impl<S: Store> Engine<S> {
         }
         let until = Instant::now() + limits.time.std();
         let found = loaded.record.version;
-        let mut walk = Walk { pulse, memory: Memory::default(), limits, steps: 0, until, found };
+        let mut walk = Walk { hurry, memory: Memory::default(), limits, steps: 0, until, found };
         let mut standing = Standing::Free(loaded);
         loop {
             standing = match standing {
@@ -188,9 +181,9 @@ impl<S: Store> Engine<S> {
     }
 
     /// Does what can be done with a step that nobody holds.
-    async fn take<P: Pulse>(
+    async fn take<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: Loaded,
         todo: Next,
     ) -> Result<Standing, EngineError> {
@@ -207,9 +200,9 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    async fn claim<P: Pulse>(
+    async fn claim<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: Loaded,
         take_over: bool,
     ) -> Result<Standing, EngineError> {
@@ -291,9 +284,9 @@ impl<S: Store> Engine<S> {
     }
 
     /// What can be done with the step at `seq` in the same commit that makes it ready.
-    pub(crate) async fn follow<P: Pulse>(
+    pub(crate) async fn follow<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Result<Follow, EngineError> {
@@ -309,9 +302,9 @@ impl<S: Store> Engine<S> {
         Ok(self.prepare(walk, loaded, seq).await?.unwrap_or(Follow::Leave))
     }
 
-    async fn prepare<P: Pulse>(
+    async fn prepare<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Result<Result<Follow, Unbound>, EngineError> {

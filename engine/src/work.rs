@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
-use crate::walk::{Follow, Held, Pulse, Standing, Walk};
+use crate::walk::{Follow, Held, Hurry, Standing, Walk};
 use crate::{Engine, Loaded};
 
 /// How work on a held step ended, seen from the heartbeat.
@@ -50,13 +50,13 @@ enum Beat {
 
 impl<S: Store> Engine<S> {
     /// Does a held step and commits what came of it.
-    pub(crate) async fn work<P: Pulse>(
+    pub(crate) async fn work<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: Loaded,
         held: Held,
     ) -> Result<Standing, EngineError> {
-        match self.act_under_heartbeat(walk.pulse, loaded, &held).await? {
+        match self.act_under_heartbeat(loaded, &held).await? {
             Worked::Lost(loaded) => Ok(Standing::Free(loaded)),
             Worked::Acted(loaded, Acted::Done(kept)) => self.done(walk, loaded, held, *kept).await,
             Worked::Acted(loaded, Acted::Again { failure, certainty, retry_after }) => {
@@ -79,9 +79,9 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    async fn done<P: Pulse>(
+    async fn done<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, P>,
+        walk: &mut Walk<'_, H>,
         loaded: Loaded,
         held: Held,
         Kept { done, output, fingerprint }: Kept,
@@ -103,7 +103,7 @@ impl<S: Store> Engine<S> {
 
     /// What follows, if that is known soon. Nobody beats for the step that has just ended, so its outcome must not wait
     /// for a system that is slow to say how things stand, let alone be lost with the next step's trouble.
-    async fn follow_soon<P: Pulse>(&self, walk: &mut Walk<'_, P>, loaded: &Loaded, seq: StepSeq) -> Follow {
+    async fn follow_soon<H: Hurry>(&self, walk: &mut Walk<'_, H>, loaded: &Loaded, seq: StepSeq) -> Follow {
         let known = timeout(self.timing.heartbeat.std(), self.follow(walk, loaded, seq)).await;
         match known {
             Ok(Ok(follow)) => follow,
@@ -135,12 +135,7 @@ impl<S: Store> Engine<S> {
 
     /// Acts, and shows that it is alive while it does. Losing the lease ends the work at once; so does
     /// not being able to show it until the lease has run out.
-    async fn act_under_heartbeat<P: Pulse>(
-        &self,
-        pulse: &P,
-        mut loaded: Loaded,
-        held: &Held,
-    ) -> Result<Worked, EngineError> {
+    async fn act_under_heartbeat(&self, mut loaded: Loaded, held: &Held) -> Result<Worked, EngineError> {
         let run = loaded.record.key.clone();
         let Some(step) = loaded.plan.plan().step(held.seq).map(|step| step.id.clone()) else {
             return Ok(Worked::Lost(loaded));
@@ -164,10 +159,7 @@ impl<S: Store> Engine<S> {
                 () = sleep_until(beat_at) => {}
             }
             beat_at = Instant::now() + self.timing.heartbeat.std();
-            let (beat, ()) = tokio::join!(
-                async { timeout_at(lease_ends, self.beat(&loaded, held)).await.unwrap_or(Ok(Beat::Silent)) },
-                pulse.beat()
-            );
+            let beat = timeout_at(lease_ends, self.beat(&loaded, held)).await.unwrap_or(Ok(Beat::Silent));
             match beat? {
                 Beat::Alive { loaded: now, cancel_requested } => {
                     loaded = now;

@@ -1,13 +1,19 @@
 //! One message, one errand.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
 use domain::{Errand, Millis, Outgoing, Refusal, Timestamp};
-use engine::{Again, Engine, EngineError, NotShown, Pulse, WalkEnd, WalkLimits};
+use engine::{Again, Engine, EngineError, Hurry, NotShown, WalkEnd, WalkLimits};
 use store::{Delivery, Handle, Store, StoreError};
 
+use tokio::time::sleep;
+
 use crate::leaving::Leaving;
+
+/// A message that is dealt with is asked to stay hidden so many times before it would be given to somebody else.
+const BEATS: u32 = 3;
 
 /// A message that keeps coming too early, for a step which somebody else holds or for a system or a store that is down,
 /// is replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
@@ -69,29 +75,36 @@ pub(crate) struct Walker<S> {
     pub(crate) leaving: Leaving,
 }
 
-/// Keeps a message hidden while its walk goes on.
-struct Hidden<'w, S> {
-    walker: &'w Walker<S>,
-    handle: Handle,
-}
-
-impl<S: Store> Pulse for Hidden<'_, S> {
-    async fn beat(&self) {
-        let extended = self.walker.engine.store().extend(&self.handle, self.walker.visibility).await;
-        if let Err(error) = extended {
-            // Somebody else may get the message too; the lease keeps them out.
-            tracing::warn!(%error, "message not extended");
-        }
-    }
-
+impl Hurry for Leaving {
     fn is_leaving(&self) -> bool {
-        self.walker.leaving.is_asked()
+        self.is_asked()
     }
 }
 
 impl<S: Store> Walker<S> {
-    /// Does what the message asks for.
+    /// Does what the message asks for. Nobody else is given it meanwhile, however long a store takes to say no: each who
+    /// was would count as one more who got nowhere with it.
     pub(crate) async fn run(&self, delivery: Delivery) -> Went {
+        let handle = delivery.handle.clone();
+        tokio::select! {
+            biased;
+            went = self.deal_with(delivery) => went,
+            never = self.keep_hidden(&handle) => match never {},
+        }
+    }
+
+    /// Keeps the message from being given to anybody else.
+    async fn keep_hidden(&self, handle: &Handle) -> Infallible {
+        loop {
+            sleep(self.visibility.std() / BEATS).await;
+            if let Err(error) = self.engine.store().extend(handle, self.visibility).await {
+                // Somebody else may get the message too; the lease keeps them out.
+                tracing::warn!(%error, "message not extended");
+            }
+        }
+    }
+
+    async fn deal_with(&self, delivery: Delivery) -> Went {
         match &delivery.errand {
             Errand::Walk => self.walk(delivery).await,
             Errand::Show(approval) => {
@@ -141,8 +154,7 @@ impl<S: Store> Walker<S> {
     }
 
     async fn walk(&self, delivery: Delivery) -> Went {
-        let pulse = Hidden { walker: self, handle: delivery.handle.clone() };
-        match self.engine.walk(&delivery.run, &pulse, self.limits).await {
+        match self.engine.walk(&delivery.run, &self.leaving, self.limits).await {
             Ok(WalkEnd::Done) => self.delete(&delivery).await,
             Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
             Err(error) => {
@@ -185,8 +197,11 @@ impl<S: Store> Walker<S> {
     }
 
     /// Sends the message anew, then deletes it. In this order it may be doubled, and is never lost: it may
-    /// be the only one there is, if whoever holds the step is dead.
+    /// be the only one there is, if whoever holds the step is dead. Whoever no longer has it leaves that to those who do.
     async fn replace(&self, delivery: &Delivery, at: Timestamp) {
+        if !matches!(self.engine.store().extend(&delivery.handle, self.visibility).await, Ok(true)) {
+            return;
+        }
         let Delivery { run, lane, errand, .. } = delivery.clone();
         let message = Outgoing { run, lane, errand, delay: self.until(at) };
         match self.engine.store().send(&message).await {

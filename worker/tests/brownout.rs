@@ -29,6 +29,8 @@ enum Ails {
     Nothing,
     Busy,
     NoReply,
+    /// It says so late.
+    Slow,
     Damaged,
 }
 
@@ -49,6 +51,10 @@ impl Intercept for Ailing {
             Ails::Nothing => Ok(()),
             Ails::Busy => Err(StoreError::Busy { doing }),
             Ails::NoReply => Err(StoreError::Unknown { doing }),
+            Ails::Slow => {
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                Err(StoreError::Unknown { doing })
+            }
             Ails::Damaged => Err(StoreError::broken(doing, "not what was written")),
         }
     }
@@ -139,7 +145,9 @@ impl Scene {
         let working = tokio::spawn(worker.run());
         tokio::time::sleep(Duration::from_mins(mins)).await;
         leave.ask();
-        assert!(working.await.unwrap());
+        let finished = working.await.unwrap();
+        // Whoever waits for a slow no when it is asked to leave does not hear it.
+        assert!(finished || self.ailing.0.lock().unwrap().0 == Ails::Slow);
     }
 
     async fn status(&self, run: &RunKey) -> Option<RunStatus> {
@@ -162,7 +170,7 @@ impl Scene {
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_taken_up_however_long_the_store_was_away() {
-    for ails in [Ails::Busy, Ails::NoReply] {
+    for ails in [Ails::Busy, Ails::NoReply, Ails::Slow] {
         let scene = Scene::set();
         let run = scene.arrives().await;
         scene.ails(ails, ALL);

@@ -17,7 +17,7 @@ pub(super) fn became(run: &RunId, fate: &Fate) -> String {
             "`{run}` was not started: `{other}` has its ticket, and answers for it; `/countersign run {other}` \
              says how that one stands."
         ),
-        Fate::Unwanted => format!("`{run}` was not started: no workflow wanted what came in."),
+        Fate::Unwanted { .. } => format!("`{run}` was not started: no workflow wanted what came in."),
         Fate::Refused { why, .. } => {
             format!("`{run}` was not started: {}", mrkdwn(why, Bound::plain(WHY_UNITS_MAX)))
         }

@@ -210,7 +210,7 @@ impl Told {
         let steps = counted(self.steps, "step");
         let what = match (&self.place, self.new, self.other_plan) {
             (Place::Joined, ..) => {
-                "is about the same ticket and not over; no other run was started".to_owned()
+                "is about the same ticket and answers for this request; no other run was started".to_owned()
             }
             (Place::Behind(by), ..) => {
                 format!("starts when run {} is over, which is about the same ticket", by.run)
