@@ -204,7 +204,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Whether what came asks for this workflow, in whichever version.
-    pub(crate) async fn asks_for(&self, arrival: &Arrival, plan: &Plan) -> Result<bool, EngineError> {
+    async fn asks_for(&self, arrival: &Arrival, plan: &Plan) -> Result<bool, EngineError> {
         match &arrival.asked {
             Some(asked) if asked.plan != plan.hash() => {
                 let asked = self.plan(&arrival.run.tenant, asked.plan).await?;
