@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use domain::command::Answered as Answering;
+use domain::command::{Answered as Answering, may_answer};
 use domain::{Approval as Asking, ApprovalId, PersonId, Tenant};
 use engine::DeskReply;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ pub(crate) async fn list<S: Store>(
     let mut page = desk.open_approvals(after, limit).await?;
     if filter.mine {
         let tenant = desk.tenant().await?;
-        page.approvals.retain(|asked| may_answer(asked, &caller.person, &tenant));
+        page.approvals.retain(|asked| is_asked(asked, &caller.person, &tenant));
     }
     Ok(Json(Approvals {
         approvals: page.approvals.into_iter().map(Approval::from).collect(),
@@ -51,10 +51,8 @@ pub(crate) async fn list<S: Store>(
 }
 
 /// Whether `person` is asked and has not answered.
-fn may_answer(asked: &Asking, person: &PersonId, tenant: &Tenant) -> bool {
-    !asked.excluded().contains(person)
-        && tenant.belongs(person, &asked.demand.groups)
-        && asked.votes.iter().all(|vote| vote.person != *person)
+fn is_asked(asked: &Asking, person: &PersonId, tenant: &Tenant) -> bool {
+    may_answer(asked, person, tenant).is_ok() && asked.votes.iter().all(|vote| vote.person != *person)
 }
 
 /// A request.

@@ -25,7 +25,10 @@ pub const CODES: [(&str, &str); 35] = [
     ("POLICY_NOT_GREEN", "the policy's own tests do not pass, or it has none"),
     ("UNAUTHENTICATED", "the credential is missing, wrong, over or taken back"),
     ("FORBIDDEN", "whoever asks has not the role that it takes"),
-    ("APPROVAL_REFUSED", "whoever answers may not: it is their own run or workflow, or others are asked"),
+    (
+        "APPROVAL_REFUSED",
+        "whoever answers may not: it is their own run or workflow, others are asked, or the tenant's directory does not know them",
+    ),
     ("NOT_FOUND", "there is no such thing, or it is another tenant's"),
     ("NO_WORKFLOW", "no workflow of that name is in use"),
     ("NO_EVIDENCE", "the evidence is not there yet"),

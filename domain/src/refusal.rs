@@ -92,6 +92,9 @@ pub enum NotApprover {
     /// They wrote the workflow.
     #[error("whoever wrote the workflow does not approve it")]
     Author,
+    /// The tenant's directory does not know them: whoever goes by a second name could approve their own run.
+    #[error("they are not among the people that the tenant has settled; `tenant set` adds them")]
+    Stranger,
     /// They belong to none of the groups that are asked.
     #[error("they belong to none of the groups that are asked")]
     NotInGroup,

@@ -161,6 +161,11 @@ impl Tenant {
         self.people.iter().find(|(_, person)| known(person)).map(|(id, _)| id)
     }
 
+    /// Whether `person` is somebody here; everybody is where nobody has been settled.
+    pub fn knows(&self, person: &PersonId) -> bool {
+        self.people.is_empty() || self.people.contains_key(person)
+    }
+
     /// Whether `person` belongs to one of `groups`; everybody does where none is named.
     pub fn belongs(&self, person: &PersonId, groups: &[GroupName]) -> bool {
         let member = |group| self.groups.get(group).is_some_and(|people| people.contains(person));

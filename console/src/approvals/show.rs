@@ -3,7 +3,8 @@
 use api::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
-use domain::{Approval, ApprovalId, Digest, Role, Subject, json};
+use domain::command::may_answer;
+use domain::{Approval, ApprovalId, Digest, Role, Subject, Tenant, json};
 use engine::{DeskReply, EngineError};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -34,7 +35,7 @@ pub(crate) struct Said {
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(id): Named<String>) -> Result<Response, No> {
     let id = ApprovalId::new(&id).map_err(|_| unknown())?;
     let approval = visitor.desk.approval(&id).await?;
-    Ok(render(&visitor, &approval, None))
+    render(&visitor, &approval, None).await
 }
 
 pub(crate) async fn answer<S: Store>(
@@ -46,13 +47,13 @@ pub(crate) async fn answer<S: Store>(
     let approval = visitor.desk.approval(&id).await?;
     let reply = match reply(&visitor, &approval, &form) {
         Ok(reply) => reply,
-        Err(problem) => return Ok(render(&visitor, &approval, Some(&problem))),
+        Err(problem) => return render(&visitor, &approval, Some(&problem)).await,
     };
     match visitor.desk.answer(reply).await {
         Ok(_) => Ok(Redirect::to(&format!("/approvals/{id}")).into_response()),
         Err(EngineError::Refused(refusal)) => {
             let stands = visitor.desk.approval(&id).await?;
-            Ok(render(&visitor, &stands, Some(&refusal.into())))
+            render(&visitor, &stands, Some(&refusal.into())).await
         }
         Err(error) => Err(error.into()),
     }
@@ -83,7 +84,12 @@ fn reply<S>(visitor: &Visitor<S>, approval: &Approval, form: &Said) -> Result<De
     Ok(DeskReply { approval: approval.id.clone(), subject: Some(subject), approve, reason, through })
 }
 
-fn render<S: Store>(visitor: &Visitor<S>, approval: &Approval, refused: Option<&Problem>) -> Response {
+async fn render<S: Store>(
+    visitor: &Visitor<S>,
+    approval: &Approval,
+    refused: Option<&Problem>,
+) -> Result<Response, No> {
+    let tenant = visitor.desk.tenant().await?;
     let title = format!("{}: {}", approval.workflow, approval.step);
     let page = Page {
         title: &title,
@@ -96,11 +102,11 @@ fn render<S: Store>(visitor: &Visitor<S>, approval: &Approval, refused: Option<&
             @if let Some(problem) = refused { (notice(problem)) }
         },
         live: html! { (card::drawn(approval)) (exactly(&approval.subject)) },
-        foot: html! { (buttons(visitor, approval)) },
+        foot: html! { (buttons(visitor, approval, &tenant)) },
     };
     let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
     let page = Html(layout::page(visitor, &page).into_string());
-    (status.unwrap_or(StatusCode::OK), page).into_response()
+    Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
 /// What exactly is approved: every byte that the hash covers.
@@ -119,7 +125,7 @@ fn exactly(subject: &Subject) -> Markup {
     }
 }
 
-fn buttons<S>(visitor: &Visitor<S>, approval: &Approval) -> Markup {
+fn buttons<S>(visitor: &Visitor<S>, approval: &Approval, tenant: &Tenant) -> Markup {
     let person = &visitor.caller.person;
     html! {
         section.answer aria-labelledby="answer" {
@@ -130,6 +136,8 @@ fn buttons<S>(visitor: &Visitor<S>, approval: &Approval) -> Markup {
                 p { "Your key lets you look. Answering takes the role approver." }
             } @else if approval.excluded().contains(person) {
                 p { "You asked for this or wrote it, so somebody else must answer." }
+            } @else if let Err(refusal) = may_answer(approval, person, tenant) {
+                p { (refusal) "." }
             } @else if approval.votes.iter().any(|vote| vote.person == *person) {
                 p { "You have answered. Another person must agree." }
             } @else {

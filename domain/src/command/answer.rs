@@ -78,6 +78,7 @@ pub fn may_answer(approval: &Approval, person: &PersonId, tenant: &Tenant) -> Re
     let why = match person {
         person if approval.requester.as_ref() == Some(person) => NotApprover::Requester,
         person if approval.author.as_ref() == Some(person) => NotApprover::Author,
+        person if !tenant.knows(person) => NotApprover::Stranger,
         person if !tenant.belongs(person, &approval.demand.groups) => NotApprover::NotInGroup,
         _ => return Ok(()),
     };

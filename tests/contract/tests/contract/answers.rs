@@ -1,8 +1,9 @@
 //! People answer: once, for what they saw, and nobody for themselves.
 
+use axum::http::Method;
 use countersign_contract::House;
 use domain::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// B1: a second yes changes nothing, and a request that is decided stays so.
 #[tokio::test]
@@ -54,6 +55,28 @@ async fn nobody_answers_for_their_own_run() {
     let mine = async |role| house.get(house.acme.key(role), "/approvals?mine=true").await.text();
     assert!(!mine(Role::Admin).await.contains(run.as_str()));
     assert!(mine(Role::Approver).await.contains(run.as_str()));
+}
+
+/// Whoever goes by a second name could approve what they asked for under the first.
+#[tokio::test]
+async fn nobody_answers_whom_the_tenant_does_not_know() {
+    let house = House::new().await;
+    let (admin, key) = (house.acme.key(Role::Admin), house.acme.key(Role::Approver));
+    let settle = async |people: Value, revision: Value| {
+        let caps = json!({ "max_writes_per_run": 3 });
+        let body = json!({ "people": people, "groups": {}, "caps": caps, "revision": revision });
+        let reply = house.json(&Method::PUT, admin, "/tenant", &body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    settle(json!({ "grace": {}, "Anna": {} }), json!(null)).await;
+    let path = format!("/approvals/{}/approve", house.acme.runs.approval);
+    let refused = house.post(key, &path, &json!({})).await;
+    assert_eq!(refused.told(), (403, "APPROVAL_REFUSED".to_owned()));
+    assert!(refused.text().contains("not among the people"), "{}", refused.text());
+    assert_eq!(house.get(key, "/approvals?mine=true").await.json()["approvals"], json!([]));
+
+    settle(json!({ "grace": {}, "anna": {} }), json!(0)).await;
+    assert_eq!(house.post(key, &path, &json!({})).await.status, 200);
 }
 
 /// C10: a no can pause the run, until an operator says how it goes on.
