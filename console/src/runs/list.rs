@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use api::{List, Problem};
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::record_name::RECORD_BYTES_MAX;
@@ -15,7 +16,7 @@ use store::{Cursor, RunPage, RunQuery, Store};
 use telling::when::When;
 
 use crate::Shared;
-use crate::at::{Visitor, Wish};
+use crate::at::Visitor;
 use crate::layout::{self, Entry, Page, Stream, encoded};
 use crate::no::{No, notice};
 use crate::pages;
@@ -58,10 +59,6 @@ fn typed<T: FromStr<Err: Display>>(what: &str, text: &str) -> Result<Option<T>, 
 }
 
 impl Wanted {
-    fn status(&self) -> Option<RunStatus> {
-        self.status.parse().ok()
-    }
-
     fn word(&self) -> String {
         self.workflow.trim().chars().take(WORD_CHARS_MAX).collect::<String>().to_lowercase()
     }
@@ -71,7 +68,7 @@ impl Wanted {
     fn first(&self, list: &List<'_>, now: Timestamp) -> Result<RunQuery, Problem> {
         let moment = |when: When| when.moment(now);
         Ok(RunQuery {
-            status: self.status(),
+            status: typed::<RunStatus>("the status", &self.status)?,
             record: typed::<RecordName>("the record", &self.record)?,
             since: typed::<When>("since", &self.since)?.map(moment),
             until: typed::<When>("until", &self.until)?.map(moment),
@@ -100,10 +97,13 @@ impl Wanted {
 pub(crate) async fn list<S: Store>(
     State(console): State<Shared<S>>,
     visitor: Visitor<S>,
-    Wish(wanted): Wish<Wanted>,
+    asked: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Response, No> {
+    let unread = asked.is_err().then(|| Problem::bad_request("the address asks for one thing twice"));
+    let wanted = asked.map(|Query(wanted)| wanted).unwrap_or_default();
     let list = pages::list(&console, &visitor, "console-runs", wanted.filters());
-    let (found, refused) = match wanted.first(&list, visitor.desk.now()) {
+    let first = unread.map_or_else(|| wanted.first(&list, visitor.desk.now()), Err);
+    let (found, refused) = match first {
         Ok(first) => (find(&visitor, &wanted.word(), first).await?, None),
         Err(problem) => (RunPage { runs: Vec::new(), next: None }, Some(problem)),
     };
@@ -143,7 +143,7 @@ fn fits(run: &RunRecord, word: &str) -> bool {
 }
 
 fn filters(wanted: &Wanted) -> Markup {
-    let chosen = wanted.status();
+    let chosen: Option<RunStatus> = wanted.status.trim().parse().ok();
     html! {
         form.filters method="get" action="/runs" role="search" aria-label="Runs" {
             div {

@@ -105,7 +105,7 @@ async fn runs_are_found_by_status_and_by_a_word_of_the_workflow_page_by_page() {
         ("?workflow=PLA", 3),
         ("?workflow=change&status=", 1),
         ("?workflow=%3Cb%3E", 0),
-        ("?status=nonsense&workflow=%FF", 0),
+        ("?workflow=%FF", 0),
     ] {
         let answer = scene.get(&format!("/runs{query}"), &vera).await;
         assert_eq!((answer.status, rows(&answer.body)), (StatusCode::OK, found), "{query}");
@@ -192,7 +192,13 @@ async fn runs_are_found_by_what_they_are_about_and_by_when_they_began() {
         assert_eq!((answer.status, rows(&answer.body)), (StatusCode::OK, found), "{query}");
     }
     // A filter that cannot be read does not show everything.
-    for query in ["?record=%3Cb%3E", "?since=yesterday", "?until=%22%3E%3Cscript%3E"] {
+    for query in [
+        "?record=%3Cb%3E",
+        "?since=yesterday",
+        "?until=%22%3E%3Cscript%3E",
+        "?status=nonsense",
+        "?status=succeeded&status=failed",
+    ] {
         let answer = scene.get(&format!("/runs{query}"), &vera).await;
         assert_eq!((answer.status, rows(&answer.body)), (StatusCode::BAD_REQUEST, 0), "{query}");
         assert!(answer.body.contains("role=\"alert\"") && !answer.body.contains("<b>"), "{}", answer.body);

@@ -33,6 +33,10 @@ const LEEWAY: Millis = Millis::secs(60);
 /// More than any provider puts into a token.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
+/// Said of a person who cannot be named here; many providers call people by their mail addresses.
+const NO_NAME: &str = "the person that its claims name cannot be one here: allowed are letters, digits, `.`, `_` and `-`, \
+                       and no `@`; let `claims.person` name another claim";
+
 /// How a token may be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signed {
@@ -158,7 +162,7 @@ impl Oidc {
         };
         let claims = self.claims(token, signed, &key).map_err(refused)?;
         let until = in_time(&claims, now).map_err(refused)?;
-        let caller = self.read(&claims).ok_or_else(|| refused("its claims name no tenant or no person"))?;
+        let caller = self.read(&claims).map_err(refused)?;
         Ok(Believed { caller, until, claims })
     }
 
@@ -207,16 +211,18 @@ impl Oidc {
         read.map(|read| read.claims).map_err(|_| "its signature, issuer or audience is wrong")
     }
 
-    fn read(&self, claims: &Value) -> Option<Caller> {
-        let text = |claim: &str| claims.get(claim)?.as_str();
-        let tenant: TenantId = text(&self.settings.tenant_claim)?.parse().ok()?;
-        let person: PersonId = text(&self.settings.person_claim)?.parse().ok()?;
+    fn read(&self, claims: &Value) -> Result<Caller, &'static str> {
+        let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
+        let tenant = text(&self.settings.tenant_claim).ok_or("its claims name no tenant")?;
+        let tenant: TenantId = tenant.parse().map_err(|_| "the tenant that its claims name cannot be one")?;
+        let person = text(&self.settings.person_claim).ok_or("its claims name no person")?;
+        let person: PersonId = person.parse().map_err(|_| NO_NAME)?;
         let roles = roles(claims.get(&self.settings.roles_claim).unwrap_or(&Value::Null));
         // A subject may be any text; what stands for it may stand anywhere.
-        let subject = text("sub")?;
+        let subject = text("sub").ok_or("its claims name no subject")?;
         let digest = Digest::of_parts("countersign/oidc-subject/v1", &[&self.settings.issuer, subject]);
         let credential = format!("oidc:{}", &digest.to_string()[..32]);
-        Some(Caller { tenant, person, roles, credential })
+        Ok(Caller { tenant, person, roles, credential })
     }
 }
 
