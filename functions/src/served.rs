@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -25,27 +26,32 @@ pub const CLICKS: &str = "/slack/interactions";
 /// Where Slack delivers people's commands.
 const COMMANDS: &str = "/slack/commands";
 
-/// One byte more than is accepted, so that whoever sends too much is told so by the door itself.
-const BODY_BYTES_MAX: usize = webhook::BODY_BYTES_MAX + 1;
-
 /// What a route needs.
 type Opened<S, D> = Arc<(Arc<Engine<S>>, D)>;
 
 /// The route by which other systems deliver.
 pub fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: Doors) -> Router {
-    let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
+    let limit = DefaultBodyLimit::max(webhook::BODY_BYTES_MAX);
     Router::new().route(WEBHOOK, post(deliver::<S>)).layer(limit).with_state(Arc::new((engine, doors)))
 }
 
+/// What cannot be taken in is refused in the door's own words, as the function does.
 async fn deliver<S: Store>(
     State(opened): State<Opened<S, Doors>>,
-    Path((source, tenant)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let headers = read(&headers);
-    let request = webhook::Request { source: &source, tenant: &tenant, headers, body: &body };
-    served(webhook::deliver(&opened.0, &opened.1, request).await)
+    let reply = match (path, body) {
+        (_, Err(refused)) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => webhook::too_large(),
+        (Ok(Path((source, tenant))), Ok(body)) => {
+            let headers = read(&headers);
+            let request = webhook::Request { source: &source, tenant: &tenant, headers, body: &body };
+            webhook::deliver(&opened.0, &opened.1, request).await
+        }
+        _ => webhook::unproved(),
+    };
+    served(reply)
 }
 
 /// The routes by which Slack delivers clicks and commands.
@@ -69,11 +75,12 @@ enum Said {
 async fn said<S: Store>(
     what: Said,
     State(opened): State<Opened<S, SlackDoors>>,
-    Path(tenant): Path<String>,
+    tenant: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let (engine, doors) = &*opened;
+    let (Ok(Path(tenant)), Ok(body)) = (tenant, body) else { return served(slack::unsigned()) };
     let request = from_slack(&headers, &body);
     let reply = match (doors.of(&tenant), what) {
         (Ok(door), Said::Click) => Box::pin(slack::interaction(engine, door, request)).await,

@@ -308,6 +308,22 @@ async fn what_happened_to_a_pull_request_is_one_request_however_it_is_told_withi
 }
 
 #[tokio::test]
+async fn two_labels_or_people_that_a_pull_request_gets_at_once_are_two_things_that_happened() {
+    let scene = Scene::set();
+    for what in
+        ["label", "assignee", "requested_reviewer", "requested_team", "milestone", "review", "comment"]
+    {
+        let told = |delivery: &str, id: u64| {
+            let delivery = format!("{what}-{delivery}");
+            pull_request(&delivery, |body| body[what] = json!({ "id": id, "node_id": delivery }))
+        };
+        let first = scene.accepts(&told("1", 1)).await;
+        assert_ne!(scene.accepts(&told("2", 2)).await.run, first.run, "{what}");
+        assert!(scene.deliver(&told("3", 1)).await.body.contains(first.run.run.as_str()), "{what}");
+    }
+}
+
+#[tokio::test]
 async fn an_incident_is_kept_under_its_record_and_a_workflow_sees_what_came() {
     let scene = Scene::set();
     let arrival = scene.accepts(&incident()).await;

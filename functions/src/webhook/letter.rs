@@ -88,9 +88,13 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
     Ok(Some(Letter { key, about, record, alike, body: json!({ "event": event, "body": body }) }))
 }
 
+/// What something is done to on a pull request, beside its commit: each is an object with an `id`.
+const DONE_TO: [&str; 7] =
+    ["review", "comment", "label", "assignee", "requested_reviewer", "requested_team", "milestone"];
+
 /// Stands for what happened to a pull request. GitHub tells it once to every hook and app that asks, and again when
-/// somebody presses a button, each time in other bytes. What was done is part of it, and to which commit, review or
-/// comment: those that differ are two things that happened, however soon after each other.
+/// somebody presses a button, each time in other bytes. What was done is part of it, and to which commit, review,
+/// comment, label or person: those that differ are two things that happened, however soon after each other.
 fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
     let number = body["pull_request"]["number"].as_u64()?.to_string();
     let (repository_id, full_name) = (&body["repository"]["id"], &body["repository"]["full_name"]);
@@ -99,9 +103,10 @@ fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let id = |value: &Value| value.as_u64().map(|id| id.to_string()).unwrap_or_default();
     let (action, commit) = (text(&body["action"]), text(&body["pull_request"]["head"]["sha"]));
-    let (review, comment) = (id(&body["review"]["id"]), id(&body["comment"]["id"]));
-    let parts = [event, &repository, &number, &action, &commit, &review, &comment];
-    Some(Digest::of_parts("countersign/pull-request-told/v1", &parts))
+    let to = DONE_TO.map(|what| id(&body[what]["id"]));
+    let parts =
+        [event, &repository, &number, &action, &commit].into_iter().chain(to.iter().map(String::as_str));
+    Some(Digest::of_parts("countersign/pull-request-told/v2", &parts.collect::<Vec<_>>()))
 }
 
 /// The issue or pull request that an event is about, or else the repository. Of what does not look like one there is
