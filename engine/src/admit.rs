@@ -111,7 +111,7 @@ impl StartRun {
         }
     }
 
-    /// The wish as something that came in, to be kept until its ticket is free.
+    /// The wish as something that came in: to be kept until its ticket is free, or to be known again.
     fn knock(self) -> Knock {
         let asked = Asked {
             plan: self.plan.hash(),
@@ -337,7 +337,8 @@ impl<S: Store> Engine<S> {
         holder: &Holder,
     ) -> Result<Option<RunKey>, EngineError> {
         let (Some(since), Some(next)) = (waits, &holder.next) else { return Ok(None) };
-        let later = (since, &run.run) > (next.since, &next.run);
+        // A request that waits and is sent again comes later than it did: nobody goes before themselves.
+        let later = next.run != run.run && (since, &run.run) > (next.since, &next.run);
         if !later || self.now() - next.seen > SEEN_WITHIN {
             return Ok(None);
         }

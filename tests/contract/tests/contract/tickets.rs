@@ -1,7 +1,7 @@
 //! One run at a time for each ticket, as whoever calls the API meets it.
 
 use countersign_contract::House;
-use domain::Role;
+use domain::{Role, RunKey};
 use serde_json::{Value, json};
 
 use crate::threats::start;
@@ -49,11 +49,18 @@ async fn a_request_that_joined_is_answered_alike_for_ever_and_starts_nothing_lat
 async fn a_request_that_waits_keeps_its_key() {
     let house = house("queue").await;
     let key = house.acme.key(Role::Operator);
-    start(&house, key, "a", &of("db1")).await;
+    let first = start(&house, key, "a", &of("db1")).await;
     let waits = start(&house, key, "b", &of("db1")).await;
     assert_eq!(waits.status, 202, "{}", waits.text());
     assert_eq!(start(&house, key, "b", &of("db2")).await.told(), (409, "IDEMPOTENCY_CONFLICT".to_owned()));
     assert_eq!(start(&house, key, "b", &of("db1")).await.status, 202);
+
+    // It is first in line when the run that it waits for ends, and does not wait for itself.
+    let run = waits.json()["run"].as_str().unwrap().parse().unwrap();
+    house.engine.begin(&RunKey { tenant: house.acme.tenant.clone(), run }).await.unwrap();
+    end(&house, &first.json()["run"]).await;
+    let begun = start(&house, key, "b", &of("db1")).await;
+    assert_eq!((begun.status, &begun.json()["run"]), (201, &waits.json()["run"]), "{}", begun.text());
 }
 
 #[tokio::test]
