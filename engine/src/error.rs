@@ -4,14 +4,9 @@ use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
 use domain::{Digest, Fate, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
 use store::StoreError;
+pub use store::told;
 
 use crate::approve::NotShown;
-
-/// An error with what caused it, in one line.
-pub fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
 
 /// Why a verb was not done.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use domain::command::{Advanced, Certainty, Command as _, Fail, Finish, Mode, Ren
 use domain::payload::Fingerprint;
 use domain::{Draft, Failure, Initiator, Millis, Payload, Refusal, StepSeq, TenantId, failure, json};
 use serde_json::Value;
-use store::Store;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use store::{Store, StoreError};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
@@ -194,7 +194,19 @@ impl<S: Store> Engine<S> {
             Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
             Err(failure) => return Ok(Acted::Never(failure)),
         }
-        let (output, fingerprint) = self.keep(tenant, &done.output).await?;
+        let (output, fingerprint) = loop {
+            match self.keep(tenant, &done.output).await {
+                // What has happened is not thrown away because its result cannot be kept for now; whoever holds the step
+                // stops waiting when the lease is gone.
+                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))
+                    if held.grant.receipt.is_some() =>
+                {
+                    tracing::warn!(%error, "what an effect gave was not kept yet");
+                    sleep(self.timing.heartbeat.std()).await;
+                }
+                kept => break kept?,
+            }
+        };
         Ok(Acted::Done(Box::new(Kept { done, output, fingerprint })))
     }
 

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
 use countersign_engine::{Engine, Parts, StartRun, Timing, WalkLimits};
 use domain::{
-    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, Reversibility, RunStatus,
-    ToolName,
+    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, Reversibility, RunRecord,
+    RunStatus, ToolName,
 };
 use serde_json::json;
-use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
+use store::{Intercept, Intercepted, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock};
 
 /// A machine is busy; what never comes does not come within this either.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,9 +54,11 @@ impl Tool for Post {
         })
     }
 
-    async fn perform(&self, _call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: Call<'_>) -> Outcome {
         self.posted.fetch_add(1, Ordering::Relaxed);
-        Outcome::Done(Done::default())
+        let letters = call.action.fields["letters"].as_u64().unwrap_or_default();
+        let output = json!("x".repeat(usize::try_from(letters).unwrap()));
+        Outcome::Done(Done { output, ..Done::default() })
     }
 }
 
@@ -70,24 +72,32 @@ steps:
   - { id: b, tool: test.post, with: { slow: true } }
 ";
 
-#[tokio::test]
-async fn an_outcome_does_not_wait_for_a_system_that_does_not_say_how_things_stand() {
-    let (posted, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let tool = Post { posted: Arc::clone(&posted), asked: Arc::clone(&asked) };
-    let engine = Engine::new(Parts {
-        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+impl Post {
+    fn new() -> (Self, Arc<AtomicU32>, Arc<AtomicU32>) {
+        let (posted, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        (Self { posted: Arc::clone(&posted), asked: Arc::clone(&asked) }, posted, asked)
+    }
+}
+
+fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
+    Engine::new(Parts {
+        store: Arc::new(store),
         tools: Toolbox::default().with(tool),
         clock: Arc::new(SystemClock),
         me: "w".parse().unwrap(),
         timing: Timing { heartbeat: Millis(100), ..Timing::default() },
         shows: None,
         sealing: None,
-    });
+    })
+}
+
+/// Starts a run of `workflow` and walks it to its end.
+async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
     let names = engine.tools().names().cloned().collect();
     let wish = StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
-        plan: workflow::parse(TWO_POSTS, &names).unwrap(),
+        plan: workflow::parse(workflow, &names).unwrap(),
         trigger_kind: "test".to_owned(),
         record: None,
         key: "k".parse().unwrap(),
@@ -95,11 +105,54 @@ async fn an_outcome_does_not_wait_for_a_system_that_does_not_say_how_things_stan
         by: Initiator::new(Cause::User, "ada"),
     };
     let run = engine.start(wish).await.unwrap().run;
-
     let walk = Box::pin(engine.walk(&run, &(), WalkLimits::default()));
-    tokio::time::timeout(PATIENCE, walk).await.expect("the first step waits for the second").unwrap();
+    tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
+    engine.store().load(&run).await.unwrap().unwrap()
+}
 
-    let record = engine.store().load(&run).await.unwrap().unwrap();
-    assert_eq!(record.status, RunStatus::Succeeded);
+#[tokio::test]
+async fn an_outcome_does_not_wait_for_a_system_that_does_not_say_how_things_stand() {
+    let (tool, posted, asked) = Post::new();
+    let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), tool);
+    assert_eq!(walked(&engine, TWO_POSTS).await.status, RunStatus::Succeeded);
     assert_eq!((posted.load(Ordering::Relaxed), asked.load(Ordering::Relaxed)), (2, 2));
+}
+
+/// A store that keeps no payload for so many calls.
+struct KeepsNothing(AtomicU32);
+
+impl Intercept for KeepsNothing {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        let left = |left: u32| left.checked_sub(1);
+        let ails = site.name == "blobs.put"
+            && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
+        if ails { Err(StoreError::Busy { doing: site.name }) } else { Ok(()) }
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+const LONG_ANSWER: &str = "\
+workflow: w
+version: 1
+environment: dev
+validation: critical_only
+steps:
+  - { id: a, tool: test.post, with: { letters: 100000 } }
+";
+
+/// More than the engine asks a busy store for one thing.
+const BUSY_FOR: u32 = 9;
+
+#[tokio::test]
+async fn an_outcome_whose_result_cannot_be_kept_for_now_is_not_thrown_away() {
+    let (tool, posted, _) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
+    assert_eq!(posted.load(Ordering::Relaxed), 1);
 }

@@ -34,3 +34,9 @@ impl StoreError {
         Self::Broken { doing, source: source.into() }
     }
 }
+
+/// An error with what caused it, in one line.
+pub fn told(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

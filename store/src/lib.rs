@@ -29,7 +29,7 @@ pub use archive::Archive;
 pub use blobs::{Blobs, Shelf};
 pub use clock::{Clock, SystemClock};
 pub use cursor::{Cursor, PageQuery, UnknownCursor};
-pub use error::StoreError;
+pub use error::{StoreError, told};
 pub use governance::{ApprovalPage, Governance, PolicyFiles};
 pub use inbox::{Accepted, Again, DueSchedule, Inbox};
 pub use intercept::{Change, Intercept, Intercepted, Site};

@@ -85,12 +85,13 @@ impl<S: Store> Walker<S> {
     /// Does what the message asks for. Nobody else is given it meanwhile, however long a store takes to say no: each who
     /// was would count as one more who got nowhere with it.
     pub(crate) async fn run(&self, delivery: Delivery) -> Went {
-        let handle = delivery.handle.clone();
-        tokio::select! {
+        let done = tokio::select! {
             biased;
-            went = self.deal_with(delivery) => went,
-            never = self.keep_hidden(&handle) => match never {},
-        }
+            done = self.deal_with(&delivery) => done,
+            never = self.keep_hidden(&delivery.handle) => match never {},
+        };
+        // Nobody keeps it hidden any more: when it comes again is settled here, and must stand.
+        self.settle(&delivery, done).await
     }
 
     /// Keeps the message from being given to anybody else.
@@ -104,73 +105,59 @@ impl<S: Store> Walker<S> {
         }
     }
 
-    async fn deal_with(&self, delivery: Delivery) -> Went {
-        match &delivery.errand {
-            Errand::Walk => self.walk(delivery).await,
-            Errand::Show(approval) => {
-                let shown = self.engine.show(&delivery.run, approval).await;
-                self.settle(&delivery, shown).await
-            }
-            Errand::Seal => {
-                let sealed = self.engine.seal(&delivery.run).await.map(drop);
-                self.settle(&delivery, sealed).await
-            }
-            Errand::Begin => match self.engine.begin(&delivery.run).await {
-                Ok(WalkEnd::NotBefore(at)) => {
-                    self.come_back(&delivery, at).await;
-                    Went::Somewhere
-                }
-                begun => self.settle(&delivery, begun.map(drop)).await,
-            },
+    async fn deal_with(&self, delivery: &Delivery) -> Result<WalkEnd, EngineError> {
+        let Delivery { run, errand, .. } = delivery;
+        match errand {
+            Errand::Walk => self.engine.walk(run, &self.leaving, self.limits).await,
+            Errand::Show(approval) => self.engine.show(run, approval).await.map(|()| WalkEnd::Done),
+            Errand::Seal => self.engine.seal(run).await.map(|_| WalkEnd::Done),
+            Errand::Begin => self.engine.begin(run).await,
         }
     }
 
-    /// An errand that failed comes back with its message.
-    async fn settle(&self, delivery: &Delivery, done: Result<(), EngineError>) -> Went {
-        let went = done.as_ref().map_or_else(Went::of, |()| Went::Somewhere);
+    /// What becomes of the message.
+    async fn settle(&self, delivery: &Delivery, done: Result<WalkEnd, EngineError>) -> Went {
         match done {
-            Ok(()) => self.delete(delivery).await,
-            // Others can; this message is for one of them.
-            Err(EngineError::NoKey | EngineError::NoSlack) => self.put_off(delivery, DELAY_MAX).await,
-            // It was sent before a commit that then did not stand.
-            Err(error) if is_too_early(&error) && delivery.receives() >= TOO_EARLY_MAX => {
-                self.delete(delivery).await;
-            }
+            Ok(WalkEnd::Done) => self.delete(delivery).await,
+            Ok(WalkEnd::NotBefore(at)) => self.come_back(delivery, at).await,
             Err(error) => {
-                let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
-                let why = engine::told(&error);
-                tracing::warn!(%run, %errand, error = why, receives, "errand failed");
-                // Whatever ails the other side, or the store, may take hours; that is no reason to give people up.
-                if let Some(delay) = waits_for(&error, receives) {
-                    self.put_off(delivery, delay).await;
-                }
-            }
-        }
-        went
-    }
-
-    async fn put_off(&self, delivery: &Delivery, delay: Millis) {
-        self.come_back(delivery, self.engine.now() + delay).await;
-    }
-
-    async fn walk(&self, delivery: Delivery) -> Went {
-        match self.engine.walk(&delivery.run, &self.leaving, self.limits).await {
-            Ok(WalkEnd::Done) => self.delete(&delivery).await,
-            Ok(WalkEnd::NotBefore(at)) => self.come_back(&delivery, at).await,
-            Err(error) => {
-                let (why, receives) = (engine::told(&error), delivery.receives());
-                tracing::warn!(run = %delivery.run, error = why, receives, "walk failed");
-                match waits_for(&error, receives) {
-                    // The run is due until somebody gets on with it, and each look brings a message: if none of them
-                    // ever went, there would be more and more.
-                    Some(_) if receives > POSTPONED_MAX => self.delete(&delivery).await,
-                    Some(delay) => self.put_off(&delivery, delay).await,
-                    None => {}
-                }
+                self.failed(delivery, &error).await;
                 return Went::of(&error);
             }
         }
         Went::Somewhere
+    }
+
+    /// An errand that failed comes back with its message.
+    async fn failed(&self, delivery: &Delivery, error: &EngineError) {
+        let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
+        match error {
+            // Others can; this message is for one of them.
+            EngineError::NoKey | EngineError::NoSlack => self.put_off(delivery, DELAY_MAX).await,
+            // It was sent before a commit that then did not stand.
+            error if is_too_early(error) && receives >= TOO_EARLY_MAX => self.delete(delivery).await,
+            error => {
+                let why = engine::told(error);
+                tracing::warn!(%run, %errand, error = why, receives, "errand failed");
+                // Whatever ails the other side, or the store, may take hours; that is no reason to give people up.
+                match (waits_for(error, receives), errand) {
+                    // The run is due until somebody gets on with it, and each look brings a message: if none of them
+                    // ever went, there would be more and more.
+                    (Some(_), Errand::Walk) if receives > POSTPONED_MAX => self.delete(delivery).await,
+                    // The store asks for evidence again by itself, less and less often: of the few messages that come
+                    // together while it cannot be kept, each comes seldom.
+                    (Some(_), Errand::Seal) if receives > POSTPONED_MAX => {
+                        self.put_off(delivery, DELAY_MAX).await;
+                    }
+                    (Some(delay), _) => self.put_off(delivery, delay).await,
+                    (None, _) => {}
+                }
+            }
+        }
+    }
+
+    async fn put_off(&self, delivery: &Delivery, delay: Millis) {
+        self.come_back(delivery, self.engine.now() + delay).await;
     }
 
     async fn delete(&self, delivery: &Delivery) {

@@ -193,8 +193,9 @@ async fn a_run_gets_its_evidence_however_long_the_archive_was_away() {
     assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded));
     assert_eq!((scene.dead().await, scene.messages().await), (vec![], 1));
 
+    // A message that has been put off again and again comes every quarter of an hour.
     scene.recovers();
-    scene.work(5).await;
+    scene.work(16).await;
     assert!(scene.store.evidence(&run).await.unwrap().is_some());
 }
 

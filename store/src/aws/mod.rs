@@ -28,7 +28,6 @@ mod table;
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::error::Error;
 use std::fmt::Display;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::{Blobs, Shelf};
 use crate::clock::Clock;
-use crate::error::StoreError;
+use crate::error::{StoreError, told};
 use crate::ledger::Write;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
 use crate::spread;
@@ -246,12 +245,6 @@ where
             Err(fault) => Err(fault.write(doing)),
         }
     }
-}
-
-/// An error with what caused it, in one line.
-fn told(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// How long a process waits before it asks for the rest of a batch that began with `first`; others wait for another
