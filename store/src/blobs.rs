@@ -11,8 +11,8 @@ use crate::error::StoreError;
 pub enum Shelf {
     /// What is too large for a record: a run's input, what its steps gave.
     Payloads,
-    /// A whole record that is too large for its place, a plan or a policy above all. It is kept for as long as what
-    /// points at it.
+    /// A whole record that is too large for its place, a plan or a policy above all. It is kept for ever, as what
+    /// points at it may be.
     Bodies,
     /// What proves what a run did.
     Evidence,

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use countersign_store::{
-    Admission, Blobs, Clock as _, Ledger, Queue, Roll as _, Shelf, SqliteOptions, SqliteStore, StoreError,
-    SystemClock, Write,
+    Admission, Blobs, Clock as _, Inbox as _, Ledger, Queue, Roll as _, Shelf, SqliteOptions, SqliteStore,
+    StoreError, SystemClock, Write,
 };
 use domain::command::{Cancel, Command};
 use domain::roll::KEPT_FOR;
 use domain::{
-    BlobRef, Decision, Digest, Draft, Enrolled, Errand, Lane, Millis, Outgoing, RunId, RunKey, RunRecord,
-    Says,
+    Applied, BlobRef, Cause, Decision, Digest, Draft, Enrolled, Errand, Initiator, Lane, Millis, Outgoing,
+    RunId, RunKey, RunRecord, Says, Timestamp,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -243,6 +243,30 @@ async fn a_blob_that_was_altered_is_not_given_out() {
     assert!(matches!(store.blob(Shelf::Payloads, &tenant(), &blob).await, Err(StoreError::Broken { .. })));
     let other = BlobRef { sha256: Digest::of_bytes(b"another"), bytes: 7 };
     assert_eq!(store.blob(Shelf::Payloads, &tenant(), &other).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round() {
+    let ledgers = Ledgers::new();
+    let store = ledgers.open();
+    for workflow in ["hourly", "nightly"] {
+        let applied = Applied {
+            tenant: tenant(),
+            workflow: workflow.parse().unwrap(),
+            version: 1,
+            plan: Digest::ZERO,
+            triggered_by: None,
+            at: Timestamp(0),
+            by: Initiator::new(Cause::User, "ada"),
+        };
+        assert_eq!(store.apply(applied, Some(Timestamp(0))).await.unwrap(), Write::Committed);
+    }
+    let conn = Connection::open(ledgers.path()).unwrap();
+    conn.execute("UPDATE workflows SET body = '{' WHERE workflow = 'hourly'", []).unwrap();
+
+    let due = store.due_schedules(Timestamp(1), 10).await.unwrap();
+    let due: Vec<_> = due.iter().map(|due| due.applied.workflow.as_str()).collect();
+    assert_eq!(due, ["nightly"]);
 }
 
 #[tokio::test]

@@ -27,8 +27,7 @@ pub(super) const TRY_FOR: Duration = Duration::from_secs(2);
 /// an answer is still a holder when it comes.
 const ASK_FOR: Duration = Duration::from_secs(6);
 
-/// The same for S3, which takes and gives megabytes; nobody holds up a heartbeat for them. All tries together are over
-/// before the 20 s of a worker's lease are.
+/// The same for S3, which takes and gives megabytes; nobody holds up a heartbeat for them.
 const LARGE_TRY_FOR: Duration = Duration::from_secs(10);
 const LARGE_ASK_FOR: Duration = Duration::from_secs(15);
 

@@ -100,7 +100,7 @@ const SUPERSEDED: [&str; 6] = [
 ];
 
 /// Nothing was done; asking again later will help.
-const BUSY: [&str; 19] = [
+const BUSY: [&str; 18] = [
     // DynamoDB: too much at once, or two at once.
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
@@ -109,7 +109,6 @@ const BUSY: [&str; 19] = [
     "LimitExceededException",
     "ReplicatedWriteConflictException",
     "TransactionConflictException",
-    "TransactionInProgressException",
     // SQS: too much at once, of requests, of messages in flight, or of the key that they are encrypted with.
     "RequestThrottled",
     "OverLimit",
@@ -125,8 +124,15 @@ const BUSY: [&str; 19] = [
     "IncompleteBody",
 ];
 
-/// It may have been done before it went wrong.
-const UNKNOWN: [&str; 4] = ["InternalServerError", "InternalFailure", "InternalError", "ServiceUnavailable"];
+/// It may have been done before it went wrong, or may yet be.
+const UNKNOWN: [&str; 5] = [
+    "InternalServerError",
+    "InternalFailure",
+    "InternalError",
+    "ServiceUnavailable",
+    // DynamoDB: the same transaction, sent before and given up too soon, is still being worked on.
+    "TransactionInProgressException",
+];
 
 /// What an answer with this code means.
 fn answered(code: Option<&str>, server_error: bool) -> Class {
@@ -178,7 +184,7 @@ mod tests {
             (Some("ProvisionedThroughputExceededException"), false, Class::Busy),
             (Some("ThrottlingException"), false, Class::Busy),
             (Some("RequestLimitExceeded"), false, Class::Busy),
-            (Some("TransactionInProgressException"), false, Class::Busy),
+            (Some("TransactionInProgressException"), false, Class::Unknown),
             (Some("TransactionConflictException"), false, Class::Busy),
             (Some("ReceiptHandleIsInvalid"), false, Class::Superseded),
             (Some("AWS.SimpleQueueService.MessageNotInflight"), false, Class::Superseded),

@@ -37,7 +37,7 @@ const OF_PLAN: &str = "of_plan";
 
 /// What became of an arrival, beside its body, which never changes.
 const FATE: &str = "fate";
-/// How often it was refused before that.
+/// How often it was refused or unwanted before that.
 const TRIES: &str = "tries";
 
 impl<Q, B> Inbox for AwsStore<Q, B>

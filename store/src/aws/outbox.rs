@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Decision, Errand, Lane, Millis, Outgoing, RunRecord, Timestamp};
 
 use crate::blobs::Blobs;
-use crate::error::StoreError;
+use crate::error::{StoreError, told};
 use crate::queue::Queue;
 use crate::trace;
 
@@ -20,7 +20,7 @@ use super::index::Due;
 use super::item::{ERRAND, Item, LANE, TRACE, UNSEALED, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
-use super::{AwsStore, Condition, told, with};
+use super::{AwsStore, Condition, with};
 
 /// How long whoever committed has to send an errand before the sweep does. Twice is harmless, and costs.
 pub(super) const GRACE: Millis = Millis::secs(30);
@@ -119,52 +119,79 @@ where
         let due = Due::of_all(now, limit, FLUSHING);
         let left = self.due_items("outbox", due).await?;
         let over = self.due_run_items(due).await?;
-        Ok(self.flush_left(left).await? + self.flush_unsealed(over, now).await?)
-    }
-
-    async fn flush_left(&self, left: Vec<Key>) -> Result<u32, StoreError> {
-        let mut sent = 0;
+        let mut flushed = Flushed::default();
         for key in left {
-            // The index may be late: what was forgotten since is not there.
-            let Some(item) = self.get(&key, FLUSHING).await? else { continue };
-            // One that nobody understands must not keep the others from being sent.
-            let Some(message) = left_behind(&key, &item) else {
-                tracing::warn!(?key, "an errand that was left behind cannot be read, and is passed over");
-                continue;
-            };
-            let led_here = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
-            trace::within_told(led_here, self.queue.send(&message)).await?;
-            self.forget(&key).await?;
-            sent += 1;
+            flushed.count(self.flush_left(&key).await);
         }
-        Ok(sent)
+        for item in over {
+            flushed.count(self.flush_unsealed(&item, now).await);
+        }
+        flushed.done()
     }
 
-    /// Asks again for evidence of runs that have been over for a while, and lets them come up once more later: whoever is
-    /// asked may give up, too. Only evidence that is recorded takes them out of the due index.
-    async fn flush_unsealed(&self, over: Vec<Item>, now: Timestamp) -> Result<u32, StoreError> {
-        let mut sent = 0;
-        for item in over {
-            let run = Key::of(&item).filter(|_| item.contains_key(UNSEALED));
-            let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else { continue };
-            let record: Option<RunRecord> = self.read_or_pass_over(&item, FLUSHING).await?;
-            let Some(record) = record else { continue };
-            let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
-            trace::within(record.story(), self.queue.send(&message)).await?;
-            let again = number(ask_again_at(&record, now).0);
-            let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
-            let values = values.map(|(name, value)| (name.to_owned(), value)).into();
-            // Where evidence came meanwhile nothing is left to ask for.
-            self.update(&key, "SET due_at = :again", "unsealed = :yes", values, FLUSHING).await?;
-            sent += 1;
-        }
-        Ok(sent)
+    /// Sends an errand that was left behind; says whether there was one.
+    async fn flush_left(&self, key: &Key) -> Result<bool, StoreError> {
+        // The index may be late: what was forgotten since is not there.
+        let Some(item) = self.get(key, FLUSHING).await? else { return Ok(false) };
+        let Some(message) = left_behind(key, &item) else {
+            tracing::warn!(?key, "an errand that was left behind cannot be read, and is passed over");
+            return Ok(false);
+        };
+        let led_here = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
+        trace::within_told(led_here, self.queue.send(&message)).await?;
+        self.forget(key).await?;
+        Ok(true)
+    }
+
+    /// Asks again for evidence of a run that has been over for a while, and lets it come up once more later: whoever is
+    /// asked may give up, too. Only evidence that is recorded takes it out of the due index.
+    async fn flush_unsealed(&self, item: &Item, now: Timestamp) -> Result<bool, StoreError> {
+        let run = Key::of(item).filter(|_| item.contains_key(UNSEALED));
+        let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else {
+            return Ok(false);
+        };
+        let record: Option<RunRecord> = self.read_or_pass_over(item, FLUSHING).await?;
+        let Some(record) = record else { return Ok(false) };
+        let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
+        trace::within(record.story(), self.queue.send(&message)).await?;
+        let again = number(ask_again_at(&record, now).0);
+        let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        // Where evidence came meanwhile nothing is left to ask for.
+        self.update(&key, "SET due_at = :again", "unsealed = :yes", values, FLUSHING).await?;
+        Ok(true)
     }
 
     async fn forget(&self, key: &Key) -> Result<(), StoreError> {
         let delete = self.client.delete_item().table_name(&*self.table).set_key(Some(key.item()));
         delete.send().await.map_err(|error| Fault::of(error).write("forget an errand"))?;
         Ok(())
+    }
+}
+
+/// How a flush goes: what cannot be sent keeps nothing else from being sent, and is told at the end.
+#[derive(Default)]
+struct Flushed {
+    sent: u32,
+    first_error: Option<StoreError>,
+}
+
+impl Flushed {
+    fn count(&mut self, sent: Result<bool, StoreError>) {
+        match sent {
+            Ok(sent) => self.sent += u32::from(sent),
+            Err(error) => {
+                tracing::warn!(
+                    error = told(&error),
+                    "an errand that was left behind was not sent, and will be later"
+                );
+                self.first_error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn done(self) -> Result<u32, StoreError> {
+        self.first_error.map_or(Ok(self.sent), Err)
     }
 }
 

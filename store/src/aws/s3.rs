@@ -135,7 +135,7 @@ impl Blobs for S3Blobs {
         let put = self.put(on, tenant, &blob, bytes.clone()).if_none_match("*");
         match put.send().await.map_err(Fault::of) {
             Ok(_) => Ok(blob),
-            // It is there: the digest is in the key.
+            // It is there, for the digest is in the key; a payload may be about to expire.
             Err(fault) if fault.class == Class::Superseded => match on {
                 Shelf::Payloads => Box::pin(self.renew(tenant, blob, bytes)).await,
                 Shelf::Bodies | Shelf::Evidence => Ok(blob),

@@ -138,11 +138,17 @@ impl Db {
     }
 
     pub(super) fn due_schedules(&self, now: Timestamp, limit: u32) -> Sql<Vec<DueSchedule>> {
-        self.all(
+        let due = self.all(
             "SELECT body, due_at FROM workflows WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2",
             params![now.0, limit],
-            |row| Ok(DueSchedule { applied: body(row)?, at: Timestamp(row.get(1)?) }),
-        )
+            |row| {
+                let at = Timestamp(row.get(1)?);
+                // One that nobody understands must not keep the others from coming round.
+                let unread = |error| tracing::warn!(%error, "a schedule cannot be read, and is passed over");
+                Ok(body(row).map_err(unread).ok().map(|applied| DueSchedule { applied, at }))
+            },
+        )?;
+        Ok(due.into_iter().flatten().collect())
     }
 
     pub(super) fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Sql<Write> {

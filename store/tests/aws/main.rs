@@ -38,6 +38,7 @@ fn main() {
     let matrix = calls::calls().into_iter().map(in_the_matrix);
     let complete = Trial::test("every_call_site_has_a_row", || {
         sites::every_call_site_has_a_row();
+        sites::every_row_is_played();
         Ok(())
     });
     let threats = threats::cases().into_iter().map(|(name, case)| {

@@ -83,7 +83,7 @@ async fn every_fault_of_a_commit_has_its_meaning_and_leaves_nothing_behind(accou
         (answer(400, "ThrottlingException"), "busy"),
         (answer(400, "ProvisionedThroughputExceededException"), "busy"),
         (answer(400, "RequestLimitExceeded"), "busy"),
-        (answer(400, "TransactionInProgressException"), "busy"),
+        (answer(400, "TransactionInProgressException"), "unknown"),
         (answer(400, "IdempotentParameterMismatchException"), "superseded"),
         (answer(400, "AccessDeniedException"), "broken"),
         (answer(400, "ValidationException"), "broken"),

@@ -12,7 +12,7 @@ use countersign_store::{
 };
 use domain::command::Cancel;
 use domain::{
-    Applied, BlobRef, Cause, Digest, Errand, Evidence, Initiator, Lane, Millis, Outgoing, RunRecord,
+    Applied, BlobRef, Cause, Digest, Errand, Evidence, Initiator, Lane, Millis, Outgoing, RunKey, RunRecord,
     Timestamp, TraceContext,
 };
 use tracing::instrument::WithSubscriber as _;
@@ -35,6 +35,9 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         }),
         ("what_cannot_be_read_keeps_nothing_else_from_being_sent", |account| {
             Box::pin(what_cannot_be_read_keeps_nothing_else_from_being_sent(account))
+        }),
+        ("what_cannot_be_sent_keeps_nothing_else_from_being_sent", |account| {
+            Box::pin(what_cannot_be_sent_keeps_nothing_else_from_being_sent(account))
         }),
         ("a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round", |account| {
             Box::pin(a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round(account))
@@ -107,14 +110,9 @@ async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account
     let (store, _) = store(&account);
     let damaged = end(&store, "damaged").await.key;
     let whole = end(&store, "whole").await.key;
-    let (pk, text) = (format!("{}#run#{}", damaged.tenant, damaged.run), AttributeValue::S);
-    damage(&account, &pk, "run").await;
+    damage(&account, &format!("{}#run#{}", damaged.tenant, damaged.run), "run").await;
     // An errand of a version that is not there yet.
-    let (errand, lane) = (text("dance".to_owned()), text("steps".to_owned()));
-    let put = account.client.put_item().table_name(&account.table).item("pk", text(pk));
-    let put = put.item("sk", text("outbox#00000000000000000001#000".to_owned())).item("errand", errand);
-    let put = put.item("lane", lane).item("due_in", text("outbox#0".to_owned()));
-    put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
+    leave_behind(&account, &damaged, "dance", Lane::Steps).await;
     received(&store).await;
 
     let heard = Heard::default();
@@ -124,6 +122,33 @@ async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account
     assert_eq!(asked, [(whole, Errand::Seal)]);
     let passed_over = heard.of(&["WARN", "passed over", damaged.run.as_str()]);
     assert_eq!(passed_over.len(), 2, "{passed_over:?}");
+}
+
+/// One lane is away; what goes by another one does not wait for it.
+async fn what_cannot_be_sent_keeps_nothing_else_from_being_sent(account: Account) {
+    let (queue, down) = (account.beside.clone(), Arc::new(AtomicBool::new(false)));
+    let store = store_over(&account, Unsteady { queue, down, shut: &[Lane::Decisions] });
+    let over = end(&store, "over").await.key;
+    let asked = begin(&store, "asked").await.key;
+    leave_behind(&account, &asked, "show:an-approval", Lane::Decisions).await;
+    leave_behind(&account, &over, "begin", Lane::Ingest).await;
+    received(&store).await;
+
+    assert!(store.flush_outbox(FAR_AHEAD, 10).await.is_err(), "what is still to be sent is told");
+    let ingest = store.receive(Lane::Ingest, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
+    assert_eq!(ingest.into_iter().map(|sent| sent.errand).collect::<Vec<_>>(), [Errand::Begin]);
+    let steps: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.errand)).collect();
+    assert_eq!(steps, [(over, Errand::Seal)]);
+}
+
+/// Puts an errand of `run` beside it that was not sent.
+async fn leave_behind(account: &Account, run: &RunKey, errand: &str, lane: Lane) {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let put = account.client.put_item().table_name(&account.table);
+    let put = put.item("pk", text(&format!("{}#run#{}", run.tenant, run.run)));
+    let put = put.item("sk", text("outbox#00000000000000000001#000")).item("errand", text(errand));
+    let put = put.item("lane", text(lane.as_str())).item("due_in", text("outbox#0"));
+    put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
 }
 
 async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round(account: Account) {
@@ -193,26 +218,33 @@ async fn received(store: &AwsStore<Unsteady, SqliteStore>) -> Vec<Delivery> {
 /// A store whose queue can be taken away.
 fn store(account: &Account) -> (AwsStore<Unsteady, SqliteStore>, Arc<AtomicBool>) {
     let down = Arc::new(AtomicBool::new(false));
-    let store = AwsStore::new(AwsParts {
-        client: account.client.clone(),
-        table: account.table.clone(),
-        queue: Unsteady { queue: account.beside.clone(), down: Arc::clone(&down) },
-        blobs: account.beside.clone(),
-        clock: Arc::new(SystemClock),
-    });
-    (store, down)
+    (
+        store_over(account, Unsteady { queue: account.beside.clone(), down: Arc::clone(&down), shut: &[] }),
+        down,
+    )
 }
 
-/// A queue that takes no messages while it is down.
+fn store_over(account: &Account, queue: Unsteady) -> AwsStore<Unsteady, SqliteStore> {
+    AwsStore::new(AwsParts {
+        client: account.client.clone(),
+        table: account.table.clone(),
+        queue,
+        blobs: account.beside.clone(),
+        clock: Arc::new(SystemClock),
+    })
+}
+
+/// A queue that takes no messages while it is down, and never for lanes that are shut.
 #[derive(Clone)]
 pub(crate) struct Unsteady {
     pub(crate) queue: SqliteStore,
     pub(crate) down: Arc<AtomicBool>,
+    pub(crate) shut: &'static [Lane],
 }
 
 impl Queue for Unsteady {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
-        if self.down.load(Ordering::Relaxed) {
+        if self.down.load(Ordering::Relaxed) || self.shut.contains(&message.lane) {
             return Err(StoreError::Busy { doing: "send a message" });
         }
         self.queue.send(message).await

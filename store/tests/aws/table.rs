@@ -76,7 +76,7 @@ impl Table {
         AwsStore::new(AwsParts {
             client: self.client.clone(),
             table: self.name.clone(),
-            queue: Unsteady { queue: self.beside.clone(), down: Arc::new(AtomicBool::new(true)) },
+            queue: Unsteady { queue: self.beside.clone(), down: Arc::new(AtomicBool::new(true)), shut: &[] },
             blobs: self.beside.clone(),
             clock: Arc::new(Still),
         })

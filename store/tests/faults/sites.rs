@@ -192,6 +192,21 @@ pub(crate) fn every_call_site_has_a_row() {
     }
 }
 
+/// The calls that are played, by this program or the other one: a row whose call nobody plays shows nothing.
+pub(crate) fn every_row_is_played() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let lists = ["aws/calls.rs", "stack/calls.rs"].map(|list| read(&tests.join(list)));
+    let calls = |list: &'_ String| ["call!(", "name: "].map(|before| named_after(before, list)).concat();
+    let played = lists.iter().flat_map(calls).collect();
+    assert_same(&played, &ROWS.iter().map(|row| row.call.to_owned()).collect());
+}
+
+/// The literals that stand right after `before`.
+fn named_after(before: &str, text: &str) -> Vec<String> {
+    let rests = text.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    rests.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+}
+
 fn assert_same<T: Ord + std::fmt::Debug>(in_sources: &BTreeSet<T>, in_rows: &BTreeSet<T>) {
     let without: Vec<_> = in_sources.difference(in_rows).collect();
     assert!(without.is_empty(), "in the sources and without a row: {without:?}");
