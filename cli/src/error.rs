@@ -157,7 +157,7 @@ impl CliError {
             Self::Engine(EngineError::Refused(refusal)) => way_out(refusal),
             Self::Client(ClientError::Refused(problem)) => return way_out_of(problem),
             Self::Engine(EngineError::Store(StoreError::Busy { .. })) => {
-                Some("another process holds the file; try again")
+                Some("another process holds the file, or AWS asks for less at once; try again")
             }
             Self::NoStore { .. } => Some(
                 "`countersign run start FILE` and `countersign worker` create one; --store or \

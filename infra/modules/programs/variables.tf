@@ -72,6 +72,14 @@ variable "sources" {
   }
 
   validation {
+    # Else every delivery of the tenant that was forgotten would be proved, and then refused by IAM.
+    condition = length(var.tenants) == 0 || length(setsubtract(
+      try([for source in yamldecode(var.sources) : source.tenant], []), var.tenants
+    )) == 0
+    error_message = "A source is of a tenant that `tenants` does not name: IAM would keep the function from its items. Add it there."
+  }
+
+  validation {
     condition     = length(base64encode(jsonencode(var.sources))) <= 4000
     error_message = "The sources take more than 3,000 bytes as JSON. A Lambda function holds 4 KB of environment, and the rest is for the names of table, queues, buckets and secret: leave out comments, or give some tenants a deployment of their own."
   }

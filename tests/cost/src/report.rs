@@ -101,6 +101,12 @@ impl Report {
                 flat.ratio
             ));
         }
+        if let Some(flat) = flat.as_ref().filter(|flat| flat.sixty > flat.five * (1.0 + FLAT_WITHIN)) {
+            missed.push(format!(
+                "a step of a 60-step run costs ${:.2} per million, and of a 5-step run ${:.2}",
+                flat.sixty, flat.five
+            ));
+        }
         missed
     }
 }

@@ -175,6 +175,37 @@ run "a_tenant_is_one_tenant" {
   expect_failures = [var.tenants]
 }
 
+run "a_source_whose_tenant_is_fenced_out_is_refused" {
+  command = plan
+
+  variables {
+    tenants = ["acme"]
+    sources = <<-YAML
+      - { tenant: acme, source: servicenow, scheme: hmac, secret: ACME }
+      - { tenant: globex, source: github, scheme: github, secret: GLOBEX, previous: { secret: OLD, until: 2030-01-01T00:00:00Z } }
+    YAML
+  }
+
+  expect_failures = [var.sources]
+}
+
+run "sources_of_the_tenants_that_are_named_are_taken" {
+  command = plan
+
+  variables {
+    tenants = ["acme", "globex"]
+    sources = <<-YAML
+      - { tenant: acme, source: servicenow, scheme: hmac, secret: ACME }
+      - { tenant: globex, source: github, scheme: github, secret: GLOBEX, previous: { secret: OLD, until: 2030-01-01T00:00:00Z } }
+    YAML
+  }
+
+  assert {
+    condition     = length(output.statements["webhook"]) > 0
+    error_message = "The webhook function may do nothing."
+  }
+}
+
 run "the_server_reads_evidence_and_only_the_worker_writes_it" {
   command = plan
 
