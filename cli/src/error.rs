@@ -10,6 +10,7 @@ use client::{ClientError, Problem};
 use domain::Refusal;
 use domain::id::InvalidId;
 use domain::json::InvalidJson;
+use domain::refusal::NotApprover;
 use engine::EngineError;
 use serde_json::{Value, json};
 use store::StoreError;
@@ -318,7 +319,10 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         Refusal::UnknownApproval { .. } | Refusal::OtherSubject { .. } => {
             Some("`approval list` shows what can be answered")
         }
-        Refusal::NotApprover { .. } => Some("`approval show` says who is asked"),
+        Refusal::NotApprover {
+            why: NotApprover::Requester | NotApprover::Author | NotApprover::NotInGroup,
+            ..
+        } => Some("`approval show` says who is asked"),
         Refusal::NotNewer { .. } => Some("`workflow list` shows the versions in use"),
         Refusal::NothingToRollBack => Some("`run cancel` stops the run; its effects stand"),
         Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongWork { .. } => {
@@ -331,6 +335,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         | Refusal::NotAwaited { .. }
         | Refusal::TooManyEarly { .. }
         | Refusal::Paused { .. }
+        | Refusal::NotApprover { why: NotApprover::Stranger, .. }
         | Refusal::OffPlan { .. } => None,
     }
 }

@@ -145,8 +145,8 @@ steps:
   - { id: a, tool: test.post, with: { letters: 100000 } }
 ";
 
-/// More than the engine asks a busy store for one thing.
-const BUSY_FOR: u32 = 9;
+/// More often than the engine asks a busy store for one thing.
+const BUSY_FOR: u32 = 12;
 
 #[tokio::test]
 async fn an_outcome_whose_result_cannot_be_kept_for_now_is_not_thrown_away() {

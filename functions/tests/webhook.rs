@@ -315,12 +315,16 @@ async fn two_labels_or_people_that_a_pull_request_gets_at_once_are_two_things_th
     {
         let told = |delivery: &str, id: u64| {
             let delivery = format!("{what}-{delivery}");
-            pull_request(&delivery, |body| body[what] = json!({ "id": id, "node_id": delivery }))
+            pull_request(&delivery, |body| body[what] = json!({ "id": id, "url": delivery }))
         };
         let first = scene.accepts(&told("1", 1)).await;
         assert_ne!(scene.accepts(&told("2", 2)).await.run, first.run, "{what}");
         assert!(scene.deliver(&told("3", 1)).await.body.contains(first.run.run.as_str()), "{what}");
     }
+    // A thread has no number.
+    let thread = |delivery, node| pull_request(delivery, |body| body["thread"] = json!({ "node_id": node }));
+    let first = scene.accepts(&thread("t-1", "PRRT_1")).await;
+    assert_ne!(scene.accepts(&thread("t-2", "PRRT_2")).await.run, first.run);
 }
 
 #[tokio::test]

@@ -144,8 +144,8 @@ impl<S: Store> Walker<S> {
                     // The run is due until somebody gets on with it, and each look brings a message: if none of them
                     // ever went, there would be more and more.
                     (Some(_), Errand::Walk) if receives > POSTPONED_MAX => self.delete(delivery).await,
-                    // The store asks for evidence again by itself, less and less often: of the few messages that come
-                    // together while it cannot be kept, each comes seldom.
+                    // On AWS the store asks for evidence again by itself, so that a few messages come together while it
+                    // cannot be kept. Now and then each of them waits for longer.
                     (Some(_), Errand::Seal) if receives > POSTPONED_MAX => {
                         self.put_off(delivery, DELAY_MAX).await;
                     }

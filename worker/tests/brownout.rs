@@ -193,7 +193,7 @@ async fn a_run_gets_its_evidence_however_long_the_archive_was_away() {
     assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded));
     assert_eq!((scene.dead().await, scene.messages().await), (vec![], 1));
 
-    // A message that has been put off again and again comes every quarter of an hour.
+    // A message that has been put off again and again waits for a quarter of an hour before it comes anew.
     scene.recovers();
     scene.work(16).await;
     assert!(scene.store.evidence(&run).await.unwrap().is_some());

@@ -104,8 +104,10 @@ fn told_of_a_pull_request(event: &str, body: &Value) -> Option<Digest> {
     let id = |value: &Value| value.as_u64().map(|id| id.to_string()).unwrap_or_default();
     let (action, commit) = (text(&body["action"]), text(&body["pull_request"]["head"]["sha"]));
     let to = DONE_TO.map(|what| id(&body[what]["id"]));
-    let parts =
-        [event, &repository, &number, &action, &commit].into_iter().chain(to.iter().map(String::as_str));
+    let thread = text(&body["thread"]["node_id"]);
+    let parts = [event, &repository, &number, &action, &commit, &thread]
+        .into_iter()
+        .chain(to.iter().map(String::as_str));
     Some(Digest::of_parts("countersign/pull-request-told/v2", &parts.collect::<Vec<_>>()))
 }
 

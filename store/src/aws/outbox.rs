@@ -7,7 +7,7 @@
 //! process that died in between left behind is sent by the sweep.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Decision, Errand, Lane, Millis, Outgoing, RunRecord, Timestamp};
+use domain::{Decision, Errand, Lane, Millis, Outgoing, RunRecord, Timestamp, TraceContext};
 
 use crate::blobs::Blobs;
 use crate::error::{StoreError, told};
@@ -119,18 +119,18 @@ where
         let due = Due::of_all(now, limit, FLUSHING);
         let left = self.due_items("outbox", due).await?;
         let over = self.due_run_items(due).await?;
-        let mut flushed = Flushed::default();
+        let (mut sent, mut away) = (0, Away::default());
         for key in left {
-            flushed.count(self.flush_left(&key).await);
+            sent += u32::from(self.flush_left(&key, &mut away).await?);
         }
         for item in over {
-            flushed.count(self.flush_unsealed(&item, now).await);
+            sent += u32::from(self.flush_unsealed(&item, now, &mut away).await?);
         }
-        flushed.done()
+        away.first_error.map_or(Ok(sent), Err)
     }
 
-    /// Sends an errand that was left behind; says whether there was one.
-    async fn flush_left(&self, key: &Key) -> Result<bool, StoreError> {
+    /// Sends an errand that was left behind; says whether it did.
+    async fn flush_left(&self, key: &Key, away: &mut Away) -> Result<bool, StoreError> {
         // The index may be late: what was forgotten since is not there.
         let Some(item) = self.get(key, FLUSHING).await? else { return Ok(false) };
         let Some(message) = left_behind(key, &item) else {
@@ -138,14 +138,16 @@ where
             return Ok(false);
         };
         let led_here = read_text(&item, TRACE).and_then(|trace| trace.parse().ok());
-        trace::within_told(led_here, self.queue.send(&message)).await?;
+        if !self.send_late(&message, led_here, away).await {
+            return Ok(false);
+        }
         self.forget(key).await?;
         Ok(true)
     }
 
     /// Asks again for evidence of a run that has been over for a while, and lets it come up once more later: whoever is
     /// asked may give up, too. Only evidence that is recorded takes it out of the due index.
-    async fn flush_unsealed(&self, item: &Item, now: Timestamp) -> Result<bool, StoreError> {
+    async fn flush_unsealed(&self, item: &Item, now: Timestamp, away: &mut Away) -> Result<bool, StoreError> {
         let run = Key::of(item).filter(|_| item.contains_key(UNSEALED));
         let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else {
             return Ok(false);
@@ -153,13 +155,29 @@ where
         let record: Option<RunRecord> = self.read_or_pass_over(item, FLUSHING).await?;
         let Some(record) = record else { return Ok(false) };
         let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
-        trace::within(record.story(), self.queue.send(&message)).await?;
+        if !self.send_late(&message, Some(record.story()), away).await {
+            return Ok(false);
+        }
         let again = number(ask_again_at(&record, now).0);
         let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
         // Where evidence came meanwhile nothing is left to ask for.
         self.update(&key, "SET due_at = :again", "unsealed = :yes", values, FLUSHING).await?;
         Ok(true)
+    }
+
+    /// Sends what was not sent in time, unless its lane takes nothing; says whether it did.
+    async fn send_late(&self, message: &Outgoing, led_here: Option<TraceContext>, away: &mut Away) -> bool {
+        let Outgoing { run, lane, errand, .. } = message;
+        if away.lanes.contains(lane) {
+            return false;
+        }
+        let sent = trace::within_told(led_here, self.queue.send(message)).await;
+        let Err(error) = sent else { return true };
+        let why = told(&error);
+        tracing::warn!(%run, %lane, %errand, error = why, "a message that was left behind was not sent, and will be later");
+        away.says(*lane, error);
+        false
     }
 
     async fn forget(&self, key: &Key) -> Result<(), StoreError> {
@@ -169,29 +187,21 @@ where
     }
 }
 
-/// How a flush goes: what cannot be sent keeps nothing else from being sent, and is told at the end.
+/// The lanes that take nothing during a flush. What goes by another one is sent all the same, and nobody waits for the
+/// same one twice: a queue that hangs would hold up whatever else the sweep looks for.
 #[derive(Default)]
-struct Flushed {
-    sent: u32,
+struct Away {
+    lanes: Vec<Lane>,
     first_error: Option<StoreError>,
 }
 
-impl Flushed {
-    fn count(&mut self, sent: Result<bool, StoreError>) {
-        match sent {
-            Ok(sent) => self.sent += u32::from(sent),
-            Err(error) => {
-                tracing::warn!(
-                    error = told(&error),
-                    "an errand that was left behind was not sent, and will be later"
-                );
-                self.first_error.get_or_insert(error);
-            }
+impl Away {
+    fn says(&mut self, lane: Lane, error: StoreError) {
+        // What is broken is this one message.
+        if !matches!(error, StoreError::Broken { .. }) {
+            self.lanes.push(lane);
         }
-    }
-
-    fn done(self) -> Result<u32, StoreError> {
-        self.first_error.map_or(Ok(self.sent), Err)
+        self.first_error.get_or_insert(error);
     }
 }
 

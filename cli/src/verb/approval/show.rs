@@ -111,7 +111,7 @@ fn people(asked: &Approval) -> String {
     let mut text = format!(
         "needs    {} of {}\nnot      {}\nlapses   {}",
         asked.demand.people.count(),
-        if groups.is_empty() { "anybody".to_owned() } else { groups.join(", ") },
+        if groups.is_empty() { "anybody the tenant knows".to_owned() } else { groups.join(", ") },
         names(asked.excluded.iter().map(ToString::to_string).collect()),
         asked.expires_at,
     );
