@@ -74,9 +74,9 @@ variable "sources" {
   validation {
     # Else every delivery of the tenant that was forgotten would be proved, and then refused by IAM.
     condition = length(var.tenants) == 0 || length(setsubtract(
-      try([for source in yamldecode(var.sources) : source.tenant], []), var.tenants
+      try([for source in yamldecode(var.sources) : try(source.tenant, "")], []), var.tenants
     )) == 0
-    error_message = "A source is of a tenant that `tenants` does not name: IAM would keep the function from its items. Add it there."
+    error_message = "A source names no tenant, or one that `tenants` does not name: IAM would keep the function from its items. Add it there."
   }
 
   validation {

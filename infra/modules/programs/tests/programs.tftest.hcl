@@ -36,7 +36,7 @@ variables {
     slack   = "arn:aws:secretsmanager:us-east-1:123456789012:secret:slack"
     worker  = "arn:aws:secretsmanager:us-east-1:123456789012:secret:worker"
   }
-  sources = "sources: []"
+  sources = "[]"
   systems = "slack: {}"
 }
 
@@ -183,6 +183,20 @@ run "a_source_whose_tenant_is_fenced_out_is_refused" {
     sources = <<-YAML
       - { tenant: acme, source: servicenow, scheme: hmac, secret: ACME }
       - { tenant: globex, source: github, scheme: github, secret: GLOBEX, previous: { secret: OLD, until: 2030-01-01T00:00:00Z } }
+    YAML
+  }
+
+  expect_failures = [var.sources]
+}
+
+run "a_source_without_a_tenant_hides_no_other" {
+  command = plan
+
+  variables {
+    tenants = ["acme"]
+    sources = <<-YAML
+      - { source: servicenow, scheme: hmac, secret: ACME }
+      - { tenant: globex, source: github, scheme: github, secret: GLOBEX }
     YAML
   }
 
