@@ -134,8 +134,6 @@ fn buttons<S>(visitor: &Visitor<S>, approval: &Approval, tenant: &Tenant) -> Mar
                 p { "It has been answered; nothing more can be said to it." }
             } @else if !visitor.may(Role::Approver) {
                 p { "Your key lets you look. Answering takes the role approver." }
-            } @else if approval.excluded().contains(person) {
-                p { "You asked for this or wrote it, so somebody else must answer." }
             } @else if let Err(refusal) = may_answer(approval, person, tenant) {
                 p { (refusal) "." }
             } @else if approval.votes.iter().any(|vote| vote.person == *person) {

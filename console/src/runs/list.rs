@@ -99,7 +99,7 @@ pub(crate) async fn list<S: Store>(
     visitor: Visitor<S>,
     asked: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Response, No> {
-    let unread = asked.is_err().then(|| Problem::bad_request("the address asks for one thing twice"));
+    let unread = asked.as_ref().err().map(|rejection| Problem::bad_request(rejection.body_text()));
     let wanted = asked.map(|Query(wanted)| wanted).unwrap_or_default();
     let list = pages::list(&console, &visitor, "console-runs", wanted.filters());
     let first = unread.map_or_else(|| wanted.first(&list, visitor.desk.now()), Err);

@@ -186,7 +186,10 @@ async fn whoever_asked_for_the_run_is_refused_in_words() {
     let run = scene.run("acme", "new").await;
     let ada = scene.enter("acme", "ada", &[Role::Approver]).await;
     let page = scene.get(&format!("/approvals/{}", scene.asked(&run).await.id), &ada).await.body;
-    assert!(page.contains("somebody else must answer") && !page.contains("value=\"approve\""), "{page}");
+    assert!(
+        page.contains("whoever asked for the run does not approve it") && !page.contains("value=\"approve\""),
+        "{page}"
+    );
     let refused = answer(&scene, &run, &ada, &[("answer", "approve")]).await;
     assert!(refused.status.is_client_error() && refused.body.contains("role=\"alert\""), "{}", refused.body);
     assert_eq!(scene.asked(&run).await.status, ApprovalStatus::Requested);
