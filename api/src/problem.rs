@@ -42,7 +42,10 @@ pub const CODES: [(&str, &str); 35] = [
     ("RUN_ORPHANED", "somebody else holds the step now"),
     ("RUN_RESUME_FAILED", "the run is not paused"),
     ("RUN_NOT_OVER", "the run is not over yet"),
-    ("IDEMPOTENCY_CONFLICT", "the key was used before, with another input, record or workflow"),
+    (
+        "IDEMPOTENCY_CONFLICT",
+        "the key was used before, with another input, record or workflow; or a signal's `id`, with another event or payload",
+    ),
     ("TICKET_TAKEN", "a run about the same ticket is not over, and the workflow has one at a time"),
     ("TICKET_UNKNOWN", "the input does not say which ticket the run would be about"),
     ("RUN_NOT_STARTED", "what came in was kept, and has not started its run: `detail` says why"),
@@ -241,6 +244,7 @@ impl From<Refusal> for Problem {
         let remedy = match (&refusal, refusal.code()) {
             (Refusal::Held { .. }, _) => "`pause` holds the run once its step has finished; then try again",
             (Refusal::NothingToRollBack, _) => "`cancel` stops the run; its effects stand",
+            (Refusal::SignalConflict { .. }, _) => "use another `id` for another event",
             (_, Code::IdempotencyConflict) => "use another Idempotency-Key for another request",
             (_, Code::TicketTaken) => "send it again when that run is over",
             (_, Code::TicketUnknown) => "give the input what the workflow's `ticket` reads",

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, StepId, WorkerId, WorkflowName};
+use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, SignalId, StepId, WorkerId, WorkflowName};
 use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
 use crate::time::Timestamp;
 
@@ -151,6 +151,12 @@ pub enum Refusal {
         /// How many it keeps.
         kept: usize,
     },
+    /// The delivery's id stands for something else.
+    #[error("delivery {signal} came before, with another event or another payload")]
+    SignalConflict {
+        /// Which delivery.
+        signal: SignalId,
+    },
     /// The step asks nobody.
     #[error("step {step} is not waiting for an approval")]
     NotAsked {
@@ -281,7 +287,7 @@ impl Refusal {
             Self::Terminal { .. } => Code::RunTerminalState,
             Self::StaleFence { .. } => Code::RunOrphaned,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
-            Self::KeyConflict { .. } => Code::IdempotencyConflict,
+            Self::KeyConflict { .. } | Self::SignalConflict { .. } => Code::IdempotencyConflict,
             Self::TicketTaken { .. } => Code::TicketTaken,
             Self::NoTicket { .. } => Code::TicketUnknown,
             Self::NotStarted { .. } => Code::RunNotStarted,

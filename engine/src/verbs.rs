@@ -16,7 +16,7 @@ use crate::error::EngineError;
 /// An event for a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignalRun {
-    /// Which delivery: the same id changes nothing the second time.
+    /// Which delivery: the same id changes nothing the second time, and is refused with another event or payload.
     pub id: SignalId,
     /// Which event.
     pub event: EventName,
@@ -39,7 +39,7 @@ impl<S: Store> Engine<S> {
             Signal { id: wish.id, event: wish.event, payload, fingerprint, at: self.now(), kept: false };
         let mut loaded = self.load(run).await?;
         for _ in 0..ROUNDS_MAX {
-            let known = self.patiently(|| self.store.signal(run, &signal.id)).await?.is_some();
+            let known = self.patiently(|| self.store.signal(run, &signal.id)).await?;
             let mut draft = self.draft(&loaded, by);
             let answer = DeliverSignal { signal: signal.clone(), known }.decide(&mut draft)?;
             if answer == Delivered::Duplicate {

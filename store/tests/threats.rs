@@ -214,7 +214,7 @@ fn early_signal() -> DeliverSignal {
         at: Timestamp(1_750_000_000_000),
         kept: false,
     };
-    DeliverSignal { signal, known: false }
+    DeliverSignal { signal, known: None }
 }
 
 /// A value whose JSON is as long as may stay in place.

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_move_that_is_not_allowed_is_told_in_words() {
-        let moved = RunStatus::WaitingEvent.after(RunMove::Pause).unwrap_err();
-        assert_eq!(refusal_in_words(&moved.into()), "a run that is waiting_event cannot be paused");
+        let moved = RunStatus::WaitingEvent.after(RunMove::OpenGate).unwrap_err();
+        assert_eq!(refusal_in_words(&moved.into()), "a run that is waiting_event cannot ask a person");
     }
 }

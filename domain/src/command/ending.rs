@@ -273,10 +273,19 @@ pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanc
 
 /// Puts the run before an operator.
 pub(super) fn pause_run(draft: &mut Draft<'_>, request: Request) -> Result<Advanced, Refusal> {
-    // Nobody answers for a run that stands still; it asks again when it goes on.
-    if let Live::WaitingApproval { approval, attempt, open, .. } = draft.record.live.clone() {
-        govern::withdraw(draft, &approval, "the run was paused")?;
-        draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: open, approved: None })?;
+    match draft.record.live.clone() {
+        // Nobody answers for a run that stands still; it asks again when it goes on.
+        Live::WaitingApproval { approval, attempt, open, .. } => {
+            govern::withdraw(draft, &approval, "the run was paused")?;
+            draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: open, approved: None })?;
+        }
+        // An event that comes meanwhile is kept. The wait opens anew when the run goes on, with all of its time.
+        Live::WaitingEvent { .. } => draft.move_step(StepMove::Reopen, Live::FRESH)?,
+        Live::Ready { .. }
+        | Live::Running(_)
+        | Live::Retrying { .. }
+        | Live::Unresolved { .. }
+        | Live::Over { .. } => {}
     }
     draft.move_run(RunMove::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });

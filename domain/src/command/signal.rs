@@ -14,8 +14,8 @@ use super::ending::{self, Advanced, Success};
 pub struct DeliverSignal {
     /// What came. Its `kept` is set here.
     pub signal: Signal,
-    /// Whether a delivery of the same id is already recorded.
-    pub known: bool,
+    /// The delivery of the same id that is already recorded.
+    pub known: Option<Signal>,
 }
 
 /// What became of it.
@@ -34,8 +34,8 @@ impl Command for DeliverSignal {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Delivered, Refusal> {
         // A repetition is answered like the first delivery, even after the run is over.
-        if self.known {
-            return Ok(Delivered::Duplicate);
+        if let Some(known) = self.known {
+            return repeated(&known, self.signal);
         }
         draft.open()?;
         let awaited =
@@ -47,6 +47,14 @@ impl Command for DeliverSignal {
         }
         keep(draft, self.signal)
     }
+}
+
+/// A delivery that came before. Under one id there is one event, or a second one would be lost in silence.
+fn repeated(known: &Signal, again: Signal) -> Result<Delivered, Refusal> {
+    if known.event == again.event && known.fingerprint == again.fingerprint {
+        return Ok(Delivered::Duplicate);
+    }
+    Err(Refusal::SignalConflict { signal: again.id })
 }
 
 /// Ends the wait at the current step with `signal`.

@@ -127,7 +127,9 @@ impl RunStatus {
             }
 
             // A rejection or an undo that failed asks an operator; so does an outcome nobody knows.
-            (Queued | Running | FailedRetryable | WaitingApproval | RollingBack, M::Pause) => Ok(Paused),
+            (Queued | Running | FailedRetryable | WaitingApproval | WaitingEvent | RollingBack, M::Pause) => {
+                Ok(Paused)
+            }
             (Paused, M::Resume) => Ok(Running),
             (Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable | Paused, M::RollBack) => {
                 Ok(RollingBack)
@@ -217,6 +219,14 @@ mod tests {
     fn a_run_that_is_not_terminal_can_be_canceled() {
         for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
             assert_eq!(status.after(RunMove::Cancel), Ok(RunStatus::Canceled));
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_neither_over_nor_held_can_be_held() {
+        for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
+            let held = status == RunStatus::Paused;
+            assert_eq!(status.after(RunMove::Pause).is_ok(), !held, "{status}");
         }
     }
 

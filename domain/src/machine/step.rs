@@ -115,7 +115,7 @@ impl StepStatus {
             (Ready | FailedRetryable | Running | WaitingApproval | WaitingEvent, M::Succeed) => Ok(Succeeded),
             // From waiting: the approval of an undoing was refused, and an operator must know.
             (Ready | FailedRetryable | Running | WaitingApproval, M::Retry) => Ok(FailedRetryable),
-            (Ready | FailedRetryable | WaitingApproval, M::Reopen) => Ok(Ready),
+            (Ready | FailedRetryable | WaitingApproval | WaitingEvent, M::Reopen) => Ok(Ready),
             (Ready | Running | WaitingApproval | WaitingEvent | FailedRetryable, M::Fail) => {
                 Ok(FailedTerminal)
             }

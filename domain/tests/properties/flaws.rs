@@ -1,12 +1,12 @@
 //! Stories that once ended badly.
 
 use domain::command::{Certainty, Mode};
-use domain::plan::{OnReject, Undo, Work};
+use domain::plan::{OnReject, OnTimeout, Undo, Work};
 use domain::receipt::ReceiptState;
 use domain::schedule::RetryPolicy;
 use domain::{Blast, Demand, IdempotencyKey, Live, Millis, PlannedStep, RunStatus};
 
-use crate::plans::{call, plan, step};
+use crate::plans::{call, event_name, plan, step};
 use crate::story::{Binding, Holder, Story, Wish};
 use crate::world::{Said, Turn, World};
 
@@ -269,6 +269,25 @@ fn a_pause_is_nobodys_word_that_something_may_be_done_again() {
 
     assert_eq!(mode(&turn), None, "the other side has forgotten the key by now");
     assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+}
+
+#[test]
+fn a_run_that_waits_for_an_event_can_be_held_and_misses_none() {
+    let wait = Work::Wait { event: event_name(0), timeout: Millis::secs(60), on_timeout: OnTimeout::Fail };
+    let mut world = world([vec![step(wait), own("read")], vec![own("read")]]);
+    world.wish(0, Wish::Serve);
+    assert_eq!(world.runs[0].record.status, RunStatus::WaitingEvent);
+    world.wish(0, Wish::Pause).unwrap();
+    assert_eq!(world.runs[0].record.due_at, None, "its time does not run out while it is held");
+
+    world.wish(0, Wish::Pass { ms: 3_600_000 });
+    world.wish(0, Wish::Signal { event: 0, delivery: 0 }).unwrap();
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+    assert!(world.wish(0, Wish::Signal { event: 1, delivery: 0 }).is_none(), "one id, one event");
+    world.wish(0, Wish::Resume);
+    world.wish(0, Wish::Serve).unwrap();
+
+    assert_eq!((world.runs[0].record.at.0, world.runs[0].record.status), (1, RunStatus::Running));
 }
 
 #[test]

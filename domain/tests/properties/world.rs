@@ -279,7 +279,7 @@ impl World {
             kept: false,
             id: id.clone(),
         };
-        DeliverSignal { signal, known: run.signals.contains_key(&id) }
+        DeliverSignal { signal, known: run.signals.get(&id).cloned() }
     }
 
     /// Keeps all of a decision if its conditions stand, and nothing of it otherwise.

@@ -411,7 +411,7 @@ impl Teller {
             at: self.now,
             kept: false,
         };
-        self.try_decide("webhook", DeliverSignal { signal, known: false }).map(drop)
+        self.try_decide("webhook", DeliverSignal { signal, known: None }).map(drop)
     }
 
     pub(crate) fn cancel(&mut self) {

@@ -164,7 +164,7 @@ fn early_signal() -> DeliverSignal {
         at: NOON,
         kept: false,
     };
-    DeliverSignal { signal, known: false }
+    DeliverSignal { signal, known: None }
 }
 
 fn claim(ruling: Ruling) -> Claim {

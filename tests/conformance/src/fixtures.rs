@@ -190,7 +190,7 @@ pub(crate) fn signal(id: &str) -> DeliverSignal {
         at: NOON,
         kept: false,
     };
-    DeliverSignal { signal, known: false }
+    DeliverSignal { signal, known: None }
 }
 
 /// The first commit of a run of `plan`.

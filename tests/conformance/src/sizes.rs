@@ -42,7 +42,7 @@ async fn the_largest_inline_payload_fits_wherever_a_payload_goes<S: Store>(store
     let large = Payload::Inline(largest());
     let delivery = signal("early").signal;
     let delivery = Signal { payload: large.clone(), fingerprint: Fingerprint::of(&largest()), ..delivery };
-    run.commit(&*store, DeliverSignal { signal: delivery, known: false }).await;
+    run.commit(&*store, DeliverSignal { signal: delivery, known: None }).await;
     run.work(&*store, "effect", largest()).await;
 
     assert_eq!(store.input(run.key()).await.unwrap(), Some(large.clone()));
@@ -66,7 +66,7 @@ async fn ids_at_their_longest_fit_everywhere<S: Store>(store: Arc<S>) {
     run.commit(&*store, finish(granted(claimed), json!(1))).await;
     let delivery = SignalId::new(&long("delivery")).unwrap();
     let named = Signal { id: delivery.clone(), event: long_event(), ..signal("any").signal };
-    run.commit(&*store, DeliverSignal { signal: named, known: false }).await;
+    run.commit(&*store, DeliverSignal { signal: named, known: None }).await;
 
     assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
     assert!(store.receipt(&run.key().tenant, &effect(&key)).await.unwrap().is_some());
