@@ -92,6 +92,7 @@ impl<S: Store> Engine<S> {
         let leaf = evidence::leaf(&loaded.record);
         let position = self.patiently(|| self.store.append_log(run, leaf)).await?;
         let index = position.index;
+        let origin = if S::LOG_FOR_EACH_TENANT { format!("{origin}/{}", run.tenant) } else { origin.clone() };
         let material = Material {
             record: &loaded.record,
             plan: loaded.plan.plan(),
@@ -99,7 +100,7 @@ impl<S: Store> Engine<S> {
             steps: &steps,
             receipts: &receipts,
             approvals: &approvals,
-            log: LogEntry { origin, position: &position },
+            log: LogEntry { origin: &origin, position: &position },
         };
         let bytes = evidence::build(&material, key)
             .map_err(|source| EngineError::BadEvidence { run: run.clone(), source: Box::new(source) })?;

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::key::{PublicKey, SigningKey};
 
 /// A log has a name like a host and a path; a line of a note should be read at a glance.
-pub(crate) const ORIGIN_BYTES_MAX: usize = 256;
+pub(crate) const ORIGIN_BYTES_MAX: usize = 512;
 
 /// The kind of signature, as a note's key name is hashed with it: Ed25519.
 const ED25519: u8 = 1;

@@ -11,6 +11,10 @@ use crate::ledger::Write;
 /// The log of runs and their evidence. Nothing here is ever changed or taken away. A store keeps one log, or one
 /// for each tenant.
 pub trait Archive {
+    /// Whether each tenant has a log of its own, which must go by a name of its own, too: two logs under one name would look
+    /// like two stories of one signer.
+    const LOG_FOR_EACH_TENANT: bool;
+
     /// Appends the entry of `run` to the log, or finds where it was appended before.
     fn append_log(
         &self,

@@ -329,6 +329,8 @@ impl<S: Store, I: Intercept> Roll for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
+    const LOG_FOR_EACH_TENANT: bool = S::LOG_FOR_EACH_TENANT;
+
     async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
         self.plainly("archive.append_log", self.store.append_log(run, leaf)).await
     }

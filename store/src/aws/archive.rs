@@ -39,6 +39,8 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
+    const LOG_FOR_EACH_TENANT: bool = true;
+
     async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
         for round in 1..=ROUNDS_MAX {
             let edge = match self.place(run).await? {

@@ -421,6 +421,8 @@ impl Roll for SqliteStore {
 }
 
 impl Archive for SqliteStore {
+    const LOG_FOR_EACH_TENANT: bool = false;
+
     async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
         let key = run.clone();
         let appended = self.front.write("append to the log", move |db| db.append_log(&key, leaf)).await?;

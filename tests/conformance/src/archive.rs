@@ -12,6 +12,7 @@ cases![
     a_run_is_appended_once_however_often_it_is_tried,
     entries_that_are_appended_at_once_each_have_a_place,
     evidence_is_recorded_once,
+    two_logs_do_not_go_by_one_name,
 ];
 
 async fn an_entry_of_the_log_is_found_where_it_was_appended<S: Store>(store: Arc<S>) {
@@ -66,4 +67,16 @@ async fn evidence_is_recorded_once<S: Store>(store: Arc<S>) {
     assert_eq!(store.filed(run.key()).await.unwrap(), Some((record, Some(first))));
     let nobody = RunKey { tenant: tenant("nobody"), ..run.key().clone() };
     assert_eq!(store.filed(&nobody).await.unwrap(), None);
+}
+
+async fn two_logs_do_not_go_by_one_name<S: Store>(store: Arc<S>) {
+    let mut known = std::collections::BTreeMap::new();
+    for (owner, key) in [("acme", "one"), ("umbrella", "one"), ("acme", "two"), ("umbrella", "two")] {
+        let run = Run::begin(&*store, owner, key, &calls(1)).await;
+        let leaf = merkle::leaf(format!("{owner} {key}").as_bytes());
+        let position = store.append_log(run.key(), leaf).await.unwrap();
+        let name = S::LOG_FOR_EACH_TENANT.then(|| run.key().tenant.clone());
+        // Under one name a log has one root at each size.
+        assert_eq!(known.insert((name, position.size), position.root), None);
+    }
 }
