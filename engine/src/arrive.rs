@@ -22,6 +22,10 @@ use crate::error::{EngineError, told};
 use crate::journal;
 use crate::walk::WalkEnd;
 
+/// How long before an arrival the message goes that it is there, for somebody who may be cut off in between: longer than
+/// anybody who may be waits.
+const AHEAD: Millis = Millis::secs(10);
+
 /// How soon an arrival whose ticket is taken is looked at again. Runs are over in seconds, or in hours.
 const LOOK_AGAIN_MIN: Millis = Millis::secs(1);
 const LOOK_AGAIN_MAX: Millis = Millis::secs(60);
@@ -66,11 +70,23 @@ impl<S: Store> Engine<S> {
         let welcome = self.come_in(knock, Fate::Waiting).await?;
         // Whoever kept it the first time may have died before saying so.
         if welcome.fate == Fate::Waiting {
-            let run = welcome.run.clone();
-            let message = Outgoing { run, lane: Lane::Ingest, errand: Errand::Begin, delay: Millis(0) };
-            self.patiently(|| self.store.send(&message)).await?;
+            self.tell_of(&welcome.run, Millis(0)).await?;
         }
         Ok(welcome)
+    }
+
+    /// The same for somebody who is not waited for and cannot send it again: one more message goes ahead, so that what is
+    /// kept is taken up even if nobody gets as far as saying so. If nothing is kept, it finds nothing. While it waits for its
+    /// ticket, two messages look after it.
+    pub async fn accept_at_once(&self, knock: Knock) -> Result<Welcome, EngineError> {
+        self.tell_of(&Arrival::run_of(&knock.tenant, &knock.key), AHEAD).await?;
+        self.accept(knock).await
+    }
+
+    /// Sees to it that somebody takes up what came for `run`, in a while.
+    async fn tell_of(&self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
+        let message = Outgoing { run: run.clone(), lane: Lane::Ingest, errand: Errand::Begin, delay };
+        Ok(self.patiently(|| self.store.send(&message)).await?)
     }
 
     /// Keeps what came, of which `fate` has become by now.
@@ -233,7 +249,11 @@ impl<S: Store> Engine<S> {
     /// Puts a workflow to use: from now on its trigger starts runs of it.
     pub async fn apply(&self, tenant: &TenantId, plan: &Plan, by: Initiator) -> Result<Applied, EngineError> {
         self.keep_plan(tenant, plan).await?;
-        let applied = Applied {
+        // Who put a version to use, and when, is not forgotten because somebody does it again.
+        let versions = self.versions(tenant, &plan.workflow).await?;
+        let known =
+            versions.into_iter().find(|known| known.version == plan.version && known.plan == plan.hash());
+        let applied = known.unwrap_or_else(|| Applied {
             tenant: tenant.clone(),
             workflow: plan.workflow.clone(),
             version: plan.version,
@@ -241,7 +261,7 @@ impl<S: Store> Engine<S> {
             triggered_by: plan.triggered_by.clone(),
             at: self.now(),
             by,
-        };
+        });
         let due = self.first_slot(plan)?;
         match self.patiently(|| self.store.apply(applied.clone(), due)).await? {
             Write::Committed => Ok(applied),

@@ -45,6 +45,18 @@ async fn apply(
     engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.map(drop)
 }
 
+#[tokio::test]
+async fn who_put_a_version_to_use_first_is_remembered() {
+    let engine = engine();
+    let names = engine.tools().names().cloned().collect();
+    let plan = |version| workflow::parse(&workflow_of("triage", version, URGENT), &names).unwrap();
+    let first = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ada")).await.unwrap();
+    let again = engine.apply(&acme(), &plan(1), Initiator::new(Cause::User, "ci")).await.unwrap();
+    assert_eq!((again.by.id.as_str(), &again), ("ada", &first));
+    let next = engine.apply(&acme(), &plan(2), Initiator::new(Cause::User, "ci")).await.unwrap();
+    assert_eq!(engine.versions(&acme(), &first.workflow).await.unwrap(), [next, first]);
+}
+
 fn knock(key: &str, body: Value) -> Knock {
     Knock {
         tenant: acme(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use connectors::Toolbox;
 use countersign_functions::slack::{Request, Response, SlackDoor, command, interaction};
 use domain::tenant::Person;
-use domain::{Arrival, Cause, Initiator, RunKey, RunStatus, Tenant, ToolName};
+use domain::{Arrival, Cause, Fate, Initiator, Lane, RunKey, RunStatus, Tenant, ToolName};
 use engine::{Engine, Parts, StartRun, Timing, WalkLimits};
 use notify::window::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use notify::{Secrets, Slack, card};
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use signing::sign;
 use simulated::slack::{Callback, Press, SimulatedSlack, Submission, Use, View};
 use store::{
-    Governance as _, Inbox as _, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore,
-    Store, StoreError, SystemClock,
+    Governance as _, Inbox as _, Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions,
+    SqliteStore, Store, StoreError, SystemClock,
 };
 use systems::InSlack;
 use tokio::time::{self, Instant};
@@ -712,6 +712,25 @@ async fn whoever_cannot_be_told_in_time_reads_that_it_is_not_known_yet_and_what_
     assert_eq!(scene.deliver(&later(&wish, 2)).await, Response::text(200, ""));
     assert_eq!(scene.deliver(&later(&reason, 2)).await, Response::text(200, ""));
     assert!(scene.status().await == RunStatus::FailedTerminal && scene.has_come(&offered).await);
+}
+
+#[tokio::test]
+async fn a_start_that_is_kept_without_a_word_is_begun_all_the_same() {
+    let scene = Scene::set().await;
+    scene.put_to_use().await;
+    let key = "slack:T0SIM:1.2.c".parse().unwrap();
+    let run = Arrival::run_of(&scene.door.tenant, &key);
+    let before = scene.engine.store().depth(Lane::Ingest).await.unwrap();
+    time::pause();
+    let engine = scene.troubled(Trouble::Mute("inbox.accept"));
+    let shown = in_time(Box::pin(typed(&engine, &scene.door, "U0BEN", "start w", "1.2.c"))).await;
+    time::resume();
+    assert!(shown.contains("not known yet") && shown.contains(run.run.as_str()), "{shown}");
+    let kept = scene.engine.store().arrival(&run).await.unwrap().unwrap();
+    assert_eq!(kept.fate, Fate::Waiting);
+    // Nobody can send it again: the message that has it begun was sent before.
+    assert_eq!(scene.engine.store().depth(Lane::Ingest).await.unwrap(), before + 1);
+    assert_eq!(scene.engine.store().waiting(Lane::Ingest).await.unwrap(), before, "not before it is kept");
 }
 
 #[tokio::test]

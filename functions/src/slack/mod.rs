@@ -103,7 +103,7 @@ pub struct Request<'a> {
 /// What came of `asking` the engine; nothing, if that is not known in time.
 ///
 /// What was begun is then left as if this process had died there, which every command survives: a commit stands or
-/// does not, and messages that it owes are sent by the sweep. An answer to an approval counts once, so trying again is
+/// does not, and messages that it owes are sent by the sweep; a start has a message that went ahead of it. An answer to an approval counts once, so trying again is
 /// safe; so is sending a window off again, which is the same request.
 async fn in_time<T>(asking: impl Future<Output = T>) -> Option<T> {
     let said = tokio::time::timeout(ENGINE_WITHIN, asking).await.ok();

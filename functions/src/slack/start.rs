@@ -1,7 +1,8 @@
 //! A person asks in Slack for a run: by `/countersign start`, or in the window of a shortcut.
 //!
-//! What they ask for is kept before they are told so, which takes two small writes and fits well into Slack's three
-//! seconds; a worker starts the run. Slack names each use of a command and each window, so one that comes twice is one
+//! What they ask for is kept before they are told so, which takes three small writes and fits well into Slack's three
+//! seconds; a worker starts the run. A command that is cut off is not sent again, so the first of them is a message that
+//! has the run begun, should the second one stand and the third not be made. Slack names each use of a command and each window, so one that comes twice is one
 //! request. Whoever asks is the requester of the run, and therefore cannot approve what it does.
 
 use domain::{
@@ -73,7 +74,7 @@ pub(super) async fn start<S: Store>(
     let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow);
     let applied = applied.ok_or(NotStarted::Workflow)?;
     let by = Initiator::new(Cause::User, wish.person.as_str()).with("slack_team", wish.team);
-    let accepted = engine.accept(Knock {
+    let accepted = engine.accept_at_once(Knock {
         tenant: door.tenant.clone(),
         proof: Digest::of_parts("countersign/slack-command/v1", &[door.tenant.as_str(), key.as_str()]),
         key,
