@@ -25,6 +25,8 @@ const NOWHERE: usize = 3;
 #[derive(Debug, Default)]
 pub struct Health {
     lanes: [Traffic; 3],
+    /// What has moved over from a lane, where it would have been in the way.
+    beside: Traffic,
     looks: Mutex<Vec<Look>>,
     nowhere: Mutex<Nowhere>,
 }
@@ -69,12 +71,25 @@ pub(crate) struct Seen {
 
 /// A message in hand; as long as this lives, its place is taken.
 #[derive(Debug)]
-pub(crate) struct InHand<'h>(&'h Traffic, Lane);
+pub(crate) struct InHand<'h> {
+    place: &'h Traffic,
+    beside: &'h Traffic,
+    lane: Lane,
+}
+
+impl InHand<'_> {
+    /// It no longer takes a place of its lane.
+    pub(crate) fn move_over(&mut self) {
+        self.beside.busy.fetch_add(1, Ordering::Relaxed);
+        self.place.busy.fetch_sub(1, Ordering::Relaxed);
+        self.place = self.beside;
+    }
+}
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
-        measure::put_down(self.1);
+        self.place.busy.fetch_sub(1, Ordering::Relaxed);
+        measure::put_down(self.lane);
     }
 }
 
@@ -85,12 +100,13 @@ impl Health {
         traffic.taken.fetch_add(1, Ordering::Relaxed);
         traffic.busy.fetch_add(1, Ordering::Relaxed);
         measure::taken_up(lane);
-        InHand(traffic, lane)
+        InHand { place: traffic, beside: &self.beside, lane }
     }
 
     /// How many messages are in hand.
     pub(crate) fn in_hand(&self) -> u32 {
-        let busy = self.lanes.iter().map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
+        let places = self.lanes.iter().chain([&self.beside]);
+        let busy = places.map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
 

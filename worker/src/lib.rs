@@ -1,7 +1,7 @@
 //! The worker: takes messages, walks runs, and leaves in good order.
 //!
 //! Each lane has a loop that receives its messages and starts walks, as many at once as the lane has room for,
-//! so that what people decided never waits behind a backlog of steps. One more loop wakes runs that are
+//! so that what people decided never waits behind a backlog of steps, nor behind steps that others decided. One more loop wakes runs that are
 //! overdue, and one signs the roll of workers; the walks themselves keep their leases and messages alive. A message is deleted only after the
 //! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
 
@@ -10,6 +10,8 @@ mod leaving;
 mod roll;
 mod walker;
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 
+use health::InHand;
+
 pub use health::{Condition, Health};
 pub use leaving::{Leave, Leaving, leaving};
 
@@ -31,6 +35,10 @@ const BATCH_MAX: usize = 10;
 /// How long a receive that is under way is waited for when the worker leaves, so that what it brings can
 /// be given back at once.
 const LAST_CALL: Duration = Duration::from_millis(250);
+
+/// What people decided leads to work that may last. After so long it makes way for what they decide next, and for what they
+/// are to be shown.
+const LASTS: Duration = Duration::from_secs(2);
 
 /// After a store that does not answer, a breath before it is asked again.
 const AFTER_FAULT: Duration = Duration::from_secs(1);
@@ -106,12 +114,15 @@ pub struct Worker<S> {
     me: WorkerId,
     leaving: Leaving,
     health: Arc<Health>,
+    /// Room for what people decided and what lasts, as much as there is for steps.
+    lasting: Arc<Semaphore>,
 }
 
 impl<S: Store> Worker<S> {
     /// A worker called `me` that works until `leaving` says otherwise.
     pub fn new(engine: Arc<Engine<S>>, settings: WorkerSettings, me: WorkerId, leaving: Leaving) -> Self {
-        Self { engine, settings, me, leaving, health: Arc::default() }
+        let lasting = Arc::new(Semaphore::new(settings.rooms.steps));
+        Self { engine, settings, me, leaving, health: Arc::default(), lasting }
     }
 
     /// How it is, for whoever asks while it works.
@@ -212,12 +223,15 @@ impl<S: Store> Worker<S> {
         let context = led_here.next(&format!("{run} {errand} {}", delivery.receives()));
         let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), led_here.span_id());
         let span = tracing::info_span!("errand", %run, %lane, %errand, trace_id, span_id, parent_id);
+        let lasting = Arc::clone(&self.lasting);
         let work = async move {
-            let _in_hand = health.take(delivery.lane);
-            let run = delivery.run.clone();
-            let went = walker.run(delivery).await;
+            let (run, lane, in_hand) = (delivery.run.clone(), delivery.lane, health.take(delivery.lane));
+            let went = tokio::select! {
+                biased;
+                went = walker.run(delivery) => went,
+                never = keep_place(lane, permit, in_hand, lasting) => match never {},
+            };
             health.ended(run, went);
-            drop(permit);
         };
         walks.spawn(trace::within(context, work).instrument(span));
     }
@@ -264,6 +278,24 @@ impl<S: Store> Worker<S> {
         };
         timeout(self.settings.drain, finish).await.is_ok()
     }
+}
+
+/// Keeps the place of a walk until it is over. Decisions never wait behind steps: a walk in their lane that turns out to last
+/// moves over as soon as there is room for it.
+async fn keep_place(
+    lane: Lane,
+    place: OwnedSemaphorePermit,
+    mut in_hand: InHand<'_>,
+    lasting: Arc<Semaphore>,
+) -> Infallible {
+    if lane != Lane::Decisions {
+        return pending().await;
+    }
+    sleep(LASTS).await;
+    let Ok(_room) = lasting.acquire_owned().await else { return pending().await };
+    in_hand.move_over();
+    drop(place);
+    pending().await
 }
 
 /// A walk that panicked left its message and its lease behind; both come back.

@@ -21,7 +21,7 @@ fn me() -> WorkerId {
 fn engine() -> Engine<SqliteStore> {
     Engine::new(Parts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default(), Settings::default()),
+        tools: connectors::standard(Allow { hosts: vec!["127.0.0.1".parse().unwrap()] }, Settings::default()),
         clock: Arc::new(SystemClock),
         me: me(),
         timing: Timing::default(),
@@ -31,15 +31,29 @@ fn engine() -> Engine<SqliteStore> {
 }
 
 async fn start(engine: &Engine<SqliteStore>) -> RunKey {
+    begun(engine, "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n", "1")
+        .await
+}
+
+/// Waits until `run` stands at `status`.
+async fn stands(store: &SqliteStore, run: &RunKey, status: RunStatus) {
+    let stands = async {
+        while store.load(run).await.unwrap().unwrap().status != status {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stands).await.unwrap();
+}
+
+async fn begun(engine: &Engine<SqliteStore>, source: &str, key: &str) -> RunKey {
     let names = engine.tools().names().cloned().collect();
-    let source = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
     let wish = StartRun {
         tenant: TenantId::new("acme").unwrap(),
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
         trigger_kind: "test".to_owned(),
         record: None,
-        key: IdempotencyKey::new("test:1").unwrap(),
+        key: IdempotencyKey::new(&format!("test:{key}")).unwrap(),
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
@@ -60,18 +74,49 @@ async fn what_people_decided_is_walked_while_there_is_no_room_for_steps() {
     let (leave, leaving) = leaving();
     let working = tokio::spawn(Worker::new(Arc::clone(&engine), full, me(), leaving).run());
 
-    let over = async {
-        while store.load(&run).await.unwrap().unwrap().status != RunStatus::Succeeded {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), over).await.unwrap();
+    stands(store, &run, RunStatus::Succeeded).await;
 
     // What was there from the start, and what asks for the evidence.
     assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
     leave.ask();
     assert!(working.await.unwrap());
     assert_eq!(store.depth(Lane::Decisions).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_people_decided_is_not_behind_a_step_that_lasts() {
+    let engine = Arc::new(engine());
+    // Takes what is sent, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let lasts = format!(
+        "workflow: lasts\nversion: 1\nenvironment: dev\n\
+         steps: [{{ id: a, tool: http.request, with: {{ method: GET, url: 'http://{}/', timeout: 1m }} }}]\n",
+        silent.local_addr().unwrap()
+    );
+    let short = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
+    let (lasting, short) = (begun(&engine, &lasts, "1").await, begun(&engine, short, "2").await);
+    let rooms = Rooms { ingest: 1, decisions: 1, steps: 1 };
+    let settings = WorkerSettings { rooms, drain: Duration::ZERO, ..WorkerSettings::default() };
+    let store = Arc::clone(engine.store());
+    let decided = |run: &RunKey| {
+        let errand = Errand::Walk;
+        Outgoing { run: run.clone(), lane: Lane::Decisions, errand, delay: Millis(0) }
+    };
+    // What brought them here is not in the way: one place for steps is all there is.
+    for message in store.receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
+        store.delete(&message.handle).await.unwrap();
+    }
+    store.send(&decided(&lasting)).await.unwrap();
+    let (leave, leaving) = leaving();
+    let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), leaving).run());
+    stands(&store, &lasting, RunStatus::Running).await;
+
+    store.send(&decided(&short)).await.unwrap();
+    stands(&store, &short, RunStatus::Succeeded).await;
+
+    assert_eq!(store.load(&lasting).await.unwrap().unwrap().status, RunStatus::Running);
+    leave.ask();
+    assert!(!working.await.unwrap(), "the one that lasts is left");
 }
 
 #[test]
