@@ -5,10 +5,12 @@
 //! passed over when it looks again for the others, and what was found is taken up in turns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use domain::command::Wake;
 use domain::{Initiator, RunKey, TenantId};
-use store::Store;
+use store::{Store, StoreError};
+use tokio::time::timeout;
 
 use crate::Engine;
 use crate::error::{EngineError, told};
@@ -24,6 +26,12 @@ const CROWD: usize = 8;
 /// How often the sweep looks beyond those who crowd it. Each look leaves out at least one of them, and as a rule all.
 const LOOKS_MAX: u32 = 8;
 
+/// It sends this many messages in one go: a second or two for a store that is well.
+const FLUSH_MAX: u32 = 200;
+
+/// How long a part of the sweep may take that comes before another. A function that sweeps is given three times as long.
+const PART_MAX: Duration = Duration::from_secs(15);
+
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swept {
@@ -36,14 +44,14 @@ pub struct Swept {
 }
 
 impl<S: Store> Engine<S> {
-    /// Sends what whoever died between a commit and its messages left behind, wakes runs whose due time has passed,
-    /// and takes up the slots of schedules. What keeps one of these from being done keeps none of the others: whoever
-    /// sweeps is told when all were tried.
+    /// Takes up the slots of schedules, sends what whoever died between a commit and its messages left behind, and wakes
+    /// runs whose due time has passed. What keeps one of these from being done keeps none of the others: whoever sweeps is
+    /// told when all were tried. What may take long comes last.
     pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
-        let sent = self.patiently(|| self.store.flush(self.now(), SWEEP_MAX)).await;
-        let sent = noted("send what was left behind", sent.map_err(EngineError::Store));
+        let scheduled = in_time("take up slots", self.take_up_slots(SWEEP_MAX)).await;
+        let left = async { Ok(self.patiently(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
+        let sent = in_time("send what was left behind", left).await;
         let woken = noted("wake what is due", self.wake_due(by).await);
-        let scheduled = noted("take up slots", self.take_up_slots(SWEEP_MAX).await);
         Ok(Swept { sent: sent?, woken: woken?, scheduled: scheduled? })
     }
 
@@ -82,6 +90,16 @@ impl<S: Store> Engine<S> {
         }
         Ok(due)
     }
+}
+
+/// What became of a part of the sweep that must not use up the time of the others. What is cut off is still due the next
+/// time.
+async fn in_time<T>(
+    doing: &'static str,
+    part: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let done = timeout(PART_MAX, part).await;
+    noted(doing, done.unwrap_or_else(|_| Err(StoreError::Busy { doing }.into())))
 }
 
 /// What became of a part of the sweep, logged if it failed: whoever sweeps is told of one error alone.

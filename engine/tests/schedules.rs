@@ -55,14 +55,23 @@ impl Intercept for DiesThen {
 }
 
 /// Cannot send what was left behind.
-struct CannotSend;
+#[derive(Clone, Copy)]
+enum CannotSend {
+    /// Says so.
+    Broken,
+    /// Never says anything.
+    Hangs,
+}
 
 impl Intercept for CannotSend {
     type Pass = ();
 
     async fn before(&self, site: &Site) -> Result<(), StoreError> {
         match site.name {
-            "ledger.flush" => Err(StoreError::broken("send what is left in the outbox", "damaged")),
+            "ledger.flush" => match self {
+                Self::Broken => Err(StoreError::broken("send what is left in the outbox", "damaged")),
+                Self::Hangs => std::future::pending().await,
+            },
             _ => Ok(()),
         }
     }
@@ -197,17 +206,24 @@ async fn a_new_version_takes_over_the_slot_that_was_due() {
 
 #[tokio::test]
 async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_the_same_and_says_so() {
-    let clock = Hands::at(0);
-    let engine = engine_on(Intercepted::new(memory(), CannotSend), &clock);
-    let sweep = async || engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap_err().to_string();
-    apply(&engine, 1, "0 * * * *").await;
-    clock.set(61);
-    assert_eq!(sweep().await, "send what is left in the outbox");
-    let taken_up = Box::pin(fate(&engine, "2026-01-01T13:00Z")).await;
-    assert_eq!(taken_up, Some(Fate::Begun), "the slot was taken up");
-    // Nobody walks the run, and by now it is due.
-    clock.set(70);
-    assert_eq!(sweep().await, "send what is left in the outbox");
-    let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
-    assert!(run.due_at > Some(clock.now()), "it was woken: {:?}", run.due_at);
+    tokio::time::pause();
+    for (trouble, said) in [
+        (CannotSend::Broken, "send what is left in the outbox"),
+        (CannotSend::Hangs, "send what was left behind: the store is busy"),
+    ] {
+        let clock = Hands::at(0);
+        let engine = engine_on(Intercepted::new(memory(), trouble), &clock);
+        let by = Initiator::new(Cause::System, "sweep");
+        let sweep = async || engine.sweep(&by).await.unwrap_err().to_string();
+        apply(&engine, 1, "0 * * * *").await;
+        clock.set(61);
+        assert_eq!(sweep().await, said);
+        let taken_up = Box::pin(fate(&engine, "2026-01-01T13:00Z")).await;
+        assert_eq!(taken_up, Some(Fate::Begun), "the slot was taken up");
+        // Nobody walks the run, and by now it is due.
+        clock.set(70);
+        assert_eq!(sweep().await, said);
+        let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
+        assert!(run.due_at > Some(clock.now()), "it was woken: {:?}", run.due_at);
+    }
 }
