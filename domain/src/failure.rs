@@ -54,6 +54,8 @@ pub const APPROVAL_REJECTED: &str = "APPROVAL_REJECTED";
 pub const KEY_IN_FLIGHT: &str = "KEY_IN_FLIGHT";
 /// An expression of the step could not be evaluated.
 pub const EXPRESSION: &str = "EXPRESSION";
+/// What the step would be told with is not kept any more.
+pub const PAYLOAD_GONE: &str = "PAYLOAD_GONE";
 /// What the step produced breaks a rule of the ledger.
 pub const OUTPUT_INVALID: &str = "OUTPUT_INVALID";
 /// The plan names a tool this worker does not have.

@@ -181,7 +181,10 @@ impl<S: Store> Engine<S> {
             _ => return Ok(Err(off_plan())),
         };
         let Some(template) = template else { return Ok(Err(off_plan())) };
-        let scope = self.scope(loaded, memory, reads).await?;
+        let scope = match self.scope(loaded, memory, reads).await {
+            Ok(scope) => scope,
+            Err(error) => return gone(error).map(Err),
+        };
         let fields =
             template.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string()));
         Ok(fields.map(|fields| (tool.clone(), fields)))
@@ -199,7 +202,10 @@ impl<S: Store> Engine<S> {
         else {
             return Ok(Err(off_plan()));
         };
-        let scope = self.scope(loaded, memory, &step.reads).await?;
+        let scope = match self.scope(loaded, memory, &step.reads).await {
+            Ok(scope) => scope,
+            Err(error) => return gone(error).map(Err),
+        };
         Ok(message.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string())))
     }
 
@@ -277,6 +283,14 @@ fn call_template(work: &CompiledWork) -> Option<&Template> {
     match work {
         CompiledWork::Call(template) => Some(template),
         CompiledWork::Wait | CompiledWork::Gate(_) => None,
+    }
+}
+
+/// How a step fails whose input, or an output it reads, is kept no more: asking again brings nothing back.
+fn gone(error: EngineError) -> Result<Failure, EngineError> {
+    match error {
+        EngineError::NoPayload { .. } => Ok(Failure::new(failure::PAYLOAD_GONE, error.to_string())),
+        error => Err(error),
     }
 }
 

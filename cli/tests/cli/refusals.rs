@@ -165,6 +165,24 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
+fn a_run_whose_input_is_gone_fails_and_says_so() {
+    let shell = Shell::new();
+    shell.write(
+        "long.yaml",
+        "workflow: long\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: '${ trigger.text }' } }]\n",
+    );
+    let input = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
+    shell.write("input.json", input);
+    let answer = shell.run("run start long.yaml --input @input.json --json").expect(0).json();
+    let store = rusqlite::Connection::open(shell.path("countersign.db")).unwrap();
+    assert_ne!(store.execute("DELETE FROM blobs", []).unwrap(), 0);
+    shell.work("");
+    let run = answer["run"].as_str().unwrap();
+    shell.run(&format!("run show {run}")).expect(0).says("failed_terminal").says("PAYLOAD_GONE");
+    shell.run("queue dead-letters").expect(0).says("no message");
+}
+
+#[test]
 fn an_altered_event_is_found_and_named() {
     let shell = Shell::new();
     let run = shell.start(WAIT);
