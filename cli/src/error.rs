@@ -18,6 +18,7 @@ use workflow::Place;
 
 use crate::ending::Ending;
 use crate::screen::harmless;
+use telling::hint::quoted;
 use telling::refusal_in_words;
 
 /// Why a command was not done.
@@ -29,6 +30,9 @@ pub(crate) enum CliError {
     /// The API did not do it.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Nobody knows whether the run with this key was started.
+    #[error("{source}")]
+    MaybeStarted { source: ClientError, key: String },
     /// The store did not answer.
     #[error("the store did not answer")]
     Store(#[from] StoreError),
@@ -110,7 +114,7 @@ impl CliError {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Engine(error) => engine_ending(error),
-            Self::Client(error) => client_ending(error),
+            Self::Client(error) | Self::MaybeStarted { source: error, .. } => client_ending(error),
             Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => Ending::NoStore,
             Self::Read { .. }
             | Self::TooLarge { .. }
@@ -134,7 +138,9 @@ impl CliError {
     fn code(&self) -> Option<&str> {
         match self {
             Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code().as_str()),
-            Self::Client(error) => error.problem().map(|problem| problem.code.as_str()),
+            Self::Client(error) | Self::MaybeStarted { source: error, .. } => {
+                error.problem().map(|problem| problem.code.as_str())
+            }
             _ => None,
         }
     }
@@ -157,6 +163,9 @@ impl CliError {
         let words = match self {
             Self::Engine(EngineError::Refused(refusal)) => way_out(refusal),
             Self::Client(ClientError::Refused(problem)) => return way_out_of(problem),
+            Self::MaybeStarted { key, .. } => {
+                return Some(format!("start it again with --key {}: it starts one run", quoted(key)).into());
+            }
             Self::Engine(EngineError::Store(StoreError::Busy { .. })) => {
                 Some("another process holds the file, or AWS asks for less at once; try again")
             }
@@ -188,7 +197,7 @@ impl CliError {
         let first = match self {
             // Its own text already stands on top.
             Self::Engine(error) => error.source(),
-            Self::Client(error) => error.source(),
+            Self::Client(error) | Self::MaybeStarted { source: error, .. } => error.source(),
             other => other.source(),
         };
         std::iter::successors(first, |&error| error.source()).map(ToString::to_string).collect()
@@ -261,9 +270,10 @@ fn client_ending(error: &ClientError) -> Ending {
             _ => Ending::NotDone,
         },
         ClientError::BadServer { .. } => Ending::BadInput,
-        ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } | ClientError::Unreadable(_) => {
-            Ending::NoStore
-        }
+        ClientError::Unreachable { .. }
+        | ClientError::NoAnswer { .. }
+        | ClientError::Between { .. }
+        | ClientError::Unreadable(_) => Ending::NoStore,
     }
 }
 
@@ -334,6 +344,7 @@ fn way_out(refusal: &Refusal) -> Option<&'static str> {
         | Refusal::NotBefore { .. }
         | Refusal::NotAwaited { .. }
         | Refusal::TooManyEarly { .. }
+        | Refusal::SignalConflict { .. }
         | Refusal::Paused { .. }
         | Refusal::NotApprover { why: NotApprover::Stranger, .. }
         | Refusal::OffPlan { .. } => None,
@@ -360,6 +371,14 @@ mod tests {
             "error: the key of run acme/run-1 was used before with a different input or record, or for \
              another workflow [IDEMPOTENCY_CONFLICT]\n  help: send the first request again, or use another --key\n"
         );
+    }
+
+    #[test]
+    fn where_nobody_knows_whether_a_run_was_started_its_key_is_told() {
+        let source = ClientError::Between { server: "https://a.example/".to_owned(), status: 502 };
+        let error = CliError::MaybeStarted { source, key: "cli:7f".to_owned() };
+        assert!(error.to_text().contains("help: start it again with --key cli:7f"), "{}", error.to_text());
+        assert_eq!(error.ending(), Ending::NoStore);
     }
 
     #[test]

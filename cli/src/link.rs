@@ -37,12 +37,12 @@ pub(crate) struct Link {
 impl Context {
     /// The API for the tenant that is meant.
     pub(crate) fn link(&self) -> Result<Link, CliError> {
-        self.link_as(self.person()?, None)
+        self.link_as(None, None)
     }
 
     /// The API for the tenant of the run that was typed, and that run.
     pub(crate) fn link_to(&self, run: &RunName) -> Result<(Link, RunKey), CliError> {
-        let link = self.link_as(self.person()?, run.tenant())?;
+        let link = self.link_as(None, run.tenant())?;
         let run = run.of(&link.tenant);
         Ok((link, run))
     }
@@ -55,7 +55,7 @@ impl Context {
                     .to_owned(),
             ));
         }
-        let link = self.link_as(person, run.tenant())?;
+        let link = self.link_as(Some(person), run.tenant())?;
         let run = run.of(&link.tenant);
         Ok((link, run))
     }
@@ -87,8 +87,11 @@ impl Context {
         PersonId::new(&user).map_err(wrong)
     }
 
-    fn link_as(&self, person: PersonId, typed: Option<&TenantId>) -> Result<Link, CliError> {
+    /// The API in the name of `person`, or else of whoever uses this machine. What they are called here is nothing to a
+    /// server.
+    fn link_as(&self, person: Option<PersonId>, typed: Option<&TenantId>) -> Result<Link, CliError> {
         let Some(server) = self.server()? else {
+            let person = person.map_or_else(|| self.person(), Ok)?;
             let tenant = typed.unwrap_or(&self.tenant).clone();
             #[cfg(feature = "aws")]
             if let Some(engine) = self.engine_on_aws(tools())? {

@@ -85,6 +85,13 @@ impl Reply {
         serde_json::from_slice(&self.body).map_err(|error| ClientError::unreadable(error.to_string()))
     }
 
+    /// Whether something that stands before the server could get no answer from it.
+    pub(crate) fn is_from_between(&self) -> bool {
+        use StatusCode as S;
+        matches!(self.status, S::BAD_GATEWAY | S::SERVICE_UNAVAILABLE | S::GATEWAY_TIMEOUT)
+            && serde_json::from_slice::<Problem>(&self.body).is_err()
+    }
+
     /// The no that it is. What is no problem of ours came from something in between.
     pub(crate) fn problem(&self) -> ClientError {
         match serde_json::from_slice::<Problem>(&self.body) {

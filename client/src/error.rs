@@ -60,6 +60,16 @@ pub enum ClientError {
         #[source]
         source: reqwest::Error,
     },
+    /// What stands before the server answered in its place: nobody knows whether it was done.
+    #[error(
+        "what stands before {server} answered with HTTP status {status}, and nobody knows whether it was done"
+    )]
+    Between {
+        /// Which server.
+        server: String,
+        /// What it answered with.
+        status: u16,
+    },
     /// What answered does not speak this API.
     #[error("the answer is none of this API: {0}")]
     Unreadable(String),
@@ -75,6 +85,20 @@ impl ClientError {
         match self {
             Self::Refused(problem) => Some(problem),
             _ => None,
+        }
+    }
+
+    /// Whether nobody of ours answered.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NoAnswer { .. } | Self::Between { .. })
+    }
+
+    /// Whether it may have been done all the same.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Refused(problem) => problem.status >= 500,
+            Self::NoAnswer { .. } | Self::Between { .. } | Self::Unreadable(_) => true,
+            Self::BadServer { .. } | Self::Unreachable { .. } => false,
         }
     }
 

@@ -72,15 +72,23 @@ impl Remote {
     /// Asks until there is an answer, as often as that is safe.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply, ClientError> {
         let mut pause = PAUSE;
+        let mut open = None;
         for _ in 1..TRIES_MAX {
             match self.try_once(ask).await {
                 Ok(reply) => return Ok(reply),
                 Err(Failed { error, again: false, .. }) => return Err(error),
-                Err(Failed { pause: asked, .. }) => sleep(asked.unwrap_or(pause)).await,
+                Err(Failed { error, pause: asked, .. }) => {
+                    open = open.or_else(|| Some(error).filter(ClientError::leaves_open));
+                    sleep(asked.unwrap_or(pause)).await;
+                }
             }
             pause *= 2;
         }
-        self.try_once(ask).await.map_err(|failed| failed.error)
+        // What one try left open is not settled by another one that did not get there.
+        self.try_once(ask).await.map_err(|Failed { error, .. }| match open {
+            Some(open) if !error.leaves_open() && error.is_away() => open,
+            _ => error,
+        })
     }
 
     /// Asks once for a stream.
@@ -92,7 +100,7 @@ impl Remote {
         let status = response.status();
         if !status.is_success() {
             let body = self.read(response, ask).await.map_err(|failed| failed.error)?;
-            return Err(Reply { status, body }.problem());
+            return Err(self.no(&Reply { status, body }));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind {
@@ -122,14 +130,21 @@ impl Remote {
         let response = self.request(ask).send().await.map_err(|error| self.failed(error, ask))?;
         let (status, wait) = (response.status(), retry_after(&response));
         let reply = Reply { status, body: self.read(response, ask).await? };
-        match wait {
-            Some(pause) if status == StatusCode::SERVICE_UNAVAILABLE => Err(Failed {
-                error: reply.problem(),
-                again: ask.repeatable && pause <= PAUSE_MAX,
-                pause: Some(pause),
-            }),
-            _ => Ok(reply),
+        let asks_for_time = wait.is_some() && status == StatusCode::SERVICE_UNAVAILABLE;
+        if !asks_for_time && !reply.is_from_between() {
+            return Ok(reply);
         }
+        let again = ask.repeatable && wait.is_none_or(|pause| pause <= PAUSE_MAX);
+        Err(Failed { error: self.no(&reply), again, pause: wait })
+    }
+
+    /// The no that a reply is.
+    fn no(&self, reply: &Reply) -> ClientError {
+        if reply.is_from_between() {
+            let (server, status) = (self.server.to_string(), reply.status.as_u16());
+            return ClientError::Between { server, status };
+        }
+        reply.problem()
     }
 
     async fn read(&self, mut response: Response, ask: &Ask) -> Result<Vec<u8>, Failed> {

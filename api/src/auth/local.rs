@@ -11,13 +11,13 @@ use store::Store;
 use super::{Caller, Gate};
 
 /// The credential of whoever opened the store themselves.
-pub(super) const CREDENTIAL: &str = "command-line";
+pub const COMMAND_LINE: &str = "command-line";
 
 impl Caller {
     /// Somebody at the keyboard of the machine that holds the store.
     pub fn local(tenant: TenantId, person: PersonId) -> Self {
         let roles = [Role::Admin].into_iter().collect();
-        Self { tenant, person, roles, credential: CREDENTIAL.to_owned() }
+        Self { tenant, person, roles, credential: COMMAND_LINE.to_owned() }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::problem::Problem;
 use session::{Begun, Session, Sessions};
 
 pub(crate) use key::credential;
+pub use local::COMMAND_LINE;
 pub use oidc::{BadSettings, Oidc, OidcSettings, Signed};
 
 /// Whoever passed the gate.
@@ -60,7 +61,7 @@ impl Caller {
     }
 
     fn is_local(&self) -> bool {
-        self.credential == local::CREDENTIAL
+        self.credential == COMMAND_LINE
     }
 }
 

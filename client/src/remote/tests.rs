@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use domain::RunId;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -64,6 +65,44 @@ async fn what_must_not_be_said_twice_is_said_once() {
     let error = client(&server).retry(&run(), "").await.unwrap_err();
     assert!(error.is("UNAVAILABLE"), "{error:?}");
     assert_eq!(heard.times.load(Ordering::SeqCst), 1);
+}
+
+/// Answers as what stands before a server does while that is replaced.
+async fn replaced(State(heard): State<Arc<Heard>>) -> Response {
+    if heard.times.fetch_add(1, Ordering::SeqCst) < 2 {
+        return (StatusCode::BAD_GATEWAY, "<html>502</html>").into_response();
+    }
+    (StatusCode::CREATED, r#"{"run":"run-1"}"#).into_response()
+}
+
+#[tokio::test]
+async fn what_stands_before_a_server_is_not_taken_for_it() {
+    let heard = Arc::new(Heard::default());
+    let server = serve(Router::new().fallback(replaced).with_state(Arc::clone(&heard))).await;
+    let error = client(&server).retry(&run(), "").await.unwrap_err();
+    assert!(error.is_away() && error.leaves_open(), "{error:?}");
+    assert!(error.to_string().contains("502") && error.to_string().contains("nobody knows"), "{error}");
+    assert_eq!(heard.times.load(Ordering::SeqCst), 1, "what must not be said twice");
+    let wish =
+        api::wire::StartRun { workflow: "w".parse().unwrap(), input: serde_json::json!({}), record: None };
+    assert!(client(&server).start(&wish, "k".to_owned()).await.unwrap().new);
+    assert_eq!(heard.times.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn what_one_try_left_open_is_not_settled_by_one_that_did_not_get_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let gone = b"HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        stream.write_all(gone).await.unwrap();
+    });
+    let wish =
+        api::wire::StartRun { workflow: "w".parse().unwrap(), input: serde_json::json!({}), record: None };
+    let error = client(&server).start(&wish, "k".to_owned()).await.unwrap_err();
+    assert!(error.leaves_open(), "{error:?}");
 }
 
 #[tokio::test]

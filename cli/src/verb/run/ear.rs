@@ -95,7 +95,7 @@ impl<'a> Ear<'a> {
             }
             // A server that is away or has no room may have a stream later on.
             Err(error) => {
-                self.streams = is_away(&error) || error.problem().is_some_and(|no| no.status == 503);
+                self.streams = error.is_away() || error.problem().is_some_and(|no| no.status == 503);
             }
         }
     }
@@ -139,15 +139,10 @@ impl<'a> Ear<'a> {
     {
         for _ in 1..AWAY_TRIES {
             match ask().await {
-                Err(error) if is_away(&error) => sleep(LOOK_EVERY).await,
+                Err(error) if error.is_away() => sleep(LOOK_EVERY).await,
                 answered => return answered.map_err(Link::about(self.run)),
             }
         }
         ask().await.map_err(Link::about(self.run))
     }
-}
-
-/// Whether nobody answered.
-fn is_away(error: &ClientError) -> bool {
-    matches!(error, ClientError::Unreachable { .. } | ClientError::NoAnswer { .. })
 }

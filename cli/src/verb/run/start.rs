@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use api::auth::COMMAND_LINE;
 use api::wire;
 use client::ClientError;
 use connectors::{Allow, Settings};
@@ -69,7 +70,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
     }
     let plan = read_workflow(&args.file, &connectors::standard(Allow::default(), Settings::default()))?;
     let input = args.input.read("the run's input")?;
-    let key = args.key.map_or_else(random_key, Ok)?;
+    // What a key names is the same for a file and for a workflow in use.
+    let key = match args.key {
+        Some(key) => api::request_key(COMMAND_LINE, Some(key.as_str()))
+            .map_err(|problem| CliError::Usage(problem.detail))?,
+        None => random_key()?,
+    };
     let engine = context.engine()?;
     let wish = Wish { plan: plan.clone(), input, key, record: args.record };
     let started = start(&engine, wish, context).await?;
@@ -82,8 +88,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliErro
         place: started.place,
         other_plan,
         workflow: plan.workflow.clone(),
-        version: plan.version,
-        steps: plan.steps.len(),
+        seen: Some(Seen { version: plan.version, steps: plan.steps.len() }),
     };
     context.answer(&told.text(&context.hints()), &told.to_json())?;
     if args.follow { told.follow(&context.link()?, context).await } else { Ok(Ending::Done) }
@@ -110,44 +115,51 @@ async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Resul
     let key = args.key.map_or_else(random_key, Ok)?;
     let link = context.link()?;
     let wish = wire::StartRun { workflow: workflow.clone(), input, record: args.record };
-    let started = link.client.start(&wish, key.to_string()).await.map_err(in_words)?;
-    let told = told(&link, &workflow, started).await?;
+    let started = link.client.start(&wish, key.to_string()).await.map_err(|error| in_words(error, &key))?;
+    // It is started, whatever comes of looking at it.
+    let told =
+        told(&link, &workflow, &started).await.unwrap_or_else(|_| Told::unseen(&link, workflow, started));
     context.answer(&told.text(&link.hints), &told.to_json())?;
     if args.follow { told.follow(&link, context).await } else { Ok(Ending::Done) }
 }
 
 /// What is told of a run of a workflow in use.
-async fn told(link: &Link, workflow: &WorkflowName, started: client::Started) -> Result<Told, CliError> {
+async fn told(link: &Link, workflow: &WorkflowName, started: &client::Started) -> Result<Told, ClientError> {
     let shown = link.client.workflow(workflow).await?;
-    if let Some(by) = started.behind {
+    if let Some(by) = started.behind.clone() {
         // Its run is not there yet, so there is nothing to look at.
         let tenant = link.client.me().await?.tenant;
         return Ok(Told {
-            run: RunKey { tenant: tenant.clone(), run: started.run },
+            run: RunKey { tenant: tenant.clone(), run: started.run.clone() },
             new: started.new,
             place: Place::Behind(RunKey { tenant, run: by }),
             other_plan: false,
             workflow: shown.workflow.workflow,
-            version: shown.workflow.version,
-            steps: shown.definition["steps"].as_array().map_or(0, Vec::len),
+            seen: Some(Seen {
+                version: shown.workflow.version,
+                steps: shown.definition["steps"].as_array().map_or(0, Vec::len),
+            }),
         });
     }
     let seen = link.client.run(&started.run).await?;
     let newest = shown.workflow.plan;
     let place = if started.joined { Place::Joined } else { Place::Own };
     Ok(Told {
-        run: RunKey { tenant: seen.tenant, run: started.run },
+        run: RunKey { tenant: seen.tenant, run: started.run.clone() },
         new: started.new,
         other_plan: !started.new && place == Place::Own && newest != seen.plan,
         place,
         workflow: seen.workflow,
-        version: seen.version,
-        steps: seen.steps.len(),
+        seen: Some(Seen { version: seen.version, steps: seen.steps.len() }),
     })
 }
 
-/// Why it was not started, where the API's words are about something else.
-fn in_words(error: ClientError) -> CliError {
+/// Why it was not started, where the API's words are about something else. A key that was drawn is told where nobody knows
+/// whether it was: with another one it would be another run.
+fn in_words(error: ClientError, key: &IdempotencyKey) -> CliError {
+    if error.leaves_open() {
+        return CliError::MaybeStarted { source: error, key: key.to_string() };
+    }
     match error.problem() {
         Some(problem) if problem.code == "IDEMPOTENCY_CONFLICT" => {
             CliError::Refused(format!("{problem} [{}]; use another --key for another request", problem.code))
@@ -201,13 +213,30 @@ struct Told {
     place: Place,
     other_plan: bool,
     workflow: WorkflowName,
+    /// `None` where it could not be looked at.
+    seen: Option<Seen>,
+}
+
+/// What is known of a run from looking at it.
+struct Seen {
     version: u32,
     steps: usize,
 }
 
 impl Told {
+    /// A run that was started and then not seen.
+    fn unseen(link: &Link, workflow: WorkflowName, started: client::Started) -> Self {
+        let client::Started { run, new, joined, behind } = started;
+        let of = |run| RunKey { tenant: link.tenant.clone(), run };
+        let place = match behind {
+            Some(by) => Place::Behind(of(by)),
+            None if joined => Place::Joined,
+            None => Place::Own,
+        };
+        Self { run: of(run), new, place, other_plan: false, workflow, seen: None }
+    }
+
     fn text(&self, hints: &Hints) -> String {
-        let steps = counted(self.steps, "step");
         let what = match (&self.place, self.new, self.other_plan) {
             (Place::Joined, ..) => {
                 "is about the same ticket and answers for this request; no other run was started".to_owned()
@@ -215,9 +244,13 @@ impl Told {
             (Place::Behind(by), ..) => {
                 format!("starts when run {} is over, which is about the same ticket", by.run)
             }
-            (Place::Own, true, _) => {
-                format!("started: workflow {}, version {}, {steps}", self.workflow, self.version)
-            }
+            (Place::Own, true, _) => match &self.seen {
+                Some(Seen { version, steps }) => {
+                    let steps = counted(*steps, "step");
+                    format!("started: workflow {}, version {version}, {steps}", self.workflow)
+                }
+                None => format!("started: workflow {}; it could not be looked at", self.workflow),
+            },
             (Place::Own, false, false) => {
                 "already started by an earlier request with this key; nothing changed".to_owned()
             }
@@ -254,8 +287,8 @@ impl Told {
                 Place::Own | Place::Joined => None,
             },
             "workflow": self.workflow,
-            "version": self.version,
-            "steps": self.steps,
+            "version": self.seen.as_ref().map(|seen| seen.version),
+            "steps": self.seen.as_ref().map(|seen| seen.steps),
             "other_plan": self.other_plan,
         })
     }
