@@ -39,12 +39,27 @@ impl<S: Store, T: DeserializeOwned> FromRequest<Shared<S>> for Sent<S, T> {
     async fn from_request(request: Request, console: &Shared<S>) -> Result<Self, No> {
         must_be_from_here(request.headers())?;
         let (mut parts, body) = request.into_parts();
-        let visitor = Visitor::from_request_parts(&mut parts, console).await?;
+        let visitor = Visitor::from_request_parts(&mut parts, console).await.map_err(|no| match no {
+            No::LogIn { script: false, .. } => No::Lapsed { page: page_of(parts.uri.path()).to_owned() },
+            no => no,
+        })?;
         let Form(sent) = read::<Tokened<T>, S>(Request::from_parts(parts, body), console).await?;
         if !visitor.session.is_token(&sent.token) {
             return Err(stale().into());
         }
         Ok(Self { visitor, form: sent.form })
+    }
+}
+
+/// The page that a form stands on: what is done to a thing is sent to an address below the thing's own.
+fn page_of(path: &str) -> &str {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["", "runs", _, _] | ["", "workflows", _, "start"] | ["", "health", _] => {
+            path.rsplit_once('/').map_or(path, |(page, _)| page)
+        }
+        ["", "logout"] => "/",
+        _ => path,
     }
 }
 

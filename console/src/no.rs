@@ -23,6 +23,11 @@ pub(crate) enum No {
         /// Whether a script asks, for a part of a page.
         script: bool,
     },
+    /// Nobody knows who sends a form any more, and nothing was done.
+    Lapsed {
+        /// The page that it stands on.
+        page: String,
+    },
     /// A page elsewhere led here, and the browser keeps the session back until a page of ours does.
     Bounce {
         /// Where to.
@@ -67,10 +72,23 @@ impl IntoResponse for No {
                 let login = [("hx-redirect", HeaderValue::from_static("/login"))];
                 (StatusCode::UNAUTHORIZED, login).into_response()
             }
+            Self::Lapsed { page } => lapsed(&page),
             Self::Bounce { to } => Html(layout::bounce(&to).into_string()).into_response(),
             Self::Told(problem) => told(&problem),
         }
     }
+}
+
+fn lapsed(page: &str) -> Response {
+    let problem =
+        Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "your login has ended; nothing was done")
+            .remedy("log in again, and send it once more");
+    let main = html! {
+        h1 { "Not done" }
+        (notice(&problem))
+        p { a href={ "/login?next=" (layout::encoded(page)) } { "Log in" } }
+    };
+    (StatusCode::UNAUTHORIZED, Html(layout::bare("Not done", &main).into_string())).into_response()
 }
 
 fn told(problem: &Problem) -> Response {

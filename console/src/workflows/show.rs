@@ -115,9 +115,7 @@ pub(crate) async fn start<S: Store>(
     let came = match start::started(&visitor, &shown, &form).await {
         Ok(Answer::Run(run)) => return Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
         Ok(Answer::Waits(waits)) => Came::Waits(waits),
-        Err(problem) if problem.status >= StatusCode::INTERNAL_SERVER_ERROR.as_u16() => {
-            return Err(problem.into());
-        }
+        Err(problem) if start::leaves_open(&problem) => Came::Refused(form, problem.remedy(start::AGAIN)),
         Err(problem) => Came::Refused(form, problem),
     };
     // Nothing is fetched from where a form was sent to.

@@ -1,6 +1,7 @@
 //! Starting a run of the version in use, with an input that somebody types.
 
 use api::{Problem, request_key};
+use axum::http::StatusCode;
 use domain::{RecordName, Role, RunId};
 use engine::{EngineError, Place, Started};
 use maud::{Markup, html};
@@ -15,6 +16,15 @@ use crate::no::notice;
 
 /// What started a run, as the run tells it.
 const TRIGGER: &str = "console";
+
+/// What to do where nobody knows whether a run was started.
+pub(super) const AGAIN: &str =
+    "send the form again as it stands; however often it is sent, it starts one run";
+
+/// Whether a run may have been started all the same.
+pub(super) fn leaves_open(problem: &Problem) -> bool {
+    problem.status >= StatusCode::INTERNAL_SERVER_ERROR.as_u16()
+}
 
 /// What somebody typed into the form.
 #[derive(Debug, Deserialize)]
@@ -120,7 +130,11 @@ pub(super) fn section<S: Store>(
     if !visitor.may(Role::Operator) || !shown.is_in_use() {
         return Ok(html! {});
     }
-    let once = api::hex::<16>()?;
+    let once = match told {
+        // Under another name it would be another run.
+        Told::Refused(problem) if leaves_open(problem) => wanted.once.clone(),
+        Told::Nothing | Told::Refused(_) | Told::Waits(_) => api::hex::<16>()?,
+    };
     Ok(html! {
         section aria-labelledby="start" {
             h2 #start { "Start a run" }
