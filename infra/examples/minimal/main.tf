@@ -46,7 +46,7 @@ module "budget" {
 module "ledger" {
   source = "../../modules/ledger"
 
-  name                = var.name
+  name                = coalesce(var.table_name, var.name)
   deletion_protection = var.deletion_protection
   kms_key_arn         = module.key.arn
   alarm_topic_arns    = [module.alarms.topic_arn]

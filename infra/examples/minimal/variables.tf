@@ -9,6 +9,12 @@ variable "name" {
   }
 }
 
+variable "table_name" {
+  description = "What the table is called, if not as the deployment: a table that was restored has another name than the one it is a copy of."
+  type        = string
+  default     = null
+}
+
 variable "region" {
   description = "Where it is."
   type        = string

@@ -56,7 +56,7 @@ module "network" {
 module "ledger" {
   source = "../../modules/ledger"
 
-  name                = var.name
+  name                = coalesce(var.table_name, var.name)
   deletion_protection = var.deletion_protection
   kms_key_arn         = module.key.arn
   alarm_topic_arns    = [module.alarms.topic_arn]

@@ -58,12 +58,13 @@ resource "aws_cloudwatch_log_group" "this" {
   tags              = var.tags
 }
 
-# Calls that failed for good. There is no queue in front of it: what is asynchronous is the call.
+# Calls that failed for good. There is no queue in front of it: what is asynchronous is the call. The next call does what
+# this one left, so nobody has to send it again: it is kept for an hour, in which the alarm speaks, and then goes.
 resource "aws_sqs_queue" "dead" {
   count = var.asynchronous ? 1 : 0
 
   name                              = "${var.name}-dead"
-  message_retention_seconds         = 14 * 24 * 60 * 60
+  message_retention_seconds         = 60 * 60
   kms_master_key_id                 = var.kms_key_arn
   kms_data_key_reuse_period_seconds = var.kms_key_arn == null ? null : 300
   sqs_managed_sse_enabled           = var.kms_key_arn == null ? true : null
@@ -192,7 +193,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   count = var.asynchronous ? 1 : 0
 
   alarm_name          = "${var.name}-dead-letters"
-  alarm_description   = "A call of the function ${var.name} failed for good; the queue holds what it was asked."
+  alarm_description   = "A call of the function ${var.name} failed for good within the last hour; its log says why. The next call does what this one left."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = aws_sqs_queue.dead[0].name }

@@ -346,9 +346,35 @@ resource "aws_cloudwatch_metric_alarm" "age" {
 
   metric_query {
     id          = "oldest"
-    expression  = "MAX(METRICS())"
+    expression  = "MAX([${join(", ", [for key in keys(var.queue_names) : "late_${key}"])}])"
     label       = "age of the oldest message"
     return_data = true
+  }
+
+  # A message that is worked on, or put off, has an age, too; where no other waits, more tasks would not help.
+  dynamic "metric_query" {
+    for_each = var.queue_names
+
+    content {
+      id         = "late_${metric_query.key}"
+      expression = "IF(waiting_${metric_query.key} > 0, age_${metric_query.key}, 0)"
+    }
+  }
+
+  dynamic "metric_query" {
+    for_each = var.queue_names
+
+    content {
+      id = "waiting_${metric_query.key}"
+
+      metric {
+        namespace   = "AWS/SQS"
+        metric_name = "ApproximateNumberOfMessagesVisible"
+        period      = 60
+        stat        = "Maximum"
+        dimensions  = { QueueName = metric_query.value }
+      }
+    }
   }
 
   dynamic "metric_query" {
