@@ -32,7 +32,7 @@ pub(crate) enum CliError {
     Client(#[from] ClientError),
     /// Nobody knows whether the run with this key was started.
     #[error("{source}")]
-    MaybeStarted { source: ClientError, key: String },
+    MaybeStarted { source: Box<ClientError>, key: String },
     /// The store did not answer.
     #[error("the store did not answer")]
     Store(#[from] StoreError),
@@ -114,7 +114,8 @@ impl CliError {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Engine(error) => engine_ending(error),
-            Self::Client(error) | Self::MaybeStarted { source: error, .. } => client_ending(error),
+            Self::Client(error) => client_ending(error),
+            Self::MaybeStarted { source, .. } => client_ending(source),
             Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => Ending::NoStore,
             Self::Read { .. }
             | Self::TooLarge { .. }
@@ -138,9 +139,8 @@ impl CliError {
     fn code(&self) -> Option<&str> {
         match self {
             Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code().as_str()),
-            Self::Client(error) | Self::MaybeStarted { source: error, .. } => {
-                error.problem().map(|problem| problem.code.as_str())
-            }
+            Self::Client(error) => error.problem().map(|problem| problem.code.as_str()),
+            Self::MaybeStarted { source, .. } => source.problem().map(|problem| problem.code.as_str()),
             _ => None,
         }
     }
@@ -197,7 +197,8 @@ impl CliError {
         let first = match self {
             // Its own text already stands on top.
             Self::Engine(error) => error.source(),
-            Self::Client(error) | Self::MaybeStarted { source: error, .. } => error.source(),
+            Self::Client(error) => error.source(),
+            Self::MaybeStarted { source, .. } => source.source(),
             other => other.source(),
         };
         std::iter::successors(first, |&error| error.source()).map(ToString::to_string).collect()
@@ -376,7 +377,7 @@ mod tests {
     #[test]
     fn where_nobody_knows_whether_a_run_was_started_its_key_is_told() {
         let source = ClientError::Between { server: "https://a.example/".to_owned(), status: 502 };
-        let error = CliError::MaybeStarted { source, key: "cli:7f".to_owned() };
+        let error = CliError::MaybeStarted { source: Box::new(source), key: "cli:7f".to_owned() };
         assert!(error.to_text().contains("help: start it again with --key cli:7f"), "{}", error.to_text());
         assert_eq!(error.ending(), Ending::NoStore);
     }

@@ -158,7 +158,7 @@ async fn told(link: &Link, workflow: &WorkflowName, started: &client::Started) -
 /// whether it was: with another one it would be another run.
 fn in_words(error: ClientError, key: &IdempotencyKey) -> CliError {
     if error.leaves_open() {
-        return CliError::MaybeStarted { source: error, key: key.to_string() };
+        return CliError::MaybeStarted { source: Box::new(error), key: key.to_string() };
     }
     match error.problem() {
         Some(problem) if problem.code == "IDEMPOTENCY_CONFLICT" => {
