@@ -48,10 +48,10 @@ impl<S: Store> Engine<S> {
     /// runs whose due time has passed. What keeps one of these from being done keeps none of the others: whoever sweeps is
     /// told when all were tried. What may take long comes last.
     pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
-        let scheduled = in_time("take up slots", self.take_up_slots(SWEEP_MAX)).await;
+        let scheduled = in_time("take up slots", Box::pin(self.take_up_slots(SWEEP_MAX))).await;
         let left = async { Ok(self.patiently(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
-        let sent = in_time("send what was left behind", left).await;
-        let woken = noted("wake what is due", self.wake_due(by).await);
+        let sent = in_time("send what was left behind", Box::pin(left)).await;
+        let woken = noted("wake what is due", Box::pin(self.wake_due(by)).await);
         Ok(Swept { sent: sent?, woken: woken?, scheduled: scheduled? })
     }
 
