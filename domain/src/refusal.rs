@@ -126,7 +126,7 @@ pub enum Refusal {
         held: Fence,
     },
     /// Somebody holds the step.
-    #[error("step is held by {owner} until {until}")]
+    #[error("the current step is held by {owner} until {until}")]
     Held {
         /// Who.
         owner: WorkerId,

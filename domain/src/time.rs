@@ -63,9 +63,29 @@ impl Sub for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
+    /// The way people write it, in universal time; outside the years 0 to 9999, as it is counted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}ms", self.0)
+        let (days, ms) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
+        let (year, month, day) = civil(days);
+        if !(0..=9999).contains(&year) {
+            return write!(f, "{}ms", self.0);
+        }
+        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
     }
+}
+
+/// The year, month and day that are so many days after 1970-01-01. Years are counted from March, in eras of
+/// 400 years, so that the leap day is the last of its year and every era is alike.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let from_march = days + 719_468;
+    let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 impl fmt::Display for Millis {
@@ -126,6 +146,19 @@ mod tests {
     fn a_length_without_a_unit_or_out_of_range_is_refused() {
         for bad in ["", "5", "s", "-5s", "1.5s", "5 s", "99999999999999999999d", "18446744073709551615d"] {
             assert!(bad.parse::<Millis>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_moment_reads_as_a_date() {
+        for (ms, text) in [
+            (0, "1970-01-01 00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
+            (1_750_000_000_123, "2025-06-15 15:06:40.123Z"),
+            (-1, "1969-12-31 23:59:59.999Z"),
+            (i64::MAX, "9223372036854775807ms"),
+        ] {
+            assert_eq!(Timestamp(ms).to_string(), text);
         }
     }
 

@@ -91,7 +91,7 @@ fn a_rejected_run_pauses_until_an_operator_lets_it_ask_again() {
     shell
         .run(&format!("approval reject {run} ask --by eve"))
         .expect(1)
-        .says("already decided: approved by grace");
+        .says("already decided: approved by grace at 20");
     shell.work("");
     assert_eq!(shell.show(&run)["status"], "succeeded");
 }

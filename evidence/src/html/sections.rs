@@ -3,7 +3,7 @@
 use domain::Event;
 use maud::{Markup, html};
 
-use super::text::{Moment, Seen};
+use super::text::Seen;
 use super::words;
 use crate::bundle::{ApprovalSummary, Bundle, Costs, Kind, ReceiptSummary, Run};
 use crate::log::Log;
@@ -32,8 +32,8 @@ pub(super) fn run(run: &Run) -> Markup {
         ("Workspace", run.workspace.to_string()),
         ("Asked for by", format!("{requester}, {} {}", run.trigger.kind, run.trigger.reference)),
         ("Plan", run.plan.to_string()),
-        ("Began", Moment(run.created_at).to_string()),
-        ("Ended", format!("{}, after {}", Moment(run.completed_at), run.duration_ms)),
+        ("Began", run.created_at.to_string()),
+        ("Ended", format!("{}, after {}", run.completed_at, run.duration_ms)),
         ("Taken over or resumed", run.resumes.to_string()),
         (
             "Effects",
@@ -66,7 +66,7 @@ pub(super) fn approvals(bundle: &Bundle) -> Markup {
         let votes: Vec<_> = approval.votes.iter().map(words::vote).collect();
         let used = approval.consumed.map_or_else(
             || "not used".to_owned(),
-            |consumed| format!("used at {} under fence {}", Moment(consumed.at), consumed.fence.0),
+            |consumed| format!("used at {} under fence {}", consumed.at, consumed.fence.0),
         );
         vec![
             approval.step.to_string(),
@@ -135,7 +135,7 @@ pub(super) fn chain(verified: &Verified) -> Markup {
         let step = bundle.step(event.seq).map_or_else(String::new, |step| step.id.to_string());
         vec![
             event.n.to_string(),
-            Moment(event.at).to_string(),
+            event.at.to_string(),
             event.by.id.clone(),
             step,
             words::event(event),

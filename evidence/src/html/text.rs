@@ -1,8 +1,7 @@
 //! Text as a person may see it.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::Write as _;
 
-use domain::Timestamp;
 use maud::Render;
 
 /// Somebody's text: escaped, and with whatever cannot be seen made visible.
@@ -40,31 +39,6 @@ fn is_unseen(c: char) -> bool {
             | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A moment as people write it, in universal time.
-pub(super) struct Moment(pub(super) Timestamp);
-
-impl Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, ms) = (self.0.0.div_euclid(86_400_000), self.0.0.rem_euclid(86_400_000));
-        let (year, month, day) = civil(days);
-        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
-    }
-}
-
-/// The year, month and day that are so many days after 1970-01-01. Years are counted from March, in eras of
-/// 400 years, so that the leap day is the last of its year and every era is alike.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,17 +59,5 @@ mod tests {
             assert!(!seen(&unseen.to_string()).contains(unseen), "{unseen:?}");
         }
         assert_eq!(seen("Grüße, 世界"), "Grüße, 世界");
-    }
-
-    #[test]
-    fn a_moment_reads_as_a_date() {
-        for (ms, text) in [
-            (0, "1970-01-01 00:00:00.000Z"),
-            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
-            (1_750_000_000_123, "2025-06-15 15:06:40.123Z"),
-            (-1, "1969-12-31 23:59:59.999Z"),
-        ] {
-            assert_eq!(Moment(Timestamp(ms)).to_string(), text);
-        }
     }
 }

@@ -4,8 +4,6 @@ use domain::{Channel, Event, EventBody, Ruling, Verdict, Vote};
 
 use crate::bundle::{About, State};
 
-use super::text::Moment;
-
 /// What happened, in one line.
 pub(super) fn event(event: &Event) -> String {
     match &event.body {
@@ -25,7 +23,7 @@ pub(super) fn event(event: &Event) -> String {
         EventBody::OutcomeUnknown { receipt, failure } => {
             format!("nobody knows whether {} happened: {}", receipt.key, failure.message)
         }
-        EventBody::WaitOpened { event, deadline } => format!("waits for {event} until {}", Moment(*deadline)),
+        EventBody::WaitOpened { event, deadline } => format!("waits for {event} until {deadline}"),
         EventBody::EventKept { event, .. } => format!("event {event} came early and is kept"),
         EventBody::EventDelivered { event, .. } => format!("event {event} came"),
         EventBody::TimedOut { failure } => format!("time is up: {}", failure.message),
@@ -98,7 +96,7 @@ pub(super) fn vote(vote: &Vote) -> String {
         Channel::Api { credential } => format!("the API with {credential}"),
     };
     let answer = if vote.approve { "yes" } else { "no" };
-    format!("{} said {answer} through {through} at {}: {}", vote.person, Moment(vote.at), vote.reason)
+    format!("{} said {answer} through {through} at {}: {}", vote.person, vote.at, vote.reason)
 }
 
 /// What people were asked about.
@@ -113,7 +111,7 @@ pub(super) fn about(about: &About) -> String {
 pub(super) fn state(state: &State) -> String {
     match state {
         State::Intent => "nobody knows whether it happened".to_owned(),
-        State::Done { at, .. } => format!("done at {}", Moment(*at)),
-        State::Failed { at, code } => format!("did not happen: {code} at {}", Moment(*at)),
+        State::Done { at, .. } => format!("done at {at}"),
+        State::Failed { at, code } => format!("did not happen: {code} at {at}"),
     }
 }
