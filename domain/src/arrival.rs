@@ -22,6 +22,10 @@ use crate::time::{Millis, Timestamp};
 /// keeps its key for ever.
 pub const REMEMBERED_FOR: Millis = Millis::hours(24);
 
+/// How long a delivery is remembered whose signature names no time. Whoever has got hold of one can send it again under
+/// another id for as long as the secret stands; a quarter is about how long one should.
+const TIMELESS_REMEMBERED_FOR: Millis = Millis::hours(24 * 90);
+
 /// How long a refusal is remembered: whoever is told of it needs some time to put right what was wrong.
 pub const REFUSAL_REMEMBERED_FOR: Millis = Millis::hours(1);
 
@@ -81,6 +85,19 @@ impl Source {
             Self::Slack => "slack",
             Self::Schedule => "schedule",
         }
+    }
+
+    /// How long a delivery from there is remembered when something has become of it.
+    pub fn remembered_for(self) -> Millis {
+        match self {
+            Self::GitHub => TIMELESS_REMEMBERED_FOR,
+            Self::ServiceNow | Self::Webhook | Self::Api | Self::Slack | Self::Schedule => REMEMBERED_FOR,
+        }
+    }
+
+    /// Until when an arrival from there is kept that waits from `at` on.
+    pub fn waiting_kept_until(self, at: Timestamp) -> Timestamp {
+        at + WAITING_KEPT.max(self.remembered_for())
     }
 }
 
@@ -219,19 +236,17 @@ impl Arrival {
         self.alike.is_some() && self.alike == known.alike && apart < ALIKE_WITHIN
     }
 
-    /// Until when it is kept: long while nothing becomes of it; once something has, for [`REMEMBERED_FOR`].
+    /// Until when it is kept: long while nothing becomes of it; once something has, as long as [`Source::remembered_for`].
     pub fn kept_until(&self) -> Timestamp {
-        if self.fate == Fate::Waiting { Self::kept_from(self.at) } else { self.at + REMEMBERED_FOR }
-    }
-
-    /// Until when an arrival is kept that waits from `at` on.
-    pub fn kept_from(at: Timestamp) -> Timestamp {
-        at + WAITING_KEPT
+        match self.fate {
+            Fate::Waiting => self.source.waiting_kept_until(self.at),
+            _ => self.at + self.source.remembered_for(),
+        }
     }
 
     /// Until when what proved where it comes from is remembered.
     pub fn proof_forgotten_at(&self) -> Timestamp {
-        self.at + REMEMBERED_FOR
+        self.at + self.source.remembered_for()
     }
 }
 

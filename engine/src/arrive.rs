@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use domain::arrival::{REMEMBERED_FOR, WAITING_MAX};
+use domain::arrival::WAITING_MAX;
 use domain::{
     Applied, Arrival, Asked, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing,
     Plan, RecordName, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkflowName, WorkspaceId,
@@ -132,7 +132,8 @@ impl<S: Store> Engine<S> {
         let Some(tries) = known.may_try_again(self.now()) else {
             return Ok((Welcome { run: known.run, new: false, fate: known.fate }, true));
         };
-        let again = Again { was: fate.clone(), tries, keep_until: Arrival::kept_from(self.now()) };
+        let keep_until = known.source.waiting_kept_until(self.now());
+        let again = Again { was: fate.clone(), tries, keep_until };
         // Whoever was faster has let it wait, too.
         self.patiently(|| self.store.reopen(run, again.clone())).await?;
         Ok((Welcome { run: known.run, new: false, fate: Fate::Waiting }, false))
@@ -167,7 +168,7 @@ impl<S: Store> Engine<S> {
             return Ok(WalkEnd::NotBefore(look_again(&arrival, self.now())));
         }
         tracing::info!(%run, source = %arrival.source, ?fate, "an arrival was taken up");
-        let forget_at = self.now() + REMEMBERED_FOR;
+        let forget_at = self.now() + arrival.source.remembered_for();
         self.patiently(|| self.store.settle(run, fate.clone(), forget_at)).await?;
         Ok(WalkEnd::Done)
     }

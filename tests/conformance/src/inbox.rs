@@ -18,6 +18,7 @@ cases![
     what_came_is_kept_and_found_by_its_run,
     the_same_key_again_finds_the_first,
     the_same_proof_under_another_key_finds_the_first,
+    what_github_delivered_is_known_for_longer_than_what_names_its_time,
     two_tenants_can_be_sent_the_same,
     of_many_deliveries_at_once_one_is_new,
     what_is_told_again_at_once_in_other_words_finds_the_first,
@@ -83,6 +84,20 @@ async fn the_same_proof_under_another_key_finds_the_first<S: Store>(store: Arc<S
     let again = arrival("acme", "github:2", "proof");
     assert_eq!(known(store.accept(again.clone()).await.unwrap()), first);
     assert_eq!(store.arrival(&again.run).await.unwrap(), None);
+}
+
+async fn what_github_delivered_is_known_for_longer_than_what_names_its_time<S: Store>(store: Arc<S>) {
+    let long_ago = SystemClock.now().earlier(REMEMBERED_FOR).earlier(Millis::hours(1));
+    for source in [Source::GitHub, Source::ServiceNow] {
+        let sent = |id| Arrival { source, ..arrival("acme", &format!("{source}:{id}"), source.as_str()) };
+        let first = Arrival { at: long_ago, fate: Fate::Begun, ..sent(1) };
+        assert_eq!(store.accept(first.clone()).await.unwrap(), Accepted::New);
+        let known = match store.accept(sent(2)).await.unwrap() {
+            Accepted::Known(known) => Some(*known),
+            Accepted::New => None,
+        };
+        assert_eq!(known, (source == Source::GitHub).then_some(first), "{source}");
+    }
 }
 
 async fn two_tenants_can_be_sent_the_same<S: Store>(store: Arc<S>) {
