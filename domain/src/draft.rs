@@ -129,6 +129,8 @@ pub enum SignalChange {
 pub struct Decision {
     /// The version the decision was made from; `None` means that the run must not exist.
     pub replaces: Option<Version>,
+    /// When somebody would have looked at the run, as it stood before.
+    pub was_due: Option<Timestamp>,
     /// The run's record.
     pub record: RunRecord,
     /// The new entries of its chain.
@@ -177,6 +179,7 @@ pub struct Draft<'p> {
     approvals: Vec<Approval>,
     shows: Vec<ApprovalId>,
     was_over: bool,
+    was_due: Option<Timestamp>,
     replaces: Option<Version>,
     #[expect(clippy::option_option, reason = "whether the run moved, and whether it was anywhere before")]
     run_from: Option<Option<RunStatus>>,
@@ -205,6 +208,7 @@ impl<'p> Draft<'p> {
             plan,
             stamp,
             was_over: record.status.is_terminal(),
+            was_due: record.due_at,
             record,
             asked: None,
             approvals: Vec::new(),
@@ -260,6 +264,7 @@ impl<'p> Draft<'p> {
         self.record.due_at = self.due();
         Decision {
             replaces: self.replaces,
+            was_due: self.was_due,
             record: self.record,
             events: self.events,
             steps: self.steps,

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use domain::record::ORPHANED_AFTER;
 use domain::{
     Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RecordName, RunKey, RunStatus,
     SignalChange, TenantId, Timestamp,
@@ -390,10 +391,12 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; LISTED] {
     let about = record.trigger.record.as_ref();
     let by_record = with(about.map(|about| text(on_record(&record.key.tenant, about))));
     let unsealed = decision.outgoing.iter().any(|message| message.errand == Errand::Seal);
-    // A run that ends stays in the due index until its evidence is there. Its time is as good as any other, and
-    // an entry that does not move is not paid for.
+    // A run that ends stays in the due index until its evidence is there. Its time is as good as any other that is near,
+    // and an entry that does not move is not paid for. A run that waited may not have been due for days.
     let [due_in, due_at] = if unsealed {
-        [Stands::AsBefore(part()), Stands::AsBefore(number((moment.now + GRACE).0))]
+        let near = decision.was_due.is_some_and(|due| due <= moment.now + ORPHANED_AFTER);
+        let soon = number((moment.now + GRACE).0);
+        [Stands::AsBefore(part()), if near { Stands::AsBefore(soon) } else { Stands::With(soon) }]
     } else {
         [with(record.due_at.map(|_| part())), with(record.due_at.map(|at| number(at.0)))]
     };

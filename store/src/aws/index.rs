@@ -29,6 +29,13 @@ const LOOKS_MAX: u32 = 16;
 /// over: about a hundred thousand of those. What stands behind more of them is found when they have been looked at.
 const PASSED_OVER_PAGES_MAX: usize = 16;
 
+/// How many entries of the due index are looked at for runs of one kind among those of the other. What stands behind
+/// more of them is found when some have been looked after.
+const REACH_MAX: u32 = 32_000;
+
+/// How much farther each look reaches than the one before.
+const REACH_GROWS_BY: u32 = 4;
+
 /// What is looked for in the due index.
 #[derive(Clone, Copy)]
 pub(super) struct Due<'d> {
@@ -94,7 +101,7 @@ where
             let (runs, next) = self.some_runs(tenant, &query, beyond.as_ref(), left).await?;
             page.runs.extend(runs);
             page.next = next;
-            if page.next.is_none() || page.runs.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX) {
+            if page.next.is_none() || page.runs.len() >= count(query.limit) {
                 break;
             }
         }
@@ -149,17 +156,36 @@ where
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
-        let due = self.due_run_items(Due { but, now, limit, doing: "find due runs" }).await?;
-        let moves = |item: &&Item| !item.contains_key(UNSEALED);
-        Ok(due.iter().filter(moves).filter_map(|item| Key::of(item)?.run_key()).collect())
+        let wanted = Due { but, now, limit, doing: "find due runs" };
+        let due = self.due_run_items(wanted, |item| !item.contains_key(UNSEALED)).await?;
+        Ok(due.iter().filter_map(|item| Key::of(item)?.run_key()).collect())
     }
 
-    /// The runs that somebody should look at, longest overdue first: to walk them, or for their evidence.
-    pub(super) async fn due_run_items(&self, wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
-        let Due { now, doing, .. } = wanted;
-        let keys = self.due_items("run", wanted).await?;
-        let found = self.get_all(&keys, doing).await?;
-        let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= now.0);
+    /// The runs that somebody should look at, longest overdue first: `what` of them, to walk them or for their evidence.
+    /// Both stand in one part of the index, and many of one kind must not hide the others: it is read as far as it takes.
+    pub(super) async fn due_run_items(
+        &self,
+        wanted: Due<'_>,
+        what: impl Fn(&Item) -> bool,
+    ) -> Result<Vec<Item>, StoreError> {
+        let mut reach = wanted.limit;
+        loop {
+            let keys = self.due_items("run", Due { limit: reach, ..wanted }).await?;
+            let mut found = self.still_due(&keys, wanted).await?;
+            found.retain(&what);
+            let more = keys.len() >= count(reach) && reach < REACH_MAX;
+            if found.len() >= count(wanted.limit) || !more {
+                found.truncate(count(wanted.limit));
+                return Ok(found);
+            }
+            reach = reach.saturating_mul(REACH_GROWS_BY).min(REACH_MAX);
+        }
+    }
+
+    /// What is due of what the index named, in the same order. The index may be late.
+    async fn still_due(&self, keys: &[Key], wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
+        let found = self.get_all(keys, wanted.doing).await?;
+        let due = |item: &Item| read_number::<i64>(item, DUE.range).is_some_and(|at| at <= wanted.now.0);
         let due = found.into_iter().filter(due);
         let mut due: HashMap<Key, Item> = due.filter_map(|item| Some((Key::of(&item)?, item))).collect();
         Ok(keys.iter().filter_map(|key| due.remove(key)).collect())
@@ -192,8 +218,7 @@ where
             found.extend(self.due_in(&format!("{kind}#{part}"), wanted).await?);
         }
         found.sort_by_key(|item| read_number::<i64>(item, DUE.range));
-        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-        Ok(found.iter().filter_map(Key::of).take(limit).collect())
+        Ok(found.iter().filter_map(Key::of).take(count(wanted.limit)).collect())
     }
 
     /// What is due in one part of the index, longest overdue first.
@@ -213,7 +238,7 @@ where
     /// What a query of the due index finds beside the tenants that are passed over, in whole pages of 1 MB: there are
     /// many of those.
     async fn pass_over(&self, query: QueryFluentBuilder, wanted: Due<'_>) -> Result<Vec<Item>, StoreError> {
-        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+        let limit = count(wanted.limit);
         let mut found: Vec<Item> = Vec::new();
         let mut start = None;
         for _ in 0..PASSED_OVER_PAGES_MAX {
@@ -235,7 +260,7 @@ where
         listing: Listing<'_>,
     ) -> Result<(Vec<T>, Option<Cursor>), StoreError> {
         let Listing { index, doing, .. } = listing;
-        let limit = usize::try_from(listing.limit).unwrap_or(usize::MAX);
+        let limit = count(listing.limit);
         let mut candidates = self.candidates(&listing).await?;
         let more = candidates.len() > limit;
         candidates.truncate(limit);
@@ -271,7 +296,7 @@ where
             |item: &Item| listing.beyond.is_some_and(|at| read_text(item, index.range) == Some(at.as_str()));
         let mut found = self.gather(query, limit.saturating_add(2), doing).await?;
         found.retain(|item| !seen(item));
-        found.truncate(usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX));
+        found.truncate(count(limit.saturating_add(1)));
         Ok(found)
     }
 
@@ -316,11 +341,16 @@ where
                 .map_err(|error| Fault::of(error).read(doing))?;
             found.extend(page.items.into_iter().flatten());
             start = page.last_evaluated_key;
-            if start.is_none() || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            if start.is_none() || found.len() >= count(limit) {
                 return Ok(found);
             }
         }
     }
+}
+
+/// A limit, as lengths are counted.
+fn count(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// What an item lacks.

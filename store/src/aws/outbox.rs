@@ -118,7 +118,7 @@ where
         // Both are looked for before anything is sent, so whoever is told that this failed there has done nothing.
         let due = Due::of_all(now, limit, FLUSHING);
         let left = self.due_items("outbox", due).await?;
-        let over = self.due_run_items(due).await?;
+        let over = self.due_run_items(due, |item| item.contains_key(UNSEALED)).await?;
         let (mut sent, mut away) = (0, Away::default());
         for key in left {
             sent += u32::from(self.flush_left(&key, &mut away).await?);
@@ -148,8 +148,7 @@ where
     /// Asks again for evidence of a run that has been over for a while, and lets it come up once more later: whoever is
     /// asked may give up, too. Only evidence that is recorded takes it out of the due index.
     async fn flush_unsealed(&self, item: &Item, now: Timestamp, away: &mut Away) -> Result<bool, StoreError> {
-        let run = Key::of(item).filter(|_| item.contains_key(UNSEALED));
-        let Some((key, run)) = run.and_then(|key| Some((key.clone(), key.run_key()?))) else {
+        let Some((key, run)) = Key::of(item).and_then(|key| Some((key.clone(), key.run_key()?))) else {
             return Ok(false);
         };
         let record: Option<RunRecord> = self.read_or_pass_over(item, FLUSHING).await?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
-    Archive as _, DeadLetter, Delivery, Handle, Inbox as _, Ledger, Queue, SqliteStore, StoreError,
-    SystemClock, Write,
+    Archive as _, Clock as _, DeadLetter, Delivery, Handle, Inbox as _, Ledger, Queue, SqliteStore,
+    StoreError, SystemClock, Write,
 };
 use domain::command::Cancel;
 use domain::{
@@ -33,6 +33,13 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
         ("evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_more", |account| {
             Box::pin(evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_more(account))
         }),
+        ("evidence_of_a_run_that_was_not_due_for_days_is_asked_for_soon", |account| {
+            Box::pin(evidence_of_a_run_that_was_not_due_for_days_is_asked_for_soon(account))
+        }),
+        (
+            "many_runs_without_evidence_hide_none_that_is_due_and_many_that_are_due_hide_no_evidence",
+            |account| Box::pin(many_runs_of_one_kind_hide_none_of_the_other(account)),
+        ),
         ("what_cannot_be_read_keeps_nothing_else_from_being_sent", |account| {
             Box::pin(what_cannot_be_read_keeps_nothing_else_from_being_sent(account))
         }),
@@ -104,6 +111,37 @@ async fn evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_mo
     let evidence = Evidence { bundle, index: 0, sealed_at: ended };
     assert_eq!(store.put_evidence(&record.key, evidence).await.unwrap(), Write::Committed);
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
+}
+
+async fn evidence_of_a_run_that_was_not_due_for_days_is_asked_for_soon(account: Account) {
+    let (store, down) = store(&account);
+    let far = SystemClock.now() + Millis::hours(100);
+    let record = RunRecord { due_at: Some(far), ..begin(&store, "request").await };
+    let due_at = ("due_at", AttributeValue::N(far.0.to_string()));
+    set(&account, &format!("{}#run#{}", record.key.tenant, record.key.run), "run", due_at).await;
+    received(&store).await;
+    down.store(true, Ordering::Relaxed);
+    let canceled = decide(record, Cancel { reason: "enough".to_owned() });
+    assert_eq!(store.commit(canceled).await.unwrap(), Write::Committed);
+    down.store(false, Ordering::Relaxed);
+    assert_eq!(store.flush_outbox(SystemClock.now() + Millis::mins(1), 10).await.unwrap(), 1);
+}
+
+async fn many_runs_of_one_kind_hide_none_of_the_other(account: Account) {
+    let (store, _) = store(&account);
+    for n in 0..9 {
+        end(&store, &format!("over-{n}")).await;
+    }
+    let first = begin(&store, "first").await.key;
+    assert_eq!(store.due(FAR_AHEAD, 1).await.unwrap(), [first]);
+    for n in 0..9 {
+        begin(&store, &format!("live-{n}")).await;
+    }
+    let mut sent = 0;
+    while store.flush_outbox(FAR_AHEAD, 1).await.unwrap() == 1 && sent < 9 {
+        sent += 1;
+    }
+    assert_eq!(sent, 9);
 }
 
 async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account) {
@@ -195,10 +233,16 @@ async fn end<L: Ledger>(store: &L, request: &str) -> RunRecord {
 
 /// The body of an item can no longer be read.
 async fn damage(account: &Account, pk: &str, sk: &str) {
+    set(account, pk, sk, ("body", AttributeValue::S("{".to_owned()))).await;
+}
+
+/// Sets an attribute of an item.
+async fn set(account: &Account, pk: &str, sk: &str, (name, value): (&str, AttributeValue)) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let update = account.client.update_item().table_name(&account.table);
-    let update = update.key("pk", text(pk)).key("sk", text(sk)).update_expression("SET body = :body");
-    update.expression_attribute_values(":body", text("{")).send().await.unwrap();
+    let update = update.key("pk", text(pk)).key("sk", text(sk));
+    let update = update.update_expression(format!("SET {name} = :value"));
+    update.expression_attribute_values(":value", value).send().await.unwrap();
 }
 
 async fn a_walk_that_was_not_sent_is_found_by_the_due_index(account: Account) {
