@@ -283,6 +283,7 @@ impl<S: Store> Engine<S> {
                 let new = first.op == op;
                 if new {
                     journal::created(&run, &wish.plan.workflow);
+                    Box::pin(self.send_again(&admission.decision)).await;
                 }
                 return Ok(Tried::Started(Started { new, ..started }));
             }

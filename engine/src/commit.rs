@@ -3,7 +3,9 @@
 use std::iter;
 use std::time::Duration;
 
-use domain::{Approval, Command, Decision, Draft, Initiator, Live, OpId, RunKey, RunRecord};
+use domain::{
+    Approval, Command, Decision, Draft, Errand, Initiator, Live, OpId, Outgoing, RunKey, RunRecord,
+};
 use store::{Store, StoreError, Write, spread};
 
 use crate::error::EngineError;
@@ -82,7 +84,20 @@ impl<S: Store> Engine<S> {
             return Ok(Committed::Overtaken(now));
         }
         Move::of(&loaded.record, decision).tell();
+        Box::pin(self.send_again(decision)).await;
         Ok(Committed::Yes(now))
+    }
+
+    /// Sends what has the run walked, or its evidence put together, after a commit that stands though its reply was lost:
+    /// whoever wrote it stopped there. It may have been sent before, which is harmless; unsent, the sweep would find it in
+    /// minutes. Other errands are written down with the commit.
+    pub(crate) async fn send_again(&self, decision: &Decision) {
+        let left = |message: &&Outgoing| matches!(message.errand, Errand::Walk | Errand::Seal);
+        for message in decision.outgoing.iter().filter(left) {
+            if let Err(error) = self.store.send(message).await {
+                tracing::warn!(run = %message.run, %error, "a message was not sent, and will be later");
+            }
+        }
     }
 
     /// Repeats a read while the store is busy.

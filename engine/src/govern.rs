@@ -105,7 +105,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// How sure whoever proposed the step is, in thousandths. An expression that gives no number between 0
-    /// and 1 means that nobody is sure.
+    /// and 1 means that nobody is sure, and so does one that reads what is kept no more.
     async fn confidence(
         &self,
         loaded: &Loaded,
@@ -117,7 +117,10 @@ impl<S: Store> Engine<S> {
         else {
             return Ok(None);
         };
-        let scope = self.scope(loaded, memory, &step.reads).await?;
+        let scope = match self.scope(loaded, memory, &step.reads).await {
+            Err(EngineError::NoPayload { .. }) => return Ok(None),
+            scope => scope?,
+        };
         let number = template.bind(&scope).ok().and_then(|value| value.as_number().cloned());
         Ok(number.as_ref().and_then(thousandths))
     }

@@ -163,7 +163,12 @@ impl<S: Store> Engine<S> {
     ) -> Result<Result<UndoCall, NotUndone>, EngineError> {
         if let Some(Undo::Call(call)) = &planned.rollback {
             let template = loaded.plan.step(seq).and_then(|step| step.rollback.as_ref());
-            let scope = self.scope(loaded, &mut Memory::default(), &planned.rollback_reads).await?;
+            let scope = match self.scope(loaded, &mut Memory::default(), &planned.rollback_reads).await {
+                Err(error @ EngineError::NoPayload { .. }) => {
+                    return Ok(Err(NotUndone::Unbound(error.to_string())));
+                }
+                scope => scope?,
+            };
             let bound = template.map(|template| template.bind(&scope));
             return Ok(match bound {
                 Some(Ok(Value::Object(with))) => Ok(UndoCall { tool: call.tool.clone(), with }),

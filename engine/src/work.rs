@@ -1,5 +1,7 @@
 //! Work: a held step is done, under a heartbeat, and its outcome committed.
 
+use std::pin::Pin;
+
 use connectors::{Call, Done, LookUp, Outcome};
 use domain::command::{Advanced, Certainty, Command as _, Fail, Finish, Mode, Renew, Retried, Retry};
 use domain::payload::Fingerprint;
@@ -158,19 +160,28 @@ impl<S: Store> Engine<S> {
                 acted = &mut act => return Ok(Worked::Acted(loaded, acted?)),
                 () = sleep_until(beat_at) => {}
             }
-            beat_at = Instant::now() + self.timing.heartbeat.std();
-            let beat = timeout_at(lease_ends, self.beat(&loaded, held)).await.unwrap_or(Ok(Beat::Silent));
-            match beat? {
+            // Counted from before it is asked for: the ledger counts from before it is written.
+            let began = Instant::now();
+            beat_at = began + self.timing.heartbeat.std();
+            let beat = Box::pin(timeout_at(lease_ends, self.beat(&loaded, held)));
+            let (beat, acted) = beside(beat, act.as_mut()).await;
+            match beat.unwrap_or(Ok(Beat::Silent))? {
                 Beat::Alive { loaded: now, cancel_requested } => {
                     loaded = now;
-                    lease_ends = Instant::now() + self.timing.lease.std();
-                    if cancel_requested && held.grant.receipt.is_none() {
+                    lease_ends = began + self.timing.lease.std();
+                    if acted.is_none() && cancel_requested && held.grant.receipt.is_none() {
                         return Ok(Worked::Acted(loaded, stopped()));
                     }
                 }
                 Beat::Lost(now) => return Ok(Worked::Lost(now)),
-                Beat::Silent if Instant::now() >= lease_ends => return Ok(Worked::Lost(loaded)),
+                // What is known by now is told, even if it comes late: the fence says whether it counts.
+                Beat::Silent if acted.is_none() && Instant::now() >= lease_ends => {
+                    return Ok(Worked::Lost(loaded));
+                }
                 Beat::Silent => {}
+            }
+            if let Some(acted) = acted {
+                return Ok(Worked::Acted(loaded, acted?));
             }
         }
     }
@@ -196,12 +207,10 @@ impl<S: Store> Engine<S> {
         }
         let (output, fingerprint) = loop {
             match self.keep(tenant, &done.output).await {
-                // What has happened is not thrown away because its result cannot be kept for now; whoever holds the step
-                // stops waiting when the lease is gone.
-                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))
-                    if held.grant.receipt.is_some() =>
-                {
-                    tracing::warn!(%error, "what an effect gave was not kept yet");
+                // What was done is not thrown away because its result cannot be kept for now, and no attempt is used up:
+                // a step that only reads has few of them. Whoever holds the step stops waiting when the lease is gone.
+                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. }))) => {
+                    tracing::warn!(%error, "what a step gave was not kept yet");
                     sleep(self.timing.heartbeat.std()).await;
                 }
                 kept => break kept?,
@@ -235,6 +244,21 @@ impl<S: Store> Engine<S> {
             }
         }
         Ok(Beat::Silent)
+    }
+}
+
+/// What came of `first`, and of the work that goes on beside it if that has come to an end meanwhile.
+async fn beside<T, W>(
+    mut first: Pin<Box<impl Future<Output = T>>>,
+    mut work: Pin<&mut impl Future<Output = W>>,
+) -> (T, Option<W>) {
+    let mut done = None;
+    loop {
+        tokio::select! {
+            biased;
+            came = &mut first => return (came, done),
+            worked = work.as_mut(), if done.is_none() => done = Some(worked),
+        }
     }
 }
 

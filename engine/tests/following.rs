@@ -1,19 +1,21 @@
-//! What has been done is on the record before anybody waits for the next step.
+//! What has been done is on the record before anybody waits for anything else, and whoever goes on with it is told.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
 use countersign_engine::{Engine, Parts, StartRun, Timing, WalkLimits};
 use domain::{
-    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, Reversibility, RunRecord,
+    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Lane, Millis, Reversibility, RunRecord,
     RunStatus, ToolName,
 };
 use serde_json::json;
-use store::{Intercept, Intercepted, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock};
+use store::{
+    Intercept, Intercepted, Queue as _, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock,
+};
 
 /// A machine is busy; what never comes does not come within this either.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,6 +25,8 @@ struct Post {
     posted: Arc<AtomicU32>,
     /// How often somebody asked how things stand. The first time nobody answers.
     asked: Arc<AtomicU32>,
+    /// How long it takes.
+    takes: Duration,
 }
 
 #[async_trait]
@@ -39,11 +43,16 @@ impl Tool for Post {
     }
 
     fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+        let (class, reversibility) = if ask.fields["reads"] == true {
+            (EffectClass::ReadOnly, Reversibility::NoEffect)
+        } else {
+            (EffectClass::CompareAndSet, Reversibility::Inverse)
+        };
         Ok(Action {
             tool: self.name(),
             contract: 1,
-            class: EffectClass::CompareAndSet,
-            reversibility: Reversibility::Inverse,
+            class,
+            reversibility,
             target: "the board".to_owned(),
             key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
             key_retention: None,
@@ -56,6 +65,7 @@ impl Tool for Post {
 
     async fn perform(&self, call: Call<'_>) -> Outcome {
         self.posted.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.takes).await;
         let letters = call.action.fields["letters"].as_u64().unwrap_or_default();
         let output = json!("x".repeat(usize::try_from(letters).unwrap()));
         Outcome::Done(Done { output, ..Done::default() })
@@ -75,7 +85,11 @@ steps:
 impl Post {
     fn new() -> (Self, Arc<AtomicU32>, Arc<AtomicU32>) {
         let (posted, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        (Self { posted: Arc::clone(&posted), asked: Arc::clone(&asked) }, posted, asked)
+        (
+            Self { posted: Arc::clone(&posted), asked: Arc::clone(&asked), takes: Duration::ZERO },
+            posted,
+            asked,
+        )
     }
 }
 
@@ -85,16 +99,16 @@ fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
         tools: Toolbox::default().with(tool),
         clock: Arc::new(SystemClock),
         me: "w".parse().unwrap(),
-        timing: Timing { heartbeat: Millis(100), ..Timing::default() },
+        timing: Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() },
         shows: None,
         sealing: None,
     })
 }
 
-/// Starts a run of `workflow` and walks it to its end.
-async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
+/// That a run of `workflow` starts.
+fn wish<S: Store>(engine: &Engine<S>, workflow: &str) -> StartRun {
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(workflow, &names).unwrap(),
@@ -103,8 +117,12 @@ async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
         key: "k".parse().unwrap(),
         input: json!({}),
         by: Initiator::new(Cause::User, "ada"),
-    };
-    let run = engine.start(wish).await.unwrap().run;
+    }
+}
+
+/// Starts a run of `workflow` and walks it to its end.
+async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
+    let run = engine.start(wish(engine, workflow)).await.unwrap().run;
     let walk = Box::pin(engine.walk(&run, &(), WalkLimits::default()));
     tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
     engine.store().load(&run).await.unwrap().unwrap()
@@ -147,6 +165,75 @@ steps:
 
 /// More often than the engine asks a busy store for one thing.
 const BUSY_FOR: u32 = 12;
+
+#[tokio::test]
+async fn what_was_read_and_cannot_be_kept_for_now_uses_up_no_attempt() {
+    let (tool, read, _) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    let once =
+        LONG_ANSWER.replace("letters: 100000 }", "letters: 100000, reads: true }, retry: { attempts: 1 }");
+    assert_eq!(walked(&engine, &once).await.status, RunStatus::Succeeded);
+    assert_eq!(read.load(Ordering::Relaxed), 1);
+}
+
+/// A store that does not answer the first commit that somebody makes after they have begun to post.
+struct Hangs {
+    posted: Arc<AtomicU32>,
+    hung: AtomicBool,
+}
+
+impl Intercept for Hangs {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        let posts = site.name == "ledger.commit" && self.posted.load(Ordering::Relaxed) > 0;
+        if posts && !self.hung.swap(true, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_that_comes_while_a_sign_of_life_hangs_is_not_thrown_away() {
+    let (tool, posted, _) = Post::new();
+    let tool = Post { takes: Duration::from_millis(500), ..tool };
+    let hangs = Hangs { posted: Arc::clone(&posted), hung: AtomicBool::new(false) };
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, hangs), tool);
+    assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
+    assert_eq!(posted.load(Ordering::Relaxed), 1, "and nobody has posted twice");
+}
+
+/// A store that begins a run, and whose reply is lost the first time.
+struct LosesTheReply(AtomicBool);
+
+impl Intercept for LosesTheReply {
+    type Pass = bool;
+
+    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+        Ok(site.name == "ledger.admit" && !self.0.swap(true, Ordering::Relaxed))
+    }
+
+    async fn after(&self, lost: bool) -> Result<(), StoreError> {
+        if lost { Err(StoreError::Unknown { doing: "begin a run" }) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_not_told_that_a_run_was_begun_has_it_walked_all_the_same() {
+    let (tool, ..) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, LosesTheReply(AtomicBool::new(false))), tool);
+    engine.start(wish(&engine, TWO_POSTS)).await.unwrap();
+    // The embedded store has kept the first message with the run; another one, on which that was left to do, has not.
+    assert_eq!(engine.store().depth(Lane::Steps).await.unwrap(), 2);
+}
 
 #[tokio::test]
 async fn an_outcome_whose_result_cannot_be_kept_for_now_is_not_thrown_away() {
