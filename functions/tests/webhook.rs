@@ -536,6 +536,36 @@ async fn nothing_is_accepted_before_it_is_durable_and_announced() {
     }
 }
 
+/// A store that keeps what came and then does not answer.
+struct Mute;
+
+impl Intercept for Mute {
+    type Pass = bool;
+
+    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+        Ok(site.name == "inbox.accept")
+    }
+
+    async fn after(&self, mute: bool) -> Result<(), StoreError> {
+        if mute {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_delivers_to_a_store_that_hangs_is_told_to_come_again_and_loses_nothing() {
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let (engine, doors, sent) = (engine_on(Intercepted::new(store.clone(), Mute)), doors(1), incident());
+    let response = deliver(&engine, &doors, sent.request()).await;
+    assert_eq!(response.status, 503, "{}", response.body);
+    assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
+    let scene = Scene { engine: engine_on(store), doors };
+    assert_eq!(scene.deliver(&sent).await.status, 202);
+    assert_eq!(scene.messages().await.len(), 1);
+}
+
 // Webhook forgery and replay.
 
 #[tokio::test]

@@ -8,10 +8,13 @@ mod door;
 mod letter;
 mod proof;
 
+use std::time::Duration;
+
 use domain::{Code, Fate, Refusal, RunId, TenantId, TraceContext, json};
 use engine::{Engine, EngineError, Knock, Welcome};
 use serde_json::{Value, json};
 use store::{Store, trace};
+use tokio::time::timeout;
 
 pub use crate::http::{Headers, Response};
 pub use door::{Doors, InvalidDoor};
@@ -25,6 +28,10 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// When a sender may come again after the store did not answer.
 const RETRY_AFTER_SECS: &str = "5";
+
+/// How long the store may take. A function is ended two seconds later (`infra/modules/function`), and its sender would be
+/// told nothing of ours.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// A delivery as it came in, before anything is believed of it.
 #[derive(Debug, Clone)]
@@ -44,7 +51,10 @@ pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Reque
     match admit(engine, doors, &request) {
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
-        Ok(Some(knock)) => told(trace::within_told(told_trace(&request), engine.accept(knock)).await),
+        Ok(Some(knock)) => {
+            let accepting = trace::within_told(told_trace(&request), engine.accept(knock));
+            timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| late(), told)
+        }
     }
 }
 
@@ -133,8 +143,17 @@ fn told(accepted: Result<Welcome, EngineError>) -> Response {
         Err(EngineError::BadInput { source, .. }) => unusable(&source.to_string()),
         Err(error) => {
             tracing::error!(error = %engine::told(&error), "a delivery was not accepted");
-            let detail = "nothing was accepted; please send it again";
-            Response::problem(503, "UNAVAILABLE", detail).with("retry-after", RETRY_AFTER_SECS)
+            unavailable("nothing was accepted; please send it again")
         }
     }
+}
+
+/// The store did not answer. What it may have kept is known when it comes again, and announced then.
+fn late() -> Response {
+    tracing::error!(within = ?ANSWER_WITHIN, "a delivery was not accepted in time");
+    unavailable("nobody knows whether it was accepted; please send it again")
+}
+
+fn unavailable(detail: &str) -> Response {
+    Response::problem(503, "UNAVAILABLE", detail).with("retry-after", RETRY_AFTER_SECS)
 }

@@ -1,6 +1,6 @@
 //! Every function is made in one place, which gives it its alarms.
 
-use crate::module::{Module, assert_found, fixture, infra, label, text_of};
+use crate::module::{Module, assert_found, behind, fixture, infra, label, source, text_of};
 
 /// The module that makes functions.
 const FUNCTION: &str = "modules/function";
@@ -26,6 +26,16 @@ fn a_function_without_is_found() {
     assert_found(&faults, "aws_lambda_function.a is made outside of modules/function");
     assert_found(&faults, "aws_lambda_function.a has no alarm on Errors");
     assert_found(&faults, "aws_lambda_function.a has no alarm on Throttles");
+}
+
+#[test]
+fn whoever_delivers_is_answered_before_the_function_is_ended() {
+    let module = infra().into_iter().find(|module| module.path == FUNCTION).unwrap();
+    let ended = module.blocks("variable").find(|block| label(block, 0) == "timeout_seconds").unwrap();
+    let ended: u64 = text_of(&ended.body, "default").parse().unwrap();
+    let code = source("functions/src/webhook/mod.rs");
+    let answered: u64 = behind(&code, "ANSWER_WITHIN: Duration = Duration::from_secs(", ')').parse().unwrap();
+    assert!(answered < ended, "it is ended after {ended} s, and would answer after {answered}");
 }
 
 fn faults(modules: &[Module]) -> Vec<String> {
