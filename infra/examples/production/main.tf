@@ -126,7 +126,7 @@ module "webhook" {
   description          = "Takes what ServiceNow, GitHub and others send"
   package              = local.packages["webhook"]
   architecture         = var.architecture
-  reserved_concurrency = 100
+  reserved_concurrency = var.reserved_concurrency.webhook
   tracing              = true
   environment          = module.programs.environment.webhook
   statements           = module.programs.statements.webhook
@@ -142,7 +142,7 @@ module "slack" {
   description          = "Takes Slack's clicks and commands"
   package              = local.packages["slack"]
   architecture         = var.architecture
-  reserved_concurrency = 20
+  reserved_concurrency = var.reserved_concurrency.slack
   tracing              = true
   environment          = module.programs.environment.slack
   statements           = module.programs.statements.slack
@@ -161,7 +161,7 @@ module "sweep" {
   timeout_seconds = 50
   asynchronous    = true
   # One at a time: a second would find the same items.
-  reserved_concurrency = 1
+  reserved_concurrency = var.reserved_concurrency.sweep
   tracing              = true
   environment          = module.programs.environment.sweep
   statements           = module.programs.statements.sweep

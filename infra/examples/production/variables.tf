@@ -163,3 +163,14 @@ variable "budget_usd" {
   type        = number
   default     = 1000
 }
+
+variable "reserved_concurrency" {
+  description = "How many calls of each function may run at once, reserved for it. Lambda leaves at least 100 to the rest of the account, or 10 where that has few: on an account whose limit is small apply with -1 each, which reserves nothing, until AWS has raised it."
+  type        = object({ webhook = number, slack = number, sweep = number })
+  default     = { webhook = 100, slack = 20, sweep = 1 }
+
+  validation {
+    condition     = alltrue([for calls in values(var.reserved_concurrency) : calls == -1 || calls >= 1 && floor(calls) == calls])
+    error_message = "Each is a whole number of calls, or -1 for as many as the account has left."
+  }
+}

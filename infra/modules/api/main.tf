@@ -44,9 +44,8 @@ resource "aws_apigatewayv2_stage" "this" {
   tags        = var.tags
 
   default_route_settings {
-    throttling_rate_limit    = var.requests_per_second
-    throttling_burst_limit   = var.burst
-    detailed_metrics_enabled = true
+    throttling_rate_limit  = var.requests_per_second
+    throttling_burst_limit = var.burst
   }
 
   # Who asked for what, and what became of it; neither bodies nor headers, which hold signatures.

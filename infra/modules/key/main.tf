@@ -26,6 +26,12 @@ resource "aws_kms_key" "this" {
   rotation_period_in_days = var.rotation_days
   deletion_window_in_days = 30
   tags                    = var.tags
+
+  # Evidence that is locked for years is read with this key alone. A key that is to be deleted opens nothing from that
+  # moment on, so no `destroy` takes it along; infra/README.md says how a deployment is deleted.
+  lifecycle {
+    prevent_destroy = true
+  }
 }
 
 resource "aws_kms_alias" "this" {

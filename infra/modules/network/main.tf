@@ -142,7 +142,7 @@ resource "aws_vpc_endpoint" "interface" {
 
 resource "aws_security_group" "endpoints" {
   name        = "${var.name}-endpoints"
-  description = "AWS's endpoints within ${var.name}"
+  description = "Endpoints of AWS within ${var.name}"
   vpc_id      = aws_vpc.this.id
   tags        = merge(var.tags, { Name = "${var.name}-endpoints" })
 }
