@@ -32,8 +32,8 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
   stack         the store with DynamoDB, SQS and S3 of the local AWS
   referee       its ledger on DynamoDB Local
-  journeys      functions, workers, evidence, `dev --aws` and `serve --aws` on the local AWS, and a small storm: cargo
-                xtask storm
+  journeys      functions, workers, evidence, `dev --aws` and `serve --aws` on the local AWS, what each asks for against
+                what its role allows, and a small storm: cargo xtask storm
   chromium      Debian's chromium and chromium-driver, and axe-core from npm, installed unless they are there
   browser       the console in Chromium; pictures of every page are kept in target/browser
   examples      the examples in the documentation
@@ -189,8 +189,11 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
         }
     };
     if servers.has(AWS) {
-        let journeys =
-            ("journeys", &["journey", "drain", "health", "secrets", "dev", "serve", "storm"][..], "1");
+        let journeys = (
+            "journeys",
+            &["journey", "drain", "grants", "health", "secrets", "dev", "serve", "storm"][..],
+            "1",
+        );
         run_on(cargo, journeys, &without_referee(&servers), parts);
     }
 }

@@ -60,13 +60,15 @@ pub struct Site {
     pub dynamodb: Option<String>,
     /// The directory of the programs, as they were built.
     pub programs: PathBuf,
+    /// What some programs find in their environment beside the usual, by program.
+    pub through: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Site {
     /// As `cargo xtask test` says.
     pub fn from_environment() -> Self {
         let programs = PathBuf::from(variable("COUNTERSIGN_PROGRAMS"));
-        Self { aws: variable("COUNTERSIGN_AWS"), dynamodb: None, programs }
+        Self { aws: variable("COUNTERSIGN_AWS"), dynamodb: None, programs, through: BTreeMap::new() }
     }
 
     /// Where the table is.
@@ -330,7 +332,8 @@ impl Account {
             ]),
             _ => {}
         }
-        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let more = self.site.through.get(program).into_iter().flatten().cloned();
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(more).collect()
     }
 
     fn systems(&self) -> String {

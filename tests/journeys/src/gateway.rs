@@ -54,9 +54,7 @@ pub struct Reply {
 impl Gateway {
     /// A gateway at the local AWS that listens at `endpoint`.
     pub fn new(endpoint: &str) -> Self {
-        // A client is built for TLS even where it never speaks it. Somebody may have chosen already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { endpoint: endpoint.to_owned(), http: reqwest::Client::new() }
+        Self { endpoint: endpoint.to_owned(), http: client() }
     }
 
     /// Deploys a function.
@@ -130,6 +128,13 @@ impl Gateway {
     async fn send(&self, request: RequestBuilder, what: &str) -> Value {
         answer(request).await.unwrap_or_else(|why| panic!("{what}: {why}"))
     }
+}
+
+/// Speaks HTTP to a local AWS.
+pub(crate) fn client() -> reqwest::Client {
+    // A client is built for TLS even where it never speaks it. Somebody may have chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
 }
 
 async fn answer(request: RequestBuilder) -> Result<Value, String> {

@@ -9,13 +9,17 @@ mod account;
 mod gateway;
 mod patience;
 mod process;
+mod roles;
 mod running;
 mod storm;
+mod witness;
 mod zip;
 
 pub use account::{Account, LED_HERE, Outside, Site, TENANT};
 pub use gateway::{Api, Function, Gateway, Reply};
 pub use patience::{PATIENCE, until};
 pub use process::WorkerProcess;
+pub use roles::{Grant, allows, granted};
 pub use running::Running;
 pub use storm::{Dead, Evidence, Progress, Queues, Report, Seconds, Seen, Sending, Storm, storm};
+pub use witness::{Asked, Witness};

@@ -1,0 +1,90 @@
+//! What terraform lets each program do, read from where it is written.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hcl_edit::expr::{Expression, Object};
+use hcl_edit::structure::Body;
+
+/// An action of a service, and what it is done to: `sqs:SendMessage` on `ingest`.
+pub type Grant = (String, String);
+
+const PROGRAMS: &str = "../../infra/modules/programs/main.tf";
+
+/// The action of a service on something.
+pub(crate) fn grant(service: &str, action: &str, on: &str) -> Grant {
+    (format!("{service}:{action}"), on.to_owned())
+}
+
+/// All that `infra/modules/programs` lets a program do.
+pub fn granted(program: &str) -> BTreeSet<Grant> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAMS);
+    let body: Body = std::fs::read_to_string(path).unwrap().parse().unwrap();
+    let locals = body.get_blocks("locals").next().unwrap();
+    let statements = &locals.body.get_attribute("statements").unwrap().value;
+    let lists = entry(statements.as_object().unwrap(), program).as_func_call().unwrap();
+    lists.args.iter().flat_map(statement_list).collect()
+}
+
+/// Whether something is among what is granted; whoever may use every index may use each.
+pub fn allows(granted: &BTreeSet<Grant>, (action, on): &Grant) -> bool {
+    let on = if on.starts_with("index ") { vec![on.as_str(), "every index"] } else { vec![on.as_str()] };
+    on.iter().any(|on| granted.contains(&(action.clone(), (*on).to_owned())))
+}
+
+fn statement_list(list: &Expression) -> Vec<Grant> {
+    let Some(list) = list.as_array() else {
+        return match written(list).as_str() {
+            // Whose secret it is, is in the brackets.
+            secret if secret.starts_with("local.secret[") => {
+                vec![grant("secretsmanager", "GetSecretValue", "secret")]
+            }
+            // Nobody asks a key directly: services do, for whoever asks them.
+            "local.keys" => Vec::new(),
+            other => panic!("{PROGRAMS}: what does {other} allow?"),
+        };
+    };
+    list.iter().filter_map(Expression::as_object).flat_map(statement).collect()
+}
+
+fn statement(statement: &Object) -> Vec<Grant> {
+    let resources: Vec<String> = match entry(statement, "resources") {
+        Expression::Array(list) => list.iter().flat_map(|one| named(&written(one))).collect(),
+        other => named(&written(other)),
+    };
+    let actions = entry(statement, "actions").as_array().unwrap().iter().map(written);
+    actions.flat_map(|action| resources.iter().map(move |on| (action.clone(), on.clone()))).collect()
+}
+
+/// What a resource is called here.
+fn named(resource: &str) -> Vec<String> {
+    let lanes = ["ingest", "decisions", "steps"];
+    let between = |before: &str, after: &str| resource.strip_prefix(before)?.strip_suffix(after);
+    match resource {
+        "var.table.arn" => vec!["table".to_owned()],
+        "values(var.table.index_arns)" => vec!["every index".to_owned()],
+        "local.queue_arns" => lanes.map(str::to_owned).into(),
+        "local.dead_arns" => lanes.map(|lane| format!("{lane}-dead")).into(),
+        _ => {
+            let index = between("var.table.index_arns[\"", "\"]").map(|index| format!("index {index}"));
+            let queue = between("var.queues.", ".arn").map(str::to_owned);
+            let objects = between("${var.", ".arn}/*").map(|bucket| format!("{bucket}/*"));
+            let bucket = between("var.", ".arn").filter(|name| !name.contains('.')).map(str::to_owned);
+            let name = index.or(queue).or(objects).or(bucket);
+            vec![name.unwrap_or_else(|| panic!("{PROGRAMS}: what is {resource}?"))]
+        }
+    }
+}
+
+fn entry<'o>(object: &'o Object, name: &str) -> &'o Expression {
+    let found = object.iter().find(|(key, _)| key.as_ident().is_some_and(|ident| ident.as_str() == name));
+    found.unwrap_or_else(|| panic!("{PROGRAMS}: no {name}")).1.expr()
+}
+
+/// An expression as it is written, a text without its quotes.
+fn written(expression: &Expression) -> String {
+    let written = expression.to_string();
+    let written = written.trim();
+    let text = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    text.unwrap_or(written).to_owned()
+}
