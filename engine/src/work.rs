@@ -1,7 +1,5 @@
 //! Work: a held step is done, under a heartbeat, and its outcome committed.
 
-use std::pin::Pin;
-
 use connectors::{Call, Done, LookUp, Outcome};
 use domain::command::{Advanced, Certainty, Command as _, Fail, Finish, Mode, Renew, Retried, Retry};
 use domain::payload::Fingerprint;
@@ -163,25 +161,24 @@ impl<S: Store> Engine<S> {
             // Counted from before it is asked for: the ledger counts from before it is written.
             let began = Instant::now();
             beat_at = began + self.timing.heartbeat.std();
-            let beat = Box::pin(timeout_at(lease_ends, self.beat(&loaded, held)));
-            let (beat, acted) = beside(beat, act.as_mut()).await;
-            match beat.unwrap_or(Ok(Beat::Silent))? {
+            let beat = timeout_at(lease_ends, Box::pin(self.beat(&loaded, held)));
+            let beat = tokio::select! {
+                biased;
+                // Whether or not the sign of life lands as well, the version of the record guards what follows.
+                acted = &mut act => return Ok(Worked::Acted(loaded, acted?)),
+                beat = beat => beat.unwrap_or(Ok(Beat::Silent)),
+            };
+            match beat? {
                 Beat::Alive { loaded: now, cancel_requested } => {
                     loaded = now;
                     lease_ends = began + self.timing.lease.std();
-                    if acted.is_none() && cancel_requested && held.grant.receipt.is_none() {
+                    if cancel_requested && held.grant.receipt.is_none() {
                         return Ok(Worked::Acted(loaded, stopped()));
                     }
                 }
                 Beat::Lost(now) => return Ok(Worked::Lost(now)),
-                // What is known by now is told, even if it comes late: the fence says whether it counts.
-                Beat::Silent if acted.is_none() && Instant::now() >= lease_ends => {
-                    return Ok(Worked::Lost(loaded));
-                }
+                Beat::Silent if Instant::now() >= lease_ends => return Ok(Worked::Lost(loaded)),
                 Beat::Silent => {}
-            }
-            if let Some(acted) = acted {
-                return Ok(Worked::Acted(loaded, acted?));
             }
         }
     }
@@ -205,11 +202,14 @@ impl<S: Store> Engine<S> {
             Err(failure) if held.grant.receipt.is_some() => done.output = failure_as_output(&failure),
             Err(failure) => return Ok(Acted::Never(failure)),
         }
+        let give_up_at = Instant::now() + self.timing.work_max.std();
         let (output, fingerprint) = loop {
             match self.keep(tenant, &done.output).await {
-                // What was done is not thrown away because its result cannot be kept for now, and no attempt is used up:
-                // a step that only reads has few of them. Whoever holds the step stops waiting when the lease is gone.
-                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. }))) => {
+                // What was done is not thrown away because its result cannot be kept for now; the step is held meanwhile.
+                // What was only read can be read again, and makes way when it has waited for as long as it may work.
+                Err(EngineError::Store(error @ (StoreError::Busy { .. } | StoreError::Unknown { .. })))
+                    if held.grant.receipt.is_some() || Instant::now() < give_up_at =>
+                {
                     tracing::warn!(%error, "what a step gave was not kept yet");
                     sleep(self.timing.heartbeat.std()).await;
                 }
@@ -244,21 +244,6 @@ impl<S: Store> Engine<S> {
             }
         }
         Ok(Beat::Silent)
-    }
-}
-
-/// What came of `first`, and of the work that goes on beside it if that has come to an end meanwhile.
-async fn beside<T, W>(
-    mut first: Pin<Box<impl Future<Output = T>>>,
-    mut work: Pin<&mut impl Future<Output = W>>,
-) -> (T, Option<W>) {
-    let mut done = None;
-    loop {
-        tokio::select! {
-            biased;
-            came = &mut first => return (came, done),
-            worked = work.as_mut(), if done.is_none() => done = Some(worked),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lists, through the indexes. An index finds candidates; each item decides whether it belongs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use domain::{Approval, RunKey, RunRecord, TenantId, Timestamp};
@@ -29,12 +29,16 @@ const LOOKS_MAX: u32 = 16;
 /// over: about a hundred thousand of those. What stands behind more of them is found when they have been looked at.
 const PASSED_OVER_PAGES_MAX: usize = 16;
 
-/// How many entries of the due index are looked at for runs of one kind among those of the other. What stands behind
-/// more of them is found when some have been looked after.
-const REACH_MAX: u32 = 32_000;
+/// How many entries of the due index are looked at for runs of one kind among those of the other: about a hundred
+/// requests, so that the sweep has time for the rest. What stands behind more of them is found when some have been looked
+/// after.
+const REACH_MAX: u32 = 8_000;
 
 /// How much farther each look reaches than the one before.
 const REACH_GROWS_BY: u32 = 4;
+
+/// As many as DynamoDB reads in one request.
+const READ_AT_ONCE: usize = 100;
 
 /// What is looked for in the due index.
 #[derive(Clone, Copy)]
@@ -168,14 +172,20 @@ where
         wanted: Due<'_>,
         what: impl Fn(&Item) -> bool,
     ) -> Result<Vec<Item>, StoreError> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
         let mut reach = wanted.limit;
         loop {
-            let keys = self.due_items("run", Due { limit: reach, ..wanted }).await?;
-            let mut found = self.still_due(&keys, wanted).await?;
-            found.retain(&what);
+            let mut keys = self.due_items("run", Due { limit: reach, ..wanted }).await?;
             let more = keys.len() >= count(reach) && reach < REACH_MAX;
-            if found.len() >= count(wanted.limit) || !more {
-                found.truncate(count(wanted.limit));
+            keys.retain(|key| seen.insert(key.clone()));
+            for some in keys.chunks(READ_AT_ONCE) {
+                found.extend(self.still_due(some, wanted).await?.into_iter().filter(&what));
+                if found.len() >= count(wanted.limit) {
+                    found.truncate(count(wanted.limit));
+                    return Ok(found);
+                }
+            }
+            if !more {
                 return Ok(found);
             }
             reach = reach.saturating_mul(REACH_GROWS_BY).min(REACH_MAX);
