@@ -11,6 +11,9 @@ pub type Grant = (String, String);
 
 const PROGRAMS: &str = "../../infra/modules/programs/main.tf";
 
+/// The statements that let a program use the customer key.
+const KEYS: &str = "local.keys";
+
 /// The action of a service on something.
 pub(crate) fn grant(service: &str, action: &str, on: &str) -> Grant {
     (format!("{service}:{action}"), on.to_owned())
@@ -23,6 +26,8 @@ pub fn granted(program: &str) -> BTreeSet<Grant> {
     let locals = body.get_blocks("locals").next().unwrap();
     let statements = &locals.body.get_attribute("statements").unwrap().value;
     let lists = entry(statements.as_object().unwrap(), program).as_func_call().unwrap();
+    let uses_keys = lists.args.iter().any(|list| written(list) == KEYS);
+    assert!(uses_keys, "{PROGRAMS}: {program} may not use the key that everything is encrypted with");
     lists.args.iter().flat_map(statement_list).collect()
 }
 
@@ -40,7 +45,7 @@ fn statement_list(list: &Expression) -> Vec<Grant> {
                 vec![grant("secretsmanager", "GetSecretValue", "secret")]
             }
             // Nobody asks a key directly: services do, for whoever asks them.
-            "local.keys" => Vec::new(),
+            KEYS => Vec::new(),
             other => panic!("{PROGRAMS}: what does {other} allow?"),
         };
     };
