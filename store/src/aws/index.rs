@@ -13,13 +13,13 @@ use crate::governance::ApprovalPage;
 use crate::ledger::{NOBODY, ORDER_SLACK, RunPage, RunQuery};
 use crate::queue::Queue;
 
-use super::AwsStore;
 use super::commit::{HELD, in_status, on_record};
 use super::error::Fault;
 use super::item::{Item, UNSEALED, Unfit, number, read_number, read_text, text};
 use super::key::{Key, SK};
 use super::order::Order;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
+use super::{AwsStore, BATCH_MAX};
 
 /// How often a list is looked into for one page of runs in one status. Whoever asks for more gets a shorter page,
 /// and where it ended.
@@ -36,9 +36,6 @@ const REACH_MAX: u32 = 8_000;
 
 /// How much farther each look reaches than the one before.
 const REACH_GROWS_BY: u32 = 4;
-
-/// As many as DynamoDB reads in one request.
-const READ_AT_ONCE: usize = 100;
 
 /// What is looked for in the due index.
 #[derive(Clone, Copy)]
@@ -178,7 +175,7 @@ where
             let mut keys = self.due_items("run", Due { limit: reach, ..wanted }).await?;
             let more = keys.len() >= count(reach) && reach < REACH_MAX;
             keys.retain(|key| seen.insert(key.clone()));
-            for some in keys.chunks(READ_AT_ONCE) {
+            for some in keys.chunks(BATCH_MAX) {
                 found.extend(self.still_due(some, wanted).await?.into_iter().filter(&what));
                 if found.len() >= count(wanted.limit) {
                     found.truncate(count(wanted.limit));
