@@ -1,8 +1,8 @@
 //! Postpone: what a step would do could not be said yet, because the outside did not answer when it was
-//! asked how things stand. Nobody holds the step and nothing was intended.
+//! asked how things stand. Nobody holds the step, and this attempt has intended nothing.
 
 use crate::draft::Draft;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::machine::RunStatus;
 use crate::plan::Work;
 use crate::record::Live;
@@ -10,9 +10,10 @@ use crate::refusal::Refusal;
 use crate::time::Millis;
 
 use super::retry::{self, Postponed, Retried};
-use super::{Command, fail};
+use super::{Command, ending, fail};
 
-/// The current step is due again later, unless its attempts are used up.
+/// The current step is due again later, unless its attempts are used up. One that goes on by a person's word
+/// goes back to that person: their word is for this attempt, and what they were asked about is still open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Postpone {
     /// Why.
@@ -38,8 +39,11 @@ impl Command for Postpone {
                 approved.clone()
             }
             Live::Running(lease) if lease.intent.is_none() && lease.until <= draft.now() => None,
-            Live::Ready { .. }
-            | Live::Retrying { .. }
+            Live::Ready { authorised: Some(_), .. } => {
+                let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
+                return ending::pause_unresolved(draft, unknown).map(Retried::No);
+            }
+            Live::Retrying { .. }
             | Live::Running(_)
             | Live::Unresolved { .. }
             | Live::WaitingEvent { .. }

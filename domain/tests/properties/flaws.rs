@@ -60,6 +60,23 @@ fn an_effect_that_an_ended_run_left_open_is_put_before_a_person_and_done_on_thei
 }
 
 #[test]
+fn a_system_that_does_not_answer_after_a_persons_word_brings_the_run_back_to_them() {
+    let mut world = world([vec![shared("shell")], vec![shared("shell")]]);
+    world.wish(1, Wish::Serve);
+    world.wish(1, failed(Certainty::MayHaveHappened));
+    world.wish(1, Wish::Cancel);
+    world.wish(0, Wish::Serve).unwrap();
+    world.wish(0, Wish::Resume).unwrap();
+
+    world.wish(0, Wish::Postpone).unwrap();
+    assert_eq!(world.runs[0].record.status, RunStatus::Paused);
+
+    world.wish(0, Wish::Resume).unwrap();
+    let turn = world.wish(0, Wish::Serve).unwrap();
+    assert_eq!(mode(&turn), Some(Mode::Again));
+}
+
+#[test]
 fn a_run_that_is_stopped_before_it_did_what_another_left_open_answers_for_nothing() {
     let mut world = world([vec![shared("shell")], vec![shared("shell")]]);
     world.wish(1, Wish::Serve);
