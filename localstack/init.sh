@@ -15,8 +15,8 @@ evidence=${COUNTERSIGN_EVIDENCE:-countersign-evidence}
 
 # After how many deliveries a message is put aside: RECEIVES_MAX in the store.
 receives_max=20
-# How long a message stays hidden if its receiver does not say: what the worker says, whose lease is as long.
-visibility_s=20
+# How long a message stays hidden if its receiver does not say, as in infra/modules/queue. Workers do, and extend it.
+visibility_s=60
 # The longest poll that SQS allows.
 wait_s=20
 # How long a message waits for a worker: four days, over a long weekend.

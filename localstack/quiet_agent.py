@@ -1,7 +1,7 @@
 """Writes a Java agent that does nothing.
 
 LocalStack starts DynamoDB Local with an agent of its own, which it would download. All that one does is to
-allow more than twenty indexes; we have four. The jar is put together here, byte by byte, because a machine
+allow more than twenty indexes; we have five. The jar is put together here, byte by byte, because a machine
 that can run Java need not be able to compile it.
 
 Usage: python3 quiet_agent.py FILE.jar

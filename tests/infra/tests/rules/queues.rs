@@ -40,6 +40,18 @@ fn a_queue_without_is_found() {
 
     let unwatched = r#"resource "aws_sqs_queue" "a" { name = "${var.name}-dead" }"#;
     assert_found(&faults(&fixture(unwatched)), "nobody is told of dead letters in aws_sqs_queue.a");
+    let watched = |told: &str| {
+        format!(
+            r#"{unwatched}
+            resource "aws_cloudwatch_metric_alarm" "a" {{
+              metric_name   = "ApproximateNumberOfMessagesVisible"
+              dimensions    = {{ QueueName = aws_sqs_queue.a.name }}
+              alarm_actions = {told}
+            }}"#
+        )
+    };
+    assert_eq!(faults(&fixture(&watched("var.alarm_topic_arns"))), [""; 0]);
+    assert_found(&faults(&fixture(&watched("[]"))), "nobody is told of dead letters in aws_sqs_queue.a");
 }
 
 #[test]
@@ -64,6 +76,15 @@ fn a_dead_letter_is_kept_for_longer_than_its_message() {
         }
     "#;
     assert_eq!(gone_early(&fixture(unsaid)), [""; 0]);
+}
+
+#[test]
+fn a_stand_in_hides_a_message_for_as_long() {
+    let modules = infra();
+    let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
+    let hidden = queue.blocks("variable").find(|block| label(block, 0) == "visibility_seconds").unwrap();
+    let script = source("localstack/init.sh");
+    assert_eq!(behind(&script, "\nvisibility_s=", '\n'), text_of(&hidden.body, "default"));
 }
 
 #[test]
@@ -172,6 +193,7 @@ fn unwatched(module: &Module, queue: &Block) -> Option<String> {
     let watched = module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
         text_of(&alarm.body, "metric_name") == "ApproximateNumberOfMessagesVisible"
             && text_of(&alarm.body, "dimensions").contains(&name)
+            && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
     });
     (!watched).then(|| format!("nobody is told of dead letters in {name}"))
 }
