@@ -32,8 +32,9 @@ const EXAMPLES: [&str; 2] = ["examples/minimal", "examples/production"];
 /// The one module with tests of its own: it is nothing but expressions.
 const PROGRAMS: &str = "modules/programs";
 
-/// How terraform says that a registry is out of reach, as opposed to a mistake in the files.
-const OUT_OF_REACH: [&str; 2] = ["Failed to query available provider packages", "Failed to install provider"];
+/// How terraform says that a registry is out of reach. The heading above these words is the same for versions that
+/// contradict each other, which is a mistake in the files.
+const OUT_OF_REACH: [&str; 3] = ["could not connect to", "could not query provider registry", "dial tcp"];
 
 /// There are none.
 pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {
@@ -90,7 +91,7 @@ impl Terraform<'_> {
         let mut init = self.command(directory);
         match quietly(init.args(["init", "-backend=false", "-input=false", "-no-color"])) {
             Ok(()) => Fetched::All,
-            Err(said) if OUT_OF_REACH.iter().any(|words| said.contains(words)) => Fetched::Nothing,
+            Err(said) if is_out_of_reach(&said) => Fetched::Nothing,
             Err(said) => Fetched::Refused(said),
         }
     }
@@ -125,6 +126,12 @@ impl Terraform<'_> {
     }
 }
 
+/// Terraform breaks its lines where they are long enough.
+fn is_out_of_reach(said: &str) -> bool {
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    OUT_OF_REACH.iter().any(|words| said.contains(words))
+}
+
 fn checkov(cargo: &Cargo, parts: &mut Parts) {
     match CHECKOV.programs(cargo) {
         Ok(programs) => {
@@ -133,11 +140,25 @@ fn checkov(cargo: &Cargo, parts: &mut Parts) {
             // Without the download: it is only for links to explanations, and hangs on a closed network.
             command.args(["--directory", "infra", "--framework", "terraform"]);
             command.args(["--quiet", "--compact", "--skip-download"]);
-            parts.read("checkov", &mut command, Stream::Report, closing("Passed checks:"));
+            parts.read("checkov", &mut command, Stream::Report, checked);
         }
         Err(why) => {
             parts.leave_out(format!("checkov cannot be had; infra/ was not checked by it: {why}"));
         }
+    }
+}
+
+/// What checkov says at its end. It exits well, too, after files that it could not read, and where it found none.
+fn checked(lines: &[String]) -> Result<String, String> {
+    let unread = lines.iter().map(|line| line.trim()).find(|line| line.contains("Parsing errors:"));
+    match unread.and_then(|line| line.split("Parsing errors:").nth(1)) {
+        Some(number) if !number.trim().starts_with('0') => {
+            Err(format!("it could not read {number} of the files"))
+        }
+        Some(_) | None => match closing("Passed checks:")(lines)? {
+            none if none.starts_with("Passed checks: 0") => Err("it found nothing to check".to_owned()),
+            passed => Ok(passed),
+        },
     }
 }
 
@@ -158,6 +179,26 @@ mod tests {
         let lines = ["terraform scan results:", "", "Passed checks: 3, Failed checks: 0"].map(str::to_owned);
         assert_eq!(closing("Passed checks:")(&lines), Ok("Passed checks: 3, Failed checks: 0".to_owned()));
         assert!(closing("Success!")(&lines).is_err());
+    }
+
+    #[test]
+    fn versions_that_contradict_each_other_are_not_a_network_that_is_away() {
+        let heading = "Error: Failed to query available provider packages\n\n";
+        let away = "Could not retrieve the list of available versions for provider hashicorp/aws:\ncould not connect\nto \
+                    registry.terraform.io: no such host";
+        let wrong = "Could not retrieve the list of available versions for provider hashicorp/aws: no\navailable releases \
+                     match the given constraints >= 6.0.0, < 6.0.0";
+        assert!(is_out_of_reach(&format!("{heading}{away}")));
+        assert!(!is_out_of_reach(&format!("{heading}{wrong}")));
+    }
+
+    #[test]
+    fn files_that_checkov_cannot_read_are_no_success() {
+        let said = |line: &str| checked(&[line.to_owned()]);
+        assert!(said("Passed checks: 695, Failed checks: 0, Skipped checks: 45").is_ok());
+        assert!(said("Passed checks: 3, Failed checks: 0, Skipped checks: 0, Parsing errors: 2").is_err());
+        assert!(said("Passed checks: 0, Failed checks: 0, Skipped checks: 0").is_err());
+        assert!(said("").is_err());
     }
 
     #[test]

@@ -26,8 +26,7 @@ Usage: cargo xtask storm [--deliveries N] [--duplicates PERCENT] [--seed N] [--w
   --in-flight N          how many deliveries are under way at once; 16
   --json                 the report as one JSON object on standard output; the table goes to standard error
 
-Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local where that can
-be had); each starts a run that changes one record of its own in a simulated ServiceNow. It is over when every run has
+Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local); each starts a run that changes one record of its own in a simulated ServiceNow. It is over when every run has
 its evidence and no message is left, or when nothing moves for eight minutes: then who hangs is named. Counted and
 compared:
 
@@ -81,7 +80,7 @@ pub(crate) fn storm(cargo: &Cargo, options: &[String]) -> Parts {
     match program(cargo, environment) {
         Ok(program) => {
             let mut command = Command::new(program);
-            command.args(options).envs(environment.iter().cloned());
+            local::tell(command.args(options), environment);
             programs(cargo, &mut command, &mut parts);
             parts.run("storm", &mut command);
         }

@@ -26,7 +26,7 @@ Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
   -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
                 With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
 
-  local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local
+  local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local; one that cannot be had is a failure
   build         every test, and the programs, which some tests start, deploy and kill
   node          Debian's nodejs, installed unless it is there: it runs the script in docs/servicenow.md
   tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
@@ -81,6 +81,9 @@ pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"
 /// Everything that is built only where it is asked for.
 pub(crate) const ALL: &str = "--all-features";
 
+/// Packages whose tests run one at a time, in parts of their own.
+const APART: [&str; 2] = ["countersign-journeys", "countersign-browser"];
+
 /// The tests that need neither a local AWS nor a browser, by the names of their targets.
 const WITHOUT_AWS: &str =
     "not (binary(stack) or (package(countersign-journeys) and kind(test)) or binary(browser))";
@@ -105,12 +108,13 @@ fn in_short(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
         parts.leave_out("nothing was run, because it does not build");
         return;
     }
-    let args: Vec<&str> = wanted.filter.iter().map(String::as_str).collect();
-    tests(cargo, (&[], &args), &[], parts);
+    tests(cargo, Which::Named(&wanted.filter), &[], parts);
     if wanted.filter.is_empty() {
         parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
-        let left_out = "AWS, the browser, node, infra/, the simulation, the model and the differential";
-        parts.leave_out(format!("{left_out} were left out: --fast"));
+        parts.leave_out(
+            "AWS, the browser, node, schemathesis, infra/, the cost, the simulation, the model and the differential were \
+             left out: --fast",
+        );
     } else {
         parts.leave_out(
             "AWS, the browser, node, the documentation's examples and the proofs were left out: a filter was given",
@@ -171,14 +175,12 @@ const REFEREE: &str = "COUNTERSIGN_DYNAMODB";
 /// hold processes to times.
 fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
     let servers = local::servers(cargo, aws, parts);
-    // `cargo test` cannot leave out whole targets, so with it those that need a server are among them.
-    let apart: &[&str] = if cargo.has("nextest") { &["-E", WITHOUT_AWS] } else { &[] };
-    tests(cargo, (&[ALL], apart), &without_referee(&servers), parts);
+    tests(cargo, Which::AllButThoseApart, &without_referee(&servers), parts);
     if servers.has(AWS) {
-        run_on(cargo, ("stack", &["stack"], "2"), &without_referee(&servers), parts);
+        run_on(cargo, ("stack", &["stack".to_owned()], "2"), &without_referee(&servers), parts);
     }
     if servers.has(REFEREE) {
-        run_on(cargo, ("referee", &["aws"], "2"), servers.environment(), parts);
+        run_on(cargo, ("referee", &["aws".to_owned()], "2"), servers.environment(), parts);
     }
     let servers = match aws {
         Aws::Usual => servers,
@@ -188,13 +190,12 @@ fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
             local::servers(cargo, Aws::Usual, parts)
         }
     };
-    if servers.has(AWS) {
-        let journeys = (
-            "journeys",
-            &["journey", "drain", "grants", "health", "secrets", "dev", "serve", "storm"][..],
-            "1",
-        );
-        run_on(cargo, journeys, &without_referee(&servers), parts);
+    if !servers.has(AWS) {
+        return;
+    }
+    match journeys(cargo) {
+        Ok(targets) => run_on(cargo, ("journeys", &targets, "1"), &without_referee(&servers), parts),
+        Err(why) => drop(parts.work("journeys", || Err(why))),
     }
 }
 
@@ -202,27 +203,37 @@ fn without_referee(servers: &Servers) -> Vec<(String, String)> {
     servers.environment().iter().filter(|(name, _)| name != REFEREE).cloned().collect()
 }
 
+/// The targets of the journeys: whatever stands there is run.
+fn journeys(cargo: &Cargo) -> Result<Vec<String>, String> {
+    let directory = cargo.root().join("tests/journeys/tests");
+    let failed = |error: std::io::Error| format!("read {}: {error}", directory.display());
+    let mut found = Vec::new();
+    for entry in directory.read_dir().map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    found.sort();
+    if found.is_empty() { Err(format!("{} has none", directory.display())) } else { Ok(found) }
+}
+
 /// Runs some targets, so many of their tests at once.
 fn run_on(
     cargo: &Cargo,
-    (name, targets, at_once): (&'static str, &[&str], &str),
+    (name, targets, at_once): (&'static str, &[String], &str),
     environment: &[(String, String)],
     parts: &mut Parts,
 ) {
     let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
     command.args(targets.iter().flat_map(|target| ["--test", target]));
     command.args(["--", "--test-threads", at_once]);
-    command.envs(environment.iter().cloned());
+    local::tell(&mut command, environment);
     programs(cargo, &mut command, parts);
     parts.run(name, &mut command);
 }
 
-fn tests(
-    cargo: &Cargo,
-    (features, args): (&[&str], &[&str]),
-    environment: &[(String, String)],
-    parts: &mut Parts,
-) {
+fn tests(cargo: &Cargo, which: Which<'_>, environment: &[(String, String)], parts: &mut Parts) {
     let runner = if cargo.has("nextest") {
         Runner::Nextest
     } else {
@@ -232,8 +243,8 @@ fn tests(
         );
         Runner::CargoTest
     };
-    let mut command = runner.command(cargo, features, args);
-    command.envs(environment.iter().cloned());
+    let mut command = runner.command(cargo, which);
+    local::tell(&mut command, environment);
     programs(cargo, &mut command, parts);
     match runner {
         Runner::Nextest => parts.read("tests", &mut command, Stream::Errors, nextest_summary),
@@ -278,24 +289,37 @@ enum Runner {
     CargoTest,
 }
 
+/// Which tests.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    /// With every feature; those that have a part of their own are left to it.
+    AllButThoseApart,
+    /// Those with these words in their names, or all if there are none.
+    Named(&'a [String]),
+}
+
 impl Runner {
     /// Everything but the examples in the documentation, which have a part of their own.
-    fn command(self, cargo: &Cargo, features: &[&str], args: &[&str]) -> Command {
+    fn command(self, cargo: &Cargo, which: Which<'_>) -> Command {
         let mut command = match self {
             Self::Nextest => cargo.command(&["nextest", "run", "--workspace", "--no-fail-fast"]),
             Self::CargoTest => {
                 cargo.command(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
             }
         };
-        command.args(features);
-        if matches!(self, Self::CargoTest) {
-            command.arg("--");
-        }
         // It writes into a pipe here, so it cannot see for itself that somebody is watching.
         if matches!(self, Self::Nextest) && std::io::stderr().is_terminal() {
             command.arg("--color=always");
         }
-        command.args(args);
+        match (self, which) {
+            (Self::Nextest, Which::AllButThoseApart) => command.args([ALL, "-E", WITHOUT_AWS]),
+            // It leaves out no single targets: the store's `stack` is among them, with an AWS to itself.
+            (Self::CargoTest, Which::AllButThoseApart) => {
+                command.arg(ALL).args(APART.iter().flat_map(|package| ["--exclude", package]))
+            }
+            (Self::Nextest, Which::Named(words)) => command.args(words),
+            (Self::CargoTest, Which::Named(words)) => command.arg("--").args(words),
+        };
         command
     }
 }

@@ -30,7 +30,7 @@ use stand_in::{ALL, StandIn, endpoint};
 use trouble::{Trouble, on};
 
 pub(crate) use options::{Aws, Wanted, options};
-pub(crate) use servers::{Servers, servers};
+pub(crate) use servers::{Servers, servers, tell};
 
 pub(crate) const HELP: &str = "\
 A local AWS without Docker: MiniStack for everything, and DynamoDB Local, AWS's own, as the referee.

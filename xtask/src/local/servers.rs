@@ -1,6 +1,7 @@
 //! Servers for a test: its own, so that two tests at once do not meet in them.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::cargo::Cargo;
 use crate::parts::Parts;
@@ -8,7 +9,7 @@ use crate::parts::Parts;
 use super::options::Aws;
 use super::place::Place;
 use super::process::{self, Leashed};
-use super::stand_in::{StandIn, endpoint};
+use super::stand_in::{ALL, StandIn, endpoint};
 use super::trouble::Trouble;
 use super::{command, dummies, health};
 
@@ -42,36 +43,30 @@ impl Servers {
     }
 }
 
-/// Starts the stand-ins that the tests are to run against, as a part of its own. What cannot be had is left
-/// out, and said to be; what is there and does not start is a failure. A variable that is already set names
-/// somebody's own server, which is used as it is.
+/// Starts the stand-ins that the tests are to run against, as a part of its own. One that cannot be had, or does not
+/// start, fails that part, because nothing is tried without it; the other is used all the same.
 pub(crate) fn servers(cargo: &Cargo, aws: Aws, parts: &mut Parts) -> Servers {
     let mut servers = Servers { running: Vec::new(), environment: dummies().collect() };
-    let mut missing = Vec::new();
     parts.work("local aws", || {
         let place = Place::find(cargo).map_err(|trouble| trouble.why().to_owned())?;
         remove_old_workplaces(&place);
-        for stand_in in [aws.stand_in(), StandIn::DynamoDb] {
-            if let Some(given) = given(stand_in) {
-                servers.environment.push((stand_in.variable().to_owned(), given));
-                continue;
-            }
-            match servers.add(&place, stand_in) {
-                Ok(()) => {}
-                Err(Trouble::Missing(why)) => missing.push((stand_in, why)),
-                Err(Trouble::Failed(why)) => return Err(why),
-            }
-        }
-        Ok(told(servers.environment()))
+        let absent = [aws.stand_in(), StandIn::DynamoDb].into_iter().filter_map(|stand_in| {
+            let trouble = servers.add(&place, stand_in).err()?;
+            Some(format!("nothing is tried on {}: {}", stand_in.name(), trouble.why()))
+        });
+        let absent: Vec<String> = absent.collect();
+        if absent.is_empty() { Ok(told(servers.environment())) } else { Err(absent.join("\n")) }
     });
-    for (stand_in, why) in missing {
-        parts.leave_out(format!("nothing was tested against {}: {why}", stand_in.name()));
-    }
     servers
 }
 
-fn given(stand_in: StandIn) -> Option<String> {
-    std::env::var(stand_in.variable()).ok().filter(|endpoint| !endpoint.is_empty())
+/// Tells a command where its servers are. Those that somebody has running beside them, and named to their shell, are
+/// nothing to it.
+pub(crate) fn tell(command: &mut Command, environment: &[(String, String)]) {
+    for stand_in in ALL {
+        command.env_remove(stand_in.variable());
+    }
+    command.envs(environment.iter().cloned());
 }
 
 fn told(environment: &[(String, String)]) -> String {
