@@ -17,6 +17,13 @@ const BUCKETS: [&str; 3] = ["${aws_s3_bucket.", "${var.payloads.arn}", "${var.ev
 /// What is listed by whoever calls the module, whose variable refuses wildcards.
 const LISTED_BY_THE_CALLER: [&str; 2] = ["statement.value.actions", "statement.value.resources"];
 
+/// The modules that do, and how their variable refuses them.
+const TAKING_STATEMENTS: [&str; 3] = ["modules/function", "modules/server", "modules/worker"];
+const REFUSING_WILDCARDS: [&str; 2] = [
+    r#"alltrue([for action in flatten(var.statements[*].actions) : can(regex("^[a-z0-9-]+:[A-Za-z]+$", action))])"#,
+    r#"alltrue([for arn in flatten(var.statements[*].resources) : can(regex("^arn:[a-z-]+:s3:::[^*?/]+/\\*$", arn)) || can(regex("^arn:[^*?]+$", arn))])"#,
+];
+
 #[test]
 fn every_statement_is_specific() {
     assert_eq!(faults(&infra()), [""; 0]);
@@ -29,6 +36,8 @@ fn a_wildcard_is_found_wherever_it_stands() {
         (r#"actions = ["*"]"#, "`*` is no single action"),
         (r#"actions = ["sqs:Send*"]"#, "`sqs:Send*` is no single action"),
         ("actions = local.any", "`s3:*` is no single action"),
+        ("actions = local.sets.any", "`* of local.sets.any` is no single action"),
+        (r#"resources = local.sets["any"]"#, "is no single resource"),
         (r#"actions = ["sqs:SendMessage"]"#, "no resources"),
         (r#"resources = ["*"]"#, "no actions"),
         ("actions = [\"sqs:SendMessage\"]\nresources = [\"*\"]", "`*` is no single resource"),
@@ -66,18 +75,27 @@ fn a_policy_that_cannot_be_read_here_is_refused() {
     assert_found(&faults(&fixture(raw)), "aws_iam_policy_document");
     let heredoc = "resource \"aws_iam_role_policy\" \"a\" {\npolicy = \"{}\"\n}";
     assert_found(&faults(&fixture(heredoc)), "aws_iam_policy_document");
+    for key in ["source_policy_documents", "override_policy_documents"] {
+        let put_together = format!("data \"aws_iam_policy_document\" \"a\" {{\n{key} = [var.policy]\n}}");
+        assert_found(&faults(&fixture(&put_together)), "a policy of somebody else");
+    }
     let theirs = r#"resource "aws_iam_role_policy_attachment" "a" {}"#;
     assert_found(&faults(&fixture(theirs)), "a policy of somebody else");
 }
 
 #[test]
 fn what_the_caller_lists_is_refused_with_a_wildcard() {
-    for module in infra().iter().filter(|module| module.blocks("variable").any(takes_statements)) {
+    let modules = infra();
+    let lists =
+        |module: &&Module| LISTED_BY_THE_CALLER.iter().any(|list| module.body().to_string().contains(list));
+    let taking: Vec<&Module> = modules.iter().filter(lists).collect();
+    assert_eq!(taking.iter().map(|module| module.path.as_str()).collect::<Vec<_>>(), TAKING_STATEMENTS);
+    for module in taking {
         let variable = module.blocks("variable").find(|block| takes_statements(block)).unwrap();
         let rules: Vec<_> =
             variable.body.get_blocks("validation").map(|rule| text_of(&rule.body, "condition")).collect();
-        for part in ["actions", "resources"] {
-            assert!(rules.iter().any(|rule| rule.contains(part)), "{}: {part} are not checked", module.path);
+        for rule in REFUSING_WILDCARDS {
+            assert!(rules.iter().any(|written| written == rule), "{} does not say {rule}", module.path);
         }
     }
 }
@@ -192,7 +210,8 @@ fn listed(module: &Module, expression: Option<&Expression>) -> Option<Vec<String
         return Some(Vec::new());
     }
     match written.strip_prefix("local.") {
-        Some(name) => Some(listed(module, module.local(name)).unwrap_or_default()),
+        // What cannot be read may hold anything.
+        Some(name) => listed(module, module.local(name)).or_else(|| Some(vec![format!("* of {written}")])),
         None => Some(vec![written]),
     }
 }
@@ -234,6 +253,12 @@ fn wrong_object(module: &Module, object: &Object) -> Vec<String> {
 /// Policies that come from elsewhere than a document that was read above.
 fn unread(module: &Module) -> Vec<String> {
     let mut faults = Vec::new();
+    for document in module.blocks("data").filter(|block| label(block, 0) == "aws_iam_policy_document") {
+        let borrows = |key: &&str| value(&document.body, key).is_some();
+        if ["source_policy_documents", "override_policy_documents"].iter().any(borrows) {
+            faults.push(format!("{} takes in a policy of somebody else", label(document, 1)));
+        }
+    }
     for resource in module.blocks("resource") {
         let kind = label(resource, 0);
         if kind.ends_with("_policy_attachment") || value(&resource.body, "managed_policy_arns").is_some() {
