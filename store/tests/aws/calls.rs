@@ -87,6 +87,14 @@ fn ledger() -> Vec<Call<Table>> {
             again: SUPERSEDED
         ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
+        Call {
+            name: "commit, whose errand goes late",
+            given: SIGNALED,
+            make: |table| {
+                Box::pin(async { said(table.with_a_slow_queue().commit(decision(Until::Asked)).await) })
+            },
+            again: SUPERSEDED,
+        },
         call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),
         call!("load", BEGUN, |store| store.load(&run()).await),
         call!("input", BEGUN, |store| store.input(&run()).await),

@@ -1,7 +1,7 @@
 //! Errands outlive whoever committed them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -165,7 +165,8 @@ async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account
 /// One lane is away; what goes by another one does not wait for it.
 async fn what_cannot_be_sent_keeps_nothing_else_from_being_sent(account: Account) {
     let (queue, down) = (account.beside.clone(), Arc::new(AtomicBool::new(false)));
-    let store = store_over(&account, Unsteady { queue, down, shut: &[Lane::Decisions] });
+    let store =
+        store_over(&account, Unsteady { queue, down, shut: &[Lane::Decisions], refusing: Arc::default() });
     let over = end(&store, "over").await.key;
     let asked = begin(&store, "asked").await.key;
     leave_behind(&account, &asked, "show:an-approval", Lane::Decisions).await;
@@ -263,7 +264,15 @@ async fn received(store: &AwsStore<Unsteady, SqliteStore>) -> Vec<Delivery> {
 fn store(account: &Account) -> (AwsStore<Unsteady, SqliteStore>, Arc<AtomicBool>) {
     let down = Arc::new(AtomicBool::new(false));
     (
-        store_over(account, Unsteady { queue: account.beside.clone(), down: Arc::clone(&down), shut: &[] }),
+        store_over(
+            account,
+            Unsteady {
+                queue: account.beside.clone(),
+                down: Arc::clone(&down),
+                shut: &[],
+                refusing: Arc::default(),
+            },
+        ),
         down,
     )
 }
@@ -278,17 +287,21 @@ fn store_over(account: &Account, queue: Unsteady) -> AwsStore<Unsteady, SqliteSt
     })
 }
 
-/// A queue that takes no messages while it is down, and never for lanes that are shut.
+/// A queue that takes no messages while it is down, never for lanes that are shut, and not the first ones.
 #[derive(Clone)]
 pub(crate) struct Unsteady {
     pub(crate) queue: SqliteStore,
     pub(crate) down: Arc<AtomicBool>,
     pub(crate) shut: &'static [Lane],
+    /// How many more are refused.
+    pub(crate) refusing: Arc<AtomicU32>,
 }
 
 impl Queue for Unsteady {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
-        if self.down.load(Ordering::Relaxed) || self.shut.contains(&message.lane) {
+        let one_less = |left: u32| left.checked_sub(1);
+        let refused = self.refusing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok();
+        if refused || self.down.load(Ordering::Relaxed) || self.shut.contains(&message.lane) {
             return Err(StoreError::Busy { doing: "send a message" });
         }
         self.queue.send(message).await

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -73,10 +73,20 @@ impl Table {
 
     /// The same store, with a queue that takes nothing.
     pub(crate) fn without_queue(&self) -> AwsStore<Unsteady, SqliteStore> {
+        self.with_queue(true, 0)
+    }
+
+    /// The same store, with a queue that refuses a message and takes those that follow.
+    pub(crate) fn with_a_slow_queue(&self) -> AwsStore<Unsteady, SqliteStore> {
+        self.with_queue(false, 1)
+    }
+
+    fn with_queue(&self, down: bool, refusing: u32) -> AwsStore<Unsteady, SqliteStore> {
+        let (down, refusing) = (Arc::new(AtomicBool::new(down)), Arc::new(AtomicU32::new(refusing)));
         AwsStore::new(AwsParts {
             client: self.client.clone(),
             table: self.name.clone(),
-            queue: Unsteady { queue: self.beside.clone(), down: Arc::new(AtomicBool::new(true)), shut: &[] },
+            queue: Unsteady { queue: self.beside.clone(), down, shut: &[], refusing },
             blobs: self.beside.clone(),
             clock: Arc::new(Still),
         })

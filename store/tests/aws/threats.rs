@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use connectors::Toolbox;
 use countersign_store::{
-    Archive as _, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError,
+    Archive as _, Clock, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
-use domain::{Lane, RunStatus, merkle};
+use domain::{BlobRef, Digest, Evidence, Lane, Millis, RunStatus, Timestamp, merkle};
 use engine::{Engine, EngineError, Parts, Swept, Timing};
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +16,7 @@ use crate::account::Store;
 use crate::faults::kept::Still;
 use crate::faults::line::{Fault, Passed, Trouble};
 use crate::faults::matrix::Held;
-use crate::faults::story::{FAR_AHEAD, Until, initiator, plan, run, tell, tenant};
+use crate::faults::story::{FAR_AHEAD, NOON, Until, initiator, plan, run, tell, tenant};
 use crate::table::Table;
 
 /// A case in virtual time.
@@ -30,6 +30,9 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
             Box::pin(ddb_reply_lost_then_condition_failed(table))
         }),
         ("gsi_stale_read", |table| Box::pin(gsi_stale_read(table))),
+        ("claims_that_conflict_are_committed_once_in_the_end", |table| {
+            Box::pin(claims_that_conflict_are_committed_once_in_the_end(table))
+        }),
     ]
 }
 
@@ -37,10 +40,23 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn engine(table: &Table) -> Engine<Store> {
+    engine_at(table, Arc::new(Still))
+}
+
+/// Whatever was to happen today is due.
+struct NextYear;
+
+impl Clock for NextYear {
+    fn now(&self) -> Timestamp {
+        NOON + Millis::hours(366 * 24)
+    }
+}
+
+fn engine_at(table: &Table, clock: Arc<dyn Clock>) -> Engine<Store> {
     Engine::new(Parts {
         store: Arc::new(table.store.clone()),
         tools: Toolbox::default(),
-        clock: Arc::new(Still),
+        clock,
         me: "worker".parse().unwrap(),
         timing: Timing::default(),
         shows: None,
@@ -128,6 +144,22 @@ async fn ddb_conflict_storm(table: Table) {
     assert_canceled_once(&table).await;
 }
 
+/// Of those who want one item at once DynamoDB refuses some for that alone, which no stand-in does.
+async fn claims_that_conflict_are_committed_once_in_the_end(table: Table) {
+    const RACE: &str = "of_many_concurrent_claims_exactly_one_is_committed";
+    // The first transaction begins the run; of those that follow, every other one is refused.
+    let refused = (1..200).step_by(2);
+    let conflicts =
+        refused.map(|number| Trouble::once("TransactWriteItems", number, canceled("TransactionConflict")));
+    table.line.set(conflicts);
+
+    let race = conformance::cases::<Store>().into_iter().find(|case| case.name == RACE).unwrap();
+    (race.run)(Arc::new(table.store.clone())).await;
+
+    let sent = table.line.seen().iter().filter(|passed| passed.operation == "TransactWriteItems").count();
+    assert!(sent > 48, "{sent} transactions, of which half was to be refused");
+}
+
 /// The write landed and nobody was told; sent again it is refused, by itself. It is found by its name and counts.
 async fn ddb_reply_lost_then_condition_failed(table: Table) {
     told(&table, Until::Begun).await;
@@ -151,31 +183,34 @@ async fn gsi_stale_read(table: Table) {
     let acme = tenant();
     let list = || store.runs(&acme, RunQuery { status: Some(status), ..RunQuery::newest(10) });
     let open = || store.open_approvals(&acme, PageQuery::first(10));
+    let late = engine_at(&table, Arc::new(NextYear));
+    let sweep = async || late.sweep(&initiator()).await.unwrap();
     let then = [
         remembered(&table, Box::pin(async { assert_eq!(list().await.unwrap().runs.len(), 1) })).await,
         remembered(&table, Box::pin(async { assert_eq!(open().await.unwrap().approvals.len(), 1) })).await,
         remembered(&table, Box::pin(async { assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [run()]) }))
             .await,
+        remembered(&table, Box::pin(async { assert_eq!(sweep().await.woken, 1) })).await,
     ];
     engine(&table).cancel(&run(), &initiator(), "enough").await.unwrap();
-    let [listed, opened, due] = then;
+    let [listed, opened, due, swept] = then;
 
     table.line.set(listed);
     assert_eq!(list().await.unwrap().runs, []);
     table.line.set(opened);
     assert_eq!(open().await.unwrap().approvals, []);
     // A candidate that is none any more is not woken, and nothing is sent.
-    table.line.set(due.clone());
+    table.line.set(due);
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
+    let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
+    let evidence = Evidence { bundle, index: 0, sealed_at: NOON };
+    assert_eq!(store.put_evidence(&run(), evidence).await.unwrap(), Write::Committed);
     let messages = store.depth(Lane::Steps).await.unwrap();
-    // A sweep asks for errands first, then for evidence, then for walks.
-    let parts = due.len();
-    let later = |asked: usize| {
-        let due = due.clone().into_iter();
-        due.map(move |trouble| Trouble { after: trouble.after + asked * parts, ..trouble })
-    };
-    table.line.set(later(1).chain(later(2)));
-    assert_eq!(engine(&table).sweep(&initiator()).await.unwrap(), Swept { sent: 0, woken: 0, scheduled: 0 });
+    let asked = swept.len();
+    table.line.set(swept);
+    assert_eq!(sweep().await, Swept { sent: 0, woken: 0, scheduled: 0 });
+    let queries = table.line.seen().into_iter().filter(|passed| passed.operation == "Query");
+    assert_eq!(queries.count(), asked, "it asked what it had asked before, and was told the same");
     assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
     table.line.set(None);
     assert_canceled_once(&table).await;

@@ -48,6 +48,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "holder": "GetItem" from "mod.rs::get", Read, "find who has a ticket";
     "line_up": "UpdateItem" from "mod.rs::update", Write, "wait for a ticket";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "commit, whose errand goes late": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "commit, whose errand goes late": "DeleteItem" from "outbox.rs::forget", Courtesy, ;
     "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";
     "input": "GetItem" from "mod.rs::get", Read, "read a run's input";
@@ -137,6 +139,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "redrive": "ReceiveMessage" from "sqs.rs::take", Read, "receive messages";
     "redrive": "SendMessage" from "sqs.rs::send", Write, "send a message";
     "redrive": "DeleteMessage" from "dead.rs::move_one", Write, "redrive dead letters";
+    "redrive, of none": "ReceiveMessage" from "sqs.rs::take", Read, "receive messages";
+    "redrive, of none": "ChangeMessageVisibilityBatch" from "dead.rs::give_back", Courtesy, ;
     "depth": "GetQueueAttributes" from "sqs.rs::count", Read, "count messages";
     "waiting": "GetQueueAttributes" from "sqs.rs::count", Read, "count messages";
     // Blobs.

@@ -101,6 +101,7 @@ fn dead() -> Vec<Call<Cell>> {
             letters.map(|letters| letters.into_iter().map(|letter| letter.run).collect::<Vec<_>>())
         }, again: Some("[]")),
         call!("redrive", DEAD, |cell| cell.store.redrive(10).await, again: Some("0")),
+        call!("redrive, of none", DEAD, |cell| cell.store.redrive(0).await),
     ]
 }
 

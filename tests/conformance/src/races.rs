@@ -9,9 +9,9 @@ use std::time::Duration;
 use domain::chain::verify;
 use domain::{Decision, Lane, Millis, RunId, RunKey};
 use serde_json::json;
-use store::{Store, Write};
+use store::{Store, StoreError, Write};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::fixtures::{
     Run, admission, call_then_wait, calls, claim, effect, messages, signal, signal_id, tenant, walk,
@@ -35,6 +35,9 @@ const CLAIMERS: usize = 32;
 /// How often a race is run while others write: one that is won fairly on an idle store proves little.
 const ROUNDS: usize = 8;
 
+/// How long a store that is busy is left alone.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
 /// As many runs as a busy minute brings.
 const RUNS: usize = 64;
 
@@ -50,9 +53,17 @@ async fn all<T: Send + 'static>(
 }
 
 async fn commit_all<S: Store>(store: &Arc<S>, decisions: Vec<Decision>) -> Vec<Write> {
-    let commit = |decision| {
+    let commit = |decision: Decision| {
         let store = Arc::clone(store);
-        async move { store.commit(decision).await.unwrap() }
+        // A store may be too busy with the others; then it is asked again, as the engine does.
+        async move {
+            loop {
+                match store.commit(decision.clone()).await {
+                    Err(StoreError::Busy { .. } | StoreError::Unknown { .. }) => sleep(ASK_AGAIN_AFTER).await,
+                    answer => return answer.unwrap(),
+                }
+            }
+        }
     };
     all(decisions.into_iter().map(commit)).await
 }
