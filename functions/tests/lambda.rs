@@ -114,17 +114,29 @@ async fn what_is_too_large_is_not_decoded_and_what_has_no_door_is_not_looked_at(
     assert_eq!(messages(&engine).await, 0);
 }
 
+/// A slash command as Slack sends it.
+fn typed(path: &str, secret: &str) -> Value {
+    let body = "team_id=T0SIM&user_id=U0BEN&command=%2Fcountersign&text=approvals";
+    let mut event = event(path, "slack", secret, body);
+    let time = event["headers"]["x-slack-timestamp"].take();
+    event["headers"]["x-slack-request-timestamp"] = time;
+    event["headers"].as_object_mut().unwrap().remove("x-slack-timestamp");
+    event
+}
+
+#[tokio::test]
+async fn a_request_that_only_arrives_when_slack_sends_it_again_is_heard() {
+    let mut again = typed("/slack/commands/acme", "SLACK");
+    again["headers"]["x-slack-retry-num"] = "1".into();
+    again["headers"]["x-slack-retry-reason"] = "http_timeout".into();
+    let heard = on_slack(&engine(), &slack_doors(), &read(again)).await;
+    assert!(heard.status == 200 && heard.body.contains("not known here"), "{}", heard.body);
+}
+
 #[tokio::test]
 async fn slack_is_heard_at_its_tenants_door_alone() {
     let (engine, doors) = (engine(), slack_doors());
-    let body = "team_id=T0SIM&user_id=U0BEN&command=%2Fcountersign&text=approvals";
-    let sent = |path: &str, secret: &str| {
-        let mut event = event(path, "slack", secret, body);
-        let time = event["headers"]["x-slack-timestamp"].take();
-        event["headers"]["x-slack-request-timestamp"] = time;
-        event["headers"].as_object_mut().unwrap().remove("x-slack-timestamp");
-        read(event)
-    };
+    let sent = |path: &str, secret: &str| read(typed(path, secret));
     let heard = on_slack(&engine, &doors, &sent("/slack/commands/acme", "SLACK")).await;
     assert!(heard.status == 200 && heard.body.contains("not known here"), "{}", heard.body);
     for (path, secret) in [

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::RequestBuilder;
+use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use crate::zip::zipped;
@@ -78,7 +78,15 @@ impl Gateway {
     pub async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         let request = self.request("lambda", &path).header("content-type", "application/json");
-        answer(request.timeout(REPLY_WITHIN).body(event.to_string())).await
+        let response = request.timeout(REPLY_WITHIN).body(event.to_string()).send().await;
+        let response = response.map_err(|error| error.to_string())?;
+        // A function that fails is a call that succeeded.
+        let failed = response.headers().get("x-amz-function-error").cloned();
+        let answer = read(response).await?;
+        match failed {
+            Some(how) => Err(format!("{function} failed, {how:?}: {answer}")),
+            None => Ok(answer),
+        }
     }
 
     /// Keeps a secret in the account.
@@ -138,7 +146,10 @@ pub(crate) fn client() -> reqwest::Client {
 }
 
 async fn answer(request: RequestBuilder) -> Result<Value, String> {
-    let response = request.send().await.map_err(|error| error.to_string())?;
+    read(request.send().await.map_err(|error| error.to_string())?).await
+}
+
+async fn read(response: Response) -> Result<Value, String> {
     let status = response.status();
     let body = response.text().await.unwrap_or_default();
     if !status.is_success() {

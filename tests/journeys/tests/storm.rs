@@ -1,5 +1,6 @@
 //! Nothing is lost: a small storm. `cargo xtask storm` lets the large one loose.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use countersign_journeys::{Site, Storm, storm};
@@ -13,4 +14,28 @@ async fn every_webhook_becomes_one_run_one_change_and_one_bundle_while_workers_a
     println!("{report}");
     assert_eq!(report.broken(), [""; 0]);
     assert!(report.killed > 0, "somebody was killed");
+    assert!(report.sweeps > 0, "somebody swept");
+}
+
+#[test]
+fn every_record_is_told_of_and_a_tenth_of_the_deliveries_come_again() {
+    let storm = Storm { deliveries: 1_000, ..Storm::default() };
+    let order = storm.order();
+    assert_eq!(order.len(), 1_000);
+    assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 900);
+    assert!(order.windows(2).any(|pair| pair[0] == pair[1]), "some come at once");
+    assert_eq!(order, storm.order(), "the seed says which");
+}
+
+#[test]
+fn what_comes_again_comes_after_the_first() {
+    let storm = Storm { deliveries: 100, duplicates_percent: 50, ..Storm::default() };
+    let order = storm.order();
+    let firsts: Vec<u32> = order
+        .iter()
+        .enumerate()
+        .filter(|(at, record)| !order[..*at].contains(record))
+        .map(|(_, record)| *record)
+        .collect();
+    assert_eq!(firsts, (0..50).collect::<Vec<_>>());
 }

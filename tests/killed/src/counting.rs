@@ -1,6 +1,6 @@
 //! A service that honours idempotency keys and counts what it was asked to do and what it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Counts {
     /// Requests.
     pub asked: BTreeMap<String, u32>,
-    /// Effects.
-    pub done: BTreeMap<String, u32>,
+    /// Effects. Under one key there is never more than one; whoever acts a second time under another shows here.
+    pub done: BTreeSet<String>,
 }
 
 /// The service. It serves until the process ends.
@@ -64,7 +64,7 @@ fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, meanwhile: &impl Fn(u3
     *asked += 1;
     let asked = *asked;
     // A key that is known is answered as it was the first time.
-    state.done.entry(key).or_insert(1);
+    state.done.insert(key);
     drop(state);
     meanwhile(asked);
     let body = "{\"ok\":true}";

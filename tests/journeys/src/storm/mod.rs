@@ -60,7 +60,7 @@ pub async fn storm(storm: &Storm, site: Site, tell: impl Fn(Progress)) -> Report
     let mut fleet = Fleet::start(Arc::clone(&account), storm.workers, storm.seed);
     let sender = Sender::new(Arc::clone(&account), storm.order());
     let hands = sender.start(storm.in_flight);
-    let sweeps = AtomicU32::new(0);
+    let sweeps = Sweeps::default();
     let mut watch = Watch::new(Arc::clone(&account), Arc::clone(&sender), storm).await;
     let over = tokio::select! {
         over = watch.until_over(LOOK_EVERY, &tell) => over,
@@ -77,7 +77,8 @@ pub async fn storm(storm: &Storm, site: Site, tell: impl Fn(Progress)) -> Report
         table_apart,
         sent: Sending::of(&told),
         killed,
-        sweeps: sweeps.load(Ordering::Relaxed),
+        sweeps: sweeps.answered.load(Ordering::Relaxed),
+        sweeps_failed: sweeps.failed.load(Ordering::Relaxed),
         stalled: over.err(),
         warnings: warnings.counts,
         seconds,
@@ -85,12 +86,18 @@ pub async fn storm(storm: &Storm, site: Site, tell: impl Fn(Progress)) -> Report
     }
 }
 
+/// How often the sweep was called, by what came of it.
+#[derive(Default)]
+struct Sweeps {
+    answered: AtomicU32,
+    failed: AtomicU32,
+}
+
 /// Calls the sweep, as the schedule does; one that failed is followed by the next.
-async fn sweep_for_ever(account: &Account, every: Duration, swept: &AtomicU32) -> Infallible {
+async fn sweep_for_ever(account: &Account, every: Duration, sweeps: &Sweeps) -> Infallible {
     loop {
         tokio::time::sleep(every).await;
-        if account.sweep().await.is_ok() {
-            swept.fetch_add(1, Ordering::Relaxed);
-        }
+        let counted = if account.sweep().await.is_ok() { &sweeps.answered } else { &sweeps.failed };
+        counted.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -55,7 +55,7 @@ impl Storm {
 
     /// The numbers of the records that are told of, in the order they are sent. Half of those that come again
     /// follow the first at its heels, so that both are under way at once; the others come any time later.
-    pub(super) fn order(&self) -> Vec<u32> {
+    pub fn order(&self) -> Vec<u32> {
         let distinct = self.distinct();
         let mut chance = Chance::new(self.seed);
         let first = (0..distinct).map(|record| (record, 0, record));
@@ -73,34 +73,4 @@ impl Storm {
 /// What the record of this number is called.
 pub(super) fn sys_id(record: u32) -> String {
     format!("{record:032x}")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_record_is_told_of_and_a_tenth_of_the_deliveries_come_again() {
-        let storm = Storm { deliveries: 1_000, ..Storm::default() };
-        let order = storm.order();
-        assert_eq!(order.len(), 1_000);
-        assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 900);
-        assert!(order.windows(2).any(|pair| pair[0] == pair[1]), "some come at once");
-        assert_eq!(order, storm.order(), "the seed says which");
-    }
-
-    #[test]
-    fn what_comes_again_comes_after_the_first() {
-        let storm = Storm { deliveries: 100, duplicates_percent: 50, ..Storm::default() };
-        let order = storm.order();
-        let firsts: Vec<u32> = order
-            .iter()
-            .enumerate()
-            .filter(|(at, record)| !order[..*at].contains(record))
-            .map(|(_, r)| *r)
-            .collect();
-        assert_eq!(firsts, (0..50).collect::<Vec<_>>());
-    }
 }

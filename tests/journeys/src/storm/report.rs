@@ -8,6 +8,9 @@ use serde::Serialize;
 use super::plan::Storm;
 use super::sender::Told;
 
+/// How many workers must be killed until one of them held a step for sure.
+const MANY: u32 = 50;
+
 /// What was counted.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -21,6 +24,8 @@ pub struct Report {
     pub killed: u32,
     /// How often the sweep was called, and answered.
     pub sweeps: u32,
+    /// How often it was called and did not answer, or failed.
+    pub sweeps_failed: u32,
     /// Who hung, if nothing moved any more.
     pub stalled: Option<Vec<String>>,
     /// What the workers warned of, each with how often.
@@ -186,7 +191,17 @@ impl Report {
             broken.push(format!("given up: {:?}, and {} can be read", counted.given_up, counted.dead.len()));
         }
         broken.extend(lost.map(|dead| format!("given up, and not done: {} of {}", dead.errand, dead.run)));
-        broken.extend(self.stalled.iter().flatten().map(|run| format!("hangs: {run}")));
+        if self.sweeps == 0 && self.sweeps_failed > 0 {
+            broken.push(format!("of {} sweeps none answered", self.sweeps_failed));
+        }
+        // One worker that dies may hold nothing; not so many of them.
+        if self.killed >= MANY && counted.taken_over == 0 {
+            broken.push(format!("{} workers were killed, and nobody took anything over", self.killed));
+        }
+        if let Some(hanging) = &self.stalled {
+            broken.push("nothing moved any more".to_owned());
+            broken.extend(hanging.iter().map(|run| format!("hangs: {run}")));
+        }
         broken
     }
 }
@@ -215,7 +230,7 @@ impl fmt::Display for Report {
             ),
             ("bundles", counted.evidence.verified.into(), "in the bucket, verified offline".to_owned()),
             ("workers killed", self.killed.into(), format!("of {} at a time", self.storm.workers)),
-            ("sweeps", self.sweeps.into(), String::new()),
+            ("sweeps", self.sweeps.into(), format!("{} failed", self.sweeps_failed)),
             ("dead letters", counted.given_up.sum(), dead_in_short(&counted.dead)),
             ("messages left", counted.left.sum(), String::new()),
             ("warnings", self.warnings.values().copied().map(u64::from).sum(), String::new()),
