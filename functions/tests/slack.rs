@@ -279,7 +279,7 @@ async fn slack_retry_num_header() {
     let click = scene.press(card::APPROVE, "U0BEN");
     assert_eq!(scene.deliver(&click).await.status, 200);
     // Slack heard nothing and sends it again, signed anew, with `X-Slack-Retry-Num: 1`. Nobody looks at that
-    // header (`lambda.rs` sends it): whatever it says, the answer stands there once.
+    // header: whatever it says, the answer stands there once. `lambda.rs` shows that a request with it is heard.
     let timestamp = (scene.engine.now().0 / 1_000 + 1).to_string();
     let signature = sign(&SECRET.into(), &timestamp, &click.body);
     let again = Callback { timestamp, signature, body: click.body.clone() };

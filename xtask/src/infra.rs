@@ -32,9 +32,15 @@ const EXAMPLES: [&str; 2] = ["examples/minimal", "examples/production"];
 /// The one module with tests of its own: it is nothing but expressions.
 const PROGRAMS: &str = "modules/programs";
 
-/// How terraform says that a registry is out of reach. The heading above these words is the same for versions that
-/// contradict each other, which is a mistake in the files.
-const OUT_OF_REACH: [&str; 3] = ["could not connect to", "could not query provider registry", "dial tcp"];
+/// What terraform writes above its reason when a registry is out of reach.
+const OUT_OF_REACH: [&str; 2] = ["Failed to query available provider packages", "Failed to install provider"];
+
+/// Reasons below the same headings that are mistakes in the files.
+const MISTAKES: [&str; 3] = [
+    "no available releases match",
+    "does not have a provider named",
+    "does not match configured version constraint",
+];
 
 /// There are none.
 pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {
@@ -129,7 +135,8 @@ impl Terraform<'_> {
 /// Terraform breaks its lines where they are long enough.
 fn is_out_of_reach(said: &str) -> bool {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    OUT_OF_REACH.iter().any(|words| said.contains(words))
+    let says = |words: &&str| said.contains(*words);
+    OUT_OF_REACH.iter().any(says) && !MISTAKES.iter().any(says)
 }
 
 fn checkov(cargo: &Cargo, parts: &mut Parts) {

@@ -26,9 +26,9 @@ Usage: cargo xtask storm [--deliveries N] [--duplicates PERCENT] [--seed N] [--w
   --in-flight N          how many deliveries are under way at once; 16
   --json                 the report as one JSON object on standard output; the table goes to standard error
 
-Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local); each starts a run that changes one record of its own in a simulated ServiceNow. It is over when every run has
-its evidence and no message is left, or when nothing moves for eight minutes: then who hangs is named. Counted and
-compared:
+Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local); each starts
+a run that changes one record of its own in a simulated ServiceNow. It is over when every run has its evidence and no
+message is left, or when nothing moves for eight minutes: then who hangs is named. Counted and compared:
 
   runs = distinct keys          changes outside = runs, one each
   bundles = runs                each recorded, in the bucket, verified offline, with a place of its own in the log

@@ -175,8 +175,8 @@ const REFEREE: &str = "COUNTERSIGN_DYNAMODB";
 /// hold processes to times.
 fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
     let servers = local::servers(cargo, aws, parts);
-    tests(cargo, Which::AllButThoseApart, &without_referee(&servers), parts);
-    if servers.has(AWS) {
+    let runner = tests(cargo, Which::AllButThoseApart, &without_referee(&servers), parts);
+    if servers.has(AWS) && runner.leaves_out_targets() {
         run_on(cargo, ("stack", &["stack".to_owned()], "2"), &without_referee(&servers), parts);
     }
     if servers.has(REFEREE) {
@@ -210,7 +210,7 @@ fn journeys(cargo: &Cargo) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for entry in directory.read_dir().map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
+        if path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists() {
             found.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
         }
     }
@@ -233,7 +233,7 @@ fn run_on(
     parts.run(name, &mut command);
 }
 
-fn tests(cargo: &Cargo, which: Which<'_>, environment: &[(String, String)], parts: &mut Parts) {
+fn tests(cargo: &Cargo, which: Which<'_>, environment: &[(String, String)], parts: &mut Parts) -> Runner {
     let runner = if cargo.has("nextest") {
         Runner::Nextest
     } else {
@@ -250,6 +250,7 @@ fn tests(cargo: &Cargo, which: Which<'_>, environment: &[(String, String)], part
         Runner::Nextest => parts.read("tests", &mut command, Stream::Errors, nextest_summary),
         Runner::CargoTest => parts.read("tests", &mut command, Stream::Output, cargo_test_summary),
     };
+    runner
 }
 
 /// Tells the tests where the programs are.
@@ -292,13 +293,18 @@ enum Runner {
 /// Which tests.
 #[derive(Clone, Copy)]
 enum Which<'a> {
-    /// With every feature; those that have a part of their own are left to it.
+    /// With every feature; those that have a part of their own are left to it, as far as the runner can.
     AllButThoseApart,
     /// Those with these words in their names, or all if there are none.
     Named(&'a [String]),
 }
 
 impl Runner {
+    /// `cargo test` leaves out whole packages and no single targets: the store's `stack` is among the others there.
+    fn leaves_out_targets(self) -> bool {
+        matches!(self, Self::Nextest)
+    }
+
     /// Everything but the examples in the documentation, which have a part of their own.
     fn command(self, cargo: &Cargo, which: Which<'_>) -> Command {
         let mut command = match self {
@@ -313,7 +319,6 @@ impl Runner {
         }
         match (self, which) {
             (Self::Nextest, Which::AllButThoseApart) => command.args([ALL, "-E", WITHOUT_AWS]),
-            // It leaves out no single targets: the store's `stack` is among them, with an AWS to itself.
             (Self::CargoTest, Which::AllButThoseApart) => {
                 command.arg(ALL).args(APART.iter().flat_map(|package| ["--exclude", package]))
             }

@@ -13,7 +13,8 @@ use super::retry::{self, Postponed, Retried};
 use super::{Command, ending, fail};
 
 /// The current step is due again later, unless its attempts are used up. One that goes on by a person's word
-/// goes back to that person: their word is for this attempt, and what they were asked about is still open.
+/// goes back to that person: their word is for this attempt, and what they were asked about is still open. What others
+/// have approved for it is withdrawn, as whenever a step pauses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Postpone {
     /// Why.

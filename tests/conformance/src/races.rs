@@ -35,8 +35,9 @@ const CLAIMERS: usize = 32;
 /// How often a race is run while others write: one that is won fairly on an idle store proves little.
 const ROUNDS: usize = 8;
 
-/// How long a store that is busy is left alone.
+/// How long a store that is busy is left alone, and how often it is asked: everybody comes before the last one does.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+const ASKS_MAX: usize = 2 * CLAIMERS;
 
 /// As many runs as a busy minute brings.
 const RUNS: usize = 64;
@@ -55,14 +56,15 @@ async fn all<T: Send + 'static>(
 async fn commit_all<S: Store>(store: &Arc<S>, decisions: Vec<Decision>) -> Vec<Write> {
     let commit = |decision: Decision| {
         let store = Arc::clone(store);
-        // A store may be too busy with the others; then it is asked again, as the engine does.
+        // A store that is too busy with the others has done nothing, and is asked again.
         async move {
-            loop {
+            for _ in 0..ASKS_MAX {
                 match store.commit(decision.clone()).await {
-                    Err(StoreError::Busy { .. } | StoreError::Unknown { .. }) => sleep(ASK_AGAIN_AFTER).await,
+                    Err(StoreError::Busy { .. }) => sleep(ASK_AGAIN_AFTER).await,
                     answer => return answer.unwrap(),
                 }
             }
+            unreachable!("busy, however often it was asked")
         }
     };
     all(decisions.into_iter().map(commit)).await

@@ -14,7 +14,6 @@ async fn every_webhook_becomes_one_run_one_change_and_one_bundle_while_workers_a
     println!("{report}");
     assert_eq!(report.broken(), [""; 0]);
     assert!(report.killed > 0, "somebody was killed");
-    assert!(report.sweeps > 0, "somebody swept");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn check(archive: &Path) -> Result<(), Trouble> {
     if digest.trim() == SHA256 {
         return Ok(());
     }
-    Err(Trouble::Failed(format!(
+    Err(Trouble::new(format!(
         "{PACKAGE}@{VERSION} has the sha256 `{}`, and should have {SHA256}; it was not unpacked",
         digest.trim()
     )))

@@ -22,13 +22,13 @@ pub(crate) fn furnish(place: &Place, environment: &[(String, String)]) -> Result
     if ended.success() {
         return Ok(());
     }
-    Err(Trouble::Failed(format!("{} ended with {ended}", script.display())))
+    Err(Trouble::new(format!("{} ended with {ended}", script.display())))
 }
 
 /// The path of programs with the command line of AWS before everything else.
 fn with_command_line(place: &Place) -> Result<OsString, Trouble> {
     let (pins, text) = place.pinned(PINS)?;
-    let version = lock::version(&text, "awscli").map_err(Trouble::Failed)?;
+    let version = lock::version(&text, "awscli").map_err(Trouble::new)?;
     let installed = place.once(&format!("awscli-{version}"), &text, |directory| {
         let python = tools::python(&place.home)?;
         ministack::environment(&python, directory, &place.home)?;
@@ -36,5 +36,5 @@ fn with_command_line(place: &Place) -> Result<OsString, Trouble> {
     })?;
     let before = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(installed.join("bin")).chain(std::env::split_paths(&before));
-    std::env::join_paths(paths).map_err(|error| Trouble::Failed(format!("put awscli on the path: {error}")))
+    std::env::join_paths(paths).map_err(|error| Trouble::new(format!("put awscli on the path: {error}")))
 }

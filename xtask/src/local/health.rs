@@ -44,7 +44,7 @@ pub(crate) fn wait(stand_in: StandIn, port: u16, server: &mut Child) -> Result<D
             return Ok(began.elapsed());
         }
         if let Ok(Some(status)) = server.try_wait() {
-            return Err(Trouble::Failed(format!("{name} ended instead of starting: {status}")));
+            return Err(Trouble::new(format!("{name} ended instead of starting: {status}")));
         }
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();
@@ -52,16 +52,14 @@ pub(crate) fn wait(stand_in: StandIn, port: u16, server: &mut Child) -> Result<D
         }
         std::thread::sleep(ASK_EVERY);
     }
-    Err(Trouble::Failed(format!("{name} was not ready within {} s", START_WITHIN.as_secs())))
+    Err(Trouble::new(format!("{name} was not ready within {} s", START_WITHIN.as_secs())))
 }
 
 /// A port for the stand-in: the one that was chosen, the usual one, or any that is free.
 pub(crate) fn port_for(stand_in: StandIn, chosen: Option<u16>) -> Result<u16, Trouble> {
     match chosen {
         Some(port) if is_free(port) => Ok(port),
-        Some(port) => {
-            Err(Trouble::Failed(format!("port {port} is taken; {} needs another", stand_in.name())))
-        }
+        Some(port) => Err(Trouble::new(format!("port {port} is taken; {} needs another", stand_in.name()))),
         None if is_free(stand_in.usual_port()) => Ok(stand_in.usual_port()),
         None => any_port(),
     }
@@ -70,7 +68,7 @@ pub(crate) fn port_for(stand_in: StandIn, chosen: Option<u16>) -> Result<u16, Tr
 /// A port that nobody listens on. Somebody could take it before the server does, which it would then say.
 pub(crate) fn any_port() -> Result<u16, Trouble> {
     let port = listen(0).and_then(|listener| Ok(listener.local_addr()?.port()));
-    port.map_err(|error| Trouble::Failed(format!("no port is free: {error}")))
+    port.map_err(|error| Trouble::new(format!("no port is free: {error}")))
 }
 
 fn is_free(port: u16) -> bool {
@@ -118,7 +116,7 @@ mod tests {
     fn a_chosen_port_that_is_taken_is_refused_and_the_usual_one_is_left_to_its_owner() {
         let taken = listen(0).unwrap();
         let port = taken.local_addr().unwrap().port();
-        assert!(matches!(port_for(StandIn::DynamoDb, Some(port)), Err(Trouble::Failed(_))));
+        assert!(port_for(StandIn::DynamoDb, Some(port)).is_err());
         assert_ne!(any_port().ok(), Some(port));
     }
 

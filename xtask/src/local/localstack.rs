@@ -49,7 +49,7 @@ pub(crate) fn command(place: &Place, port: u16, work: &Path) -> Result<Command, 
 
 fn installed(place: &Place) -> Result<PathBuf, Trouble> {
     let (pins, text) = place.pinned(PINS)?;
-    let version = lock::version(&text, "localstack-core").map_err(Trouble::Failed)?;
+    let version = lock::version(&text, "localstack-core").map_err(Trouble::new)?;
     place.once(&format!("localstack-{version}"), &text, |directory| {
         match tools::newer_python() {
             Some(python) => ministack::environment(&python, directory, &place.home)?,
@@ -67,7 +67,7 @@ fn environment_by_uv(directory: &Path, home: &Path) -> Result<(), Trouble> {
     command.env("UV_PYTHON_INSTALL_DIR", home.join("python"));
     let log = home.join("uv.log");
     fetch(&format!("fetch Python {PYTHON} for LocalStack"), command, &log).map_err(|trouble| {
-        Trouble::Missing(format!("LocalStack needs Python 3.13 or later: install one\n{}", trouble.why()))
+        Trouble::new(format!("LocalStack needs Python 3.13 or later: install one\n{}", trouble.why()))
     })
 }
 
@@ -111,5 +111,5 @@ fn link(from: &Path, to: &Path) -> Result<(), Trouble> {
 /// `up` says before this that it cannot work here.
 #[cfg(not(unix))]
 fn link(_: &Path, to: &Path) -> Result<(), Trouble> {
-    Err(Trouble::Missing(format!("{} cannot be linked on this system", to.display())))
+    Err(Trouble::new(format!("{} cannot be linked on this system", to.display())))
 }

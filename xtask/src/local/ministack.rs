@@ -13,7 +13,7 @@ const PINS: &str = "ministack.lock";
 /// How it is started. `work` is where it may write.
 pub(crate) fn command(place: &Place, port: u16, work: &Path) -> Result<Command, Trouble> {
     let (pins, text) = place.pinned(PINS)?;
-    let version = lock::version(&text, "ministack").map_err(Trouble::Failed)?;
+    let version = lock::version(&text, "ministack").map_err(Trouble::new)?;
     let installed = place.once(&format!("ministack-{version}"), &text, |directory| {
         let python = tools::python(&place.home)?;
         environment(&python, directory, &place.home)?;

@@ -138,7 +138,7 @@ fn keep_running(place: &Place, stand_in: StandIn, chosen: Option<u16>) -> Result
 fn command(place: &Place, stand_in: StandIn, port: u16, files: &Path) -> Result<Command, Trouble> {
     if !cfg!(unix) {
         let why = "the stand-ins are run on Linux and macOS; elsewhere use localstack/compose.yaml";
-        return Err(Trouble::Missing(why.to_owned()));
+        return Err(Trouble::new(why));
     }
     if files.exists() {
         std::fs::remove_dir_all(files).map_err(on("remove", files))?;

@@ -16,27 +16,27 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// How often one looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs it to its end; `what` says what is being done. A failure is something that could not be had.
+/// Runs it to its end; `what` says what is being done.
 pub(crate) fn run(what: &str, mut command: Command, log: &Path) -> Result<(), Trouble> {
     eprintln!("{what} …");
     let file = File::create(log).map_err(on("create", log))?;
     let also = file.try_clone().map_err(on("open", log))?;
     let began = Instant::now();
     let started = command.stdin(Stdio::null()).stdout(file).stderr(also).spawn();
-    let mut child = started.map_err(|error| Trouble::Missing(format!("{what}: did not start: {error}")))?;
-    let missing = |why: String| Trouble::Missing(format!("{what}: {why}")).with_log(log);
-    let status = watch(what, &mut child, began).map_err(missing)?;
+    let mut child = started.map_err(|error| Trouble::new(format!("{what}: did not start: {error}")))?;
+    let failed = |why: String| Trouble::new(format!("{what}: {why}")).with_log(log);
+    let status = watch(what, &mut child, began).map_err(failed)?;
     if status.success() {
         eprintln!("{what}: done, {:.1} s", began.elapsed().as_secs_f64());
         return Ok(());
     }
-    Err(missing(status.to_string()))
+    Err(failed(status.to_string()))
 }
 
 /// The same for what comes over the network.
 pub(crate) fn fetch(what: &str, command: Command, log: &Path) -> Result<(), Trouble> {
     run(what, command, log).map_err(|trouble| {
-        Trouble::Missing(format!(
+        Trouble::new(format!(
             "{}\non a closed network: pip, npm, apt and uv each have a setting that names a mirror",
             trouble.why()
         ))

@@ -20,7 +20,7 @@ pub(crate) struct Place {
 impl Place {
     /// Where cargo puts what it builds.
     pub(crate) fn find(cargo: &Cargo) -> Result<Self, Trouble> {
-        let home = cargo.target_directory().map_err(Trouble::Failed)?.join("local");
+        let home = cargo.target_directory().map_err(Trouble::new)?.join("local");
         fs::create_dir_all(&home).map_err(on("create", &home))?;
         Ok(Self { home, pins: cargo.root().join("localstack") })
     }
@@ -71,13 +71,13 @@ mod tests {
 
         let broken = place.once("it", "1", |directory| {
             fs::write(directory.join("half"), "").unwrap();
-            Err(Trouble::Missing("no network".to_owned()))
+            Err(Trouble::new("no network"))
         });
         assert!(broken.is_err());
         let directory = place.once("it", "1", |_| Ok(())).ok().unwrap();
         assert!(!directory.join("half").exists());
 
-        let again = |stamp| place.once("it", stamp, |_| Err(Trouble::Missing("asked again".to_owned())));
+        let again = |stamp| place.once("it", stamp, |_| Err(Trouble::new("asked again")));
         assert!(again("1").is_ok());
         assert!(again("2").is_err());
         fs::remove_dir_all(home).unwrap();

@@ -78,7 +78,7 @@ fn spawn(command: &mut Command, log: &Path) -> Result<Child, Trouble> {
     own_group(command);
     let shown = command.get_program().to_string_lossy().into_owned();
     let started = command.stdout(file).stderr(also).spawn();
-    started.map_err(|error| Trouble::Failed(format!("{shown} did not start: {error}")))
+    started.map_err(|error| Trouble::new(format!("{shown} did not start: {error}")))
 }
 
 #[cfg(unix)]

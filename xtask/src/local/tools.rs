@@ -70,17 +70,17 @@ fn or_from_packages<T>(tool: Tool, home: &Path, find: impl Fn() -> Option<T>) ->
         return Ok(found);
     }
     ask_package_manager(tool, home)?;
-    find().ok_or_else(|| Trouble::Missing(tool.missing()))
+    find().ok_or_else(|| Trouble::new(tool.missing()))
 }
 
 /// Only as root, which on a machine of one's own nobody is: there, packages are their owner's business.
 fn ask_package_manager(tool: Tool, home: &Path) -> Result<(), Trouble> {
     let is_root = said(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     if !is_root || said(Command::new("apt-get").arg("--version")).is_none() {
-        return Err(Trouble::Missing(tool.missing()));
+        return Err(Trouble::new(tool.missing()));
     }
     let log = home.join("apt.log");
-    let refused = |trouble: Trouble| Trouble::Missing(format!("{}\n{}", tool.missing(), trouble.why()));
+    let refused = |trouble: Trouble| Trouble::new(format!("{}\n{}", tool.missing(), trouble.why()));
     let what = format!("apt-get install {}", tool.packages().join(" "));
     fetch(&format!("apt-get update, for {what}"), apt(&["update"]), &log).map_err(refused)?;
     let mut install = apt(&["install", "-y", "--no-install-recommends"]);

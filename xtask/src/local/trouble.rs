@@ -2,36 +2,30 @@
 
 use std::path::Path;
 
-/// Why there is none.
+/// Why there is none, with the way out where there is one.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// Something could not be had on this machine; the text says the way out. Nobody's fault.
-    Missing(String),
-    /// Everything was there, and still it did not work.
-    Failed(String),
-}
+pub(crate) struct Trouble(String);
 
 impl Trouble {
+    /// For this reason.
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
     /// In words.
     pub(crate) fn why(&self) -> &str {
-        match self {
-            Self::Missing(why) | Self::Failed(why) => why,
-        }
+        &self.0
     }
 
     /// With the end of a log, where the reason stands.
     pub(crate) fn with_log(self, log: &Path) -> Self {
-        let told = |why: String| format!("{why}\n{}\n(all of it: {})", last_lines(log), log.display());
-        match self {
-            Self::Missing(why) => Self::Missing(told(why)),
-            Self::Failed(why) => Self::Failed(told(why)),
-        }
+        Self(format!("{}\n{}\n(all of it: {})", self.0, last_lines(log), log.display()))
     }
 }
 
 /// A file or a directory of ours did not do what every file does.
 pub(crate) fn on<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> Trouble + 'a {
-    move |error| Trouble::Failed(format!("{doing} {}: {error}", path.display()))
+    move |error| Trouble::new(format!("{doing} {}: {error}", path.display()))
 }
 
 /// How much of a log is shown: a Python traceback's end, or a Java one's beginning.

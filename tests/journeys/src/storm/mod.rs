@@ -68,6 +68,8 @@ pub async fn storm(storm: &Storm, site: Site, tell: impl Fn(Progress)) -> Report
         never = sweep_for_ever(&account, storm.sweep_every, &sweeps) => match never {},
     };
     drop(hands);
+    // Once in the calm: whoever was called in the storm may have been cut off by its end.
+    sweeps.call(&account).await;
     let (killed, warnings) = (fleet.killed(), fleet.end());
     let seconds = Seconds { delivering: watch.delivered_after(begun), all: begun.elapsed().as_secs() };
     let told = sender.told().clone();
@@ -93,11 +95,17 @@ struct Sweeps {
     failed: AtomicU32,
 }
 
+impl Sweeps {
+    async fn call(&self, account: &Account) {
+        let counted = if account.sweep().await.is_ok() { &self.answered } else { &self.failed };
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Calls the sweep, as the schedule does; one that failed is followed by the next.
 async fn sweep_for_ever(account: &Account, every: Duration, sweeps: &Sweeps) -> Infallible {
     loop {
         tokio::time::sleep(every).await;
-        let counted = if account.sweep().await.is_ok() { &sweeps.answered } else { &sweeps.failed };
-        counted.fetch_add(1, Ordering::Relaxed);
+        sweeps.call(account).await;
     }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::plan::Storm;
 use super::sender::Told;
 
-/// How many workers must be killed until one of them held a step for sure.
+/// How many workers must be killed until one of them held a step for sure. In storms of 10,000 three of four did; were it
+/// one of four, fifty would all be idle once in two million storms.
 const MANY: u32 = 50;
 
 /// What was counted.
@@ -191,7 +192,7 @@ impl Report {
             broken.push(format!("given up: {:?}, and {} can be read", counted.given_up, counted.dead.len()));
         }
         broken.extend(lost.map(|dead| format!("given up, and not done: {} of {}", dead.errand, dead.run)));
-        if self.sweeps == 0 && self.sweeps_failed > 0 {
+        if self.sweeps == 0 {
             broken.push(format!("of {} sweeps none answered", self.sweeps_failed));
         }
         // One worker that dies may hold nothing; not so many of them.
