@@ -245,7 +245,7 @@ async fn messages_that_come_twice_or_out_of_order_change_nothing() {
     account.apply(CHANGE).await;
     let mut runs = Vec::new();
     for n in 0..8 {
-        let sys_id = format!("incident{n}");
+        let sys_id = format!("{n:032x}");
         account.outside.servicenow.report(&sys_id, &format!("INC{n}"), "One of eight");
         let reply = account.incident(&sys_id, 1, json!({})).await;
         runs.push(run_named(&reply.body));
