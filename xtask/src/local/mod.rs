@@ -19,7 +19,7 @@ mod stand_in;
 mod tools;
 mod trouble;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::cargo::Cargo;
@@ -111,18 +111,18 @@ fn keep_running(place: &Place, stand_in: StandIn, chosen: Option<u16>) -> Result
             return Ok(record);
         }
         // It may be starting still, or have lost its way; nobody can use it as it is.
-        State::Silent(record) | State::Ended(record) => process::stop(record.pid, &place.home),
+        State::Silent(record) | State::Ended(record) => stop(place, stand_in, record),
         State::Stopped => {}
     }
     let port = health::port_for(stand_in, chosen)?;
-    let command = command(place, stand_in, port, &place.home.join(format!("{}-files", stand_in.slug())))?;
+    let command = command(place, stand_in, port, &files(place, stand_in))?;
     let log = place.home.join(format!("{}.log", stand_in.slug()));
     let mut server = process::start(command, &log)?;
     let record = Record { pid: server.id(), port };
     // Before it is waited for: whoever loses patience finds it with `down`.
     record::write(&place.home, stand_in, record)?;
     let took = health::wait(stand_in, port, &mut server).map_err(|trouble| {
-        process::stop(record.pid, &place.home);
+        stop(place, stand_in, record);
         trouble.with_log(&log)
     })?;
     eprintln!(
@@ -132,6 +132,15 @@ fn keep_running(place: &Place, stand_in: StandIn, chosen: Option<u16>) -> Result
         record.pid
     );
     Ok(record)
+}
+
+/// Where one that is left running may write.
+fn files(place: &Place, stand_in: StandIn) -> PathBuf {
+    place.home.join(format!("{}-files", stand_in.slug()))
+}
+
+fn stop(place: &Place, stand_in: StandIn, record: Record) {
+    process::stop(record.pid, &place.home, &files(place, stand_in));
 }
 
 /// How a stand-in is started, installed if need be. `files` is where it may write; it begins empty.
@@ -160,7 +169,7 @@ fn down(place: &Place) -> ExitCode {
         match record::state(&place.home, stand_in) {
             State::Stopped => eprintln!("{}: not running", stand_in.name()),
             State::Ended(record) | State::Silent(record) | State::Running(record) => {
-                process::stop(record.pid, &place.home);
+                stop(place, stand_in, record);
                 eprintln!("{}: stopped, process {}", stand_in.name(), record.pid);
                 troubles.extend(record::forget(&place.home, stand_in).err());
             }

@@ -2,7 +2,8 @@
 //!
 //! A server is the first of a process group of its own, so that the group's number is its own. What is left
 //! running for a person is found again by that number; what runs for a test is on a leash, and ends with
-//! whoever holds the other end, however that ends.
+//! whoever holds the other end, however that ends. LocalStack starts its Java in another group and may leave it
+//! behind: where there is a `/proc`, whoever's command line names a server's files ends with it.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,8 +19,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs a server until it ends or standard input does, which it does when its writer is gone, whatever killed
-/// it. Then the group is asked to end, and after ten seconds made to. The trap keeps this shell for the second
-/// part; a signal that is caught here is not caught in its children.
+/// it. Then the group is asked to end, and after ten seconds made to, with whoever works in its directory. The trap
+/// keeps this shell for the second part; a signal that is caught here is not caught in its children.
 const LEASH: &str = r#"
 trap : TERM
 exec 3<&0
@@ -27,8 +28,13 @@ exec 3<&0
 server=$!
 { cat <&3 >/dev/null; kill -s TERM 0; } &
 wait "$server"
-{ sleep 10; kill -s KILL 0; } &
+{ sleep 10; kill -s KILL "$server"; } &
 wait "$server"
+for line in /proc/[0-9]*/cmdline; do
+  stray=${line#/proc/}
+  stray=${stray%/cmdline}
+  if [ "$stray" != "$$" ] && tr '\0' ' ' 2>/dev/null <"$line" | grep -qF -- "$PWD/"; then kill -s KILL "$stray"; fi
+done
 kill -s KILL 0
 "#;
 
@@ -90,8 +96,8 @@ fn own_group(command: &mut Command) {
 #[cfg(not(unix))]
 fn own_group(_: &mut Command) {}
 
-/// Ends the group that `pid` is, or was, the first of.
-pub(crate) fn stop(pid: u32, home: &Path) {
+/// Ends the group that `pid` is, or was, the first of, and whoever works in its `files`.
+pub(crate) fn stop(pid: u32, home: &Path, files: &Path) {
     if is_a_strangers(pid, home) {
         return;
     }
@@ -102,6 +108,17 @@ pub(crate) fn stop(pid: u32, home: &Path) {
     }
     // Those of the group who did not listen. A number that names nobody any more is no mistake.
     signal("KILL", pid);
+    for stray in strays(files) {
+        kill(&format!("KILL {stray}"));
+    }
+}
+
+/// Whoever's command line names something in `files`.
+fn strays(files: &Path) -> Vec<u32> {
+    let inside = format!("{}/", files.display());
+    let processes = Path::new("/proc").read_dir().into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|pid| command_line(*pid).is_some_and(|line| line.contains(&inside))).collect()
 }
 
 /// Whether `pid` is a server of ours: numbers are given again, so its command line must name our directory. A
@@ -136,8 +153,11 @@ fn asked_of_ps(pid: u32) -> Option<String> {
 
 /// By the shell's own `kill`: the program of that name is not everywhere.
 fn signal(name: &str, group: u32) {
-    let kill = format!("kill -s {name} -- -{group}");
-    drop(Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status());
+    kill(&format!("{name} -- -{group}"));
+}
+
+fn kill(what: &str) {
+    drop(Command::new("sh").args(["-c", &format!("kill -s {what}")]).stderr(Stdio::null()).status());
 }
 
 #[cfg(test)]
@@ -173,7 +193,7 @@ mod tests {
 
     fn is_gone(pid: u32) -> bool {
         let began = Instant::now();
-        while command_line(pid).is_some_and(|line| line.contains("sleep")) {
+        while command_line(pid).is_some_and(|line| line.contains("sleep") || line.contains("tail")) {
             if began.elapsed() > END_WITHIN {
                 return false;
             }
@@ -188,10 +208,10 @@ mod tests {
         let mut server = start(family(&home), &home.join("log")).ok().unwrap();
         let child = child_of(&home);
         assert!(is_ours(server.id(), &home));
-        stop(server.id(), &home);
+        stop(server.id(), &home, &home);
         server.wait().unwrap();
         assert!(is_gone(child));
-        stop(server.id(), &home);
+        stop(server.id(), &home, &home);
         std::fs::remove_dir_all(home).unwrap();
     }
 
@@ -203,6 +223,33 @@ mod tests {
         drop(server);
         assert!(is_gone(child));
         std::fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn whoever_works_in_a_servers_files_ends_with_it_although_it_went_its_own_way() {
+        let leaves = |home: &Path| {
+            let mut command = Command::new("sh");
+            // The server is gone at once, and its child has a group and a session of its own.
+            let own_way = "touch $PWD/log; setsid tail -f \"$PWD/log\" & echo $! >\"$0/child\"; sleep 1";
+            command.args(["-c", own_way]).arg(home).current_dir(home);
+            command
+        };
+        let (up, leashed) = (home("stray-up"), home("stray-leashed"));
+        let mut server = start(leaves(&up), &up.join("out")).ok().unwrap();
+        let stray = child_of(&up);
+        server.wait().unwrap();
+        assert!(exists(stray), "it outlives its server");
+        stop(server.id(), &up, &up);
+        assert!(is_gone(stray));
+
+        let server = Leashed::start(&leaves(&leashed), &leashed.join("out")).ok().unwrap();
+        let stray = child_of(&leashed);
+        drop(server);
+        assert!(is_gone(stray));
+        for home in [up, leashed] {
+            std::fs::remove_dir_all(home).unwrap();
+        }
     }
 
     #[test]
