@@ -10,7 +10,7 @@ use std::time::Duration;
 use domain::command::Wake;
 use domain::{Initiator, RunKey, TenantId};
 use store::{Store, StoreError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::Engine;
 use crate::error::{EngineError, told};
@@ -29,7 +29,7 @@ const LOOKS_MAX: u32 = 8;
 /// It sends this many messages in one go: a second or two for a store that is well.
 const FLUSH_MAX: u32 = 200;
 
-/// How long a part of the sweep may take that comes before another. A function that sweeps is given three times as long.
+/// How long a part of the sweep may take, of which there are three. A function that sweeps is given a little more.
 const PART_MAX: Duration = Duration::from_secs(15);
 
 /// What a sweep did.
@@ -55,10 +55,16 @@ impl<S: Store> Engine<S> {
         Ok(Swept { sent: sent?, woken: woken?, scheduled: scheduled? })
     }
 
-    /// Wakes runs whose due time has passed; says how many.
+    /// Wakes runs whose due time has passed; says how many. A function that is cut off has failed, so whoever finds more
+    /// than there is time for stops by itself: what is left is still due the next time.
     async fn wake_due(&self, by: &Initiator) -> Result<u32, EngineError> {
+        let until = Instant::now() + PART_MAX;
         let mut woken = 0;
         for run in in_turns(self.due().await?) {
+            if Instant::now() >= until {
+                tracing::warn!(woken, "more is due than could be woken in time; the next sweep goes on");
+                break;
+            }
             match self.decide(&run, by, &Wake).await {
                 Ok(why) => {
                     journal::woken(&run, why);

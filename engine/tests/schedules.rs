@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use connectors::{Allow, Settings};
-use countersign_engine::{Engine, Parts, Swept, Timing};
-use domain::{Arrival, Cause, Fate, Initiator, RunKey, TenantId, Timestamp};
+use countersign_engine::{Engine, Parts, StartRun, Swept, Timing};
+use domain::{Arrival, Cause, Fate, Initiator, Plan, RunKey, TenantId, Timestamp};
 use serde_json::json;
 use store::{
     Clock, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
@@ -81,6 +82,24 @@ impl Intercept for CannotSend {
     }
 }
 
+/// Takes its time for every commit.
+struct Slow;
+
+impl Intercept for Slow {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        if site.name == "ledger.commit" {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 fn memory() -> SqliteStore {
     SqliteStore::memory(SqliteOptions::default()).unwrap()
 }
@@ -101,14 +120,17 @@ fn acme() -> TenantId {
     "acme".parse().unwrap()
 }
 
+fn plan(source: &str) -> Plan {
+    workflow::parse(source, &["transform".parse().unwrap()].into()).unwrap()
+}
+
 async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
     let source = format!(
         "workflow: nightly\nversion: {version}\n\
          trigger: {{ schedule: {{ cron: '{cron}', time_zone: Europe/Berlin }} }}\n\
          steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.slot }}' }} }}\n"
     );
-    let plan = workflow::parse(&source, &["transform".parse().unwrap()].into()).unwrap();
-    engine.apply(&acme(), &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
+    engine.apply(&acme(), &plan(&source), Initiator::new(Cause::User, "ada")).await.unwrap();
 }
 
 async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
@@ -226,4 +248,30 @@ async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_th
         let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
         assert!(run.due_at > Some(clock.now()), "it was woken: {:?}", run.due_at);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_finds_more_than_it_has_time_for_leaves_the_rest_to_the_next() {
+    let clock = Hands::at(0);
+    let engine = engine_on(Intercepted::new(memory(), Slow), &clock);
+    for n in 0..20 {
+        let wish = StartRun {
+            tenant: acme(),
+            workspace: "main".parse().unwrap(),
+            plan: plan(
+                "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: 1 } }\n",
+            ),
+            trigger_kind: "test".to_owned(),
+            record: None,
+            key: format!("k{n}").parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "ada"),
+        };
+        engine.start(wish).await.unwrap();
+    }
+    // Nobody walks them, and by now they are due.
+    clock.set(10);
+    let by = Initiator::new(Cause::System, "sweep");
+    let woken = async || engine.sweep(&by).await.unwrap().woken;
+    assert_eq!([woken().await, woken().await, woken().await], [15, 5, 0]);
 }

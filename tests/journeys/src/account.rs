@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use connectors::Allow;
 use domain::tenant::Person;
@@ -25,6 +25,14 @@ pub const TENANT: &str = "acme";
 
 /// The work in ServiceNow that leads to whatever it delivers.
 pub const LED_HERE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The functions, and how long each may take. The sweep has what terraform gives it; the others have more, because
+/// a local AWS starts them on a machine that does everything else as well.
+const FUNCTIONS: [(&str, Duration); 3] = [
+    ("webhook", Duration::from_secs(30)),
+    ("slack", Duration::from_secs(30)),
+    ("sweep", Duration::from_secs(50)),
+];
 
 const WEBHOOK_SECRET: &str = "a secret that only ServiceNow knows";
 const SLACK_SECRET: &str = "simulated-signing-secret";
@@ -106,11 +114,12 @@ impl Account {
 
     async fn deploy(&self) {
         self.gateway.keep_secret(&self.secret_name(), &self.secrets()).await;
-        for program in ["webhook", "slack", "sweep"] {
+        for (program, timeout) in FUNCTIONS {
             let environment = self.environment(program);
             let function = Function {
                 name: &format!("{}-{program}", self.name),
                 program: &self.site.programs.join(program),
+                timeout,
                 environment: &environment,
             };
             self.gateway.deploy(&function).await;

@@ -17,12 +17,17 @@ use crate::zip::zipped;
 /// How long somebody on the internet waits for a reply.
 const REPLY_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long a schedule waits: longer than any function may take, so that what is told is the function's end.
+const CALL_WITHIN: Duration = Duration::from_mins(1);
+
 /// A function that is to be deployed.
 pub struct Function<'a> {
     /// What it is called.
     pub name: &'a str,
     /// The program, as it was built.
     pub program: &'a Path,
+    /// After how long a call is ended.
+    pub timeout: Duration,
     /// What it finds in its environment.
     pub environment: &'a BTreeMap<String, String>,
 }
@@ -67,7 +72,7 @@ impl Gateway {
             "Runtime": "provided.al2023",
             "Role": "arn:aws:iam::000000000000:role/countersign",
             "Handler": "bootstrap",
-            "Timeout": 30,
+            "Timeout": function.timeout.as_secs(),
             "Environment": { "Variables": function.environment },
             "Code": { "ZipFile": STANDARD.encode(zipped("bootstrap", &program)) },
         });
@@ -78,7 +83,7 @@ impl Gateway {
     pub async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         let request = self.request("lambda", &path).header("content-type", "application/json");
-        let response = request.timeout(REPLY_WITHIN).body(event.to_string()).send().await;
+        let response = request.timeout(CALL_WITHIN).body(event.to_string()).send().await;
         let response = response.map_err(|error| error.to_string())?;
         // A function that fails is a call that succeeded.
         let failed = response.headers().get("x-amz-function-error").cloned();
