@@ -3,11 +3,12 @@
 //! Terraform's own check needs the provider, which comes from a registry. Where that cannot be reached it is said so;
 //! what needs no provider is checked all the same, here and by the tests in `tests/infra`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Misuse;
 use crate::cargo::Cargo;
+use crate::package::FUNCTIONS;
 use crate::parts::{Parts, Stream};
 use crate::tools::{Tool, is_installed, quietly};
 
@@ -19,9 +20,11 @@ Usage: cargo xtask infra
   tf format    terraform fmt -check -recursive infra; `terraform fmt -recursive infra` mends it
   tf programs  terraform test in infra/modules/programs, which needs no provider
   tf validate  terraform validate of each example, and so of every module, where the provider can be had
+  tf plan      terraform test in each example: planned with a mocked provider, and refused where it should be
   checkov      checkov from PyPI, pinned, in target/tools; every exception is argued beside its resource
 
-Terraform is not installed for you. Whatever could not be had is named at the end.
+Terraform is not installed for you. On a closed network with a copy of the provider, say where it is:
+TF_CLI_ARGS_init=-plugin-dir=<directory>. Whatever could not be had is named at the end.
 ";
 
 const CHECKOV: Tool = Tool { name: "checkov", packages: &["checkov==3.3.30"] };
@@ -117,12 +120,13 @@ impl Terraform<'_> {
                 Fetched::All => {
                     let mut validate = self.command(example);
                     parts.run("tf validate", validate.args(["validate", "-no-color"]));
+                    self.plan(example, parts);
                 }
                 Fetched::Refused(why) => drop(parts.work("tf validate", || Err(why))),
                 Fetched::Nothing => {
                     parts.leave_out(
                         "the AWS provider cannot be had here (no registry in reach); terraform validate was \
-                         not run. tests/infra checked names, arguments and outputs; nothing checked the \
+                         not run, and nothing was planned. tests/infra checked names, arguments and outputs; nothing checked the \
                          resources' own arguments",
                     );
                     return;
@@ -130,6 +134,31 @@ impl Terraform<'_> {
             }
         }
     }
+
+    /// What would be made, and what is refused, with a provider that makes nothing.
+    fn plan(&self, example: &str, parts: &mut Parts) {
+        let packages = self.data("packages").map(|home| home.join("arm64"));
+        let packages = match packages.and_then(|home| placeholders(&home).map(|()| home)) {
+            Ok(packages) => packages,
+            Err(why) => {
+                parts.work("tf plan", || Err(why));
+                return;
+            }
+        };
+        let mut test = self.command(example);
+        test.args(["test", "-no-color", "-var"]).arg(format!("packages={}", packages.display()));
+        parts.read("tf plan", &mut test, Stream::Report, closing("Success!"));
+    }
+}
+
+/// Files that stand in for the zips: a plan reads what they hash to, and nothing else.
+fn placeholders(at: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(at).map_err(|error| error.to_string())?;
+    for function in FUNCTIONS {
+        let zip = at.join(format!("{function}.zip"));
+        std::fs::write(&zip, function).map_err(|error| format!("{}: {error}", zip.display()))?;
+    }
+    Ok(())
 }
 
 /// Terraform breaks its lines where they are long enough.

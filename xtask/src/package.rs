@@ -39,7 +39,7 @@ const FOR_SPEED: &str = "release";
 const FEATURE: &str = "aws";
 
 /// The functions' programs, each a zip.
-const FUNCTIONS: [&str; 3] = ["webhook", "slack", "sweep"];
+pub(crate) const FUNCTIONS: [&str; 3] = ["webhook", "slack", "sweep"];
 
 /// A program that goes into an image, alone.
 struct Service {

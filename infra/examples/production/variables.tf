@@ -122,6 +122,11 @@ variable "cidr_block" {
   description = "The network's addresses."
   type        = string
   default     = "10.40.0.0/16"
+
+  validation {
+    condition     = can(cidrhost(var.cidr_block, 0)) && can(regex("/1[6-9]$", var.cidr_block))
+    error_message = "This is a block of addresses between /16 and /19: a balancer wants subnets of /27 or larger."
+  }
 }
 
 variable "tasks" {

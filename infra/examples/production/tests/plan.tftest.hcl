@@ -1,0 +1,69 @@
+# What would be made, planned with a provider that makes nothing: no account, but the provider's own schema.
+
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{}" }
+  }
+}
+
+variables {
+  emails  = ["ops@example.com"]
+  image   = "123456789012.dkr.ecr.us-east-1.amazonaws.com/countersign-worker@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  sources = "[{ tenant: acme }]"
+  systems = "{}"
+  tenants = ["acme"]
+  server = {
+    image               = "123456789012.dkr.ecr.us-east-1.amazonaws.com/countersign-server@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    certificate_arn     = "arn:aws:acm:us-east-1:123456789012:certificate/1"
+    ingress_cidr_blocks = ["203.0.113.0/24"]
+    secret_names        = ["SESSION_SECRET"]
+  }
+}
+
+run "plans" {
+  command = plan
+}
+
+run "plans_in_the_smallest_network" {
+  command = plan
+
+  variables {
+    cidr_block = "10.40.0.0/19"
+  }
+}
+
+run "refuses_a_network_without_room_for_a_balancer" {
+  command         = plan
+  expect_failures = [var.cidr_block]
+
+  variables {
+    cidr_block = "10.40.0.0/20"
+  }
+}
+
+run "refuses_zones_of_another_region" {
+  command         = plan
+  expect_failures = [var.zones]
+
+  variables {
+    region = "eu-central-1"
+  }
+}
+
+run "refuses_a_worker_alone" {
+  command         = plan
+  expect_failures = [var.tasks]
+
+  variables {
+    tasks = { min = 1, max = 3 }
+  }
+}
+
+run "refuses_a_webhook_function_that_may_touch_every_tenant" {
+  command         = plan
+  expect_failures = [var.tenants]
+
+  variables {
+    tenants = []
+  }
+}
