@@ -29,8 +29,8 @@ variable "cidr_block" {
   default     = "10.40.0.0/16"
 
   validation {
-    condition     = can(cidrhost(var.cidr_block, 0)) && can(regex("/(1[6-9]|20)$", var.cidr_block))
-    error_message = "This is a block of addresses between /16 and /20."
+    condition     = can(cidrhost(var.cidr_block, 0)) && can(regex("/1[6-9]$", var.cidr_block))
+    error_message = "This is a block of addresses between /16 and /19: a balancer wants subnets of /27 or larger."
   }
 }
 
@@ -48,7 +48,7 @@ variable "nat_gateways" {
 variable "interface_endpoints" {
   description = "Services that are reached within the network. Each is billed by the hour in each zone; what is left out goes through NAT."
   type        = set(string)
-  default     = ["sqs", "ecr.api", "ecr.dkr", "logs", "secretsmanager", "kms", "monitoring"]
+  default     = ["sqs", "ecr.api", "ecr.dkr", "logs", "secretsmanager"]
 }
 
 variable "log_retention_days" {

@@ -122,11 +122,10 @@ locals {
 
     sweep = concat(local.keys, [
       {
-        sid = "FindWhatIsDueAndSettleTheOutbox"
+        sid = "WakeRunsAndSettleTheOutbox"
         actions = [
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
-          "dynamodb:Query",
           "dynamodb:PutItem",
           "dynamodb:UpdateItem",
           "dynamodb:DeleteItem",
@@ -187,15 +186,16 @@ locals {
         resources = ["${var.payloads.arn}/*"]
       },
       {
+        # It puts evidence where it stays. Reading it is the server's.
         sid       = "KeepEvidence"
-        actions   = ["s3:GetObject", "s3:PutObject", "s3:PutObjectRetention"]
+        actions   = ["s3:PutObject", "s3:PutObjectRetention"]
         resources = ["${var.evidence.arn}/*"]
       },
       {
         # Without this S3 answers "forbidden" where it means "not there".
-        sid       = "TellWhichObjectsAreMissing"
+        sid       = "TellWhichPayloadsAreMissing"
         actions   = ["s3:ListBucket"]
-        resources = [var.payloads.arn, var.evidence.arn]
+        resources = [var.payloads.arn]
       },
     ])
 

@@ -35,7 +35,10 @@ fn the_server_finds_its_files_in_its_image() {
                 && words.next_back() == Some(&format!("{directory}/"))
                 && words.any(|word| word == file)
         };
-        assert!(image.lines().any(copies), "cli/Dockerfile does not put {path} there");
+        let line = image.lines().find(|line| copies(line));
+        let line = line.unwrap_or_else(|| panic!("cli/Dockerfile does not put {path} there"));
+        // The directory is made with the mode of what is put into it, and the program must get in.
+        assert!(line.contains("--chmod=0555"), "nobody can enter the directory that is made by `{line}`");
     }
     assert!(image.contains("USER nonroot"), "cli/Dockerfile runs it as somebody else than the module does");
 }
