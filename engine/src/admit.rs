@@ -12,7 +12,7 @@ use domain::{
     WhenTaken, WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Hold, Holder, InLine, Shelf, Store, Write, trace};
+use store::{Admission, Hold, Holder, InLine, Shelf, Store, StoreError, Write, trace};
 use workflow::CompiledPlan;
 
 use crate::Engine;
@@ -319,13 +319,27 @@ impl<S: Store> Engine<S> {
         let holder = self.patiently(|| self.store.holder(&run.tenant, &ticket)).await?;
         let Some(holder) = holder else { return Ok(Look::Free(Some(Hold { ticket, after: None }))) };
         let has_it = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
-        let holds = self.patiently(|| self.store.load(&has_it)).await?;
-        if holds.is_some_and(|holds| !holds.status.is_terminal()) {
+        if self.is_under_way(&has_it).await? {
             return Ok(Look::Taken(Taken { by: has_it, ticket, holder }));
         }
         match self.goes_before(run, waits, &holder).await? {
             Some(by) => Ok(Look::Taken(Taken { by, ticket, holder })),
             None => Ok(Look::Free(Some(Hold { ticket, after: Some(holder.run) }))),
+        }
+    }
+
+    /// Whether the run that has a ticket has not ended. Both are written at once, but in different parts of a table:
+    /// whoever reads one after the other may see the ticket taken and the run not begun yet, and looks again.
+    async fn is_under_way(&self, run: &RunKey) -> Result<bool, EngineError> {
+        let doing = "look at the run that has a ticket";
+        let look = || async {
+            let record = self.store.load(run).await?;
+            record.map(|record| !record.status.is_terminal()).ok_or(StoreError::Busy { doing })
+        };
+        match self.patiently(look).await {
+            // It never will: whatever became of it, nobody is to wait for it.
+            Err(StoreError::Busy { doing: of }) if of == doing => Ok(false),
+            known => Ok(known?),
         }
     }
 
@@ -405,5 +419,59 @@ impl<S: Store> Engine<S> {
                     .map_err(|source| EngineError::BadInput { what: "a stored payload", source })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use connectors::{Allow, Settings};
+    use domain::{Cause, Initiator};
+    use serde_json::json;
+    use store::{SqliteOptions, SqliteStore, SystemClock};
+
+    use super::*;
+    use crate::{Parts, Timing};
+
+    fn engine() -> Engine<SqliteStore> {
+        Engine::new(Parts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: connectors::standard(Allow::default(), Settings::default()),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            shows: None,
+            sealing: None,
+        })
+    }
+
+    fn wish() -> StartRun {
+        let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform }\n";
+        StartRun {
+            tenant: "acme".parse().unwrap(),
+            workspace: WorkspaceId::default(),
+            plan: workflow::parse(source, &["transform".parse().unwrap()].into()).unwrap(),
+            trigger_kind: "test".to_owned(),
+            record: None,
+            key: "k".parse().unwrap(),
+            input: json!({}),
+            by: Initiator::new(Cause::User, "ada"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_has_a_ticket_and_is_not_seen_yet_is_waited_for_and_not_for_ever() {
+        let elsewhere = engine().start(wish()).await.unwrap().run;
+        let engine = engine();
+        let begins = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            engine.start(wish()).await.unwrap().run
+        };
+        let (under_way, run) = tokio::join!(engine.is_under_way(&elsewhere), begins);
+        assert_eq!((under_way.unwrap(), run), (true, elsewhere.clone()));
+
+        let never = RunKey { tenant: "umbrella".parse().unwrap(), ..elsewhere };
+        assert!(!engine.is_under_way(&never).await.unwrap());
     }
 }

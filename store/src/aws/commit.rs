@@ -239,16 +239,19 @@ where
         let mut values = Item::from([
             (":body".to_owned(), self.body(&approval.run.tenant, approval, COMMITTING).await?),
             (":asked".to_owned(), text(moment.order.of(approval.id.as_str()))),
+            (":rev".to_owned(), number(approval.revision)),
         ]);
         let expression = if approval.is_open() {
             values.insert(":open_of".to_owned(), text(approval.run.tenant.as_str()));
-            "SET body = :body, asked = if_not_exists(asked, :asked), open_of = :open_of"
+            "SET body = :body, rev = :rev, asked = if_not_exists(asked, :asked), open_of = :open_of"
         } else {
-            "SET body = :body, asked = if_not_exists(asked, :asked) REMOVE open_of"
+            "SET body = :body, rev = :rev, asked = if_not_exists(asked, :asked) REMOVE open_of"
         };
-        // The run's version guards it.
+        // The run's version is not enough: while another's transaction is being applied, whoever reads the run after it
+        // may read the request before it, in its partition of the table.
+        let newer = Some("attribute_not_exists(rev) OR rev < :rev");
         let key = Key::approval(&approval.run.tenant, &approval.id);
-        self.update_in(transaction, &key, expression, None, values)
+        self.update_in(transaction, &key, expression, newer, values)
     }
 
     /// Adds a new item, or one that replaces what `condition` speaks of.

@@ -145,8 +145,8 @@ fn answered(code: Option<&str>, server_error: bool) -> Class {
     meanings.into_iter().find(|(applies, _)| *applies).map_or(Class::Broken, |(_, class)| class)
 }
 
-/// What a canceled transaction with these reasons means. A condition that failed is final, whatever else was
-/// in the way.
+/// What a canceled transaction with these reasons means. A condition that failed is final where nothing was in the way:
+/// beside a conflict it tells of one item while another's write is being applied to the next, and the next try knows more.
 fn canceled<'r>(reasons: impl IntoIterator<Item = Option<&'r str>>) -> Class {
     let classes = reasons.into_iter().flatten().filter_map(|reason| match reason {
         "None" => None,
@@ -155,9 +155,9 @@ fn canceled<'r>(reasons: impl IntoIterator<Item = Option<&'r str>>) -> Class {
         _ => Some(Class::Broken),
     });
     let gravest = |class: &Class| match class {
-        Class::Superseded => 3,
-        Class::Broken => 2,
-        Class::Busy => 1,
+        Class::Broken => 3,
+        Class::Busy => 2,
+        Class::Superseded => 1,
         Class::Unknown => 0,
     };
     // A cancellation without a reason is one that nobody can act on but by looking.
@@ -215,10 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_failed_is_final_and_a_conflict_is_not() {
+    fn a_condition_that_failed_is_final_where_nothing_was_in_the_way() {
         for (reasons, class) in [
             (vec!["None", "ConditionalCheckFailed"], Class::Superseded),
-            (vec!["TransactionConflict", "ConditionalCheckFailed"], Class::Superseded),
+            (vec!["TransactionConflict", "ConditionalCheckFailed"], Class::Busy),
+            (vec!["ConditionalCheckFailed", "ThrottlingError"], Class::Busy),
+            (vec!["ConditionalCheckFailed", "ValidationError"], Class::Broken),
             (vec!["TransactionConflict", "None"], Class::Busy),
             (vec!["ThrottlingError"], Class::Busy),
             (vec!["ProvisionedThroughputExceeded", "TransactionConflict"], Class::Busy),

@@ -69,7 +69,10 @@ impl Db {
             return Ok(Write::Superseded);
         }
         let id = stands.map(|(id, _)| id);
-        if !self.receipts_stand(&decision.receipts)? || !self.signals_stand(id, &decision.signals)? {
+        if !self.receipts_stand(&decision.receipts)?
+            || !self.signals_stand(id, &decision.signals)?
+            || !self.approvals_stand(&decision.approvals)?
+        {
             return Ok(Write::Superseded);
         }
         let hold = first.and_then(|first| first.hold.as_ref());

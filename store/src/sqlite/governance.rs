@@ -10,6 +10,17 @@ use crate::ledger::Write;
 use super::db::{Db, Sql, body, text};
 
 impl Db {
+    /// Whether each of `approvals` is newer than what stands.
+    pub(super) fn approvals_stand(&self, approvals: &[Approval]) -> Sql<bool> {
+        for approval in approvals {
+            let stands = self.approval(&approval.run.tenant, &approval.id)?;
+            if stands.is_some_and(|stands| stands.revision >= approval.revision) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     pub(super) fn write_approvals(&self, run: i64, approvals: &[Approval]) -> Sql<()> {
         for approval in approvals {
             let open = approval.is_open().then_some(1);

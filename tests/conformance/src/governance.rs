@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::command::{Answered, Cancel, Claimed, Pause, Resume};
+use domain::command::{Answered, Cancel, Claimed, Nudge, Pause, Resume};
 use domain::{ApprovalStatus, Card, Cause, Digest, Errand, Fleet, Initiator, Lane, Millis, Stopped, Tenant};
 use store::{Cursor, PageQuery, Store, Write};
 
@@ -18,6 +18,7 @@ cases![
     a_request_for_approval_is_found_by_its_name_and_by_its_run,
     another_tenants_request_is_not_there,
     an_answer_and_the_step_it_is_for_change_together_or_not_at_all,
+    an_answer_to_a_request_that_has_changed_unseen_is_not_written_over_it,
     the_attempt_that_uses_an_approval_marks_it_in_the_same_commit,
     open_requests_are_listed_oldest_first_and_only_while_they_are_open,
     open_requests_are_listed_page_by_page,
@@ -114,6 +115,24 @@ async fn an_answer_and_the_step_it_is_for_change_together_or_not_at_all<S: Store
 
     let stands = store.approval(&tenant("acme"), &asked.id).await.unwrap().unwrap();
     assert_eq!((stands.status, stands.votes.len()), (ApprovalStatus::Canceled, 0));
+}
+
+/// Run and request are in different parts of a table, and whoever reads one after the other while both are written may
+/// see the new run and the old request.
+async fn an_answer_to_a_request_that_has_changed_unseen_is_not_written_over_it<S: Store>(store: Arc<S>) {
+    let mut run = asks(&*store, "request").await;
+    let before = run.asked.clone().unwrap();
+    let (reminds, ()) = run.decide_at(before.nudge_at(), Nudge);
+    run.record = reminds.record.clone();
+    assert_eq!(store.commit(reminds).await.unwrap(), Write::Committed);
+
+    let (late, _) = run.decide(yes(before.clone()));
+    assert_eq!(store.commit(late).await.unwrap(), Write::Superseded);
+
+    let stands = store.approval(&tenant("acme"), &before.id).await.unwrap().unwrap();
+    assert_eq!((stands.revision, stands.votes.len()), (before.revision + 1, 0));
+    let (seen, _) = run.decide(yes(stands));
+    assert_eq!(store.commit(seen).await.unwrap(), Write::Committed);
 }
 
 async fn the_attempt_that_uses_an_approval_marks_it_in_the_same_commit<S: Store>(store: Arc<S>) {
