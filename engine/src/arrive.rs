@@ -228,6 +228,8 @@ impl<S: Store> Engine<S> {
         let mut wanting: Option<Arc<CompiledPlan>> = None;
         for applied in applied.iter().filter(|applied| is_about(applied, arrival)) {
             let plan = self.plan(tenant, applied.plan).await?;
+            // There may be many, and others want to go on meanwhile.
+            tokio::task::yield_now().await;
             match (plan.wants(came), &wanting) {
                 (Ok(false), _) => {}
                 (Ok(true), None) => wanting = Some(plan),

@@ -91,8 +91,19 @@ impl<S: Store> Engine<S> {
         tenant: &TenantId,
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
+        self.aside.think(tenant, thought).await
+    }
+}
+
+impl Aside {
+    /// The same, in this room.
+    pub(crate) async fn think<T: Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
         let busy = || EngineError::Store(StoreError::Busy { doing: "ask a policy" });
-        let room = self.aside.room(tenant).await.ok_or_else(busy)?;
+        let room = self.room(tenant).await.ok_or_else(busy)?;
         let over = Arc::new(AtomicBool::new(false));
         let waiting = Waiting(Arc::clone(&over));
         let mut thinking = spawn_blocking(move || {

@@ -62,24 +62,30 @@ impl<S: Store> Engine<S> {
     ) -> Result<Governed, EngineError> {
         let confidence = self.confidence(loaded, memory, seq).await?;
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
-        let attempt = if seq == loaded.record.at { attempts(&loaded.record.live) } else { 0 };
-        let plan = loaded.plan.plan();
-        let around = Circumstances {
-            plan,
-            record: &loaded.record,
-            seq,
-            caps: &tenant.caps,
-            writes_done: writes_done(loaded, seq),
-            attempt,
-            confidence,
-            more_to_come: question::more_to_come(plan, &self.tools, seq),
+        let bundle = self.bundle(&tenant).await?;
+        let more_to_come = question::more_to_come(loaded.plan.plan(), &self.tools, seq);
+        let (asking, action) = (loaded.clone(), action.clone());
+        let judge = move |_: &dyn Fn() -> bool| {
+            let around = Circumstances {
+                plan: asking.plan.plan(),
+                record: &asking.record,
+                seq,
+                caps: &tenant.caps,
+                writes_done: writes_done(&asking, seq),
+                attempt: if seq == asking.record.at { attempts(&asking.record.live) } else { 0 },
+                confidence,
+                more_to_come,
+            };
+            let said = match (bundle, question::facts(&action, &around)) {
+                (Ok(bundle), Some(facts)) => bundle.judge(&facts),
+                (Ok(bundle), None) => policy::without_bundle(bundle.hash(), "the plan has no such step"),
+                (Err((hash, why)), _) => policy::without_bundle(hash, &why),
+            };
+            tighten(said, &action, &around)
         };
-        let said = match (self.bundle(&tenant).await?, question::facts(action, &around)) {
-            (Ok(bundle), Some(facts)) => bundle.judge(&facts),
-            (Ok(bundle), None) => policy::without_bundle(bundle.hash(), "the plan has no such step"),
-            (Err((hash, why)), _) => policy::without_bundle(hash, &why),
-        };
-        Ok(Governed { verdict: tighten(said, action, &around), found })
+        // Whoever else holds a step here must be able to show that they are alive, however long this policy thinks.
+        let verdict = self.judges.think(&loaded.record.key.tenant, judge).await?;
+        Ok(Governed { verdict, found })
     }
 
     /// The policy that counts for a tenant, or its hash and why it cannot be asked.

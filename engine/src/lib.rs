@@ -105,6 +105,8 @@ pub struct Engine<S> {
     bundles: Bundles,
     switches: Switches,
     aside: Aside,
+    /// For what policy says about a step: its own room, so that whoever tries a policy out keeps no run waiting.
+    judges: Aside,
     shows: Showing,
     sealing: Option<Sealing>,
 }
@@ -142,6 +144,7 @@ impl<S: Store> Engine<S> {
             bundles: Bundles::default(),
             switches: Switches::default(),
             aside: Aside::default(),
+            judges: Aside::default(),
             shows,
             sealing,
         }

@@ -18,8 +18,9 @@ use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{
     Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions, SqliteStore,
-    StoreError, SystemClock,
+    Store, StoreError, SystemClock,
 };
+use tokio::sync::Notify;
 
 /// A record outside: what it says, and how often it was written.
 #[derive(Default)]
@@ -27,6 +28,9 @@ struct Outside {
     says: Mutex<String>,
     writes: AtomicU32,
     refuses: AtomicBool,
+    /// Whoever writes waits until they are told to go.
+    waits: AtomicBool,
+    go: Notify,
 }
 
 /// Sets the record, if it still says what it said when that was proposed.
@@ -66,6 +70,9 @@ impl Tool for SetIt {
     }
 
     async fn perform(&self, call: Call<'_>) -> Outcome {
+        if self.0.waits.load(Ordering::Relaxed) {
+            self.0.go.notified().await;
+        }
         let change = &call.action.changes[0];
         let mut says = self.0.says.lock().unwrap();
         let before = json!(*says);
@@ -104,21 +111,22 @@ async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey 
     engine.start(wish).await.unwrap().run
 }
 
+fn engine_on<S: Store>(store: S, outside: &Arc<Outside>) -> Engine<S> {
+    Engine::new(Parts {
+        store: Arc::new(store),
+        tools: Toolbox::default().with(SetIt(Arc::clone(outside))),
+        clock: Arc::new(SystemClock),
+        me: "w".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: Some(Sealing { key: Arc::new(SigningKey::from_seed([1; 32])), origin: "test".to_owned() }),
+    })
+}
+
 impl Scene {
     async fn start(head: &str, steps: &str) -> Self {
         let outside = Arc::new(Outside::default());
-        let engine = Engine::new(Parts {
-            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default().with(SetIt(Arc::clone(&outside))),
-            clock: Arc::new(SystemClock),
-            me: "w".parse().unwrap(),
-            timing: Timing::default(),
-            shows: None,
-            sealing: Some(Sealing {
-                key: Arc::new(SigningKey::from_seed([1; 32])),
-                origin: "test".to_owned(),
-            }),
-        });
+        let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), &outside);
         let run = begin(&engine, "k", &format!("workflow: w\nversion: 1\n{head}\n{steps}")).await;
         Self { engine, outside, run }
     }
@@ -398,7 +406,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
     scene.engine.seal(&scene.run).await.unwrap();
 }
 
-fn over<S: store::Store>(store: S) -> Engine<S> {
+fn over<S: Store>(store: S) -> Engine<S> {
     Engine::new(Parts {
         store: Arc::new(store),
         tools: Toolbox::default(),
@@ -439,4 +447,93 @@ async fn somebody_without_a_name_starts_nothing() {
     };
     let refused = scene.engine.start(wish).await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
+}
+
+/// Whoever asks what stands under a key is answered, and at once the other run comes to its end.
+struct EndsMeanwhile {
+    outside: Arc<Outside>,
+    store: SqliteStore,
+    other: RunKey,
+}
+
+impl Intercept for EndsMeanwhile {
+    type Pass = bool;
+
+    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+        Ok(site.name == "ledger.receipt")
+    }
+
+    async fn after(&self, asked: bool) -> Result<(), StoreError> {
+        while asked && !self.store.load(&self.other).await?.unwrap().status.is_terminal() {
+            self.outside.go.notify_one();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_another_run_says_as_it_ends_is_heard() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    let [first, second] = ["first", "second"].map(|key| begin(&scene.engine, key, SHARED));
+    let (first, second) = (first.await, second.await);
+    let (outside, store) = (&scene.outside, scene.engine.store());
+    outside.waits.store(true, Ordering::Relaxed);
+    let meanwhile = EndsMeanwhile {
+        outside: Arc::clone(outside),
+        store: SqliteStore::clone(store),
+        other: first.clone(),
+    };
+    let other = engine_on(Intercepted::new(SqliteStore::clone(store), meanwhile), outside);
+
+    let asks = async {
+        let key = "shared:1".parse().unwrap();
+        while store.receipt(&first.tenant, &key).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Box::pin(other.walk(&second, &(), WalkLimits::default())).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(scene.walk_of(&first), asks);
+
+    assert_eq!(ended, RunStatus::Succeeded);
+    assert_eq!(store.load(&second).await.unwrap().unwrap().status, RunStatus::Succeeded);
+    assert_eq!(scene.writes(), 1, "it was done once, and both know it");
+}
+
+/// A policy that uses up its time.
+const ENDLESS: &str = "\
+package countersign
+n := [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
+endless if { some a in n; some b in n; some c in n; some d in n; some e in n; some f in n; a + b + c + d + e + f > 1000 }
+deny contains {\"rule\": \"endless\", \"says\": \"no\"} if endless
+";
+
+/// There is one thread here for everybody.
+#[tokio::test]
+async fn a_policy_that_thinks_long_keeps_nobody_else_from_going_on() {
+    let scene = Scene::start("environment: dev", TWO_SETS).await;
+    let mut files = policy::Bundle::shipped().unwrap().files().clone();
+    files.insert("endless.rego".to_owned(), ENDLESS.to_owned());
+    let bundle = policy::Bundle::parse(files.clone()).unwrap();
+    scene.engine.store().put_policy(&scene.run.tenant, &bundle.hash(), files).await.unwrap();
+    scene.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+
+    let beats = AtomicU32::new(0);
+    let beating = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            beats.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let status = tokio::select! {
+        status = scene.walk() => status,
+        () = beating => unreachable!("it beats for ever"),
+    };
+
+    assert_eq!(
+        (status, scene.writes()),
+        (RunStatus::FailedTerminal, 0),
+        "it had a second, and that is a deny"
+    );
+    assert!(beats.load(Ordering::Relaxed) >= 10, "whoever else was there had {beats:?} turns");
 }
