@@ -60,7 +60,7 @@ pub struct Call<'a> {
     pub action: &'a Action,
     /// The fence the caller holds the step under; a credential made for the call carries it.
     pub fence: Fence,
-    /// The call must be over by then, because the lease is.
+    /// The call must be over by then: nobody works on one attempt for longer.
     pub time_left: Duration,
     /// An earlier attempt at this very action may have acted, and nobody knows whether it did.
     pub again: bool,

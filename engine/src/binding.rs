@@ -83,8 +83,7 @@ impl<S: Store> Engine<S> {
         if let Err(why) = action.check() {
             return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
         }
-        let receipt = self.standing(&loaded.record, &action).await?;
-        let abandoned = self.is_abandoned(&loaded.record, receipt.as_ref()).await?;
+        let (receipt, abandoned) = self.standing(&loaded.record, &action).await?;
         let governed = self.judged(loaded, memory, seq, (&action, found)).await?;
         Ok(Ok(Proposal { tool, action, receipt, abandoned, governed: Some(governed) }))
     }
@@ -149,9 +148,21 @@ impl<S: Store> Engine<S> {
         Ok(own.map(|receipt| receipt.found))
     }
 
-    async fn standing(&self, record: &RunRecord, action: &Action) -> Result<Option<Receipt>, EngineError> {
-        let (tenant, key) = (&record.key.tenant, &action.key);
-        Ok(self.patiently(|| self.store.receipt(tenant, key)).await?)
+    /// What stands under the action's key, and whether whoever wrote it will never say what came of it.
+    async fn standing(
+        &self,
+        record: &RunRecord,
+        action: &Action,
+    ) -> Result<(Option<Receipt>, bool), EngineError> {
+        let read = || self.store.receipt(&record.key.tenant, &action.key);
+        let before = self.patiently(read).await?;
+        if !self.is_abandoned(record, before.as_ref()).await? {
+            return Ok((before, false));
+        }
+        // Whoever ends says what came of it as they do: what was read before they were over is read again.
+        let now = self.patiently(read).await?;
+        let abandoned = now == before;
+        Ok((now, abandoned))
     }
 
     /// Whether `receipt` was left open by another run that is over.

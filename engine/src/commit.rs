@@ -16,8 +16,8 @@ use crate::{Engine, Loaded};
 /// somebody else got something done.
 pub(crate) const ROUNDS_MAX: u32 = 32;
 
-/// How often a write is repeated while the store is busy or does not reply. With the delays below that
-/// is about two seconds, and never more than four: well inside a lease.
+/// How often a write is repeated while the store is busy or does not reply. The delays below are about two seconds together,
+/// and never more than four: a store that says at once that it is busy is given up well inside a lease.
 const TRIES_MAX: u32 = 8;
 
 /// The first delay, about; each further one is twice as long, up to half a second.

@@ -73,6 +73,8 @@ pub(crate) struct Held {
     pub(crate) seq: StepSeq,
     pub(crate) grant: Grant,
     pub(crate) proposal: Proposal,
+    /// Before it was claimed: the ledger counts the lease from before it is written.
+    pub(crate) since: Instant,
 }
 
 /// A walk under way.
@@ -214,8 +216,9 @@ impl<S: Store> Engine<S> {
             }
         };
         let claim = self.claim_of(&proposal);
+        let since = Instant::now();
         let standing = |claimed| match claimed {
-            Claimed::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal })),
+            Claimed::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal, since })),
             Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => None,
         };
         self.once(loaded, &self.myself(), |draft| {
@@ -369,11 +372,11 @@ impl<S: Store> Engine<S> {
         follow: &Follow,
         end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
     ) -> Result<(Option<Box<Held>>, Decision), Refusal> {
-        let by = self.myself();
+        let (by, since) = (self.myself(), Instant::now());
         let mut draft = self.draft(loaded, &by);
         let advanced = end(&mut draft)?;
         let plain = advanced == Some(Advanced::Ready) && draft.record.status == RunStatus::Running;
-        match plain.then(|| self.hand_on(&mut draft, follow)) {
+        match plain.then(|| self.hand_on(&mut draft, follow, since)) {
             Some(Ok(held)) => Ok((held, draft.close())),
             None => Ok((None, draft.close())),
             // What follows changed since it was prepared: end the step alone.
@@ -385,13 +388,19 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn hand_on(&self, draft: &mut Draft<'_>, follow: &Follow) -> Result<Option<Box<Held>>, Refusal> {
+    fn hand_on(
+        &self,
+        draft: &mut Draft<'_>,
+        follow: &Follow,
+        since: Instant,
+    ) -> Result<Option<Box<Held>>, Refusal> {
         match follow {
             Follow::Claim(seq, proposal) => {
                 let claimed = self.claim_of(proposal).decide(draft)?;
                 Ok(match claimed {
                     Claimed::Granted(grant) => {
-                        Some(Box::new(Held { seq: *seq, grant: *grant, proposal: *proposal.clone() }))
+                        let proposal = *proposal.clone();
+                        Some(Box::new(Held { seq: *seq, grant: *grant, proposal, since }))
                     }
                     Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => None,
                 })

@@ -150,8 +150,8 @@ impl<S: Store> Engine<S> {
         };
         let act = self.act(held, call);
         tokio::pin!(act);
-        let mut lease_ends = Instant::now() + self.timing.lease.std();
-        let mut beat_at = Instant::now() + self.timing.heartbeat.std();
+        let mut lease_ends = held.since + self.timing.lease.std();
+        let mut beat_at = held.since + self.timing.heartbeat.std();
         loop {
             tokio::select! {
                 biased;

@@ -16,6 +16,7 @@ use serde_json::json;
 use store::{
     Intercept, Intercepted, Queue as _, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock,
 };
+use tokio::time::Instant;
 
 /// A machine is busy; what never comes does not come within this either.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -208,6 +209,43 @@ async fn an_outcome_that_comes_while_a_sign_of_life_hangs_is_not_thrown_away() {
     let engine = engine_on(Intercepted::new(store, hangs), tool);
     assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
     assert_eq!(posted.load(Ordering::Relaxed), 1, "and nobody has posted twice");
+}
+
+/// A store that takes two seconds for the first commit and never answers another.
+struct SlowThenSilent(AtomicBool);
+
+impl Intercept for SlowThenSilent {
+    type Pass = ();
+
+    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+        match site.name {
+            "ledger.commit" if self.0.swap(true, Ordering::Relaxed) => std::future::pending().await,
+            "ledger.commit" => tokio::time::sleep(Duration::from_secs(2)).await,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_granted_a_lease_late_does_not_act_beyond_it() {
+    let (tool, posted, _) = Post::new();
+    let tool = Post { takes: Duration::from_mins(1), ..tool };
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, SlowThenSilent(AtomicBool::new(false))), tool);
+    let run = engine.start(wish(&engine, LONG_ANSWER)).await.unwrap().run;
+    let begun = Instant::now();
+    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    assert_eq!(posted.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        begun.elapsed().as_secs(),
+        3,
+        "the lease was for three seconds, and two were gone when it stood"
+    );
 }
 
 /// A store that begins a run, and whose reply is lost the first time.
