@@ -211,6 +211,10 @@ impl From<EngineError> for Problem {
             EngineError::Contended { .. } | EngineError::KeyTaken { .. } | EngineError::WorkerBusy { .. } => {
                 Self::new(StatusCode::CONFLICT, "CONTENDED", error.to_string()).remedy("try again")
             }
+            EngineError::PolicyBusy { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
+                    .remedy("try again in a moment; nothing was changed")
+            }
             EngineError::Store(_)
             | EngineError::NoPlan { .. }
             | EngineError::NoPayload { .. }

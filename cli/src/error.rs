@@ -235,6 +235,7 @@ fn engine_ending(error: &EngineError) -> Ending {
     match error {
         EngineError::Refused(_)
         | EngineError::BackoutOver
+        | EngineError::PolicyBusy { .. }
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
         | EngineError::NotGreen { .. }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{Millis, TenantId};
-use store::{Store, StoreError};
+use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -102,7 +102,7 @@ impl Aside {
         tenant: &TenantId,
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let busy = || EngineError::Store(StoreError::Busy { doing: "ask a policy" });
+        let busy = || EngineError::PolicyBusy { tenant: tenant.clone() };
         let room = self.room(tenant).await.ok_or_else(busy)?;
         let over = Arc::new(AtomicBool::new(false));
         let waiting = Waiting(Arc::clone(&over));
@@ -195,7 +195,7 @@ mod tests {
             advance(Duration::from_secs(1)).await;
         }
         let told = asking.await.unwrap();
-        assert!(matches!(told, Err(EngineError::Store(StoreError::Busy { .. }))), "{told:?}");
+        assert!(matches!(told, Err(EngineError::PolicyBusy { .. })), "{told:?}");
         let room = |name| engine.aside.of(&tenant(name)).available_permits();
         assert_eq!((room("acme"), room("umbrella")), (0, 1));
         drop(end);

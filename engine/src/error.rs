@@ -17,6 +17,12 @@ pub enum EngineError {
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// There was no time to ask a tenant's policy: others of that tenant ask it, and it takes long.
+    #[error("the policy of tenant {tenant} takes too long to be asked by everybody at once; try again")]
+    PolicyBusy {
+        /// Whose.
+        tenant: TenantId,
+    },
     /// Somebody has started dispatch while a backout was under way: nobody's runs are ended after that.
     #[error("dispatch was started since this backout began")]
     BackoutOver,

@@ -62,7 +62,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Governed, EngineError> {
         let confidence = self.confidence(loaded, memory, seq).await?;
         let tenant = self.tenant(&loaded.record.key.tenant).await?;
-        let bundle = self.bundle(&tenant).await?;
+        let (bundle, ships) = (self.bundle(&tenant).await?, tenant.policy.is_none());
         let more_to_come = question::more_to_come(loaded.plan.plan(), &self.tools, seq);
         let (asking, action) = (loaded.clone(), action.clone());
         let judge = move |_: &dyn Fn() -> bool| {
@@ -83,8 +83,13 @@ impl<S: Store> Engine<S> {
             };
             tighten(said, &action, &around)
         };
-        // Whoever else holds a step here must be able to show that they are alive, however long this policy thinks.
-        let verdict = self.judges.think(&loaded.record.key.tenant, judge).await?;
+        // Whoever else holds a step here must be able to show that they are alive, however long a tenant's policy thinks.
+        // The one that we ship is known to be quick.
+        let verdict = if ships {
+            judge(&|| false)
+        } else {
+            self.judges.think(&loaded.record.key.tenant, judge).await?
+        };
         Ok(Governed { verdict, found })
     }
 

@@ -29,7 +29,8 @@ const LOOKS_MAX: u32 = 8;
 /// It sends this many messages in one go: a second or two for a store that is well.
 const FLUSH_MAX: u32 = 200;
 
-/// How long a part of the sweep may take, of which there are three. A function that sweeps is given a little more.
+/// How long a part of the sweep may take, of which there are three; finding what is due comes before the third. A function
+/// that sweeps is given a little more than all.
 const PART_MAX: Duration = Duration::from_secs(15);
 
 /// What a sweep did.
@@ -58,9 +59,11 @@ impl<S: Store> Engine<S> {
     /// Wakes runs whose due time has passed; says how many. A function that is cut off has failed, so whoever finds more
     /// than there is time for stops by itself: what is left is still due the next time.
     async fn wake_due(&self, by: &Initiator) -> Result<u32, EngineError> {
+        let due = self.due().await?;
+        // From here on: a sweep that was long in finding them must wake some, or the next would be as long.
         let until = Instant::now() + PART_MAX;
         let mut woken = 0;
-        for run in in_turns(self.due().await?) {
+        for run in in_turns(due) {
             if Instant::now() >= until {
                 tracing::warn!(woken, "more is due than could be woken in time; the next sweep goes on");
                 break;

@@ -152,6 +152,20 @@ impl<S: Store> Engine<S> {
         tokio::pin!(act);
         let mut lease_ends = held.since + self.timing.lease.std();
         let mut beat_at = held.since + self.timing.heartbeat.std();
+        // A lease that ran out while it was being written is asked for anew before anything is done under it.
+        if Instant::now() >= lease_ends {
+            let began = Instant::now();
+            lease_ends = began + self.timing.lease.std();
+            match timeout_at(lease_ends, Box::pin(self.beat(&loaded, held)))
+                .await
+                .unwrap_or(Ok(Beat::Silent))?
+            {
+                Beat::Alive { loaded: now, .. } => loaded = now,
+                Beat::Lost(now) => return Ok(Worked::Lost(now)),
+                Beat::Silent => return Ok(Worked::Lost(loaded)),
+            }
+            beat_at = began + self.timing.heartbeat.std();
+        }
         loop {
             tokio::select! {
                 biased;

@@ -14,7 +14,8 @@ use domain::{
 };
 use serde_json::json;
 use store::{
-    Intercept, Intercepted, Queue as _, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock,
+    Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
+    SystemClock,
 };
 use tokio::time::Instant;
 
@@ -211,17 +212,21 @@ async fn an_outcome_that_comes_while_a_sign_of_life_hangs_is_not_thrown_away() {
     assert_eq!(posted.load(Ordering::Relaxed), 1, "and nobody has posted twice");
 }
 
-/// A store that takes two seconds for the first commit and never answers another.
-struct SlowThenSilent(AtomicBool);
+/// A store that takes so long for the first commit, and may never answer another.
+struct Slow {
+    takes: Duration,
+    silent: bool,
+    first: AtomicBool,
+}
 
-impl Intercept for SlowThenSilent {
+impl Intercept for Slow {
     type Pass = ();
 
     async fn before(&self, site: &Site) -> Result<(), StoreError> {
-        match site.name {
-            "ledger.commit" if self.0.swap(true, Ordering::Relaxed) => std::future::pending().await,
-            "ledger.commit" => tokio::time::sleep(Duration::from_secs(2)).await,
-            _ => {}
+        if site.name == "ledger.commit" && !self.first.swap(true, Ordering::Relaxed) {
+            tokio::time::sleep(self.takes).await;
+        } else if site.name == "ledger.commit" && self.silent {
+            std::future::pending::<()>().await;
         }
         Ok(())
     }
@@ -231,21 +236,33 @@ impl Intercept for SlowThenSilent {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn whoever_was_granted_a_lease_late_does_not_act_beyond_it() {
+/// A run whose step takes a minute, on a store that takes so long to grant it for three seconds.
+async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Duration) {
     let (tool, posted, _) = Post::new();
     let tool = Post { takes: Duration::from_mins(1), ..tool };
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let engine = engine_on(Intercepted::new(store, SlowThenSilent(AtomicBool::new(false))), tool);
+    let slow = Slow { takes, silent, first: AtomicBool::new(false) };
+    let engine = engine_on(Intercepted::new(store, slow), tool);
     let run = engine.start(wish(&engine, LONG_ANSWER)).await.unwrap().run;
     let begun = Instant::now();
     Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
-    assert_eq!(posted.load(Ordering::Relaxed), 1);
-    assert_eq!(
-        begun.elapsed().as_secs(),
-        3,
-        "the lease was for three seconds, and two were gone when it stood"
-    );
+    let status = engine.store().load(&run).await.unwrap().unwrap().status;
+    (status, posted.load(Ordering::Relaxed), begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_granted_a_lease_late_does_not_act_beyond_it() {
+    let (status, posted, after) = granted_after(Duration::from_secs(2), true).await;
+    assert_eq!((status, posted), (RunStatus::Running, 1));
+    assert_eq!(after.as_secs(), 3, "the lease was for three seconds, and two were gone when it stood");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_while_it_was_written_is_renewed_before_anything_is_done() {
+    let (status, posted, _) = granted_after(Duration::from_secs(5), false).await;
+    assert_eq!((status, posted), (RunStatus::Succeeded, 1));
+    let (status, posted, _) = granted_after(Duration::from_secs(5), true).await;
+    assert_eq!((status, posted), (RunStatus::Running, 0), "nobody acts who cannot show that they are alive");
 }
 
 /// A store that begins a run, and whose reply is lost the first time.

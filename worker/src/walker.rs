@@ -46,9 +46,8 @@ fn waits_for(error: &EngineError, receives: u32) -> Option<Millis> {
         EngineError::NotShown(NotShown { again: Again::After(least), .. }) => {
             Some(longer(receives).max(least.unwrap_or_default()))
         }
-        EngineError::Store(StoreError::Busy { .. } | StoreError::Unknown { .. }) => {
-            Some(longer(receives).min(STORE_AWAY_MAX))
-        }
+        EngineError::Store(StoreError::Busy { .. } | StoreError::Unknown { .. })
+        | EngineError::PolicyBusy { .. } => Some(longer(receives).min(STORE_AWAY_MAX)),
         _ => None,
     }
 }
