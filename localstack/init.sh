@@ -58,7 +58,7 @@ create_table() {
   forget_in_time "$endpoint"
 }
 
-# The same keys and indexes as store/src/aws/table.rs. An index is an entry of its own in the bill, so it holds
+# The same keys and indexes as crates/store/src/aws/table.rs. An index is an entry of its own in the bill, so it holds
 # keys alone.
 table_description() {
   cat <<JSON

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use config::Systems;
 use countersign_functions::lambda::{self, HttpEvent, HttpReply, on_slack, on_webhook};
-use countersign_functions::slack::SlackDoors;
-use countersign_functions::webhook::Doors;
 use domain::{Lane, Millis};
 use engine::Engine;
+use ingress::slack::SlackDoors;
+use ingress::webhook::Doors;
 use serde_json::{Value, json};
 use store::{Queue as _, SqliteOptions, SqliteStore};
-use systems::Systems;
 
 const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret: HOOK }";
 const SYSTEMS: &str = "slack: { base: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \

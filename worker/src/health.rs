@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use domain::{Lane, RunKey};
-use engine::measure;
+use engine::metrics;
 
 use crate::walker::Went;
 
@@ -89,7 +89,7 @@ impl InHand<'_> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.place.busy.fetch_sub(1, Ordering::Relaxed);
-        measure::put_down(self.lane);
+        metrics::put_down(self.lane);
     }
 }
 
@@ -99,7 +99,7 @@ impl Health {
         let traffic = &self.lanes[place(lane)];
         traffic.taken.fetch_add(1, Ordering::Relaxed);
         traffic.busy.fetch_add(1, Ordering::Relaxed);
-        measure::taken_up(lane);
+        metrics::taken_up(lane);
         InHand { place: traffic, beside: &self.beside, lane }
     }
 

@@ -52,7 +52,7 @@ struct Service {
 
 const SERVICES: [Service; 2] = [
     Service { name: "worker", program: "countersign-worker", dockerfile: "worker/Dockerfile" },
-    Service { name: "server", program: "countersign", dockerfile: "cli/Dockerfile" },
+    Service { name: "server", program: "countersign", dockerfile: "crates/cli/Dockerfile" },
 ];
 
 /// Makes a zip of one file that is the same for the same contents: no time, no owner, one name, one mode.
@@ -274,7 +274,7 @@ mod tests {
             assert!(found.is_some_and(|text| text.contains(&requires)), "{program} requires something else");
         }
         // A laptop's is built without it.
-        let manifest = read("cli/Cargo.toml");
+        let manifest = read("crates/cli/Cargo.toml");
         assert!(manifest.contains(&format!("name = \"{}\"", server.program)));
         assert!(manifest.contains(&format!("\n{FEATURE} = [")), "{} has no such feature", server.program);
         assert!(read("Cargo.toml").contains(&format!("[profile.{FOR_SIZE}]")));

@@ -1,6 +1,6 @@
 //! `cargo xtask storm`: nothing is lost, at full size.
 //!
-//! What it needs is built and started here, as for the tests. The storm itself is a program of `tests/journeys`,
+//! What it needs is built and started here, as for the tests. The storm itself is a program of `tests/e2e`,
 //! whose smaller storm is among the tests.
 
 use std::path::PathBuf;

@@ -82,11 +82,11 @@ pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"
 pub(crate) const ALL: &str = "--all-features";
 
 /// Packages whose tests run one at a time, in parts of their own.
-const APART: [&str; 2] = ["countersign-journeys", "countersign-browser"];
+const APART: [&str; 2] = ["countersign-e2e", "countersign-browser"];
 
 /// The tests that need neither a local AWS nor a browser, by the names of their targets.
 const WITHOUT_AWS: &str =
-    "not (binary(stack) or (package(countersign-journeys) and kind(test)) or binary(browser))";
+    "not (binary(stack) or (package(countersign-e2e) and kind(test)) or binary(browser))";
 
 /// What runs the scripts of our documentation, and Debian's package with it.
 const NODE: (&str, &str) = ("node", "nodejs");
@@ -205,7 +205,7 @@ fn without_referee(servers: &Servers) -> Vec<(String, String)> {
 
 /// The targets of the journeys: whatever stands there is run.
 fn journeys(cargo: &Cargo) -> Result<Vec<String>, String> {
-    let directory = cargo.root().join("tests/journeys/tests");
+    let directory = cargo.root().join("tests/e2e/tests");
     let failed = |error: std::io::Error| format!("read {}: {error}", directory.display());
     let mut found = Vec::new();
     for entry in directory.read_dir().map_err(failed)? {

@@ -2,11 +2,11 @@
 
 mod environment;
 
+use config::Systems;
+use config::secrets::Named;
 use countersign_functions::lambda;
 use environment::{need, settings, variable};
 use lambda_runtime::Error;
-use systems::Systems;
-use systems::secrets::Named;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -2,10 +2,10 @@
 
 mod environment;
 
+use config::secrets::Named;
 use countersign_functions::lambda;
 use environment::{need, settings, variable};
 use lambda_runtime::Error;
-use systems::secrets::Named;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::{Headers, Response, raw_body};
+use ingress::http::{Headers, Response, raw_body};
 
 /// A request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

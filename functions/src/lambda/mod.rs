@@ -9,25 +9,25 @@ mod sources;
 
 use std::sync::Arc;
 
+use ::slack::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use config::{LookUp, Systems};
 use connectors::Toolbox;
 use domain::WorkerId;
 use engine::{Engine, Parts, Swept, Timing};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use notify::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use store::{Store, SystemClock};
-use systems::{LookUp, Systems};
 use tracing_subscriber::EnvFilter;
 
-use crate::described;
-use crate::http::Response;
-use crate::slack::{self, SlackDoors};
 use crate::sweep::sweep;
-use crate::webhook::{self, Doors};
+use ingress::described;
+use ingress::http::Response;
+use ingress::slack::{self, SlackDoors};
+use ingress::webhook::{self, Doors};
 
-pub use crate::described::InvalidSources;
 pub use event::{HttpEvent, HttpReply};
+pub use ingress::described::InvalidSources;
 pub use sources::doors;
 
 /// What is logged if nobody says otherwise.

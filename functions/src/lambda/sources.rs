@@ -1,9 +1,9 @@
 //! Who may deliver webhooks, as an operator describes it.
 
-use systems::{LookUp, SourceConfig};
+use config::{LookUp, SourceConfig};
 
-use crate::described::{self, InvalidSources};
-use crate::webhook::Doors;
+use ingress::described::{self, InvalidSources};
+use ingress::webhook::Doors;
 
 /// The doors that `text` describes: a list of `{ tenant, source, scheme, secret, previous }`.
 pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<Doors, InvalidSources> {

@@ -1,4 +1,4 @@
-# The one table. Keys and indexes are the ones that `store/src/aws/table.rs` reads and writes
+# The one table. Keys and indexes are the ones that `crates/store/src/aws/table.rs` reads and writes
 # (docs/decisions/0014-one-table-on-dynamodb.md); tests/infra compares the two.
 
 locals {

@@ -13,7 +13,7 @@ module "bucket" {
 resource "aws_s3_bucket_lifecycle_configuration" "this" {
   bucket = module.bucket.name
 
-  # How keys of payloads begin: store/src/aws/s3.rs.
+  # How keys of payloads begin: crates/store/src/aws/s3.rs.
   rule {
     id     = "expire"
     status = "Enabled"

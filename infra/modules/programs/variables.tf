@@ -53,7 +53,7 @@ variable "tenants" {
   default     = []
 
   validation {
-    # The charset of an id (domain/src/id.rs); a `*` or `?` would mean more than one tenant to IAM.
+    # The charset of an id (crates/domain/src/id.rs); a `*` or `?` would mean more than one tenant to IAM.
     condition     = alltrue([for tenant in var.tenants : can(regex("^[A-Za-z0-9._-]{1,128}$", tenant))])
     error_message = "A tenant is 1 to 128 letters, digits, `.`, `_` and `-`."
   }

@@ -15,7 +15,7 @@ locals {
     image                  = var.image
     essential              = true
     readonlyRootFilesystem = true
-    # `nonroot` of the image (cli/Dockerfile), by number: an image without a shell may have no names.
+    # `nonroot` of the image (crates/cli/Dockerfile), by number: an image without a shell may have no names.
     user = "65532:65532"
     # Longer than `--drain`: whoever has not finished by then is cut off by the program, which says so.
     stopTimeout = 30

@@ -8,18 +8,18 @@ use api::auth::login::Login;
 use api::auth::session::{Over, Sessions};
 use api::{Api, CursorSecret, Gate};
 use axum::Router;
+use config::Systems;
 use connectors::Allow;
 use console::Console;
 use domain::access::{ShownKey, secret_digest};
 use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp};
 use engine::{Desk, Engine, Parts, Sealing, Timing};
 use evidence::SigningKey;
+use fakes::model::{self, Model, Recording};
+use fakes::servicenow::{self, INCIDENT, ServiceNow};
+use fakes::slack::{self, SimulatedSlack, User};
 use serde_json::{Value, json};
-use simulated::model::{self, Model, Recording};
-use simulated::servicenow::{self, INCIDENT, ServiceNow};
-use simulated::slack::{self, SimulatedSlack, User};
 use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
-use systems::Systems;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use worker::{Leave, Worker, WorkerSettings, leaving};
@@ -27,7 +27,7 @@ use worker::{Leave, Worker, WorkerSettings, leaving};
 use crate::http::ask_with;
 
 /// An incident is read, a model says who should take it, and the incident is changed if somebody agrees.
-const TRIAGE: &str = include_str!("../../../cli/src/demo/workflows/triage.yaml");
+const TRIAGE: &str = include_str!("../../../crates/cli/src/demo/workflows/triage.yaml");
 
 /// What the model said when it was asked about the incident.
 const SAID: &str =

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use api::wire::{PreviousSecret, SecretName};
 use api::{Api, CursorSecret, Gate};
+use api_types::{PreviousSecret, SecretName};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
@@ -174,7 +174,7 @@ impl House {
 
 /// A request under `/api/v1`, with a key.
 fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Builder {
-    let request = Request::builder().method(method.clone()).uri(format!("{}{path}", api::PREFIX));
+    let request = Request::builder().method(method.clone()).uri(format!("{}{path}", api_types::PREFIX));
     if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) }
 }
 

@@ -311,7 +311,7 @@ fn knock(number: u32) -> Result<Knock, String> {
 /// What an instance sends of an incident; each asks for another change.
 fn body(number: u32) -> Value {
     json!({
-        "incident": simulated::servicenow::INCIDENT,
+        "incident": fakes::servicenow::INCIDENT,
         "number": format!("INC{number:07}"),
         "short_description": "Primary database does not answer",
         "priority": "1",

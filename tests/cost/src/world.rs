@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ::slack::Slack;
 use async_trait::async_trait;
 use connectors::{Allow, Credential, Toolbox, model, servicenow};
 use domain::tenant::Person;
 use domain::{Approval, Card, PersonId, Tenant, TenantId};
 use engine::{Again, NotShown, Showing, Shows};
-use notify::Slack;
-use simulated::model::{KEY, Model, Recording};
-use simulated::servicenow::{PASSWORD, ServiceNow, USER};
-use simulated::slack::SimulatedSlack;
+use fakes::model::{KEY, Model, Recording};
+use fakes::servicenow::{PASSWORD, ServiceNow, USER};
+use fakes::slack::SimulatedSlack;
 
 /// Who answers.
 pub(crate) const SECOND_PERSON: &str = "grace";
@@ -64,7 +64,7 @@ impl World {
 
     /// Who shows people what they are asked.
     pub(crate) fn shows(&self) -> Result<Showing, String> {
-        let settings = notify::client::Settings {
+        let settings = slack::client::Settings {
             base_url: format!("{}/api", self.slack.url()).parse().map_err(|_| "a bad address")?,
             token: "xoxb-simulated".into(),
             channel: "C0APPROVALS".to_owned(),

@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_script_puts_messages_aside_when_the_store_does() {
         let script = include_str!("../../../localstack/init.sh");
-        let store = include_str!("../../../store/src/queue.rs");
+        let store = include_str!("../../../crates/store/src/queue.rs");
         let number = |text: &'static str, before: &str| {
             text.split(before).nth(1).and_then(|rest| rest.split([';', '\n']).next())
         };

@@ -44,7 +44,7 @@ const KNOWN_TO_ONE: &[(&str, &str)] = &[
     ("aws-sdk-sqs", "store"),
     ("aws-sdk-s3", "store"),
     ("aws-config", "store"),
-    ("aws-sdk-secretsmanager", "systems"),
+    ("aws-sdk-secretsmanager", "config"),
     ("lambda_*", "functions"),
 ];
 
@@ -81,6 +81,12 @@ fn the_binary_is_built_without_the_aws_sdk() {
 }
 
 #[test]
+fn the_client_is_built_without_the_http_server() {
+    let server: Vec<_> = built_into("countersign-client").into_iter().filter(|name| fits("axum*", name)).collect();
+    assert_eq!(server, [""; 0], "a program that calls the API needs no server");
+}
+
+#[test]
 fn a_plain_cargo_test_holds_the_ledger_on_dynamodb_to_the_suite() {
     let built = built_into_tests();
     for name in ["countersign-store", "countersign-conformance", "aws-sdk-dynamodb", "dynoxide-rs"] {
@@ -90,7 +96,7 @@ fn a_plain_cargo_test_holds_the_ledger_on_dynamodb_to_the_suite() {
     assert_eq!(
         needs("aws"),
         ["aws"],
-        "the store's own tests ask for it: [dev-dependencies] in store/Cargo.toml"
+        "the store's own tests ask for it: [dev-dependencies] in crates/store/Cargo.toml"
     );
     assert_eq!(needs("stack"), ["stack"], "it needs a server, which `cargo test` does not start");
 }

@@ -20,7 +20,9 @@ pub(crate) fn file(path: &str) -> String {
 
 /// One of our crates.
 pub(crate) struct Package {
-    /// Its directory, seen from the root: what it is for.
+    /// Its directory, relative to the root.
+    pub(crate) directory: String,
+    /// Its directory without `crates/`: `domain`, `worker`, `tests/model`.
     pub(crate) role: String,
     /// What cargo calls it.
     pub(crate) name: String,
@@ -138,8 +140,10 @@ fn walk(directory: &Path, root: &Path, found: &mut Vec<Source>) {
 fn read(package: &Value, root: &Path) -> Package {
     let manifest = PathBuf::from(text(&package["manifest_path"]));
     let needed = list(&package["dependencies"]).filter(|dependency| dependency["kind"] != "dev");
+    let directory = seen_from(root, manifest.parent().unwrap());
     Package {
-        role: seen_from(root, manifest.parent().unwrap()),
+        role: directory.strip_prefix("crates/").unwrap_or(&directory).to_owned(),
+        directory,
         name: text(&package["name"]),
         needs: needed.map(|dependency| text(&dependency["name"])).collect(),
     }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use countersign_browser::Browser;
-use countersign_killed::binary::countersign;
+use countersign_crash::binary::countersign;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 
 mod axe;
 mod dev;
-#[path = "../../../../console/tests/login/issuer.rs"]
+#[path = "../../../../crates/console/tests/login/issuer.rs"]
 #[expect(
     dead_code,
     clippy::unwrap_used,

@@ -15,7 +15,7 @@ fn malformed() -> Vec<&'static str> {
 
 /// A request to a route, in the name of whoever holds `key`, about things of `told`.
 fn request(row: &Row, key: &str, (place, told): (Place, &Told)) -> Request<Body> {
-    let path = format!("{}{}", api::PREFIX, place.in_path(row.path, row.name, told));
+    let path = format!("{}{}", api_types::PREFIX, place.in_path(row.path, row.name, told));
     let request = Request::builder().method(row.method.clone()).uri(path);
     let request =
         if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) };

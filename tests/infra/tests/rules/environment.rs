@@ -25,7 +25,7 @@ const ALL: [&str; 7] = [
 const SECRET: &str = "COUNTERSIGN_SECRET";
 
 /// Where the store says what it must be told.
-const TOLD: &str = "store/src/aws/connect.rs";
+const TOLD: &str = "crates/store/src/aws/connect.rs";
 
 /// Where a stand-in for AWS is, on a developer's machine.
 const STAND_IN: [&str; 2] = ["COUNTERSIGN_AWS", "COUNTERSIGN_DYNAMODB"];
@@ -79,7 +79,7 @@ const PROGRAMS: [Program; 5] = [
         name: "server",
         runs_in: "../../modules/server",
         more: &[],
-        sources: &["cli/src/verb/serve", "cli/src/front", "cli/src/aws.rs", TOLD],
+        sources: &["crates/cli/src/verb/serve", "crates/cli/src/front", "crates/cli/src/aws.rs", TOLD],
     },
 ];
 

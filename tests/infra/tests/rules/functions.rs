@@ -33,7 +33,7 @@ fn whoever_delivers_is_answered_before_the_function_is_ended() {
     let module = infra().into_iter().find(|module| module.path == FUNCTION).unwrap();
     let ended = module.blocks("variable").find(|block| label(block, 0) == "timeout_seconds").unwrap();
     let ended: u64 = text_of(&ended.body, "default").parse().unwrap();
-    let code = source("functions/src/webhook/mod.rs");
+    let code = source("crates/ingress/src/webhook/mod.rs");
     let answered: u64 = behind(&code, "ANSWER_WITHIN: Duration = Duration::from_secs(", ')').parse().unwrap();
     assert!(answered < ended, "it is ended after {ended} s, and would answer after {answered}");
 }

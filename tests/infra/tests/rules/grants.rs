@@ -92,7 +92,8 @@ fn snake(verb: &str) -> String {
 
 /// The sources of the store on AWS, as far as they run in an account.
 fn store() -> String {
-    let files = std::fs::read_dir(root().join("store/src/aws")).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        std::fs::read_dir(root().join("crates/store/src/aws")).unwrap().map(|entry| entry.unwrap().path());
     let furnishes = |path: &Path| FURNISHING.iter().any(|name| path.ends_with(name));
     let runs = files.filter(|path| !furnishes(path));
     let texts = runs.map(|path| std::fs::read_to_string(path).unwrap());

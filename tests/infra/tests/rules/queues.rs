@@ -91,20 +91,24 @@ fn a_stand_in_hides_a_message_for_as_long() {
 fn a_stand_in_keeps_messages_and_dead_letters_for_as_long() {
     let modules = infra();
     let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
-    let (script, local) = (source("localstack/init.sh"), source("store/src/aws/local.rs"));
+    let (script, local) = (source("localstack/init.sh"), source("crates/store/src/aws/local.rs"));
     for (name, in_script, in_code) in
         [("this", "\nkept_s=", "const KEPT_SECONDS"), ("dead", "\ndead_kept_s=", "const DEAD_KEPT_SECONDS")]
     {
         let made = queue.resources("aws_sqs_queue").find(|block| label(block, 1) == name).unwrap();
         let kept = kept_seconds(made).to_string();
         assert_eq!(behind(&script, in_script, '\n'), kept, "localstack/init.sh");
-        assert_eq!(behind(&local, &format!("{in_code}: &str = \""), '"'), kept, "store/src/aws/local.rs");
+        assert_eq!(
+            behind(&local, &format!("{in_code}: &str = \""), '"'),
+            kept,
+            "crates/store/src/aws/local.rs"
+        );
     }
 }
 
 #[test]
 fn a_message_is_given_up_as_often_as_the_embedded_store_gives_it_up() {
-    let store = source("store/src/queue.rs");
+    let store = source("crates/store/src/queue.rs");
     let limit = behind(&store, "pub const RECEIVES_MAX: u32 = ", ';');
     let default = text_of(&receives_max().body, "default");
     assert_eq!(default, limit, "modules/queue gives up after another number");

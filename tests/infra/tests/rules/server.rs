@@ -4,11 +4,12 @@ use hcl_edit::expr::{Expression, Object};
 
 use crate::module::{Module, entry, infra, label, source, text, text_of, value, value_in};
 
-const SERVE: &str = "cli/src/verb/serve/mod.rs";
+const SERVE: &str = "crates/cli/src/verb/serve/mod.rs";
 
 #[test]
 fn the_server_is_given_options_that_it_has() {
-    let known = options_in(&source(SERVE)).chain(options_in(&source("cli/src/args.rs"))).collect::<Vec<_>>();
+    let known =
+        options_in(&source(SERVE)).chain(options_in(&source("crates/cli/src/args.rs"))).collect::<Vec<_>>();
     let given: Vec<String> = command().into_iter().filter(|word| word.starts_with("--")).collect();
     let unknown: Vec<_> = given.iter().filter(|option| !known.contains(option)).collect();
     assert_eq!(unknown, [""; 0], "`countersign serve` has no such options");
@@ -25,7 +26,7 @@ fn an_option_is_recognised_in_the_code() {
 
 #[test]
 fn the_server_finds_its_files_in_its_image() {
-    let image = source("cli/Dockerfile");
+    let image = source("crates/cli/Dockerfile");
     for option in ["--config", "--key"] {
         let path = after(option);
         let (directory, file) = path.rsplit_once('/').unwrap();
@@ -36,11 +37,14 @@ fn the_server_finds_its_files_in_its_image() {
                 && words.any(|word| word == file)
         };
         let line = image.lines().find(|line| copies(line));
-        let line = line.unwrap_or_else(|| panic!("cli/Dockerfile does not put {path} there"));
+        let line = line.unwrap_or_else(|| panic!("crates/cli/Dockerfile does not put {path} there"));
         // The directory is made with the mode of what is put into it, and the program must get in.
         assert!(line.contains("--chmod=0555"), "nobody can enter the directory that is made by `{line}`");
     }
-    assert!(image.contains("USER nonroot"), "cli/Dockerfile runs it as somebody else than the module does");
+    assert!(
+        image.contains("USER nonroot"),
+        "crates/cli/Dockerfile runs it as somebody else than the module does"
+    );
 }
 
 #[test]
@@ -48,13 +52,16 @@ fn the_balancer_asks_where_the_server_listens() {
     let module = server();
     let port = text(module.local("port").unwrap());
     assert_eq!(after("--listen"), "0.0.0.0:${local.port}");
-    assert!(source("cli/Dockerfile").contains(&format!("EXPOSE {port}\n")), "the image exposes another port");
+    assert!(
+        source("crates/cli/Dockerfile").contains(&format!("EXPOSE {port}\n")),
+        "the image exposes another port"
+    );
     let group = module.resources("aws_lb_target_group").next().unwrap();
     assert_eq!(text_of(&group.body, "port"), "local.port");
     let service = module.resources("aws_ecs_service").next().unwrap();
     assert_eq!(value_in(&service.body, "load_balancer", "container_port").map(text).unwrap(), "local.port");
     let asked = value_in(&group.body, "health_check", "path").map(text).unwrap();
-    let health = source("cli/src/front/health.rs");
+    let health = source("crates/cli/src/front/health.rs");
     assert!(health.contains(&format!("const PATH: &str = \"{asked}\";")), "{asked} is not where it answers");
     let patience = number(value_in(&group.body, "health_check", "timeout"));
     assert!(patience > seconds(&health, "ANSWER_MAX: Duration = "), "nobody waits for its answer");
@@ -62,7 +69,7 @@ fn the_balancer_asks_where_the_server_listens() {
 
 #[test]
 fn a_stream_that_is_alive_is_not_cut_off() {
-    let beat = seconds(&source("api/src/stream/mod.rs"), "beat_every: ");
+    let beat = seconds(&source("crates/api/src/stream/mod.rs"), "beat_every: ");
     let module = server();
     let idle = module.blocks("variable").find(|block| label(block, 0) == "idle_timeout_seconds").unwrap();
     let default = number(value(&idle.body, "default"));

@@ -43,9 +43,9 @@ fn the_indexes_are_the_ones_that_were_agreed_on() {
 
 #[test]
 fn the_table_is_the_one_that_the_code_reads() {
-    let code = source("store/src/aws/table.rs");
+    let code = source("crates/store/src/aws/table.rs");
     let module = ledger();
-    assert_eq!(indexes(&module), indexes_in(&code), "store/src/aws/table.rs has other indexes");
+    assert_eq!(indexes(&module), indexes_in(&code), "crates/store/src/aws/table.rs has other indexes");
     let table = module.resources("aws_dynamodb_table").next().unwrap();
     let ttl = value_in(&table.body, "ttl", "attribute_name").map(text).unwrap_or_default();
     assert!(
@@ -128,7 +128,7 @@ fn payloads_expire_and_nothing_that_stands_beside_them() {
     let modules = infra();
     let payloads = modules.iter().find(|module| module.path == "modules/payloads").unwrap();
     assert_eq!(expiring(payloads), ["payloads/"]);
-    let shelves = source("store/src/blobs.rs");
+    let shelves = source("crates/store/src/blobs.rs");
     assert!(shelves.contains("Self::Payloads => \"payloads\","), "payloads stand under another name");
     let everything = r#"
         resource "aws_s3_bucket_lifecycle_configuration" "a" {
@@ -152,7 +152,7 @@ fn a_payload_is_written_anew_long_before_it_expires() {
     let keep = payloads.blocks("variable").find(|block| label(block, 0) == "keep_days").unwrap();
     let condition = value_in(&keep.body, "validation", "condition").map(text).unwrap();
     let least: u64 = behind(&condition, "var.keep_days >= ", ' ').parse().unwrap();
-    let code = source("store/src/aws/s3.rs");
+    let code = source("crates/store/src/aws/s3.rs");
     let hours: u64 = behind(&code, "const RENEWED_AFTER: Millis = Millis::hours(", ')').parse().unwrap();
     assert!(least * 24 >= 10 * hours, "kept for {least} days, and written anew after {hours} hours");
 }

@@ -7,13 +7,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::Systems;
+use config::secrets::Named;
 use connectors::Settings;
 use countersign_worker::Rooms;
 use engine::{Sealing, Showing};
 use evidence::SigningKey;
 use store::aws::{AwsSettings, Retention, RetentionMode};
-use systems::Systems;
-use systems::secrets::Named;
 
 use crate::Failure;
 

@@ -1,0 +1,98 @@
+//! A message in Slack, as text in a terminal: every word of it, and the buttons.
+
+use fakes::slack::Message;
+use serde_json::Value;
+
+use views::table::{indented, wrapped};
+
+/// What a line of the card may be wide, so that the frame fits beside it.
+const WIDTH: usize = 88;
+
+/// The names of fields stand in a column of this width.
+const NAMES: usize = 24;
+
+/// The message, with a line down its left side.
+pub(super) fn text(message: &Message) -> String {
+    let blocks = message.blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+    let lines: String = blocks.iter().map(block).collect();
+    lines.lines().map(|line| format!("│ {line}").trim_end().to_owned() + "\n").collect()
+}
+
+fn block(block: &Value) -> String {
+    match block["type"].as_str() {
+        Some("header") => format!("{}\n\n", words(&block["text"])),
+        Some("divider") => String::new(),
+        Some("actions") => format!("{}\n", each(block, "elements", |button| format!("[ {button} ]  "))),
+        Some("context") => each(block, "elements", |small| wrapped(small, WIDTH)) + "\n",
+        _ if block["fields"].is_array() => each(block, "fields", field) + "\n",
+        _ => paragraph(&words(&block["text"])),
+    }
+}
+
+fn each(block: &Value, part: &str, shown: impl Fn(&str) -> String) -> String {
+    let texts = block[part].as_array().into_iter().flatten();
+    texts.map(|text| shown(&words(text.get("elements").unwrap_or(text)))).collect()
+}
+
+/// `Name      value`, the value indented where it goes on.
+fn field(text: &str) -> String {
+    let (name, value) = text.split_once('\n').unwrap_or((text, ""));
+    let value = wrapped(value, WIDTH - NAMES);
+    let line = |(number, line)| format!("{:NAMES$}{line}\n", if number == 0 { name } else { "" });
+    value.lines().enumerate().map(line).collect()
+}
+
+/// A title and what stands below it, or one line.
+fn paragraph(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = wrapped(lines.next().unwrap_or_default(), WIDTH);
+    let below: String = lines.map(|line| indented(&wrapped(line, WIDTH - 4), 2)).collect();
+    let gap = if below.is_empty() { "" } else { "\n" };
+    format!("{first}{below}{gap}")
+}
+
+/// A text as Slack shows it: its escapes undone, and a date by what stands there for those who cannot tell the
+/// reader's time zone.
+fn words(text: &Value) -> String {
+    let text = text["text"].as_str().or_else(|| text["text"]["text"].as_str()).unwrap_or_default();
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, date)) = rest.split_once("<!date^") {
+        let (date, after) = date.split_once('>').unwrap_or((date, ""));
+        shown.push_str(before);
+        shown.push_str(date.rsplit_once('|').map_or(date, |(_, fallback)| fallback));
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_card_is_shown_with_its_fields_its_changes_and_its_buttons() {
+        let plain = |text: &str| json!({ "type": "plain_text", "text": text });
+        let message = Message {
+            channel: "C1".into(),
+            ts: "1.1".into(),
+            thread: None,
+            text: String::new(),
+            blocks: json!([
+                { "type": "header", "text": plain("Approval needed") },
+                { "type": "section", "fields": [plain("Step\nassign")] },
+                { "type": "section", "text": plain("urgency: \"2\" → \"1\"") },
+                { "type": "section", "text": plain("Why\n• a &amp; b") },
+                { "type": "actions", "elements": [{ "text": plain("Approve") }, { "text": plain("Reject…") }] },
+            ]),
+            edits: 0,
+        };
+        assert_eq!(
+            text(&message),
+            "│ Approval needed\n│\n│ Step                    assign\n│\n│ urgency: \"2\" → \"1\"\n│ Why\n│   • a & b\n│\n\
+             │ [ Approve ]  [ Reject… ]\n"
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! `countersign profile list`: the servers that have a name.
+
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::profile::ProfileName;
+use views::table::table;
+
+/// List the profiles, and which one is in use
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(super) fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
+    let profiles = context.profiles()?;
+    let used = |name: &ProfileName| profiles.used.as_ref() == Some(name);
+    let mut rows = Vec::new();
+    let mut documents = Vec::new();
+    for (name, profile) in &profiles.profiles {
+        let tenant = profile.tenant.as_ref().map(ToString::to_string);
+        let star = if used(name) { "*" } else { "" };
+        rows.push([
+            star.to_owned(),
+            name.as_str().to_owned(),
+            profile.url.to_string(),
+            tenant.clone().unwrap_or_default(),
+            profile.key_in_words(),
+        ]);
+        documents.push(json!({
+            "profile": name.as_str(),
+            "url": profile.url.as_str(),
+            "tenant": tenant,
+            "key_env": profile.key_env,
+            "key_file": profile.key_file,
+            "used": used(name),
+        }));
+    }
+    let text = match rows.len() {
+        0 => "no profiles; make one with `countersign profile add NAME --url URL`\n".to_owned(),
+        _ => table(["", "PROFILE", "SERVER", "TENANT", "KEY"], &rows),
+    };
+    context.answer(&text, &json!({ "profiles": Value::from(documents) }))?;
+    Ok(Ending::Done)
+}

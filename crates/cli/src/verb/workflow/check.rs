@@ -1,0 +1,133 @@
+//! `countersign workflow check`: is a file a workflow, and what would it do?
+
+use std::path::{Path, PathBuf};
+
+use connectors::{Allow, Settings, Toolbox};
+use domain::EffectClass;
+use domain::plan::{Plan, PlannedStep, Reads, Undo, Work};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::CliError;
+use crate::input::read_workflow;
+use views::table::{indented, table};
+use views::{counted, tool};
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign workflow check triage.yaml
+  countersign workflow check workflows/*.yaml --json
+
+The effect says what may be done when a worker dies in the middle of a step:
+  read_only, native_key, compare_and_set   it is done again
+  look_up                                  it is looked up first
+  opaque                                   the run pauses, and a person decides";
+
+/// Check workflow files: their steps, what each may change, what it reads
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Checks every file; a bad one does not keep the others from being checked.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+    let tools = connectors::standard(Allow::default(), Settings::default());
+    let mut faults = Vec::new();
+    for file in &args.files {
+        match read_workflow(file, &tools) {
+            Ok(plan) => context.answer(&plan_text(file, &plan, &tools), &plan_json(file, &plan, &tools))?,
+            Err(error) => faults.push(error),
+        }
+    }
+    match (faults.len(), args.files.len()) {
+        (0, _) => Ok(Ending::Done),
+        (_, 1) => faults.pop().map_or(Ok(Ending::Done), Err),
+        (bad, all) => {
+            for fault in &faults {
+                fault.report(context.json);
+            }
+            Err(CliError::SomeNotWorkflows { bad, all })
+        }
+    }
+}
+
+fn plan_text(file: &Path, plan: &Plan, tools: &Toolbox) -> String {
+    let heading = format!(
+        "{}: workflow {}, version {}, {}, plan {}\n",
+        file.display(),
+        plan.workflow,
+        plan.version,
+        counted(plan.steps.len(), "step"),
+        plan.hash().short(),
+    );
+    let rows: Vec<_> = plan.steps.iter().enumerate().map(|(at, step)| row(plan, tools, at, step)).collect();
+    heading + &indented(&table(["#", "STEP", "TOOL", "EFFECT", "READS", "ROLLBACK"], &rows), 2)
+}
+
+fn row(plan: &Plan, tools: &Toolbox, at: usize, step: &PlannedStep) -> [String; 6] {
+    let undo = match &step.rollback {
+        None => String::new(),
+        Some(Undo::Auto) => "auto".to_owned(),
+        Some(Undo::Call(call)) => call.tool.to_string(),
+    };
+    [
+        (at + 1).to_string(),
+        step.id.to_string(),
+        tool(&step.work).to_owned(),
+        effect(tools, &step.work).unwrap_or_else(|| "said when it runs".to_owned()),
+        reads(plan, &step.reads).join(", "),
+        undo,
+    ]
+}
+
+fn plan_json(file: &Path, plan: &Plan, tools: &Toolbox) -> Value {
+    let step = |step: &PlannedStep| {
+        json!({
+            "id": step.id,
+            "tool": tool(&step.work),
+            "effect": effect(tools, &step.work),
+            "reads": reads(plan, &step.reads),
+            "rollback": step.rollback.is_some(),
+            "attempts": step.retry.attempts,
+        })
+    };
+    json!({
+        "file": file.to_string_lossy(),
+        "workflow": plan.workflow,
+        "version": plan.version,
+        "environment": plan.environment,
+        "plan": plan.hash(),
+        "steps": plan.steps.iter().map(step).collect::<Value>(),
+    })
+}
+
+/// What the step promises about being asked again, as far as the file says it.
+fn effect(tools: &Toolbox, work: &Work) -> Option<String> {
+    match work {
+        Work::Call(call) => {
+            let class = tools.get(&call.tool)?.declares(&call.with)?;
+            Some(class_name(class).to_owned())
+        }
+        Work::Wait { .. } | Work::Gate { .. } => Some("none".to_owned()),
+    }
+}
+
+fn class_name(class: EffectClass) -> &'static str {
+    match class {
+        EffectClass::ReadOnly => "read_only",
+        EffectClass::NativeKey => "native_key",
+        EffectClass::CompareAndSet => "compare_and_set",
+        EffectClass::LookUp => "look_up",
+        EffectClass::Opaque => "opaque",
+    }
+}
+
+fn reads(plan: &Plan, reads: &Reads) -> Vec<String> {
+    let trigger = reads.trigger.then(|| "trigger".to_owned());
+    let steps = reads.steps.iter().filter_map(|seq| plan.step(*seq)).map(|step| step.id.to_string());
+    trigger.into_iter().chain(steps).collect()
+}

@@ -1,0 +1,132 @@
+//! The live stream of a run, as server-sent events.
+//!
+//! An entry of the chain may be told in several envelopes, and is handed on once: whoever asks for what is behind an
+//! entry gets what is behind it, whatever the stream repeats.
+
+use domain::Event;
+use reqwest::Response;
+use serde::Deserialize;
+use views::EventDocument;
+
+use crate::error::ClientError;
+
+/// No entry of a chain is longer; what is did not come from a server of ours.
+const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A stream that is open.
+#[derive(Debug)]
+pub struct Stream {
+    response: Response,
+    server: String,
+    rest: Rest,
+    last: Option<u32>,
+}
+
+/// What an envelope says, as far as it is needed here.
+#[derive(Deserialize)]
+struct Envelope {
+    at: String,
+    payload: Payload,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    text: String,
+    event: Event,
+}
+
+impl Stream {
+    pub(crate) fn new(response: Response, server: String, after: Option<u32>) -> Self {
+        Self { response, server, rest: Rest::default(), last: after }
+    }
+
+    /// What has come next; empty, if the server only says that it is still there, and nothing when the stream is over.
+    /// Nothing is lost if nobody waits for the answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<EventDocument>>, ClientError> {
+        let chunk = self.response.chunk().await.map_err(|source| ClientError::NoAnswer {
+            server: self.server.clone(),
+            source: source.without_url(),
+        })?;
+        let Some(chunk) = chunk else { return Ok(None) };
+        let mut entries = Vec::new();
+        for data in self.rest.take(&chunk)? {
+            let entry = read(&data)?;
+            if self.last.is_none_or(|last| last < entry.n) {
+                self.last = Some(entry.n);
+                entries.push(entry);
+            }
+        }
+        Ok(Some(entries))
+    }
+}
+
+fn read(data: &str) -> Result<EventDocument, ClientError> {
+    let envelope = serde_json::from_str(data);
+    let Envelope { at, payload: Payload { text, event } } =
+        envelope.map_err(|error| ClientError::unreadable(error.to_string()))?;
+    Ok(EventDocument { n: event.n, at, text, event, hash: None })
+}
+
+/// What has come of an event that is not complete.
+#[derive(Debug, Default)]
+struct Rest {
+    line: Vec<u8>,
+    data: String,
+}
+
+impl Rest {
+    /// The data of every event that is complete with `chunk`.
+    fn take(&mut self, chunk: &[u8]) -> Result<Vec<String>, ClientError> {
+        let mut complete = Vec::new();
+        for &byte in chunk {
+            if byte != b'\n' {
+                self.line.push(byte);
+            } else if let Some(data) = self.end_of_line()? {
+                complete.push(data);
+            }
+            if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
+                return Err(ClientError::unreadable("an event of the stream does not end".to_owned()));
+            }
+        }
+        Ok(complete)
+    }
+
+    /// An event ends with an empty line. Of all its fields only the data are for us: a place in the chain is told in
+    /// the envelope, too.
+    fn end_of_line(&mut self) -> Result<Option<String>, ClientError> {
+        let line = String::from_utf8(std::mem::take(&mut self.line));
+        let line = line.map_err(|_| ClientError::unreadable("the stream is not text".to_owned()))?;
+        let line = line.strip_suffix('\r').unwrap_or(&line);
+        if let Some(data) = line.strip_prefix("data:") {
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+            self.data.push('\n');
+        }
+        let ends = line.is_empty() && !self.data.is_empty();
+        Ok(ends.then(|| std::mem::take(&mut self.data)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_wherever_they_are_cut() {
+        let text =
+            b": hello\n\nid: 1\ndata: {\"a\":\ndata: 1}\r\n\r\n:\n\nid: 2\ndata:b\n\ndata: not complete\n";
+        for at in 0..text.len() {
+            let mut rest = Rest::default();
+            let mut read = rest.take(&text[..at]).unwrap();
+            read.extend(rest.take(&text[at..]).unwrap());
+            assert_eq!(read, ["{\"a\":\n1}\n", "b\n"], "{at}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_does_not_end_is_not_waited_for() {
+        let mut rest = Rest::default();
+        let refused = (0..=EVENT_BYTES_MAX / 1024).find_map(|_| rest.take(&[b'x'; 1024]).err());
+        assert!(matches!(refused, Some(ClientError::Unreadable(_))), "{refused:?}");
+        assert!(Rest::default().take(b"data: \xff\n").is_err());
+    }
+}

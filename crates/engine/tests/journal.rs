@@ -1,0 +1,157 @@
+//! What the log says of runs, on a store in memory.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use connectors::{Allow, Settings};
+use countersign_engine::{Engine, Parts, StartRun, Started, Timing, WalkLimits, metrics};
+use domain::{Cause, Initiator, RunKey};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::{Value, json};
+use store::{SqliteOptions, SqliteStore, SystemClock};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Lines {
+    /// Listens until the guard is dropped.
+    fn listen() -> (Self, DefaultGuard) {
+        let lines = Self::default();
+        let listening = tracing_subscriber::fmt().json().with_writer(lines.clone()).finish();
+        (lines, tracing::subscriber::set_default(listening))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The fields of the lines that tell of an event, in their order.
+    fn events(&self) -> Vec<Value> {
+        let text = self.text();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone());
+        lines.filter(|fields| fields["event"].is_string()).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.events().iter().map(|fields| fields["event"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn engine() -> Engine<SqliteStore> {
+    Engine::new(Parts {
+        store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+        tools: connectors::standard(Allow::default(), Settings::default()),
+        clock: Arc::new(SystemClock),
+        me: "test".parse().unwrap(),
+        timing: Timing::default(),
+        shows: None,
+        sealing: None,
+    })
+}
+
+async fn start(engine: &Engine<SqliteStore>) -> Started {
+    start_for(engine, "acme").await
+}
+
+async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> Started {
+    let names = engine.tools().names().cloned().collect();
+    let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: '${ trigger.word }' } }\n  \
+                  - { id: b, tool: transform, with: { value: 2 } }\n";
+    let wish = StartRun {
+        tenant: tenant.parse().unwrap(),
+        workspace: "main".parse().unwrap(),
+        plan: workflow::parse(source, &names).unwrap(),
+        trigger_kind: "test".to_owned(),
+        record: None,
+        key: "test:1".parse().unwrap(),
+        input: json!({ "word": "xyzzy" }),
+        by: Initiator::new(Cause::User, "ada"),
+    };
+    engine.start(wish).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_run_is_told_from_its_beginning_to_its_end_and_nothing_that_it_carries() {
+    let (lines, _listening) = Lines::listen();
+    let engine = engine();
+    let run: RunKey = start(&engine).await.run;
+    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+
+    let names = lines.names();
+    assert_eq!(names.first().map(String::as_str), Some("run_created"));
+    assert_eq!(names.last().map(String::as_str), Some("run_completed"));
+    assert_eq!(names.iter().filter(|name| *name == "run_checkpoint").count(), 2, "{names:?}");
+    let events = lines.events();
+    let told: Vec<_> = events.iter().filter(|fields| fields["event"] == "run_transition").collect();
+    let moves: Vec<_> = told.iter().map(|fields| (&fields["from"], &fields["to"])).collect();
+    assert_eq!(moves, [(&json!("queued"), &json!("running")), (&json!("running"), &json!("succeeded"))]);
+    let end = events.last().unwrap();
+    assert_eq!((&end["status"], &end["run"]), (&json!("succeeded"), &json!(run.to_string())));
+    assert!(end["took_ms"].is_u64(), "{end}");
+    assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
+}
+
+#[tokio::test]
+async fn a_request_that_came_before_and_a_run_that_is_stopped_are_told() {
+    let (lines, _listening) = Lines::listen();
+    let engine = engine();
+    let run = start(&engine).await.run;
+    assert!(!start(&engine).await.new);
+    engine.cancel(&run, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
+    engine.cancel(&run, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
+    assert_eq!(lines.names(), ["run_created", "idempotency_hit", "run_transition", "run_completed"]);
+    assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
+}
+
+/// E10: what Prometheus reads of a run that ends well, another tenant's that is stopped, and a request that came before.
+#[tokio::test]
+async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tenant() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let kept = recorder.handle();
+    let _counting = ::metrics::set_default_local_recorder(&recorder);
+    metrics::describe();
+    let engine = engine();
+    let run: RunKey = start(&engine).await.run;
+    assert!(!start(&engine).await.new);
+    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    let other = start_for(&engine, "umbrella").await.run;
+    engine.cancel(&other, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
+    let told = kept.render();
+    for line in [
+        r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
+        r#"run_transitions_total{tenant="acme",from="queued",to="running"} 1"#,
+        r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
+        r#"run_duration_seconds_count{tenant="acme",status="succeeded"} 1"#,
+        r#"idempotency_hits_total{tenant="acme",source="test"} 1"#,
+        r#"run_transitions_total{tenant="umbrella",from="",to="queued"} 1"#,
+        r#"run_transitions_total{tenant="umbrella",from="queued",to="canceled"} 1"#,
+        r#"run_duration_seconds_count{tenant="umbrella",status="canceled"} 1"#,
+        "# TYPE run_transitions_total counter",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    assert!(!told.contains("xyzzy") && !told.contains(run.run.as_str()), "{told}");
+}

@@ -1,0 +1,12 @@
+//! The entry points for other systems: signed webhooks, Slack interactions and Slack commands.
+//!
+//! A handler authenticates the raw bytes, parses them, calls the engine, and replies. It decides nothing itself, and
+//! replies 2xx only after the event is durable. The Lambda functions and `countersign serve` share this code.
+
+#[cfg(feature = "configured")]
+pub mod described;
+pub mod http;
+#[cfg(feature = "served")]
+pub mod served;
+pub mod slack;
+pub mod webhook;
