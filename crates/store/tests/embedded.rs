@@ -200,7 +200,7 @@ async fn a_write_that_fails_in_memory_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_database_from_the_future_is_refused() {
+fn another_schema_version_is_refused() {
     let ledgers = Ledgers::new();
     drop(ledgers.open());
     let conn = Connection::open(ledgers.path()).unwrap();
@@ -209,7 +209,7 @@ fn a_database_from_the_future_is_refused() {
     let error = error_chain(&ledgers.try_open().err().unwrap());
 
     assert!(error.contains("open the store's file"), "{error}");
-    assert!(error.contains("schema version 99") && error.contains("use a newer one"), "{error}");
+    assert!(error.contains("schema version 99") && error.contains("start with a new file"), "{error}");
 }
 
 #[test]

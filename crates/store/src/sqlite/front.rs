@@ -126,7 +126,7 @@ impl Front {
     pub(super) fn file(path: &Path) -> Result<Self, StoreError> {
         let opening = "open the store's file";
         let mut db = connect(path).map_err(|error| StoreError::broken(opening, error))?;
-        schema::migrate(&mut db.conn).map_err(|error| StoreError::broken(opening, error))?;
+        schema::create(&mut db.conn).map_err(|error| StoreError::broken(opening, error))?;
         let counters = Arc::new(Counters::default());
         let (writer, jobs) = channel();
         let counted = Arc::clone(&counters);

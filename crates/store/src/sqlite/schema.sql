@@ -1,0 +1,217 @@
+-- Each run has a small integer id in order of creation, so that the rows of recent runs are adjacent and a group commit
+-- touches few pages.
+
+CREATE TABLE plans (
+    tenant TEXT NOT NULL,
+    hash   BLOB NOT NULL,
+    body   TEXT NOT NULL,
+    PRIMARY KEY (tenant, hash)
+) WITHOUT ROWID;
+
+CREATE TABLE runs (
+    id         INTEGER PRIMARY KEY,
+    tenant     TEXT NOT NULL,
+    run        TEXT NOT NULL,
+    status     TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    due_at     INTEGER,
+    body       TEXT NOT NULL,
+    created_at INTEGER,
+    record     TEXT
+);
+CREATE UNIQUE INDEX runs_by_key ON runs (tenant, run);
+CREATE INDEX runs_by_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_by_time ON runs (tenant, created_at);
+-- These include created_at, so that a query by time skips other runs without reading their rows.
+CREATE INDEX runs_by_tenant ON runs (tenant, id, created_at);
+CREATE INDEX runs_by_status ON runs (tenant, status, id, created_at);
+CREATE INDEX runs_by_record ON runs (tenant, record, id) WHERE record IS NOT NULL;
+
+-- One row per event. The row of an event that ends a step also holds the step's record. The row of the first event
+-- holds the run's input.
+CREATE TABLE history (
+    run     INTEGER NOT NULL,
+    n       INTEGER NOT NULL,
+    hash    BLOB NOT NULL,
+    event   BLOB NOT NULL,
+    seq     INTEGER,
+    undo    INTEGER,
+    payload TEXT,
+    PRIMARY KEY (run, n)
+) WITHOUT ROWID;
+
+CREATE TABLE receipts (
+    tenant   TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+
+-- A receipt that another run's receipt replaced under the same key, stored under the run that wrote it.
+CREATE TABLE displaced (
+    tenant TEXT NOT NULL,
+    run    TEXT NOT NULL,
+    key    TEXT NOT NULL,
+    body   TEXT NOT NULL,
+    PRIMARY KEY (tenant, run, key)
+) WITHOUT ROWID;
+
+CREATE TABLE signals (
+    run  INTEGER NOT NULL,
+    id   TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (run, id)
+) WITHOUT ROWID;
+
+-- AUTOINCREMENT: a handle never names a second message.
+CREATE TABLE queue (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    lane       TEXT NOT NULL,
+    visible_at INTEGER NOT NULL,
+    receives   INTEGER NOT NULL DEFAULT 0,
+    tenant     TEXT NOT NULL,
+    run        TEXT NOT NULL,
+    errand     TEXT NOT NULL,
+    trace      TEXT
+);
+CREATE INDEX queue_by_lane ON queue (lane, visible_at, id);
+
+CREATE TABLE dead_letters (
+    id       INTEGER PRIMARY KEY,
+    lane     TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    receives INTEGER NOT NULL,
+    tenant   TEXT NOT NULL,
+    run      TEXT NOT NULL,
+    errand   TEXT NOT NULL,
+    trace    TEXT
+);
+
+CREATE TABLE blobs (
+    sha256 BLOB PRIMARY KEY,
+    body   BLOB NOT NULL
+) WITHOUT ROWID;
+-- Which tenants own a blob, and for which purpose. The bytes are stored once.
+CREATE TABLE shelves (
+    shelf  TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    sha256 BLOB NOT NULL,
+    PRIMARY KEY (shelf, tenant, sha256)
+) WITHOUT ROWID;
+
+CREATE TABLE tenants (
+    tenant   TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    body     TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+    tenant   TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE TABLE policies (
+    tenant TEXT NOT NULL,
+    hash   BLOB NOT NULL,
+    body   TEXT NOT NULL,
+    PRIMARY KEY (tenant, hash)
+) WITHOUT ROWID;
+
+-- One row per approval request. `open` is set while it can be answered, so that open requests are listed by index.
+CREATE TABLE approvals (
+    id     INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    run    INTEGER NOT NULL,
+    open   INTEGER,
+    body   TEXT NOT NULL
+);
+CREATE UNIQUE INDEX approvals_by_name ON approvals (tenant, name);
+CREATE INDEX approvals_by_run ON approvals (run, id);
+CREATE INDEX approvals_open ON approvals (tenant, id) WHERE open IS NOT NULL;
+
+-- The Slack message that shows an approval request.
+CREATE TABLE cards (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    body   TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+-- The transparency log: one row per entry, and the Merkle frontier, which is all that an append needs.
+CREATE TABLE log (
+    n        INTEGER PRIMARY KEY,
+    run      INTEGER NOT NULL UNIQUE,
+    position TEXT NOT NULL
+);
+CREATE TABLE log_edge (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    frontier TEXT NOT NULL
+);
+
+CREATE TABLE evidence (
+    run  INTEGER PRIMARY KEY,
+    body TEXT NOT NULL
+);
+
+-- Accepted events. Each is unique by its idempotency key (through the run id) and by its authentication proof.
+CREATE TABLE arrivals (
+    tenant       TEXT NOT NULL,
+    run          TEXT NOT NULL,
+    proof        BLOB NOT NULL,
+    alike        BLOB,
+    came_at      INTEGER NOT NULL,
+    forgotten_at INTEGER NOT NULL,
+    body         TEXT NOT NULL,
+    PRIMARY KEY (tenant, run)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX arrivals_by_proof ON arrivals (tenant, proof);
+CREATE INDEX arrivals_by_end ON arrivals (forgotten_at);
+CREATE INDEX arrivals_alike ON arrivals (tenant, alike, came_at) WHERE alike IS NOT NULL;
+
+-- The latest applied version of each workflow. `due_at` is the next start of a workflow with a schedule.
+CREATE TABLE workflows (
+    tenant   TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    body     TEXT NOT NULL,
+    due_at   INTEGER,
+    PRIMARY KEY (tenant, workflow)
+) WITHOUT ROWID;
+CREATE INDEX workflows_by_due ON workflows (due_at) WHERE due_at IS NOT NULL;
+
+-- Every version that was applied, and who applied it.
+CREATE TABLE workflow_versions (
+    tenant   TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    version  INTEGER NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, workflow, version)
+) WITHOUT ROWID;
+
+-- The run that holds a concurrency key, and the next one in line.
+CREATE TABLE tickets (
+    tenant TEXT NOT NULL,
+    ticket BLOB NOT NULL,
+    run    TEXT NOT NULL,
+    next   TEXT,
+    PRIMARY KEY (tenant, ticket)
+) WITHOUT ROWID;
+
+-- The dispatch switch of the whole fleet.
+CREATE TABLE fleet (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    revision INTEGER NOT NULL,
+    body     TEXT NOT NULL
+);
+
+-- The worker registry.
+CREATE TABLE roll (
+    worker   TEXT PRIMARY KEY,
+    seen     INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    body     TEXT NOT NULL
+) WITHOUT ROWID;
