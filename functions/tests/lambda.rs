@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use config::Systems;
 use countersign_functions::lambda::{self, HttpEvent, HttpReply, on_slack, on_webhook};
-use domain::{Lane, Millis};
+use domain::{Millis, QueueName};
 use engine::Engine;
-use ingress::slack::SlackDoors;
-use ingress::webhook::Doors;
+use ingress::slack::SlackInstallations;
+use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
 use store::{Queue as _, SqliteOptions, SqliteStore};
 
@@ -26,12 +26,12 @@ fn engine() -> Engine<SqliteStore> {
     lambda::engine(SqliteStore::memory(SqliteOptions::default()).unwrap(), "door").unwrap()
 }
 
-fn doors() -> Doors {
+fn doors() -> WebhookAuth {
     lambda::doors(SOURCES, &|name| Some(secret(name))).unwrap()
 }
 
-fn slack_doors() -> SlackDoors {
-    lambda::slack_doors(&Systems::parse(SYSTEMS).unwrap(), &|name| Some(secret(name))).unwrap()
+fn slack_installations() -> SlackInstallations {
+    lambda::slack_installations(&Systems::parse(SYSTEMS).unwrap(), &|name| Some(secret(name))).unwrap()
 }
 
 /// `body` as a gateway hands it over, signed now under `secret`, with headers whose names begin with `prefix`.
@@ -67,7 +67,7 @@ async fn reply(engine: &Engine<SqliteStore>, event: Value) -> Value {
 }
 
 async fn messages(engine: &Engine<SqliteStore>) -> usize {
-    engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await.unwrap().len()
+    engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await.unwrap().len()
 }
 
 #[tokio::test]
@@ -129,13 +129,13 @@ async fn a_request_that_only_arrives_when_slack_sends_it_again_is_heard() {
     let mut again = typed("/slack/commands/acme", "SLACK");
     again["headers"]["x-slack-retry-num"] = "1".into();
     again["headers"]["x-slack-retry-reason"] = "http_timeout".into();
-    let heard = on_slack(&engine(), &slack_doors(), &read(again)).await;
+    let heard = on_slack(&engine(), &slack_installations(), &read(again)).await;
     assert!(heard.status == 200 && heard.body.contains("not known here"), "{}", heard.body);
 }
 
 #[tokio::test]
 async fn slack_is_heard_at_its_tenants_door_alone() {
-    let (engine, doors) = (engine(), slack_doors());
+    let (engine, doors) = (engine(), slack_installations());
     let sent = |path: &str, secret: &str| read(typed(path, secret));
     let heard = on_slack(&engine, &doors, &sent("/slack/commands/acme", "SLACK")).await;
     assert!(heard.status == 200 && heard.body.contains("not known here"), "{}", heard.body);

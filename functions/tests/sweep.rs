@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use connectors::Toolbox;
 use countersign_functions::sweep::sweep;
-use domain::{Cause, Initiator, Lane, Millis, Timestamp, ToolName};
+use domain::{Cause, Initiator, Millis, QueueName, Timestamp, ToolName};
 use engine::{Engine, Parts, StartRun, Swept, Timing};
 use serde_json::json;
 use store::{Clock, Queue as _, SqliteOptions, SqliteStore};
@@ -47,7 +47,7 @@ async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
         by: Initiator::new(Cause::User, "anna"),
     };
     let run = engine.start(wish).await.unwrap().run;
-    for lost in engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
+    for lost in engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         engine.store().delete(&lost.handle).await.unwrap();
     }
     let nothing = Swept { sent: 0, woken: 0, scheduled: 0 };
@@ -55,6 +55,6 @@ async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
 
     clock.0.store(Millis::hours(1).0.try_into().unwrap(), Ordering::SeqCst);
     assert_eq!(sweep(&engine).await.unwrap(), Swept { sent: 0, woken: 1, scheduled: 0 });
-    let found = engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
+    let found = engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
     assert_eq!(found.into_iter().map(|message| message.run).collect::<Vec<_>>(), [run]);
 }

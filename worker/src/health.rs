@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use domain::{Lane, RunKey};
+use domain::{QueueName, RunKey};
 use engine::metrics;
 
-use crate::walker::Went;
+use crate::job_runner::Went;
 
 /// How many looks in a row must find the same before a worker is called unwell: a message may have come, or a
 /// store may have stumbled, just before one of them.
@@ -24,8 +24,8 @@ const NOWHERE: usize = 3;
 /// What a worker has done, and how it is.
 #[derive(Debug, Default)]
 pub struct Health {
-    lanes: [Traffic; 3],
-    /// What has moved over from a lane, where it would have been in the way.
+    queues: [Traffic; 3],
+    /// What has moved over from a queue, where it would have been in the way.
     beside: Traffic,
     looks: Mutex<Vec<Look>>,
     nowhere: Mutex<Nowhere>,
@@ -58,7 +58,7 @@ pub enum Condition {
 /// What was seen at one moment.
 pub(crate) type Look = [Seen; 3];
 
-/// What was seen of one lane.
+/// What was seen of one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Whether messages wait; `None` if the store did not answer.
@@ -74,11 +74,11 @@ pub(crate) struct Seen {
 pub(crate) struct InHand<'h> {
     place: &'h Traffic,
     beside: &'h Traffic,
-    lane: Lane,
+    queue: QueueName,
 }
 
 impl InHand<'_> {
-    /// It no longer takes a place of its lane.
+    /// It no longer takes a place of its queue.
     pub(crate) fn move_over(&mut self) {
         self.beside.busy.fetch_add(1, Ordering::Relaxed);
         self.place.busy.fetch_sub(1, Ordering::Relaxed);
@@ -89,23 +89,23 @@ impl InHand<'_> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.place.busy.fetch_sub(1, Ordering::Relaxed);
-        metrics::put_down(self.lane);
+        metrics::put_down(self.queue);
     }
 }
 
 impl Health {
-    /// A message of `lane` was taken.
-    pub(crate) fn take(&self, lane: Lane) -> InHand<'_> {
-        let traffic = &self.lanes[place(lane)];
+    /// A message of `queue` was taken.
+    pub(crate) fn take(&self, queue: QueueName) -> InHand<'_> {
+        let traffic = &self.queues[place(queue)];
         traffic.taken.fetch_add(1, Ordering::Relaxed);
         traffic.busy.fetch_add(1, Ordering::Relaxed);
-        metrics::taken_up(lane);
-        InHand { place: traffic, beside: &self.beside, lane }
+        metrics::taken_up(queue);
+        InHand { place: traffic, beside: &self.beside, queue }
     }
 
     /// How many messages are in hand.
     pub(crate) fn in_hand(&self) -> u32 {
-        let places = self.lanes.iter().chain([&self.beside]);
+        let places = self.queues.iter().chain([&self.beside]);
         let busy = places.map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
@@ -121,9 +121,9 @@ impl Health {
         }
     }
 
-    /// What is to be remembered of `lane`, in which there is `room` for so many.
-    pub(crate) fn see(&self, lane: Lane, room: usize, waiting: Option<bool>) -> Seen {
-        let Traffic { taken, busy } = &self.lanes[place(lane)];
+    /// What is to be remembered of `queue`, in which there is `room` for so many.
+    pub(crate) fn see(&self, queue: QueueName, room: usize, waiting: Option<bool>) -> Seen {
+        let Traffic { taken, busy } = &self.queues[place(queue)];
         let full = busy.load(Ordering::Relaxed) >= room;
         Seen { waiting, taken: taken.load(Ordering::Relaxed), full }
     }
@@ -146,9 +146,9 @@ impl Health {
     /// How the worker is.
     pub fn condition(&self) -> Condition {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        let judged = Lane::ALL.into_iter().map(|lane| {
-            let seen: Vec<Seen> = looks.iter().map(|look| look[place(lane)]).collect();
-            judge(lane, &seen)
+        let judged = QueueName::ALL.into_iter().map(|queue| {
+            let seen: Vec<Seen> = looks.iter().map(|look| look[place(queue)]).collect();
+            judge(queue, &seen)
         });
         judged
             .into_iter()
@@ -166,16 +166,16 @@ impl Health {
     }
 }
 
-fn place(lane: Lane) -> usize {
-    match lane {
-        Lane::Ingest => 0,
-        Lane::Decisions => 1,
-        Lane::Steps => 2,
+fn place(queue: QueueName) -> usize {
+    match queue {
+        QueueName::Ingest => 0,
+        QueueName::Decisions => 1,
+        QueueName::Steps => 2,
     }
 }
 
-/// What a row of looks at one lane means.
-fn judge(lane: Lane, seen: &[Seen]) -> Condition {
+/// What a row of looks at one queue means.
+fn judge(queue: QueueName, seen: &[Seen]) -> Condition {
     if seen.len() < LOOKS {
         return Condition::Well;
     }
@@ -184,7 +184,7 @@ fn judge(lane: Lane, seen: &[Seen]) -> Condition {
     }
     let idle = seen.iter().all(|now| now.waiting == Some(true) && !now.full && now.taken == seen[0].taken);
     if idle {
-        return Condition::Unwell(format!("messages wait in the lane of {lane}, and none is taken"));
+        return Condition::Unwell(format!("messages wait in the queue of {queue}, and none is taken"));
     }
     Condition::Well
 }
@@ -196,7 +196,7 @@ mod tests {
     const ROOM: usize = 2;
 
     fn look(health: &Health, waiting: Option<bool>) {
-        health.remember(Lane::ALL.map(|lane| health.see(lane, ROOM, waiting)));
+        health.remember(QueueName::ALL.map(|queue| health.see(queue, ROOM, waiting)));
     }
 
     fn unwell(health: &Health) -> String {
@@ -214,8 +214,8 @@ mod tests {
             look(&health, Some(true));
         }
         assert!(unwell(&health).contains("ingest"));
-        for lane in Lane::ALL {
-            drop(health.take(lane));
+        for queue in QueueName::ALL {
+            drop(health.take(queue));
         }
         look(&health, Some(true));
         assert_eq!(health.condition(), Condition::Well);
@@ -234,7 +234,7 @@ mod tests {
     fn a_worker_without_room_is_busy_and_not_unwell() {
         let health = Health::default();
         let hands: Vec<_> =
-            Lane::ALL.into_iter().flat_map(|lane| [health.take(lane), health.take(lane)]).collect();
+            QueueName::ALL.into_iter().flat_map(|queue| [health.take(queue), health.take(queue)]).collect();
         for _ in 0..LOOKS {
             look(&health, Some(true));
         }

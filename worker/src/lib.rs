@@ -1,23 +1,23 @@
 //! The worker: takes messages, walks runs, and leaves in good order.
 //!
-//! Each lane has a loop that receives its messages and starts walks, as many at once as the lane has room for,
+//! Each queue has a loop that receives its messages and starts walks, as many at once as the queue has room for,
 //! so that what people decided never waits behind a backlog of steps, nor behind steps that others decided. One more loop wakes runs that are
 //! overdue, and one signs the roll of workers; the walks themselves keep their leases and messages alive. A message is deleted only after the
 //! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
 
 mod health;
+mod heartbeat;
+mod job_runner;
 mod leaving;
-mod roll;
-mod walker;
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::roll::SIGNS_EVERY;
-use domain::{Cause, Initiator, Lane, Millis, WorkerId};
-use engine::{Engine, WalkLimits};
+use domain::worker_registry::HEARTBEAT_EVERY;
+use domain::{Cause, Initiator, Millis, QueueName, WorkerId};
+use engine::{AdvanceLimits, Engine};
 use store::{Delivery, Store, trace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -61,7 +61,7 @@ pub struct WorkerSettings {
     /// How long walks may go on after the worker was asked to leave.
     pub drain: Duration,
     /// How far a walk goes.
-    pub limits: WalkLimits,
+    pub limits: AdvanceLimits,
 }
 
 impl Default for WorkerSettings {
@@ -72,14 +72,14 @@ impl Default for WorkerSettings {
             poll: Duration::from_secs(20),
             sweep_every: Duration::from_secs(5),
             look_every: Duration::from_secs(15),
-            sign_every: Some(SIGNS_EVERY.std()),
+            sign_every: Some(HEARTBEAT_EVERY.std()),
             drain: Duration::from_secs(25),
-            limits: WalkLimits::default(),
+            limits: AdvanceLimits::default(),
         }
     }
 }
 
-/// How many messages of each lane a worker has room for at once.
+/// How many messages of each queue a worker has room for at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rooms {
     /// What comes in.
@@ -97,12 +97,12 @@ impl Rooms {
         Self { ingest: others, decisions: others, steps }
     }
 
-    /// How much room `lane` has.
-    const fn of(self, lane: Lane) -> usize {
-        match lane {
-            Lane::Ingest => self.ingest,
-            Lane::Decisions => self.decisions,
-            Lane::Steps => self.steps,
+    /// How much room `queue` has.
+    const fn of(self, queue: QueueName) -> usize {
+        match queue {
+            QueueName::Ingest => self.ingest,
+            QueueName::Decisions => self.decisions,
+            QueueName::Steps => self.steps,
         }
     }
 }
@@ -130,7 +130,7 @@ impl<S: Store> Worker<S> {
         Arc::clone(&self.health)
     }
 
-    /// Works until it is asked to leave, then finishes the steps under way. Says whether all of them ended
+    /// Works until it is asked to leave, then finishes the steps under way. WorkerReport whether all of them ended
     /// in time; one that did not is taken over when its lease runs out.
     pub async fn run(self) -> bool {
         let (mut decisions, mut ingest, mut steps) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
@@ -139,12 +139,12 @@ impl<S: Store> Worker<S> {
         let receive = async {
             tokio::join!(
                 biased;
-                self.receive_for_ever(Lane::Decisions, &mut decisions),
-                self.receive_for_ever(Lane::Ingest, &mut ingest),
-                self.receive_for_ever(Lane::Steps, &mut steps),
+                self.receive_for_ever(QueueName::Decisions, &mut decisions),
+                self.receive_for_ever(QueueName::Ingest, &mut ingest),
+                self.receive_for_ever(QueueName::Steps, &mut steps),
             )
         };
-        let mut place = roll::Place::new(self.me.clone(), self.engine.now(), self.settings.sign_every);
+        let mut place = heartbeat::Place::new(self.me.clone(), self.engine.now(), self.settings.sign_every);
         tokio::select! {
             biased;
             ((), (), ()) = receive => {}
@@ -161,15 +161,15 @@ impl<S: Store> Worker<S> {
         finished
     }
 
-    /// Receives the messages of `lane` and starts walks, until it is asked to leave.
-    async fn receive_for_ever(&self, lane: Lane, walks: &mut JoinSet<()>) {
-        let room = Arc::new(Semaphore::new(self.settings.rooms.of(lane)));
+    /// Receives the messages of `queue` and starts walks, until it is asked to leave.
+    async fn receive_for_ever(&self, queue: QueueName, walks: &mut JoinSet<()>) {
+        let room = Arc::new(Semaphore::new(self.settings.rooms.of(queue)));
         while let Some(permit) = self.room(&room).await {
             while let Some(ended) = walks.try_join_next() {
                 report(ended);
             }
             let wanted = (1 + room.available_permits()).min(BATCH_MAX);
-            let deliveries = self.receive(lane, wanted).await;
+            let deliveries = self.receive(queue, wanted).await;
             let mut permits = Some(permit)
                 .into_iter()
                 .chain(std::iter::from_fn(|| Arc::clone(&room).try_acquire_owned().ok()));
@@ -192,9 +192,9 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    async fn receive(&self, lane: Lane, wanted: usize) -> Vec<Delivery> {
+    async fn receive(&self, queue: QueueName, wanted: usize) -> Vec<Delivery> {
         let WorkerSettings { visibility, poll, .. } = self.settings;
-        let receive = self.engine.store().receive(lane, wanted, visibility, poll);
+        let receive = self.engine.store().receive(queue, wanted, visibility, poll);
         tokio::pin!(receive);
         let received = tokio::select! {
             biased;
@@ -204,7 +204,7 @@ impl<S: Store> Worker<S> {
         match received {
             Ok(deliveries) => deliveries,
             Err(error) => {
-                tracing::warn!(%lane, %error, "no messages received");
+                tracing::warn!(%queue, %error, "no messages received");
                 sleep(AFTER_FAULT).await;
                 Vec::new()
             }
@@ -212,24 +212,24 @@ impl<S: Store> Worker<S> {
     }
 
     fn start(&self, walks: &mut JoinSet<()>, delivery: Delivery, permit: OwnedSemaphorePermit) {
-        let walker = walker::Walker {
+        let walker = job_runner::JobRunner {
             engine: Arc::clone(&self.engine),
             visibility: self.settings.visibility,
             limits: self.settings.limits,
             leaving: self.leaving.clone(),
         };
         let health = self.health();
-        let Delivery { run, lane, errand, trace: led_here, .. } = &delivery;
-        let context = led_here.next(&format!("{run} {errand} {}", delivery.receives()));
+        let Delivery { run, queue, job, trace: led_here, .. } = &delivery;
+        let context = led_here.next(&format!("{run} {job} {}", delivery.receives()));
         let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), led_here.span_id());
-        let span = tracing::info_span!("errand", %run, %lane, %errand, trace_id, span_id, parent_id);
+        let span = tracing::info_span!("job", %run, %queue, %job, trace_id, span_id, parent_id);
         let lasting = Arc::clone(&self.lasting);
         let work = async move {
-            let (run, lane, in_hand) = (delivery.run.clone(), delivery.lane, health.take(delivery.lane));
+            let (run, queue, in_hand) = (delivery.run.clone(), delivery.queue, health.take(delivery.queue));
             let went = tokio::select! {
                 biased;
                 went = walker.run(delivery) => went,
-                never = keep_place(lane, permit, in_hand, lasting) => match never {},
+                never = keep_place(queue, permit, in_hand, lasting) => match never {},
             };
             health.ended(run, went);
         };
@@ -256,11 +256,11 @@ impl<S: Store> Worker<S> {
     async fn look_for_ever(&self) {
         loop {
             sleep(self.settings.look_every).await;
-            let mut look = Vec::with_capacity(Lane::ALL.len());
-            for lane in Lane::ALL {
-                let waiting = timeout(self.settings.look_every, self.engine.store().waiting(lane)).await;
+            let mut look = Vec::with_capacity(QueueName::ALL.len());
+            for queue in QueueName::ALL {
+                let waiting = timeout(self.settings.look_every, self.engine.store().waiting(queue)).await;
                 let waiting = waiting.ok().and_then(Result::ok).map(|count| count > 0);
-                look.push(self.health.see(lane, self.settings.rooms.of(lane), waiting));
+                look.push(self.health.see(queue, self.settings.rooms.of(queue), waiting));
             }
             if let Ok(look) = look.try_into() {
                 self.health.remember(look);
@@ -268,9 +268,9 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    async fn drain(&self, lanes: [JoinSet<()>; 3]) -> bool {
+    async fn drain(&self, queues: [JoinSet<()>; 3]) -> bool {
         let finish = async {
-            for mut walks in lanes {
+            for mut walks in queues {
                 while let Some(ended) = walks.join_next().await {
                     report(ended);
                 }
@@ -280,15 +280,15 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// Keeps the place of a walk until it is over. Decisions never wait behind steps: a walk in their lane that turns out to last
+/// Keeps the place of a walk until it is over. Decisions never wait behind steps: a walk in their queue that turns out to last
 /// moves over as soon as there is room for it.
 async fn keep_place(
-    lane: Lane,
+    queue: QueueName,
     place: OwnedSemaphorePermit,
     mut in_hand: InHand<'_>,
     lasting: Arc<Semaphore>,
 ) -> Infallible {
-    if lane != Lane::Decisions {
+    if queue != QueueName::Decisions {
         return pending().await;
     }
     sleep(LASTS).await;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use connectors::{Allow, Settings};
 use countersign_worker::{Worker, WorkerSettings, leaving};
-use domain::{Cause, Digest, Errand, Initiator, Lane, Plan, RunKey, RunStatus, Source};
-use engine::{Engine, Knock, Parts, Sealing, StartRun, Timing};
+use domain::{Cause, Digest, Initiator, Job, Plan, QueueName, RunKey, RunStatus, Source};
+use engine::{Engine, InboundEvent, Parts, Sealing, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::json;
 use store::{
@@ -123,14 +123,14 @@ impl Scene {
         let plan = self.plan("trigger: { servicenow: { table: incident } }\n");
         let tenant = "acme".parse().unwrap();
         self.engine.apply(&tenant, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
-        let knock = Knock {
+        let knock = InboundEvent {
             tenant,
             key: "sn:1".parse().unwrap(),
             source: Source::ServiceNow,
             about: Some("incident".to_owned()),
             record: None,
             proof: Digest::of_bytes(b"sn:1"),
-            alike: None,
+            dedupe_key: None,
             body: json!({ "n": 1 }),
             asked: None,
         };
@@ -154,15 +154,15 @@ impl Scene {
         self.store.load(run).await.unwrap().map(|record| record.status)
     }
 
-    async fn dead(&self) -> Vec<Errand> {
+    async fn dead(&self) -> Vec<Job> {
         let letters = self.store.dead_letters(10).await.unwrap();
-        letters.into_iter().map(|letter| letter.errand).collect()
+        letters.into_iter().map(|letter| letter.job).collect()
     }
 
     async fn messages(&self) -> u64 {
         let mut messages = 0;
-        for lane in Lane::ALL {
-            messages += self.store.depth(lane).await.unwrap();
+        for queue in QueueName::ALL {
+            messages += self.store.depth(queue).await.unwrap();
         }
         messages
     }
@@ -233,5 +233,5 @@ async fn what_cannot_be_read_is_given_up_for_a_person_to_look_at() {
     scene.arrives().await;
     scene.ails(Ails::Damaged, ALL);
     scene.work(25).await;
-    assert_eq!(scene.dead().await, [Errand::Begin]);
+    assert_eq!(scene.dead().await, [Job::Start]);
 }

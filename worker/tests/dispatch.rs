@@ -12,8 +12,8 @@ use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
 use countersign_worker::{Leave, Worker, WorkerSettings, leaving};
 use domain::command::Certainty;
 use domain::{
-    Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Lane,
-    Live, Reversibility, RunKey, RunRecord, RunStatus, ToolName,
+    Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Live,
+    QueueName, Reversibility, RunKey, RunRecord, RunStatus, ToolName,
 };
 use engine::{
     Backout, Dispatch, Engine, EngineError, HEARD_AFTER, Parts, Reach, Reply, Sealing, StartRun, Timing,
@@ -199,8 +199,8 @@ impl Scene {
 
     async fn messages(&self) -> u64 {
         let mut messages = 0;
-        for lane in Lane::ALL {
-            messages += self.store.depth(lane).await.unwrap();
+        for queue in QueueName::ALL {
+            messages += self.store.depth(queue).await.unwrap();
         }
         messages
     }

@@ -13,7 +13,7 @@ use connectors::Toolbox;
 use countersign_worker::{Worker, WorkerSettings, leaving};
 use domain::tenant::Person;
 use domain::{
-    Approval, ApprovalId, Card, Cause, Channel, Errand, Initiator, Lane, Millis, Outgoing, RunKey, Tenant,
+    Approval, ApprovalId, Card, Cause, Channel, Initiator, Job, Millis, Outgoing, QueueName, RunKey, Tenant,
     Timestamp, ToolName, TraceContext,
 };
 use engine::{Again, Engine, NotShown, Parts, Reply, Showing, Shows, StartRun, Timing};
@@ -94,7 +94,7 @@ impl Scene {
         assert!(working.await.unwrap());
     }
 
-    /// Says yes to what the run asks.
+    /// WorkerReport yes to what the run asks.
     async fn approve(&self, person: &str) {
         let asked = self.engine.store().approvals(&self.run).await.unwrap().pop().unwrap();
         let reply = Reply {
@@ -113,7 +113,7 @@ impl Scene {
     }
 
     async fn waiting(&self) -> u64 {
-        self.engine.store().errands(Timestamp(i64::MAX)).await.unwrap()
+        self.engine.store().jobs(Timestamp(i64::MAX)).await.unwrap()
     }
 }
 
@@ -124,7 +124,7 @@ async fn people_are_shown_what_they_are_asked_however_long_slack_was_down() {
     let scene = Scene::set(&["ben"], Some(screen.clone())).await;
     scene.work(25).await;
     let tries = screen.tries.load(Ordering::Relaxed);
-    // Reminders are errands of their own.
+    // Reminders are jobs of their own.
     assert!((3..=25).contains(&tries), "{tries} tries in twenty-five minutes");
     assert!(scene.dead().await == 0 && scene.waiting().await > 0);
 
@@ -134,13 +134,14 @@ async fn people_are_shown_what_they_are_asked_however_long_slack_was_down() {
     assert_eq!((scene.dead().await, scene.waiting().await), (0, 0), "{}", scene.run);
 }
 
-/// A store may send an errand before its commit, and the commit may then not stand.
+/// A store may send an job before its commit, and the commit may then not stand.
 #[tokio::test(start_paused = true)]
 async fn what_asks_to_show_a_request_that_was_never_made_comes_again_and_is_then_dropped() {
     let scene = Scene::set(&["ben"], Some(Arc::new(Screen::default()))).await;
     scene.work(1).await;
-    let never = Errand::Show(ApprovalId::derive(&scene.run, 7));
-    let message = Outgoing { run: scene.run.clone(), lane: Lane::Decisions, errand: never, delay: Millis(0) };
+    let never = Job::NotifyApproval(ApprovalId::derive(&scene.run, 7));
+    let message =
+        Outgoing { run: scene.run.clone(), queue: QueueName::Decisions, job: never, delay: Millis(0) };
     scene.engine.store().send(&message).await.unwrap();
     scene.work(1).await;
     assert_eq!(scene.waiting().await, 1, "it may still be too early");
@@ -162,15 +163,15 @@ async fn what_a_walk_sends_belongs_to_the_story_that_led_to_it() {
     let scene = trace::within(elsewhere, Scene::set(&["ben"], None)).await;
     scene.work(1).await;
     tokio::time::advance(Duration::from_hours(1)).await;
-    let asked = scene.engine.store().receive(Lane::Decisions, 1, Millis::secs(1), Duration::ZERO).await;
+    let asked = scene.engine.store().receive(QueueName::Decisions, 1, Millis::secs(1), Duration::ZERO).await;
     let [message] = &*asked.unwrap() else { panic!("one message") };
     assert_eq!(message.trace.trace_id(), elsewhere.trace_id());
     assert_ne!(message.trace.span_id(), elsewhere.span_id());
     // Much later a person answers, who tells of no work of theirs.
     scene.approve("ben").await;
-    let over = scene.engine.store().receive(Lane::Steps, 10, Millis::secs(1), Duration::ZERO).await;
+    let over = scene.engine.store().receive(QueueName::Steps, 10, Millis::secs(1), Duration::ZERO).await;
     let [message] = &*over.unwrap() else { panic!("one message") };
-    assert_eq!((&message.errand, message.trace), (&Errand::Seal, elsewhere));
+    assert_eq!((&message.job, message.trace), (&Job::BuildEvidence, elsewhere));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Each lane has room of its own, on a store in memory.
+//! Each queue has room of its own, on a store in memory.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use connectors::{Allow, Settings};
 use countersign_worker::{Rooms, Worker, WorkerSettings, leaving};
 use domain::{
-    Cause, Errand, IdempotencyKey, Initiator, Lane, Millis, Outgoing, RunKey, RunStatus, TenantId, WorkerId,
-    WorkspaceId,
+    Cause, IdempotencyKey, Initiator, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, TenantId,
+    WorkerId, WorkspaceId,
 };
 use engine::{Engine, Parts, StartRun, Timing};
 use serde_json::json;
@@ -67,7 +67,7 @@ async fn what_people_decided_is_walked_while_there_is_no_room_for_steps() {
     let store = Arc::clone(&engine);
     let store = store.store();
     let decided =
-        Outgoing { run: run.clone(), lane: Lane::Decisions, errand: Errand::Walk, delay: Millis(0) };
+        Outgoing { run: run.clone(), queue: QueueName::Decisions, job: Job::Advance, delay: Millis(0) };
     store.send(&decided).await.unwrap();
     let full =
         WorkerSettings { rooms: Rooms { ingest: 1, decisions: 1, steps: 0 }, ..WorkerSettings::default() };
@@ -77,10 +77,10 @@ async fn what_people_decided_is_walked_while_there_is_no_room_for_steps() {
     stands(store, &run, RunStatus::Succeeded).await;
 
     // What was there from the start, and what asks for the evidence.
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 2);
     leave.ask();
     assert!(working.await.unwrap());
-    assert_eq!(store.depth(Lane::Decisions).await.unwrap(), 0);
+    assert_eq!(store.depth(QueueName::Decisions).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -99,11 +99,11 @@ async fn what_people_decided_is_not_behind_a_step_that_lasts() {
     let settings = WorkerSettings { rooms, drain: Duration::ZERO, ..WorkerSettings::default() };
     let store = Arc::clone(engine.store());
     let decided = |run: &RunKey| {
-        let errand = Errand::Walk;
-        Outgoing { run: run.clone(), lane: Lane::Decisions, errand, delay: Millis(0) }
+        let job = Job::Advance;
+        Outgoing { run: run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) }
     };
     // What brought them here is not in the way: one place for steps is all there is.
-    for message in store.receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
+    for message in store.receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         store.delete(&message.handle).await.unwrap();
     }
     store.send(&decided(&lasting)).await.unwrap();

@@ -129,7 +129,7 @@ pub enum AnswerOutcome {
     /// It counts, and more people must say yes.
     Counted,
     /// The same person had said the same before; nothing changed.
-    Before,
+    Duplicate,
 }
 
 /// A request after an answer.

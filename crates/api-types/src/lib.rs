@@ -27,8 +27,8 @@ pub use policy::{
     SampleAction,
 };
 pub use runs::{
-    Delivered, Delivery, Events, Fate, Moved, RunLine, Runs, Saying, SendSignal, StartRun, StartedRun,
-    UndoCall, UndoEffect, UndoPlan,
+    Delivered, Delivery, Events, ReasonRequest, RunActionResponse, RunActionResult, RunLine, Runs,
+    SendSignal, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use views::{
@@ -37,7 +37,7 @@ pub use views::{
     StepDocument as Step, TryDocument as Try, UsageDocument as Usage, WaitDocument as Wait,
     WayDocument as Way,
 };
-pub use workers::{AskedToLeave, Worker, Workers};
+pub use workers::{DrainRequest, Worker, Workers};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// Where every route of this version begins.

@@ -113,7 +113,7 @@ pub struct Runs {
 /// Why somebody says how a run goes on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Saying {
+pub struct ReasonRequest {
     /// In their words; what is beyond 512 characters is cut off.
     #[serde(default)]
     #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
@@ -123,18 +123,18 @@ pub struct Saying {
 /// What became of what somebody said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RunActionResult {
     /// It is done.
     Done,
     /// It happens as soon as the step lets it.
     Requested,
-    /// It had been said before; nothing changed.
-    Before,
+    /// It had been requested before; nothing changed.
+    AlreadyRequested,
 }
 
 /// A run after somebody said how it goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Moved {
+pub struct RunActionResponse {
     /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
@@ -142,7 +142,7 @@ pub struct Moved {
     #[schema(value_type = String)]
     pub status: RunStatus,
     /// What became of what was said.
-    pub fate: Fate,
+    pub result: RunActionResult,
 }
 
 /// An event for a run.

@@ -1,6 +1,6 @@
 //! The workers of the fleet.
 
-use domain::{Enrolled, Says, Timestamp};
+use domain::{Timestamp, WorkerRecord, WorkerReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use views::time::moment;
@@ -32,12 +32,12 @@ pub struct Worker {
     /// When it was last heard of.
     pub seen: String,
     /// Who has asked it to leave, if anybody has.
-    pub asked: Option<AskedToLeave>,
+    pub asked: Option<DrainRequest>,
 }
 
 /// Somebody has asked a worker to leave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AskedToLeave {
+pub struct DrainRequest {
     /// Who.
     pub by: String,
     /// Why.
@@ -48,13 +48,13 @@ pub struct AskedToLeave {
 
 impl Worker {
     /// A worker on the roll, as it is seen at `now`.
-    pub fn seen_at(worker: Enrolled, now: Timestamp) -> Self {
+    pub fn seen_at(worker: WorkerRecord, now: Timestamp) -> Self {
         let (standing, expected) = (worker.standing(now).to_string(), worker.is_expected(now));
         let in_hand = worker.says.in_hand();
         let (why, finished) = match worker.says {
-            Says::Unwell { why, .. } => (Some(why), None),
-            Says::Left { finished } => (None, Some(finished)),
-            Says::Working { .. } | Says::Leaving { .. } => (None, None),
+            WorkerReport::Unwell { why, .. } => (Some(why), None),
+            WorkerReport::Left { finished } => (None, Some(finished)),
+            WorkerReport::Working { .. } | WorkerReport::Leaving { .. } => (None, None),
         };
         Self {
             worker: worker.worker.to_string(),
@@ -65,13 +65,13 @@ impl Worker {
             finished,
             since: moment(worker.since),
             seen: moment(worker.seen),
-            asked: worker.asked.map(AskedToLeave::from),
+            asked: worker.asked.map(DrainRequest::from),
         }
     }
 }
 
-impl From<domain::AskedToLeave> for AskedToLeave {
-    fn from(asked: domain::AskedToLeave) -> Self {
+impl From<domain::DrainRequest> for DrainRequest {
+    fn from(asked: domain::DrainRequest) -> Self {
         Self { by: asked.by.id, reason: asked.reason, at: moment(asked.at) }
     }
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::command::{Answered as Answering, may_answer};
 use domain::{Approval as Asking, ApprovalId, PersonId, Tenant};
-use engine::DeskReply;
+use engine::ApprovalReply;
 use serde::Deserialize;
 use store::Store;
 
@@ -28,20 +28,20 @@ pub(crate) struct Filter {
 /// Requests that people can still answer, oldest first.
 pub(crate) async fn list<S: Store>(
     State(api): State<Shared<S>>,
-    Viewer { desk, caller }: Viewer<S>,
+    Viewer { handle, caller }: Viewer<S>,
     Asked(filter): Asked<Filter>,
 ) -> Result<Json<Approvals>, Problem> {
     let limit = page::limit(filter.limit.as_deref())?;
     let list = List {
         secret: &api.cursors,
-        tenant: desk.tenant_id(),
+        tenant: handle.tenant_id(),
         name: "approvals",
         filter: format!("mine={}", filter.mine),
     };
     let after = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
-    let mut page = desk.open_approvals(after, limit).await?;
+    let mut page = handle.open_approvals(after, limit).await?;
     if filter.mine {
-        let tenant = desk.tenant().await?;
+        let tenant = handle.tenant().await?;
         page.approvals.retain(|asked| is_asked(asked, &caller.person, &tenant));
     }
     Ok(Json(Approvals {
@@ -57,10 +57,10 @@ fn is_asked(asked: &Asking, person: &PersonId, tenant: &Tenant) -> bool {
 
 /// A request.
 pub(crate) async fn show<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(approval): Named<ApprovalId>,
 ) -> Result<Json<Approval>, Problem> {
-    Ok(Json(desk.approval(&approval).await?.into()))
+    Ok(Json(handle.approval(&approval).await?.into()))
 }
 
 /// Somebody says yes.
@@ -82,18 +82,18 @@ pub(crate) async fn reject<S: Store>(
 }
 
 async fn said<S: Store>(
-    Approver { desk, caller }: Approver<S>,
+    Approver { handle, caller }: Approver<S>,
     approval: ApprovalId,
     approve: bool,
     Answer { reason, subject }: Answer,
 ) -> Result<Json<Answered>, Problem> {
     let through = caller.channel();
-    let reply = DeskReply { approval: approval.clone(), subject, approve, reason, through };
-    let outcome = match desk.answer(reply).await? {
+    let reply = ApprovalReply { approval: approval.clone(), subject, approve, reason, through };
+    let outcome = match handle.answer(reply).await? {
         Answering::Decided(_) => AnswerOutcome::Decided,
         Answering::Counted { .. } => AnswerOutcome::Counted,
-        Answering::Before => AnswerOutcome::Before,
+        Answering::Duplicate => AnswerOutcome::Duplicate,
     };
-    let asked = desk.approval(&approval).await?;
+    let asked = handle.approval(&approval).await?;
     Ok(Json(Answered { approval, status: asked.status, outcome, missing: asked.missing() }))
 }

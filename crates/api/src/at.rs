@@ -1,11 +1,11 @@
-//! The desk that a handler stands at, with the role that it takes.
+//! The handle that a handler stands at, with the role that it takes.
 //!
 //! A handler names one of these among its arguments, and so cannot forget to ask.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use domain::Role;
-use engine::Desk;
+use engine::TenantHandle;
 use store::Store;
 
 use crate::Shared;
@@ -16,8 +16,8 @@ macro_rules! desks {
     ($($(#[$doc:meta])* $name:ident takes $role:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name<S> {
-            /// The desk.
-            pub desk: Desk<S>,
+            /// The handle.
+            pub handle: TenantHandle<S>,
             /// Who stands at it.
             pub caller: Caller,
         }
@@ -27,20 +27,20 @@ macro_rules! desks {
 
             async fn from_request_parts(parts: &mut Parts, api: &Shared<S>) -> Result<Self, Problem> {
                 let caller = api.gate.enter(&parts.headers, &parts.uri).await?;
-                let desk = api.gate.desk(&caller, $role)?;
-                Ok(Self { desk, caller })
+                let handle = api.gate.handle(&caller, $role)?;
+                Ok(Self { handle, caller })
             }
         }
     )*};
 }
 
 desks! {
-    /// The desk of somebody who may look.
+    /// The handle of somebody who may look.
     Viewer takes Role::Viewer;
-    /// The desk of somebody who may start runs and say how they go on.
+    /// The handle of somebody who may start runs and say how they go on.
     Operator takes Role::Operator;
-    /// The desk of somebody who may answer.
+    /// The handle of somebody who may answer.
     Approver takes Role::Approver;
-    /// The desk of somebody who may settle what counts.
+    /// The handle of somebody who may settle what counts.
     Admin takes Role::Admin;
 }

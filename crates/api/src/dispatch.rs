@@ -56,43 +56,43 @@ impl Work<'_> {
 }
 
 /// How the switch stands.
-pub(crate) async fn show<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Dispatch>, Problem> {
-    Ok(Json(desk.dispatch().await?.into()))
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Dispatch>, Problem> {
+    Ok(Json(handle.dispatch().await?.into()))
 }
 
 /// Nothing is begun any more.
 pub(crate) async fn stop<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Sent(StopDispatch { reason }): Sent<StopDispatch>,
 ) -> Result<Json<Stopped>, Problem> {
-    Ok(Json(desk.stop_dispatch(&reason).await?.into()))
+    Ok(Json(handle.stop_dispatch(&reason).await?.into()))
 }
 
 /// What waits goes on.
 pub(crate) async fn start<S: Store>(
     State(api): State<Shared<S>>,
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Asked(going_on): Asked<GoingOn>,
 ) -> Result<Json<DispatchStarted>, Problem> {
-    let work = Work { name: "start", secret: &api.cursors, tenant: desk.tenant_id() };
-    let (announced, rest) = desk.start_some(work.so_far(&going_on)?).await?;
-    let all = desk.dispatch().await?.fleet.map(Stopped::from);
+    let work = Work { name: "start", secret: &api.cursors, tenant: handle.tenant_id() };
+    let (announced, rest) = handle.start_some(work.so_far(&going_on)?).await?;
+    let all = handle.dispatch().await?.fleet.map(Stopped::from);
     Ok(Json(DispatchStarted { announced, all, next: work.next(rest.as_ref()) }))
 }
 
 /// Ends every run that is under way, or says how many those are.
 pub(crate) async fn back_out<S: Store>(
     State(api): State<Shared<S>>,
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Asked(going_on): Asked<GoingOn>,
     Sent(BackOut { reason, dry_run }): Sent<BackOut>,
 ) -> Result<Json<BackedOut>, Problem> {
     let name = if dry_run { "count" } else { "backout" };
-    let work = Work { name, secret: &api.cursors, tenant: desk.tenant_id() };
+    let work = Work { name, secret: &api.cursors, tenant: handle.tenant_id() };
     if dry_run {
-        let (counted, rest) = desk.count_some(work.so_far(&going_on)?).await?;
+        let (counted, rest) = handle.count_some(work.so_far(&going_on)?).await?;
         return Ok(Json(BackedOut::would_be(counted).going_on(work.next(rest.as_ref()))));
     }
-    let (told, rest) = desk.back_out_some(&reason, work.so_far(&going_on)?).await?;
+    let (told, rest) = handle.back_out_some(&reason, work.so_far(&going_on)?).await?;
     Ok(Json(BackedOut::from(told).going_on(work.next(rest.as_ref()))))
 }

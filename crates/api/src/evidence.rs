@@ -31,18 +31,18 @@ pub(crate) struct Part {
 
 /// The chain, as it is stored.
 pub(crate) async fn events<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(run): Named<RunId>,
     Asked(part): Asked<Part>,
 ) -> Result<Json<Events>, Problem> {
     let limit = page::limit(part.limit.as_deref())?;
-    let record = desk.record(&run).await?;
-    let plan = desk.plan(&record).await?;
+    let record = handle.record(&run).await?;
+    let plan = handle.plan(&record).await?;
     let from = part.after.map_or(0, |after| after.saturating_add(1));
     let mut events = Vec::new();
     // The store counts from 0 to the largest number there is; nothing stands behind that.
     if from < record.events {
-        for stored in desk.events(&run, from, limit).await? {
+        for stored in handle.events(&run, from, limit).await? {
             let event: Event =
                 serde_json::from_slice(&stored.canonical).map_err(|error| unreadable(&error))?;
             events.push(api_types::Event { hash: Some(stored.hash), ..event_document(plan.plan(), &event) });
@@ -61,18 +61,18 @@ fn unreadable(error: &serde_json::Error) -> Problem {
 
 /// What was attempted outside.
 pub(crate) async fn receipts<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<Receipts>, Problem> {
-    Ok(Json(Receipts { receipts: desk.receipts(&run).await? }))
+    Ok(Json(Receipts { receipts: handle.receipts(&run).await? }))
 }
 
 /// The evidence, as it was recorded.
 pub(crate) async fn download<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Response, Problem> {
-    let (evidence, bytes) = desk.evidence(&run).await?;
+    let (evidence, bytes) = handle.evidence(&run).await?;
     let sha256 = evidence.bundle.sha256;
     let headers = [
         (header::CONTENT_TYPE, KIND.to_owned()),
@@ -86,10 +86,10 @@ pub(crate) async fn download<S: Store>(
 /// Whether the evidence is genuine.
 pub(crate) async fn verification<S: Store>(
     State(api): State<Shared<S>>,
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<Verification>, Problem> {
-    let (recorded, bytes) = desk.evidence(&run).await?;
+    let (recorded, bytes) = handle.evidence(&run).await?;
     let Some(key) = &api.verifies else {
         return Err(Problem::new(
             StatusCode::CONFLICT,

@@ -32,13 +32,13 @@ pub(crate) struct Filter {
 /// The tenant's keys, by id.
 pub(crate) async fn list<S: Store>(
     State(api): State<Shared<S>>,
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Asked(filter): Asked<Filter>,
 ) -> Result<Json<Keys>, Problem> {
     let limit = page::limit(filter.limit.as_deref())?;
-    let list = List { secret: &api.cursors, tenant: desk.tenant_id(), name: "keys", filter: String::new() };
+    let list = List { secret: &api.cursors, tenant: handle.tenant_id(), name: "keys", filter: String::new() };
     let after = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
-    let page = desk.keys(after, limit).await?;
+    let page = handle.keys(after, limit).await?;
     Ok(Json(Keys {
         keys: page.keys.into_iter().map(Key::from).collect(),
         next: page.next.as_ref().map(|next| list.seal(next)),
@@ -47,7 +47,7 @@ pub(crate) async fn list<S: Store>(
 
 /// Makes a key.
 pub(crate) async fn make<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Sent(wish): Sent<MakeKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
     if wish.roles.is_empty() {
@@ -58,11 +58,11 @@ pub(crate) async fn make<S: Store>(
     if wish.note.chars().count() > NOTE_CHARS_MAX {
         return Err(Problem::bad_request(format!("`note` has more than {NOTE_CHARS_MAX} characters")));
     }
-    let expires_at = wish.expires_in.as_deref().map(|text| end(desk.now(), text)).transpose()?;
+    let expires_at = wish.expires_in.as_deref().map(|text| end(handle.now(), text)).transpose()?;
     let roles = wish.roles.into_iter().map(Role::from).collect();
-    let (new, text) = forged(desk.tenant_id(), wish.person, roles)?;
+    let (new, text) = forged(handle.tenant_id(), wish.person, roles)?;
     let new = NewKey { note: wish.note, expires_at, ..new };
-    let key = desk.make_key(new).await?;
+    let key = handle.make_key(new).await?;
     Ok((StatusCode::CREATED, Json(MadeKey { key: key.into(), text })))
 }
 
@@ -86,12 +86,12 @@ fn end(now: Timestamp, text: &str) -> Result<Timestamp, Problem> {
 
 /// Takes a key back, unless it is the one that is shown: nobody locks themselves out by mistake.
 pub(crate) async fn revoke<S: Store>(
-    Admin { desk, caller }: Admin<S>,
+    Admin { handle, caller }: Admin<S>,
     Named(key): Named<KeyId>,
 ) -> Result<Json<Key>, Problem> {
     if caller.credential == credential(&key) {
         return Err(Problem::new(StatusCode::CONFLICT, "KEY_IN_USE", "a key does not take itself back")
             .remedy("make another key, and take this one back with that"));
     }
-    Ok(Json(desk.revoke_key(&key).await?.into()))
+    Ok(Json(handle.revoke_key(&key).await?.into()))
 }

@@ -1,8 +1,8 @@
 //! The REST API.
 //!
 //! A request passes the [`Gate`], which says who asks and for which tenant; a handler then stands at that
-//! tenant's [`Desk`](engine::Desk) with the role that it names in its arguments. It parses, calls the engine, and
-//! replies. There is no way to the store that does not go over a desk.
+//! tenant's [`TenantHandle`](engine::TenantHandle) with the role that it names in its arguments. It parses, calls the engine, and
+//! replies. There is no way to the store that does not go over a handle.
 
 mod approvals;
 mod at;

@@ -19,17 +19,17 @@ use api_types::{ApplyPolicy, ExplainPolicy, Explained, Policy, PolicyApplied, Sa
 const SAMPLE: &str = "sample";
 
 /// The policy that counts.
-pub(crate) async fn show<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Policy>, Problem> {
-    Ok(Json(desk.policy().await?.into()))
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Policy>, Problem> {
+    Ok(Json(handle.policy().await?.into()))
 }
 
 /// Settles on a policy.
 pub(crate) async fn apply<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Sent(ApplyPolicy { files }): Sent<ApplyPolicy>,
 ) -> Result<Json<PolicyApplied>, Problem> {
-    let applied = desk.apply_policy(files).await?;
-    Ok(Json(PolicyApplied::new(desk.tenant_id().clone(), &applied)))
+    let applied = handle.apply_policy(files).await?;
+    Ok(Json(PolicyApplied::new(handle.tenant_id().clone(), &applied)))
 }
 
 /// What would come of each step of a workflow, or of one of them.
@@ -48,7 +48,7 @@ pub(crate) async fn explain<S: Store>(
     step.iter().chain(outputs.keys()).try_for_each(|step| must_be_in(plan.plan(), step))?;
     let (trigger_kind, sent) = (at.caller.trigger_kind().to_owned(), policy.is_some());
     let wish = Explain { plan: Arc::clone(&plan), trigger_kind, input, outputs, policy };
-    let mut explained = Explained::new(plan.plan(), &at.desk.explain(wish).await?, sent);
+    let mut explained = Explained::new(plan.plan(), &at.handle.explain(wish).await?, sent);
     explained.steps.retain(|explained| step.as_ref().is_none_or(|step| *step == explained.id));
     Ok(Json(explained))
 }
@@ -58,17 +58,17 @@ async fn plan<S: Store>(at: &Viewer<S>, wish: &ExplainPolicy) -> Result<Arc<Comp
     match (&wish.workflow, &wish.source, &wish.action) {
         (Some(name), None, None) => {
             let found = match wish.version {
-                Some(version) => at.desk.version(name, version).await,
-                None => at.desk.applied(name).await,
+                Some(version) => at.handle.version(name, version).await,
+                None => at.handle.applied(name).await,
             };
             found.map(|(_, plan)| plan).map_err(|error| no_plan(error, wish))
         }
         (None, Some(source), None) if wish.version.is_none() => {
-            let plan = workflow::parse(source, &at.desk.tools());
+            let plan = workflow::parse(source, &at.handle.tools());
             compiled(plan.map_err(|error| workflows::invalid(&error))?)
         }
         (None, None, Some(action)) if wish.version.is_none() => {
-            let plan = workflow::parse(&source_of(action), &at.desk.tools());
+            let plan = workflow::parse(&source_of(action), &at.handle.tools());
             compiled(plan.map_err(|error| Problem::bad_request(format!("the action: {}", error.fault)))?)
         }
         _ => Err(Problem::bad_request("say what is asked about, in one of three ways")

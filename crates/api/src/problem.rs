@@ -7,7 +7,7 @@
 use api_types::Place;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::{Code, Fate, Refusal};
+use domain::{Code, InboxStatus, Refusal};
 use engine::EngineError;
 use serde::Serialize;
 
@@ -152,8 +152,8 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::NoRun { .. } => Self::not_found("run"),
-            EngineError::NotBegun { ref fate, .. } => {
-                let (code, remedy) = not_begun(fate);
+            EngineError::NotBegun { ref status, .. } => {
+                let (code, remedy) = not_begun(status);
                 Self::new(StatusCode::NOT_FOUND, code, error.to_string()).remedy(remedy)
             }
             EngineError::NoWorkflow { .. } => Self::not_found("workflow"),
@@ -215,13 +215,15 @@ impl From<EngineError> for Problem {
 }
 
 /// How it is called that what came in has started no run, and what can be done about it.
-fn not_begun(fate: &Fate) -> (&'static str, &'static str) {
+fn not_begun(status: &InboxStatus) -> (&'static str, &'static str) {
     let not_started = Code::RunNotStarted.as_str();
-    match fate {
-        Fate::Waiting | Fate::Begun => (TO_COME, "ask again in a moment"),
-        Fate::Joined { .. } => (not_started, "look at that run"),
-        Fate::Unwanted { .. } => (not_started, "put a workflow to use that wants it, and have it sent again"),
-        Fate::Refused { .. } => (not_started, "mend what it says, and have it sent again"),
+    match status {
+        InboxStatus::Pending | InboxStatus::Started => (TO_COME, "ask again in a moment"),
+        InboxStatus::Joined { .. } => (not_started, "look at that run"),
+        InboxStatus::Unmatched { .. } => {
+            (not_started, "put a workflow to use that wants it, and have it sent again")
+        }
+        InboxStatus::Rejected { .. } => (not_started, "mend what it says, and have it sent again"),
     }
 }
 

@@ -277,8 +277,9 @@ fn run_routes<S: Store>() -> Vec<Route<S>> {
 }
 
 fn verb_routes<S: Store>() -> Vec<Route<S>> {
-    let verb =
-        |route: Route<S>| route.takes::<api_types::Saying>().gives::<api_types::Moved>(200, "it was said");
+    let verb = |route: Route<S>| {
+        route.takes::<api_types::ReasonRequest>().gives::<api_types::RunActionResponse>(200, "it was said")
+    };
     vec![
         verb(Route::new(
             Method::POST,

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::command::{Canceling, Delivered as Delivering};
 use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName};
-use engine::{Desk, Place, SignalRun, Started};
+use engine::{Place, SignalRun, Started, TenantHandle};
 use serde::Deserialize;
 use store::{RunQuery, Store, trace};
 use views::{Seen, run_document, time};
@@ -18,7 +18,8 @@ use crate::problem::Problem;
 use crate::{Shared, chance};
 use api_types::PREFIX;
 use api_types::{
-    Delivered, Delivery, Fate, Moved, Run, RunLine, Runs, Saying, SendSignal, StartRun, StartedRun, UndoPlan,
+    Delivered, Delivery, ReasonRequest, Run, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
+    StartRun, StartedRun, UndoPlan,
 };
 
 /// As long as anybody's key is, and short enough for a log line.
@@ -66,16 +67,16 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> 
 /// Runs, newest first.
 pub(crate) async fn list<S: Store>(
     State(api): State<Shared<S>>,
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Asked(filter): Asked<Filter>,
 ) -> Result<Json<Runs>, Problem> {
     let limit = page::limit(filter.limit.as_deref())?;
-    let list = List { secret: &api.cursors, tenant: desk.tenant_id(), name: "runs", filter: filter.told() };
+    let list = List { secret: &api.cursors, tenant: handle.tenant_id(), name: "runs", filter: filter.told() };
     let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
     let since = moment("since", filter.since.as_deref())?;
     let until = moment("until", filter.until.as_deref())?;
     let wanted = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
-    let page = desk.runs(wanted).await?;
+    let page = handle.runs(wanted).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunLine::from).collect(),
         next: page.next.as_ref().map(|next| list.seal(next)),
@@ -84,21 +85,21 @@ pub(crate) async fn list<S: Store>(
 
 /// Everything about a run.
 pub(crate) async fn show<S: Store>(
-    Viewer { desk, caller }: Viewer<S>,
+    Viewer { handle, caller }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<Run>, Problem> {
-    let seen = Seen::at(&desk, &run, caller.hints()).await?;
+    let seen = Seen::at(&handle, &run, caller.hints()).await?;
     Ok(Json(run_document(&seen)))
 }
 
 /// Starts a run, or finds the one that the same request started before.
 pub(crate) async fn start<S: Store>(
-    Operator { desk, caller }: Operator<S>,
+    Operator { handle, caller }: Operator<S>,
     headers: HeaderMap,
     Sent(StartRun { workflow, input, record }): Sent<StartRun>,
 ) -> Result<Response, Problem> {
     let key = request_key(&caller.credential, chosen(&headers)?)?;
-    let start = desk.start(&workflow, key, "api", record, input);
+    let start = handle.start(&workflow, key, "api", record, input);
     let started = trace::within_told(told_trace(&headers), start).await;
     Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
 }
@@ -166,79 +167,83 @@ fn told_trace(headers: &HeaderMap) -> Option<TraceContext> {
 
 /// Stops a run.
 pub(crate) async fn cancel<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
-    Sent(Saying { reason }): Sent<Saying>,
-) -> Result<Json<Moved>, Problem> {
-    let fate = match desk.cancel(&run, &reason).await? {
-        Canceling::Now(_) => Fate::Done,
-        Canceling::Requested => Fate::Requested,
-        Canceling::Before => Fate::Before,
+    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, Problem> {
+    let result = match handle.cancel(&run, &reason).await? {
+        Canceling::Now(_) => RunActionResult::Done,
+        Canceling::Requested => RunActionResult::Requested,
+        Canceling::AlreadyRequested => RunActionResult::AlreadyRequested,
     };
-    moved(&desk, run, fate).await
+    moved(&handle, run, result).await
 }
 
 /// Holds a run.
 pub(crate) async fn pause<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
-    Sent(Saying { reason }): Sent<Saying>,
-) -> Result<Json<Moved>, Problem> {
-    let fate = match desk.pause(&run, &reason).await? {
-        Some(_) => Fate::Done,
-        None => Fate::Requested,
+    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, Problem> {
+    let result = match handle.pause(&run, &reason).await? {
+        Some(_) => RunActionResult::Done,
+        None => RunActionResult::Requested,
     };
-    moved(&desk, run, fate).await
+    moved(&handle, run, result).await
 }
 
 /// Lets a paused run go on.
 pub(crate) async fn resume<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
-    Sent(Saying { reason }): Sent<Saying>,
-) -> Result<Json<Moved>, Problem> {
-    desk.resume(&run, &reason).await?;
-    moved(&desk, run, Fate::Done).await
+    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, Problem> {
+    handle.resume(&run, &reason).await?;
+    moved(&handle, run, RunActionResult::Done).await
 }
 
 /// Takes a run's effects back.
 pub(crate) async fn roll_back<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
-    Sent(Saying { reason }): Sent<Saying>,
-) -> Result<Json<Moved>, Problem> {
-    desk.roll_back(&run, &reason).await?;
-    moved(&desk, run, Fate::Done).await
+    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, Problem> {
+    handle.roll_back(&run, &reason).await?;
+    moved(&handle, run, RunActionResult::Done).await
 }
 
-async fn moved<S: Store>(desk: &Desk<S>, run: RunId, fate: Fate) -> Result<Json<Moved>, Problem> {
-    let status = desk.record(&run).await?.status;
-    Ok(Json(Moved { run, status, fate }))
+async fn moved<S: Store>(
+    handle: &TenantHandle<S>,
+    run: RunId,
+    result: RunActionResult,
+) -> Result<Json<RunActionResponse>, Problem> {
+    let status = handle.record(&run).await?.status;
+    Ok(Json(RunActionResponse { run, status, result }))
 }
 
 /// What taking back a finished run would do.
 pub(crate) async fn undo_plan<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(run): Named<RunId>,
 ) -> Result<Json<UndoPlan>, Problem> {
-    Ok(Json(desk.undo_plan(&run).await?.into()))
+    Ok(Json(handle.undo_plan(&run).await?.into()))
 }
 
 /// Starts a run that takes back what a finished run did.
 pub(crate) async fn undo<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
 ) -> Result<Response, Problem> {
-    Ok(started_run(desk.undo(&run).await?))
+    Ok(started_run(handle.undo(&run).await?))
 }
 
 /// Delivers an event.
 pub(crate) async fn signal<S: Store>(
-    Operator { desk, .. }: Operator<S>,
+    Operator { handle, .. }: Operator<S>,
     Named(run): Named<RunId>,
     Sent(SendSignal { id, event, payload }): Sent<SendSignal>,
 ) -> Result<Json<Delivered>, Problem> {
-    let delivery = match desk.signal(&run, SignalRun { id, event, payload }).await? {
+    let delivery = match handle.signal(&run, SignalRun { id, event, payload }).await? {
         Delivering::Woke(_) => Delivery::Woke,
         Delivering::Kept => Delivery::Kept,
         Delivering::Duplicate => Delivery::Duplicate,

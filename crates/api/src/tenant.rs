@@ -14,15 +14,15 @@ use crate::problem::Problem;
 use api_types::{PutTenant, SecretNames, Tenant};
 
 /// What is settled.
-pub(crate) async fn show<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Tenant>, Problem> {
-    let settled = desk.settled().await?;
-    let nothing = || Tenant { revision: None, ..Settled::new(desk.tenant_id().clone()).into() };
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Tenant>, Problem> {
+    let settled = handle.settled().await?;
+    let nothing = || Tenant { revision: None, ..Settled::new(handle.tenant_id().clone()).into() };
     Ok(Json(settled.map_or_else(nothing, Tenant::from)))
 }
 
 /// Settles people, groups and caps anew.
 pub(crate) async fn put<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Sent(put): Sent<PutTenant>,
 ) -> Result<Json<Tenant>, Problem> {
     let PutTenant { caps, people, groups, revision } = put;
@@ -32,13 +32,13 @@ pub(crate) async fn put<S: Store>(
         groups,
         seen: revision,
     };
-    Ok(Json(desk.settle(settle).await?.into()))
+    Ok(Json(handle.settle(settle).await?.into()))
 }
 
 /// What other systems prove themselves with, by name.
 pub(crate) async fn secrets<S: Store>(
     State(api): State<Shared<S>>,
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
 ) -> Json<SecretNames> {
-    Json(SecretNames { secrets: api.secrets.get(desk.tenant_id()).cloned().unwrap_or_default() })
+    Json(SecretNames { secrets: api.secrets.get(handle.tenant_id()).cloned().unwrap_or_default() })
 }

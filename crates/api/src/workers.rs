@@ -8,8 +8,8 @@ use crate::problem::Problem;
 use api_types::{Worker, Workers};
 
 /// Which workers there are.
-pub(crate) async fn list<S: Store>(Operator { desk, .. }: Operator<S>) -> Result<Json<Workers>, Problem> {
-    let now = desk.now();
-    let workers = desk.workers().await?;
+pub(crate) async fn list<S: Store>(Operator { handle, .. }: Operator<S>) -> Result<Json<Workers>, Problem> {
+    let now = handle.now();
+    let workers = handle.workers().await?;
     Ok(Json(Workers { workers: workers.into_iter().map(|worker| Worker::seen_at(worker, now)).collect() }))
 }

@@ -12,26 +12,26 @@ use api_types::Place;
 use api_types::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
 /// The workflows in use.
-pub(crate) async fn list<S: Store>(Viewer { desk, .. }: Viewer<S>) -> Result<Json<Workflows>, Problem> {
-    let workflows = desk.workflows().await?.into_iter().map(Workflow::from).collect();
+pub(crate) async fn list<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Workflows>, Problem> {
+    let workflows = handle.workflows().await?.into_iter().map(Workflow::from).collect();
     Ok(Json(Workflows { workflows }))
 }
 
 /// A workflow in use, with its plan.
 pub(crate) async fn show<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(workflow): Named<WorkflowName>,
 ) -> Result<Json<WorkflowShown>, Problem> {
-    let (applied, plan) = desk.applied(&workflow).await?;
+    let (applied, plan) = handle.applied(&workflow).await?;
     Ok(Json(WorkflowShown::new(applied, plan.plan())))
 }
 
 /// Every version of a workflow that was put to use.
 pub(crate) async fn versions<S: Store>(
-    Viewer { desk, .. }: Viewer<S>,
+    Viewer { handle, .. }: Viewer<S>,
     Named(workflow): Named<WorkflowName>,
 ) -> Result<Json<Versions>, Problem> {
-    let versions: Vec<_> = desk.versions(&workflow).await?.into_iter().map(Workflow::from).collect();
+    let versions: Vec<_> = handle.versions(&workflow).await?.into_iter().map(Workflow::from).collect();
     if versions.is_empty() {
         return Err(Problem::not_found("workflow"));
     }
@@ -40,11 +40,11 @@ pub(crate) async fn versions<S: Store>(
 
 /// Puts a workflow to use.
 pub(crate) async fn apply<S: Store>(
-    Admin { desk, .. }: Admin<S>,
+    Admin { handle, .. }: Admin<S>,
     Sent(ApplyWorkflow { source }): Sent<ApplyWorkflow>,
 ) -> Result<Json<Workflow>, Problem> {
-    let plan = workflow::parse(&source, &desk.tools()).map_err(|error| invalid(&error))?;
-    Ok(Json(desk.apply(&plan).await?.into()))
+    let plan = workflow::parse(&source, &handle.tools()).map_err(|error| invalid(&error))?;
+    Ok(Json(handle.apply(&plan).await?.into()))
 }
 
 /// A file that is no workflow.

@@ -76,7 +76,7 @@ async fn a_session_looks_and_does_nothing_else() {
     let headers: HeaderMap = [(header::COOKIE, scene.cookie.parse().unwrap())].into_iter().collect();
     let gate = scene.gate();
     let caller = gate.enter(&headers, &Uri::from_static("/api/v1/runs")).await.unwrap();
-    assert_eq!(Role::ALL.map(|role| gate.desk(&caller, role).is_ok()), [true, false, false, false]);
+    assert_eq!(Role::ALL.map(|role| gate.handle(&caller, role).is_ok()), [true, false, false, false]);
     let (visitor, _) = gate.visitor(&headers).await.unwrap();
     assert!(visitor.roles.allow(Role::Admin), "the console asks for the session's token besides");
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use api_types::{
     Answer, Answered, ApplyPolicy, ApplyWorkflow, Approval, Approvals, BackOut, BackedOut, Delivered,
-    Dispatch, DispatchStarted, Events, ExplainPolicy, Explained, Key, Keys, MadeKey, MakeKey, Me, Moved,
-    Policy, PolicyApplied, PutTenant, Receipts, Run, Runs, Saying, SendSignal, StartRun, StartedRun,
-    StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow, WorkflowShown,
-    Workflows,
+    Dispatch, DispatchStarted, Events, ExplainPolicy, Explained, Key, Keys, MadeKey, MakeKey, Me, Policy,
+    PolicyApplied, PutTenant, ReasonRequest, Receipts, Run, RunActionResponse, Runs, SendSignal, StartRun,
+    StartedRun, StopDispatch, Stopped, Tenant, UndoPlan, Verification, Versions, Workers, Workflow,
+    WorkflowShown, Workflows,
 };
 use domain::{ApprovalId, KeyId, RecordName, RunId, RunStatus, WorkflowName};
 use reqwest::{Method, StatusCode};
@@ -188,28 +188,33 @@ impl Client {
     }
 
     /// Stops a run.
-    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
-        let wish = Saying { reason: reason.to_owned() };
+    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<RunActionResponse, ClientError> {
+        let wish = ReasonRequest { reason: reason.to_owned() };
         self.document(Ask::say(Method::POST, format!("/runs/{run}/cancel")).sending(&wish)?).await
     }
 
     /// Holds a run for an operator.
-    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+    pub async fn pause(&self, run: &RunId, reason: &str) -> Result<RunActionResponse, ClientError> {
         self.say_once(run, "pause", reason).await
     }
 
     /// Lets a paused run go on.
-    pub async fn retry(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+    pub async fn retry(&self, run: &RunId, reason: &str) -> Result<RunActionResponse, ClientError> {
         self.say_once(run, "retry", reason).await
     }
 
     /// Takes the effects of a run back that is not over.
-    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<Moved, ClientError> {
+    pub async fn roll_back(&self, run: &RunId, reason: &str) -> Result<RunActionResponse, ClientError> {
         self.say_once(run, "rollback", reason).await
     }
 
-    async fn say_once(&self, run: &RunId, verb: &str, reason: &str) -> Result<Moved, ClientError> {
-        let wish = Saying { reason: reason.to_owned() };
+    async fn say_once(
+        &self,
+        run: &RunId,
+        verb: &str,
+        reason: &str,
+    ) -> Result<RunActionResponse, ClientError> {
+        let wish = ReasonRequest { reason: reason.to_owned() };
         self.document(Ask::say_once(Method::POST, format!("/runs/{run}/{verb}")).sending(&wish)?).await
     }
 

@@ -61,12 +61,12 @@ struct SlackConfig {
     channel: String,
     /// Whose clicks come in, and what each tenant's Slack signs with. Only the door looks at it.
     #[serde(default)]
-    doors: Vec<SlackDoorConfig>,
+    doors: Vec<SlackInstallationConfig>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SlackDoorConfig {
+struct SlackInstallationConfig {
     tenant: TenantId,
     #[serde(flatten)]
     signed_with: Rotating,

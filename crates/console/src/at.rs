@@ -1,4 +1,4 @@
-//! Who looks at a page, and the desk they stand at.
+//! Who looks at a page, and the handle they stand at.
 
 use std::convert::Infallible;
 
@@ -8,16 +8,16 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use domain::Role;
-use engine::Desk;
+use engine::TenantHandle;
 use serde::de::DeserializeOwned;
 use store::Store;
 
 use crate::Shared;
 use crate::no::No;
 
-/// Somebody with a session, at the desk of their tenant.
+/// Somebody with a session, at the handle of their tenant.
 pub(crate) struct Visitor<S> {
-    pub(crate) desk: Desk<S>,
+    pub(crate) handle: TenantHandle<S>,
     pub(crate) caller: Caller,
     pub(crate) session: Session,
     /// The address they asked for, to be fetched again.
@@ -48,8 +48,8 @@ impl<S: Store> FromRequestParts<Shared<S>> for Visitor<S> {
             }
             Err(problem) => return Err(problem.into()),
         };
-        let desk = console.gate.desk(&caller, Role::Viewer)?;
-        Ok(Self { desk, caller, session, address })
+        let handle = console.gate.handle(&caller, Role::Viewer)?;
+        Ok(Self { handle, caller, session, address })
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn show<S: Store>(
 ) -> Result<Html<String>, No> {
     let run = named(&run)?;
     let title = format!("Evidence of {run}");
-    let (live, stream) = match visitor.desk.evidence(&run).await {
+    let (live, stream) = match visitor.handle.evidence(&run).await {
         Ok((evidence, bytes)) => (found(&run, &evidence, &bytes, console.key.as_ref()), Stream::None),
         Err(EngineError::NoEvidence { .. }) => (not_yet(&run), Stream::Untold),
         Err(error) => return Err(error.into()),
@@ -50,7 +50,7 @@ pub(crate) async fn show<S: Store>(
 
 pub(crate) async fn bundle<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
     let run = named(&run)?;
-    let (_, bytes) = visitor.desk.evidence(&run).await?;
+    let (_, bytes) = visitor.handle.evidence(&run).await?;
     let file = format!("attachment; filename=\"{run}.bundle.json\"");
     Ok(([(CONTENT_TYPE, "application/json"), (CONTENT_DISPOSITION, file.as_str())], bytes).into_response())
 }
@@ -61,7 +61,7 @@ pub(crate) async fn report<S: Store>(
     Named(run): Named<String>,
 ) -> Result<Response, No> {
     let run = named(&run)?;
-    let (_, bytes) = visitor.desk.evidence(&run).await?;
+    let (_, bytes) = visitor.handle.evidence(&run).await?;
     // A report of what does not hold would lend it weight.
     let verified = console.key.as_ref().and_then(|key| evidence::verify(&bytes, key).ok());
     let verified = verified.ok_or_else(|| No::such("report"))?;

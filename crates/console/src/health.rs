@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::failure::MESSAGE_CHARS_MAX;
-use domain::{AskedToLeave, Enrolled, Role, Says, Standing, Stopped, Timestamp};
+use domain::{DrainRequest, Role, Stopped, Timestamp, WorkerRecord, WorkerReport, WorkerStatus};
 use engine::{Dispatch, Health, StartSoFar};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub(crate) async fn turn<S: Store>(
     HERE.clone_into(&mut visitor.address);
     let came = match (verb.as_str(), form.reason.trim()) {
         ("stop", "") => Came::Refused(Problem::bad_request("a stop needs a reason: others will wonder")),
-        ("stop", reason) => visitor.desk.stop_dispatch(reason).await.map(|_| Came::Nothing)?,
+        ("stop", reason) => visitor.handle.stop_dispatch(reason).await.map(|_| Came::Nothing)?,
         ("start", _) => started(&console, &visitor, &form.rest).await?,
         _ => return Err(No::page()),
     };
@@ -73,7 +73,7 @@ async fn started<S: Store>(console: &Shared<S>, visitor: &Visitor<S>, rest: &str
         Ok(so_far) => so_far,
         Err(problem) => return Ok(Came::Refused(problem)),
     };
-    let (told, rest) = visitor.desk.start_some(so_far).await?;
+    let (told, rest) = visitor.handle.start_some(so_far).await?;
     // What cannot be written is refused when it is brought.
     let written = |rest: StartSoFar| serde_json::to_string(&rest).unwrap_or_default();
     let rest = rest.map(|rest| work.seal(&Cursor::new(written(rest))));
@@ -93,29 +93,29 @@ fn so_far(work: &List<'_>, rest: &str) -> Result<Option<StartSoFar>, Problem> {
 /// The page, with what came of turning the switch just now.
 async fn render<S: Store>(visitor: &Visitor<S>, came: &Came) -> Result<Response, No> {
     visitor.must_be(Role::Operator)?;
-    let desk = &visitor.desk;
-    let (health, dispatch) = (desk.health().await?, desk.dispatch().await?);
+    let handle = &visitor.handle;
+    let (health, dispatch) = (handle.health().await?, handle.dispatch().await?);
     // The switch is on this page too: it must be there whatever becomes of the roll.
-    let workers = desk.workers().await;
-    let oldest = desk.open_approvals(None, 1).await?.approvals.into_iter().next();
+    let workers = handle.workers().await;
+    let oldest = handle.open_approvals(None, 1).await?.approvals.into_iter().next();
     let live = html! {
         (switch(visitor, &dispatch))
-        (fleet(workers.as_deref().ok(), desk.now()))
-        (lanes(&health))
+        (fleet(workers.as_deref().ok(), handle.now()))
+        (queues(&health))
         section aria-labelledby="waiting" {
             h2 #waiting { "What waits longest" }
             @match &oldest {
                 Some(asked) => p {
                     "The oldest open request: " a href={ "/approvals/" (asked.id) } { (asked.workflow) ": " (asked.step) }
-                    ", asked " (when(asked.asked_at, desk.now())) "."
+                    ", asked " (when(asked.asked_at, handle.now())) "."
                 },
                 None => p.soft { "Nobody is asked anything." },
             }
-            @if health.overdue.theirs.is_empty() && health.overdue.all { p.soft { "No run is overdue." } }
-            @else if health.overdue.theirs.is_empty() { p.soft { "None of the hundred runs that are overdue longest, of all tenants, is yours." } }
+            @if health.overdue.of_tenant.is_empty() && health.overdue.all { p.soft { "No run is overdue." } }
+            @else if health.overdue.of_tenant.is_empty() { p.soft { "None of the hundred runs that are overdue longest, of all tenants, is yours." } }
             @else {
                 p { "Overdue: nobody has looked at these in time. " (wonder(&dispatch)) }
-                ul { @for run in &health.overdue.theirs { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
+                ul { @for run in &health.overdue.of_tenant { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
             }
         }
         (dead(&health, visitor))
@@ -161,7 +161,7 @@ fn wonder(dispatch: &Dispatch) -> &'static str {
 
 /// How the switch stands, and the buttons of whoever may turn it.
 fn switch<S: Store>(visitor: &Visitor<S>, dispatch: &Dispatch) -> Markup {
-    let tenant = visitor.desk.tenant_id();
+    let tenant = visitor.handle.tenant_id();
     html! {
         section aria-labelledby="dispatch" {
             h2 #dispatch { "Dispatch" }
@@ -183,10 +183,10 @@ fn stood_still<S: Store>(visitor: &Visitor<S>, whom: &str, stopped: &Stopped) ->
     html! {
         p {
             (badge("warns", "‖", "stopped")) " Nothing is begun for " (whom) ". " (Seen(&by.id)) " stopped it "
-            (when(*at, visitor.desk.now())) ": " (Seen(reason))
+            (when(*at, visitor.handle.now())) ": " (Seen(reason))
         }
         @if let Some(since) = backout {
-            p { "What was under way is being ended, since " (when(*since, visitor.desk.now())) "." }
+            p { "What was under way is being ended, since " (when(*since, visitor.handle.now())) "." }
         }
     }
 }
@@ -216,7 +216,7 @@ fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
 }
 
 /// The workers that are there, or should be.
-fn fleet(workers: Option<&[Enrolled]>, now: Timestamp) -> Markup {
+fn fleet(workers: Option<&[WorkerRecord]>, now: Timestamp) -> Markup {
     let there: Vec<_> = workers.into_iter().flatten().filter(|worker| worker.is_expected(now)).collect();
     html! {
         section aria-labelledby="workers" {
@@ -226,10 +226,10 @@ fn fleet(workers: Option<&[Enrolled]>, now: Timestamp) -> Markup {
             @else {
                 p.soft { "They serve every tenant." }
                 table.cards {
-                    thead { tr { th scope="col" { "Worker" } th scope="col" { "Standing" } th scope="col" { "In hand" } th scope="col" { "Came" } th scope="col" { "Last heard of" } } }
+                    thead { tr { th scope="col" { "Worker" } th scope="col" { "WorkerStatus" } th scope="col" { "In hand" } th scope="col" { "Came" } th scope="col" { "Last heard of" } } }
                     tbody { @for worker in there { tr {
                         td data-label="Worker" { code { (worker.worker) } }
-                        td data-label="Standing" { (stands(worker, worker.standing(now))) }
+                        td data-label="WorkerStatus" { (stands(worker, worker.standing(now))) }
                         td.number data-label="In hand" { (worker.says.in_hand()) }
                         td data-label="Came" { (when(worker.since, now)) }
                         td data-label="Last heard of" { (when(worker.seen, now)) }
@@ -240,27 +240,27 @@ fn fleet(workers: Option<&[Enrolled]>, now: Timestamp) -> Markup {
     }
 }
 
-fn stands(worker: &Enrolled, standing: Standing) -> Markup {
+fn stands(worker: &WorkerRecord, standing: WorkerStatus) -> Markup {
     html! {
         (text::standing(standing))
-        @if let Says::Unwell { why, .. } = &worker.says { " " (Seen(why)) }
-        @if let Some(AskedToLeave { by, reason, .. }) = &worker.asked {
+        @if let WorkerReport::Unwell { why, .. } = &worker.says { " " (Seen(why)) }
+        @if let Some(DrainRequest { by, reason, .. }) = &worker.asked {
             " asked to leave by " (Seen(&by.id)) ": " (Seen(reason))
         }
     }
 }
 
-fn lanes(health: &Health) -> Markup {
+fn queues(health: &Health) -> Markup {
     html! {
         section aria-labelledby="queues" {
             h2 #queues { "Queues" }
             p.soft { "Messages of the whole fleet." }
             table.cards {
-                thead { tr { th scope="col" { "Lane" } th scope="col" { "Nobody has taken" } th scope="col" { "In all" } } }
-                tbody { @for lane in &health.lanes { tr {
-                    td data-label="Lane" { (lane.lane) }
-                    td.number data-label="Nobody has taken" { (lane.waiting) }
-                    td.number data-label="In all" { (lane.depth) }
+                thead { tr { th scope="col" { "QueueName" } th scope="col" { "Nobody has taken" } th scope="col" { "In all" } } }
+                tbody { @for queue in &health.queues { tr {
+                    td data-label="QueueName" { (queue.queue) }
+                    td.number data-label="Nobody has taken" { (queue.waiting) }
+                    td.number data-label="In all" { (queue.depth) }
                 } } }
             }
         }
@@ -271,17 +271,17 @@ fn dead<S: Store>(health: &Health, visitor: &Visitor<S>) -> Markup {
     html! {
         section aria-labelledby="dead" {
             h2 #dead { "Dead letters" }
-            @if health.dead.theirs.is_empty() && health.dead.all { p.soft { "None." } }
-            @else if health.dead.theirs.is_empty() { p.soft { "None of the hundred oldest, of all tenants, is yours." } }
+            @if health.dead.of_tenant.is_empty() && health.dead.all { p.soft { "None." } }
+            @else if health.dead.of_tenant.is_empty() { p.soft { "None of the hundred oldest, of all tenants, is yours." } }
             @else {
-                p { (health.dead.theirs.len()) " given up. Their runs are still looked at when they are due." }
+                p { (health.dead.of_tenant.len()) " given up. Their runs are still looked at when they are due." }
                 table.cards {
-                    thead { tr { th scope="col" { "Run" } th scope="col" { "Lane" } th scope="col" { "Delivered" } th scope="col" { "Given up" } } }
-                    tbody { @for letter in &health.dead.theirs { tr {
+                    thead { tr { th scope="col" { "Run" } th scope="col" { "QueueName" } th scope="col" { "Delivered" } th scope="col" { "Given up" } } }
+                    tbody { @for letter in &health.dead.of_tenant { tr {
                         td data-label="Run" { a href={ "/runs/" (letter.run.run) } { code { (letter.run.run) } } }
-                        td data-label="Lane" { (letter.lane) }
+                        td data-label="QueueName" { (letter.queue) }
                         td.number data-label="Delivered" { (letter.receives) " times" }
-                        td data-label="Given up" { (when(letter.at, visitor.desk.now())) }
+                        td data-label="Given up" { (when(letter.at, visitor.handle.now())) }
                     } } }
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! Every page is made on the server and works without a script; a script only fetches it again when something has
 //! happened. A request passes the API's [`Gate`] with its session and stands at its tenant's
-//! [`Desk`](engine::Desk), as one with a key does. What changes anything takes the session's token besides, and
+//! [`TenantHandle`](engine::TenantHandle), as one with a key does. What changes anything takes the session's token besides, and
 //! comes from a page of this server.
 //!
 //! Much of what is shown was written by strangers. All of it is escaped, what cannot be seen in it is written out

@@ -140,14 +140,15 @@ pub(crate) async fn no_page() -> No {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Fate, RunKey, Timestamp};
+    use domain::{InboxStatus, RunKey, Timestamp};
 
     use super::*;
 
     #[test]
     fn of_a_run_that_was_not_started_the_page_says_why() {
         let run = RunKey { tenant: "acme".parse().unwrap(), run: "run-1".parse().unwrap() };
-        let problem = Problem::from(EngineError::NotBegun { run, fate: Fate::Unwanted { at: Timestamp(0) } });
+        let problem =
+            Problem::from(EngineError::NotBegun { run, status: InboxStatus::Unmatched { at: Timestamp(0) } });
         let page = body("Not found", &problem).into_string();
         assert!(page.contains("no workflow wanted what came in"), "{page}");
         assert!(page.contains("Put a workflow to use"), "{page}");

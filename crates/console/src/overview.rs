@@ -15,21 +15,21 @@ use crate::runs;
 const ROWS_MAX: u32 = 10;
 
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
-    let desk = &visitor.desk;
-    let asked = desk.open_approvals(None, ROWS_MAX).await?.approvals;
+    let handle = &visitor.handle;
+    let asked = handle.open_approvals(None, ROWS_MAX).await?.approvals;
     let newest = RunQuery::newest(ROWS_MAX);
     let paused = RunQuery { status: Some(RunStatus::Paused), ..newest.clone() };
-    let paused = desk.runs(paused).await?.runs;
-    let last = desk.runs(newest).await?.runs;
+    let paused = handle.runs(paused).await?.runs;
+    let last = handle.runs(newest).await?.runs;
     let live = html! {
         h2 { "What people are asked" }
-        @if asked.is_empty() { p.soft { "Nothing." } } @else { (approvals::table(&asked, desk.now())) }
+        @if asked.is_empty() { p.soft { "Nothing." } } @else { (approvals::table(&asked, handle.now())) }
         (paused_runs(&paused, &visitor))
         h2 { "The last runs" }
         @if last.is_empty() {
             p.soft { "None yet. A run is started by a trigger of a " a href="/workflows" { "workflow" } ", or through the API." }
         } @else {
-            (runs::table(&last, desk.now()))
+            (runs::table(&last, handle.now()))
             p { a href="/runs" { "All runs" } }
         }
     };
@@ -48,7 +48,7 @@ fn paused_runs<S: Store>(paused: &[RunRecord], visitor: &Visitor<S>) -> Markup {
     html! {
         @if !paused.is_empty() {
             h2 { "Paused, until somebody says how they go on" }
-            (runs::table(paused, visitor.desk.now()))
+            (runs::table(paused, visitor.handle.now()))
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn list<'a, S: Store>(
     name: &'static str,
     filter: String,
 ) -> List<'a> {
-    List { secret: &console.cursors, tenant: visitor.desk.tenant_id(), name, filter }
+    List { secret: &console.cursors, tenant: visitor.handle.tenant_id(), name, filter }
 }
 
 /// Where the list goes on; at its beginning, if nothing says otherwise.

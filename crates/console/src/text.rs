@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use domain::{ApprovalStatus, Millis, RunStatus, Standing, StepStatus, Timestamp};
+use domain::{ApprovalStatus, Millis, RunStatus, StepStatus, Timestamp, WorkerStatus};
 use maud::{Markup, Render, html};
 use slack::escape::is_unseen;
 use views::time::{distance, moment};
@@ -86,14 +86,14 @@ pub(crate) fn approval_status(status: ApprovalStatus) -> Markup {
 }
 
 /// The same for a worker.
-pub(crate) fn standing(standing: Standing) -> Markup {
+pub(crate) fn standing(standing: WorkerStatus) -> Markup {
     let (kind, shape) = match standing {
-        Standing::Idle => ("good", "○"),
-        Standing::Executing => ("moving", "●"),
-        Standing::Errored => ("bad", "✕"),
-        Standing::Draining => ("asks", "‖"),
-        Standing::Offline => ("warns", "△"),
-        Standing::Left => ("idle", "–"),
+        WorkerStatus::Idle => ("good", "○"),
+        WorkerStatus::Executing => ("moving", "●"),
+        WorkerStatus::Errored => ("bad", "✕"),
+        WorkerStatus::Draining => ("asks", "‖"),
+        WorkerStatus::Offline => ("warns", "△"),
+        WorkerStatus::Left => ("idle", "–"),
     };
     badge(kind, shape, standing.as_str())
 }

@@ -18,9 +18,9 @@ use crate::digest::Digest;
 use crate::event::{Event, EventBody, RunTransition, StepTransition};
 use crate::id::{ApprovalId, Fence, OpId, RunKey, SignalId, StepSeq, Version};
 use crate::initiator::Initiator;
-use crate::lane::Lane;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::plan::{Plan, PlannedStep};
+use crate::queue::QueueName;
 use crate::receipt::Receipt;
 use crate::record::{Lease, Live, ORPHANED_AFTER, RunRecord, Signal, StepRecord};
 use crate::refusal::Refusal;
@@ -49,42 +49,42 @@ pub struct Stamp {
 /// What a message asks for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Errand {
+pub enum Job {
     /// The run has something to do now.
-    Walk,
+    Advance,
     /// People should be shown how this request for approval stands.
-    Show(ApprovalId),
+    NotifyApproval(ApprovalId),
     /// The run is over, and its evidence is to be put together.
-    Seal,
+    BuildEvidence,
     /// Something came in that may start this run.
-    Begin,
+    Start,
 }
 
-impl fmt::Display for Errand {
+impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Walk => f.write_str("walk"),
-            Self::Show(approval) => write!(f, "show:{approval}"),
-            Self::Seal => f.write_str("seal"),
-            Self::Begin => f.write_str("begin"),
+            Self::Advance => f.write_str("advance"),
+            Self::NotifyApproval(approval) => write!(f, "notify_approval:{approval}"),
+            Self::BuildEvidence => f.write_str("build_evidence"),
+            Self::Start => f.write_str("start"),
         }
     }
 }
 
-/// The text names no errand.
+/// The text names no job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an errand")]
-pub struct UnknownErrand(String);
+#[error("{0:?} is not an job")]
+pub struct UnknownJob(String);
 
-impl std::str::FromStr for Errand {
-    type Err = UnknownErrand;
-    fn from_str(text: &str) -> Result<Self, UnknownErrand> {
-        let unknown = || UnknownErrand(text.to_owned());
-        match (text, text.strip_prefix("show:")) {
-            ("walk", _) => Ok(Self::Walk),
-            ("seal", _) => Ok(Self::Seal),
-            ("begin", _) => Ok(Self::Begin),
-            (_, Some(approval)) => approval.parse().map(Self::Show).map_err(|_| unknown()),
+impl std::str::FromStr for Job {
+    type Err = UnknownJob;
+    fn from_str(text: &str) -> Result<Self, UnknownJob> {
+        let unknown = || UnknownJob(text.to_owned());
+        match (text, text.strip_prefix("notify_approval:")) {
+            ("advance", _) => Ok(Self::Advance),
+            ("build_evidence", _) => Ok(Self::BuildEvidence),
+            ("start", _) => Ok(Self::Start),
+            (_, Some(approval)) => approval.parse().map(Self::NotifyApproval).map_err(|_| unknown()),
             (_, None) => Err(unknown()),
         }
     }
@@ -96,9 +96,9 @@ pub struct Outgoing {
     /// Which run.
     pub run: RunKey,
     /// Which way it goes.
-    pub lane: Lane,
+    pub queue: QueueName,
     /// What for.
-    pub errand: Errand,
+    pub job: Job,
     /// How long the message is held back.
     pub delay: Millis,
 }
@@ -277,22 +277,24 @@ impl<'p> Draft<'p> {
 
     /// What must be sent so that nothing waits for a message that nobody sends.
     fn messages(&self) -> Vec<Outgoing> {
-        let send = |lane, errand, delay| Outgoing { run: self.record.key.clone(), lane, errand, delay };
-        let walk = self.walk_in().map(|delay| send(self.walk_lane(), Errand::Walk, delay));
-        let show = |approval: &ApprovalId| send(Lane::Decisions, Errand::Show(approval.clone()), Millis(0));
+        let send = |queue, job, delay| Outgoing { run: self.record.key.clone(), queue, job, delay };
+        let walk = self.advance_in().map(|delay| send(self.advance_queue(), Job::Advance, delay));
+        let show = |approval: &ApprovalId| {
+            send(QueueName::Decisions, Job::NotifyApproval(approval.clone()), Millis(0))
+        };
         let ended = self.record.status.is_terminal() && !self.was_over;
-        let seal = ended.then(|| send(Lane::Steps, Errand::Seal, Millis(0)));
+        let seal = ended.then(|| send(QueueName::Steps, Job::BuildEvidence, Millis(0)));
         walk.into_iter().chain(self.shows.iter().map(show)).chain(seal).collect()
     }
 
     /// Which way a message goes that has the run walked: whatever a person said is heard at once.
-    fn walk_lane(&self) -> Lane {
+    fn advance_queue(&self) -> QueueName {
         let said = self.events.iter().any(|sealed| sealed.event.is_a_persons_word());
-        if said { Lane::Decisions } else { Lane::Steps }
+        if said { QueueName::Decisions } else { QueueName::Steps }
     }
 
     /// In how long somebody should walk the run, if a message is to tell them.
-    fn walk_in(&self) -> Option<Millis> {
+    fn advance_in(&self) -> Option<Millis> {
         match &self.record.live {
             _ if self.record.status.is_terminal() || self.record.status == RunStatus::Paused => None,
             _ if self.woken => Some(Millis(0)),

@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::arrival::Source;
 use crate::cron::Cron;
 use crate::digest::Digest;
 use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
+use crate::inbox::Source;
 use crate::json;
 use crate::schedule::RetryPolicy;
 use crate::ticket::TicketRule;

@@ -312,7 +312,7 @@ pub struct Intent {
     pub class: EffectClass,
     /// Another run began it, and has ended without knowing; this one has only asked a person about it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub theirs: bool,
+    pub foreign_intent: bool,
 }
 
 /// A step's record, written once, when it ends; and once more when it is taken back.
@@ -416,7 +416,7 @@ impl Live {
 
     /// Whether the run itself has begun an effect that nobody can account for.
     pub fn leaves_unknown(&self) -> bool {
-        self.open().is_some_and(|open| !open.theirs)
+        self.open().is_some_and(|open| !open.foreign_intent)
     }
 
     /// What people have approved and nobody has used yet, or may use for another attempt.

@@ -27,18 +27,18 @@ pub struct Compensation {
     /// The effect's key.
     pub key: IdempotencyKey,
     /// What became of it.
-    pub fate: Fate,
+    pub status: EffectStatus,
 }
 
 /// What became of an effect of a run that was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum EffectStatus {
     /// It was taken back.
     RolledBack,
     /// It stands; the workflow says how it could be taken back.
-    StandsReversible,
+    Reversible,
     /// It stands, and the workflow does not say how to take it back.
-    Stands,
+    InEffect,
 }
 
 /// What became of every effect of a run, newest first: the compensation log of a stopped run.
@@ -52,10 +52,10 @@ pub fn compensation_log(plan: &Plan, finished: &[StepRecord]) -> Vec<Compensatio
 fn compensation(plan: &Plan, finished: &[StepRecord], record: &StepRecord) -> Option<Compensation> {
     let step = plan.step(record.seq)?;
     let undone = finished.iter().any(|other| other.undo && other.seq == record.seq);
-    let fate = match (&step.rollback, undone) {
-        (_, true) => Fate::RolledBack,
-        (Some(Undo::Auto | Undo::Call(_)), false) => Fate::StandsReversible,
-        (None, false) => Fate::Stands,
+    let status = match (&step.rollback, undone) {
+        (_, true) => EffectStatus::RolledBack,
+        (Some(Undo::Auto | Undo::Call(_)), false) => EffectStatus::Reversible,
+        (None, false) => EffectStatus::InEffect,
     };
-    Some(Compensation { step: step.id.clone(), key: record.receipt.clone()?, fate })
+    Some(Compensation { step: step.id.clone(), key: record.receipt.clone()?, status })
 }

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use domain::arrival::REMEMBERED_FOR;
 use domain::command::{Admit, admit};
+use domain::inbox::REMEMBERED_FOR;
 use domain::json::InvalidJson;
 use domain::payload::INLINE_BYTES_MAX;
 use domain::{
-    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, PersonId, Plan,
-    RecordName, Refusal, RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, TraceContext,
+    Asked, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Millis, Payload, PersonId,
+    Plan, RecordName, Refusal, RunId, RunKey, RunRecord, Source, TenantId, Ticket, Timestamp, TraceContext,
     WhenTaken, WorkspaceId, json, payload::Fingerprint,
 };
 use serde_json::Value;
-use store::{Admission, Hold, Holder, InLine, Shelf, Store, StoreError, Write, trace};
+use store::{Admission, BlobKind, Hold, Holder, InLine, Store, StoreError, Write, trace};
 use workflow::CompiledPlan;
 
 use crate::Engine;
-use crate::arrive::{Knock, Welcome};
+use crate::accept::{AcceptResult, InboundEvent};
 use crate::commit::ROUNDS_MAX;
 use crate::error::{EngineError, told};
 use crate::journal;
@@ -112,7 +112,7 @@ impl StartRun {
     }
 
     /// The wish as something that came in: to be kept until its ticket is free, or to be known again.
-    fn knock(self) -> Knock {
+    fn knock(self) -> InboundEvent {
         let asked = Asked {
             plan: self.plan.hash(),
             workspace: self.workspace,
@@ -120,14 +120,14 @@ impl StartRun {
             by: self.by,
         };
         let parts = [self.tenant.as_str(), self.key.as_str()];
-        Knock {
+        InboundEvent {
             proof: Digest::of_parts("countersign/asked/v1", &parts),
             tenant: self.tenant,
             key: self.key,
             source: Source::Api,
             about: None,
             record: self.record,
-            alike: None,
+            dedupe_key: None,
             body: self.input,
             asked: Some(asked),
         }
@@ -188,8 +188,8 @@ impl<S: Store> Engine<S> {
     /// The run that the same request was answered with before, if it joined one. A key that waits for something else
     /// is a conflict: what waits would lose it.
     async fn joined_before(&self, wish: &StartRun) -> Result<Option<Started>, EngineError> {
-        let run = Arrival::run_of(&wish.tenant, &wish.key);
-        let Some(known) = self.patiently(|| self.store.arrival(&run)).await? else { return Ok(None) };
+        let run = InboxEntry::run_of(&wish.tenant, &wish.key);
+        let Some(known) = self.retry_busy(|| self.store.entry(&run)).await? else { return Ok(None) };
         json::check(&wish.input).map_err(unfit)?;
         let same = known.fingerprint == Fingerprint::of(&wish.input)
             && known.record == wish.record
@@ -197,17 +197,17 @@ impl<S: Store> Engine<S> {
         if !same {
             return Err(Refusal::KeyConflict { run }.into());
         }
-        let Fate::Joined { run: other } = known.fate else { return Ok(None) };
+        let InboxStatus::Joined { run: other } = known.status else { return Ok(None) };
         // Of two that asked at once, one may have joined and the other found the ticket free: a run of its own counts.
-        let own = self.patiently(|| self.store.load(&run)).await?;
+        let own = self.retry_busy(|| self.store.load(&run)).await?;
         Ok(own.is_none().then(|| Started::joined(RunKey { run: other, ..run })))
     }
 
     /// Whether what came asks for this workflow, in whichever version.
-    async fn asks_for(&self, arrival: &Arrival, plan: &Plan) -> Result<bool, EngineError> {
-        match &arrival.asked {
+    async fn asks_for(&self, entry: &InboxEntry, plan: &Plan) -> Result<bool, EngineError> {
+        match &entry.asked {
             Some(asked) if asked.plan != plan.hash() => {
-                let asked = self.plan(&arrival.run.tenant, asked.plan).await?;
+                let asked = self.plan(&entry.run.tenant, asked.plan).await?;
                 Ok(asked.plan().workflow == plan.workflow)
             }
             _ => Ok(true),
@@ -217,16 +217,16 @@ impl<S: Store> Engine<S> {
     /// Answers with the run that has the ticket, and keeps that: sent again, the request is answered with the same run,
     /// even if that is over by then.
     async fn join(&self, wish: StartRun, by: RunKey) -> Result<Started, EngineError> {
-        let fate = Fate::Joined { run: by.run.clone() };
-        let Welcome { run, fate: stands, .. } = self.come_in(wish.knock(), fate.clone()).await?;
+        let status = InboxStatus::Joined { run: by.run.clone() };
+        let AcceptResult { run, status: stands, .. } = self.come_in(wish.knock(), status.clone()).await?;
         match stands {
             // Whoever was faster with the same request was told.
-            Fate::Joined { run } => Ok(Started::joined(RunKey { run, ..by })),
-            Fate::Begun => Ok(Started { run, new: false, place: Place::Own }),
-            Fate::Waiting | Fate::Unwanted { .. } | Fate::Refused { .. } => {
+            InboxStatus::Joined { run } => Ok(Started::joined(RunKey { run, ..by })),
+            InboxStatus::Started => Ok(Started { run, new: false, place: Place::Own }),
+            InboxStatus::Pending | InboxStatus::Unmatched { .. } | InboxStatus::Rejected { .. } => {
                 // It waited while the workflow said so.
                 let forget_at = self.now() + REMEMBERED_FOR;
-                self.patiently(|| self.store.settle(&run, fate.clone(), forget_at)).await?;
+                self.retry_busy(|| self.store.settle(&run, status.clone(), forget_at)).await?;
                 Ok(Started::joined(by))
             }
         }
@@ -234,12 +234,13 @@ impl<S: Store> Engine<S> {
 
     /// Keeps the wish until the ticket is free.
     async fn wait_behind(&self, wish: StartRun, by: RunKey) -> Result<Started, EngineError> {
-        let Welcome { run, new, fate } = self.accept(wish.knock()).await?;
-        match fate {
-            Fate::Refused { why, .. } => Err(Refusal::NotStarted { run, why }.into()),
-            Fate::Waiting | Fate::Begun | Fate::Joined { .. } | Fate::Unwanted { .. } => {
-                Ok(Started { run, new, place: Place::Behind(by) })
-            }
+        let AcceptResult { run, new, status } = self.accept(wish.knock()).await?;
+        match status {
+            InboxStatus::Rejected { reason, .. } => Err(Refusal::NotStarted { run, why: reason }.into()),
+            InboxStatus::Pending
+            | InboxStatus::Started
+            | InboxStatus::Joined { .. }
+            | InboxStatus::Unmatched { .. } => Ok(Started { run, new, place: Place::Behind(by) }),
         }
     }
 
@@ -260,7 +261,7 @@ impl<S: Store> Engine<S> {
                 Look::Free(hold) => hold,
                 Look::Taken(taken) => {
                     // A key names its run for ever, even if another has the ticket by now.
-                    let first = self.patiently(|| self.store.load(&run)).await?;
+                    let first = self.retry_busy(|| self.store.load(&run)).await?;
                     let Some(first) = first else { return Ok(Tried::Taken(taken)) };
                     return Ok(Tried::Started(started_before(&first, wish, fingerprint)?));
                 }
@@ -272,12 +273,12 @@ impl<S: Store> Engine<S> {
             );
             let op = decision.record.op.clone();
             let admission = Admission { decision, input: input.clone(), hold };
-            if self.patiently(|| self.store.admit(admission.clone())).await? == Write::Committed {
+            if self.retry_busy(|| self.store.admit(admission.clone())).await? == Write::Committed {
                 journal::created(&run, &wish.plan.workflow);
                 return Ok(Tried::Started(Started { run, new: true, place: Place::Own }));
             }
             // Without a run of this key, it was the ticket that somebody else took.
-            if let Some(first) = self.patiently(|| self.store.load(&run)).await? {
+            if let Some(first) = self.retry_busy(|| self.store.load(&run)).await? {
                 let started = started_before(&first, wish, fingerprint)?;
                 // Our own write whose reply was lost; if others have written since, it was still the same request.
                 let new = first.op == op;
@@ -316,7 +317,7 @@ impl<S: Store> Engine<S> {
         waits: Option<Timestamp>,
     ) -> Result<Look, EngineError> {
         let Some(ticket) = ticket else { return Ok(Look::Free(None)) };
-        let holder = self.patiently(|| self.store.holder(&run.tenant, &ticket)).await?;
+        let holder = self.retry_busy(|| self.store.holder(&run.tenant, &ticket)).await?;
         let Some(holder) = holder else { return Ok(Look::Free(Some(Hold { ticket, after: None }))) };
         let has_it = RunKey { tenant: run.tenant.clone(), run: holder.run.clone() };
         if self.is_under_way(&has_it).await? {
@@ -336,7 +337,7 @@ impl<S: Store> Engine<S> {
             let record = self.store.load(run).await?;
             record.map(|record| !record.status.is_terminal()).ok_or(StoreError::Busy { doing })
         };
-        match self.patiently(look).await {
+        match self.retry_busy(look).await {
             // It never will: whatever became of it, nobody is to wait for it.
             Err(StoreError::Busy { doing: of }) if of == doing => Ok(false),
             known => Ok(known?),
@@ -358,20 +359,21 @@ impl<S: Store> Engine<S> {
             return Ok(None);
         }
         let next = RunKey { tenant: run.tenant.clone(), run: next.run.clone() };
-        let arrival = self.patiently(|| self.store.arrival(&next)).await?;
-        Ok(arrival.is_some_and(|arrival| arrival.fate == Fate::Waiting).then_some(next))
+        let entry = self.retry_busy(|| self.store.entry(&next)).await?;
+        Ok(entry.is_some_and(|entry| entry.status == InboxStatus::Pending).then_some(next))
     }
 
-    /// Puts an arrival that waits for its ticket first in line, unless somebody goes before it.
-    pub(crate) async fn line_up(&self, arrival: &Arrival, taken: Taken) -> Result<(), EngineError> {
+    /// Puts an entry that waits for its ticket first in line, unless somebody goes before it.
+    pub(crate) async fn enqueue_waiter(&self, entry: &InboxEntry, taken: Taken) -> Result<(), EngineError> {
         let Taken { ticket, holder, .. } = taken;
-        let (run, since) = (&arrival.run, arrival.at);
+        let (run, since) = (&entry.run, entry.at);
         if self.goes_before(run, Some(since), &holder).await?.is_some() {
             return Ok(());
         }
         let next = InLine { run: run.run.clone(), since, seen: self.now() };
         // Whoever was faster is in line; the next look tells who goes first.
-        self.patiently(|| self.store.line_up(&run.tenant, &ticket, holder.clone(), next.clone())).await?;
+        self.retry_busy(|| self.store.enqueue_waiter(&run.tenant, &ticket, holder.clone(), next.clone()))
+            .await?;
         Ok(())
     }
 
@@ -383,7 +385,7 @@ impl<S: Store> Engine<S> {
         }
         let compiled = CompiledPlan::compile(plan.clone())
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
-        self.patiently(|| self.store.put_plan(tenant, plan)).await?;
+        self.retry_busy(|| self.store.put_plan(tenant, plan)).await?;
         self.plans.put(tenant, hash, Arc::new(compiled));
         Ok(())
     }
@@ -399,7 +401,8 @@ impl<S: Store> Engine<S> {
         if canonical.len() <= INLINE_BYTES_MAX {
             return Ok((Payload::Inline(value.clone()), fingerprint));
         }
-        let blob = self.patiently(|| self.store.put_blob(Shelf::Payloads, tenant, canonical.clone())).await?;
+        let blob =
+            self.retry_busy(|| self.store.put_blob(BlobKind::Payloads, tenant, canonical.clone())).await?;
         Ok((Payload::Blob(blob), fingerprint))
     }
 
@@ -412,7 +415,7 @@ impl<S: Store> Engine<S> {
                     payload: Fingerprint { sha256: blob.sha256, bytes: blob.bytes },
                 };
                 let bytes = self
-                    .patiently(|| self.store.blob(Shelf::Payloads, tenant, blob))
+                    .retry_busy(|| self.store.blob(BlobKind::Payloads, tenant, blob))
                     .await?
                     .ok_or_else(missing)?;
                 json::parse(&bytes)

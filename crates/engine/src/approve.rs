@@ -68,14 +68,14 @@ pub struct Reply {
 impl<S: Store> Engine<S> {
     /// A request for approval.
     pub async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
-        let approval = self.patiently(|| self.store.approval(tenant, id)).await?;
+        let approval = self.retry_busy(|| self.store.approval(tenant, id)).await?;
         approval.ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() }.into())
     }
 
     /// The newest request of a step.
     pub async fn approval_of(&self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
         self.load(run).await?;
-        let approvals = self.patiently(|| self.store.approvals(run)).await?;
+        let approvals = self.retry_busy(|| self.store.approvals(run)).await?;
         let newest = approvals.into_iter().rfind(|approval| approval.step == *step);
         newest.ok_or_else(|| Refusal::NotAsked { step: step.clone() }.into())
     }
@@ -116,7 +116,7 @@ impl<S: Store> Engine<S> {
                 tenant: directory.clone(),
             };
             let answered = command.decide(&mut draft)?;
-            if answered == Answered::Before {
+            if answered == Answered::Duplicate {
                 return Ok(answered);
             }
             let decision = draft.close();
@@ -135,7 +135,7 @@ impl<S: Store> Engine<S> {
         for _ in 0..ROUNDS_MAX {
             // The card first: a request that is read after it is never older than what it shows. Read the other
             // way round, whoever was held up in between would show people the past, and nobody would notice.
-            let card = self.patiently(|| self.store.card(&run.tenant, id)).await?;
+            let card = self.retry_busy(|| self.store.card(&run.tenant, id)).await?;
             let approval = self.approval(&run.tenant, id).await?;
             // Somebody else was showing it at the same time, and what people see now may be the older of
             // the two: it is shown once more, whatever is recorded.
@@ -147,7 +147,7 @@ impl<S: Store> Engine<S> {
             let kept = match &shown {
                 Some(shown) if card.as_ref() != Some(shown) => {
                     let write = || self.store.put_card(&run.tenant, id, shown.clone(), card.clone());
-                    self.patiently(write).await? == Write::Committed
+                    self.retry_busy(write).await? == Write::Committed
                 }
                 Some(_) | None => true,
             };

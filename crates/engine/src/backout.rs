@@ -257,7 +257,9 @@ impl<S: Store> Engine<S> {
         match self.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
             Ok(Some(Canceling::Now(Advanced::Over(_)))) => Ok(Became::Canceled),
             Ok(None | Some(Canceling::Now(Advanced::Paused))) => Ok(Became::NeedsAPerson),
-            Ok(Some(Canceling::Now(Advanced::Ready) | Canceling::Requested | Canceling::Before)) => {
+            Ok(Some(
+                Canceling::Now(Advanced::Ready) | Canceling::Requested | Canceling::AlreadyRequested,
+            )) => {
                 // Its message may have been let go while nothing was begun at all.
                 self.announce_one(run).await?;
                 Ok(Became::Finishing)

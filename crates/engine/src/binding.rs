@@ -83,7 +83,7 @@ impl<S: Store> Engine<S> {
         if let Err(why) = action.check() {
             return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
         }
-        let (receipt, abandoned) = self.standing(&loaded.record, &action).await?;
+        let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
         let governed = self.judged(loaded, memory, seq, (&action, found)).await?;
         Ok(Ok(Proposal { tool, action, receipt, abandoned, governed: Some(governed) }))
     }
@@ -142,25 +142,25 @@ impl<S: Store> Engine<S> {
             live => live.open(),
         };
         let Some(open) = open else { return Ok(None) };
-        let receipt = self.patiently(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
+        let receipt = self.retry_busy(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
         // What another run has found is no longer so.
         let own = receipt.filter(|receipt| receipt.is_of(&record.key.run, seq, record.is_undoing()));
         Ok(own.map(|receipt| receipt.found))
     }
 
     /// What stands under the action's key, and whether whoever wrote it will never say what came of it.
-    async fn standing(
+    async fn position(
         &self,
         record: &RunRecord,
         action: &Action,
     ) -> Result<(Option<Receipt>, bool), EngineError> {
         let read = || self.store.receipt(&record.key.tenant, &action.key);
-        let before = self.patiently(read).await?;
+        let before = self.retry_busy(read).await?;
         if !self.is_abandoned(record, before.as_ref()).await? {
             return Ok((before, false));
         }
         // Whoever ends says what came of it as they do: what was read before they were over is read again.
-        let now = self.patiently(read).await?;
+        let now = self.retry_busy(read).await?;
         let abandoned = now == before;
         Ok((now, abandoned))
     }
@@ -168,9 +168,9 @@ impl<S: Store> Engine<S> {
     /// Whether `receipt` was left open by another run that is over.
     async fn is_abandoned(&self, record: &RunRecord, receipt: Option<&Receipt>) -> Result<bool, EngineError> {
         let open = receipt.filter(|receipt| receipt.state == ReceiptState::Intent);
-        let Some(theirs) = open.filter(|receipt| receipt.run != record.key.run) else { return Ok(false) };
-        let owner = RunKey { tenant: theirs.tenant.clone(), run: theirs.run.clone() };
-        let owner = self.patiently(|| self.store.load(&owner)).await?;
+        let Some(foreign) = open.filter(|receipt| receipt.run != record.key.run) else { return Ok(false) };
+        let owner = RunKey { tenant: foreign.tenant.clone(), run: foreign.run.clone() };
+        let owner = self.retry_busy(|| self.store.load(&owner)).await?;
         Ok(owner.is_none_or(|owner| owner.status.is_terminal()))
     }
 
@@ -246,7 +246,7 @@ impl<S: Store> Engine<S> {
             return Ok(Arc::clone(trigger));
         }
         let run = &loaded.record.key;
-        let payload = self.patiently(|| self.store.input(run)).await?;
+        let payload = self.retry_busy(|| self.store.input(run)).await?;
         let value = match payload {
             Some(payload) => self.fetch(&run.tenant, &payload).await?,
             None => return Err(EngineError::NoRun { run: run.clone() }),
@@ -264,7 +264,7 @@ impl<S: Store> Engine<S> {
             return Ok(Some(Arc::clone(output)));
         }
         let run = &loaded.record.key;
-        let step = self.patiently(|| self.store.step(run, seq, false)).await?;
+        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
         let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
         let output = Arc::new(self.fetch(&run.tenant, &payload).await?);
         memory.outputs.insert(seq, Arc::clone(&output));
@@ -278,9 +278,9 @@ impl<S: Store> Engine<S> {
         seq: StepSeq,
     ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
         let run = &loaded.record.key;
-        let step = self.patiently(|| self.store.step(run, seq, false)).await?;
+        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
         let Some(key) = step.and_then(|step| step.receipt) else { return Ok(Err(no_inverse())) };
-        let receipt = self.patiently(|| self.store.receipt(&run.tenant, &key)).await?;
+        let receipt = self.retry_busy(|| self.store.receipt(&run.tenant, &key)).await?;
         let Some(ReceiptState::Done { inverse: Some(inverse), .. }) = receipt.map(|receipt| receipt.state)
         else {
             return Ok(Err(no_inverse()));

@@ -3,9 +3,7 @@
 use std::iter;
 use std::time::Duration;
 
-use domain::{
-    Approval, Command, Decision, Draft, Errand, Initiator, Live, OpId, Outgoing, RunKey, RunRecord,
-};
+use domain::{Approval, Command, Decision, Draft, Initiator, Job, Live, OpId, Outgoing, RunKey, RunRecord};
 use store::{Store, StoreError, Write, spread};
 
 use crate::error::EngineError;
@@ -40,7 +38,7 @@ impl<S: Store> Engine<S> {
     }
 
     async fn record(&self, run: &RunKey) -> Result<RunRecord, EngineError> {
-        let record = self.patiently(|| self.store.load(run)).await?;
+        let record = self.retry_busy(|| self.store.load(run)).await?;
         record.ok_or_else(|| EngineError::NoRun { run: run.clone() })
     }
 
@@ -59,11 +57,11 @@ impl<S: Store> Engine<S> {
                     Move::of(&loaded.record, &decision).tell();
                     return Ok(Committed::Yes(loaded.after(decision)));
                 }
-                Ok(Write::Superseded) => return self.what_stands(loaded, &decision).await,
+                Ok(Write::Superseded) => return self.reload_after_conflict(loaded, &decision).await,
                 Err(StoreError::Unknown { doing }) => {
                     // The reply was lost. If the write is not there it may be sent again: it carries the
                     // version it was decided from, so it cannot land twice.
-                    match self.what_stands(loaded, &decision).await? {
+                    match self.reload_after_conflict(loaded, &decision).await? {
                         Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
                             wait(&mut delays, StoreError::Unknown { doing }).await?;
                         }
@@ -77,7 +75,11 @@ impl<S: Store> Engine<S> {
     }
 
     /// Somebody may have written since: was it us?
-    async fn what_stands(&self, loaded: &Loaded, decision: &Decision) -> Result<Committed, EngineError> {
+    async fn reload_after_conflict(
+        &self,
+        loaded: &Loaded,
+        decision: &Decision,
+    ) -> Result<Committed, EngineError> {
         let record = self.record(&decision.record.key).await?;
         let now = self.with_approval(record, loaded.plan.clone()).await?;
         if !is_ours(&now.record, &decision.record.op) {
@@ -90,9 +92,9 @@ impl<S: Store> Engine<S> {
 
     /// Sends what has the run walked, or its evidence put together, after a commit that stands though its reply was lost:
     /// whoever wrote it stopped there. It may have been sent before, which is harmless; unsent, the sweep would find it in
-    /// minutes. Other errands are written down with the commit.
+    /// minutes. Other jobs are written down with the commit.
     pub(crate) async fn send_again(&self, decision: &Decision) {
-        let left = |message: &&Outgoing| matches!(message.errand, Errand::Walk | Errand::Seal);
+        let left = |message: &&Outgoing| matches!(message.job, Job::Advance | Job::BuildEvidence);
         for message in decision.outgoing.iter().filter(left) {
             if let Err(error) = self.store.send(message).await {
                 tracing::warn!(run = %message.run, %error, "a message was not sent, and will be later");
@@ -101,7 +103,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Repeats a read while the store is busy.
-    pub(crate) async fn patiently<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+    pub(crate) async fn retry_busy<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use domain::{
-    Errand, Fleet, Initiator, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus, Stopped, Tenant,
+    Fleet, Initiator, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord, RunStatus, Stopped, Tenant,
     TenantId,
 };
 use serde::{Deserialize, Serialize};
@@ -109,21 +109,21 @@ impl<S: Store> Engine<S> {
     pub async fn dispatch(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
         let (fleet, settled) = tokio::try_join!(
             biased;
-            self.patiently(|| self.store.fleet()),
-            self.patiently(|| self.store.tenant(tenant)),
+            self.retry_busy(|| self.store.fleet()),
+            self.retry_busy(|| self.store.tenant(tenant)),
         )?;
         Ok(Dispatch::of(fleet, settled))
     }
 
     /// How the switch stood for `tenant` a moment ago.
-    async fn lately(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
-        let (fleet, settled) = self.patiently(|| self.store.lately(tenant)).await?;
+    async fn eventual(&self, tenant: &TenantId) -> Result<Dispatch, EngineError> {
+        let (fleet, settled) = self.retry_busy(|| self.store.eventual(tenant)).await?;
         Ok(Dispatch::of(fleet, settled))
     }
 
     /// How the switch for all stands.
     pub async fn fleet_stopped(&self) -> Result<Option<Stopped>, EngineError> {
-        Ok(self.patiently(|| self.store.fleet()).await?.and_then(|fleet| fleet.stopped))
+        Ok(self.retry_busy(|| self.store.fleet()).await?.and_then(|fleet| fleet.stopped))
     }
 
     /// Whether something may be begun for `run`, as of a moment ago.
@@ -133,7 +133,7 @@ impl<S: Store> Engine<S> {
             return Ok(true);
         }
         let asked = Instant::now();
-        if !self.lately(tenant).await?.is_stopped() {
+        if !self.eventual(tenant).await?.is_stopped() {
             self.switches.found_on(tenant, asked);
             return Ok(true);
         }
@@ -226,7 +226,7 @@ impl<S: Store> Engine<S> {
         id: &TenantId,
         to: &impl Fn(Option<Stopped>) -> Option<Stopped>,
     ) -> Result<(Option<Stopped>, Write), EngineError> {
-        let before = self.patiently(|| self.store.tenant(id)).await?;
+        let before = self.retry_busy(|| self.store.tenant(id)).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let before = before.unwrap_or_else(|| Tenant::new(id.clone()));
         let stopped = to(before.stopped.clone());
@@ -234,14 +234,14 @@ impl<S: Store> Engine<S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Tenant { stopped: stopped.clone(), revision, ..before };
-        Ok((stopped, self.patiently(|| self.store.put_tenant(after.clone())).await?))
+        Ok((stopped, self.retry_busy(|| self.store.put_tenant(after.clone())).await?))
     }
 
     async fn turn_for_all(
         &self,
         to: &impl Fn(Option<Stopped>) -> Option<Stopped>,
     ) -> Result<(Option<Stopped>, Write), EngineError> {
-        let before = self.patiently(|| self.store.fleet()).await?;
+        let before = self.retry_busy(|| self.store.fleet()).await?;
         let revision = before.as_ref().map_or(0, |before| before.revision.saturating_add(1));
         let stood = before.and_then(|before| before.stopped);
         let stopped = to(stood.clone());
@@ -249,7 +249,7 @@ impl<S: Store> Engine<S> {
             return Ok((stopped, Write::Committed));
         }
         let after = Fleet { stopped: stopped.clone(), revision };
-        Ok((stopped, self.patiently(|| self.store.put_fleet(after.clone())).await?))
+        Ok((stopped, self.retry_busy(|| self.store.put_fleet(after.clone())).await?))
     }
 
     /// Has those among `runs` walked that can go on; says how many those are.
@@ -264,15 +264,15 @@ impl<S: Store> Engine<S> {
 
     pub(crate) async fn announce_one(&self, run: &RunKey) -> Result<(), EngineError> {
         let run = run.clone();
-        let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
-        Ok(self.patiently(|| self.store.send(&message)).await?)
+        let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
+        Ok(self.retry_busy(|| self.store.send(&message)).await?)
     }
 
     /// The tenants that the switch is about and that have runs which are not over, in order.
     pub(crate) async fn reached(&self, reach: &Reach) -> Result<Vec<TenantId>, EngineError> {
         match reach {
             Reach::Tenant(tenant) => Ok(vec![tenant.clone()]),
-            Reach::All => Ok(self.patiently(|| self.store.tenants()).await?),
+            Reach::All => Ok(self.retry_busy(|| self.store.tenants()).await?),
         }
     }
 }

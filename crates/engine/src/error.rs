@@ -2,7 +2,7 @@
 
 use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
-use domain::{Digest, Fate, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
+use domain::{Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
 use store::StoreError;
 pub use store::told;
 
@@ -33,12 +33,12 @@ pub enum EngineError {
         run: RunKey,
     },
     /// There is no such run: what came in to start it has not done so.
-    #[error("{}", not_begun(.run, .fate))]
+    #[error("{}", not_begun(.run, .status))]
     NotBegun {
         /// The run it would start.
         run: RunKey,
         /// What has become of it.
-        fate: Fate,
+        status: InboxStatus,
     },
     /// There is no such workflow in use.
     #[error("there is no workflow {workflow} in use; `workflow apply` puts one to use")]
@@ -176,17 +176,19 @@ pub enum EngineError {
 }
 
 /// What has become of what came in to start `run`, which is not there.
-fn not_begun(run: &RunKey, fate: &Fate) -> String {
-    match fate {
-        Fate::Waiting => {
+fn not_begun(run: &RunKey, status: &InboxStatus) -> String {
+    match status {
+        InboxStatus::Pending => {
             format!("run {run} has not begun: what starts it came in, and waits for a worker or its ticket")
         }
         // It began after it was looked for.
-        Fate::Begun => format!("run {run} has only just begun; look again"),
-        Fate::Joined { run: other } => {
+        InboxStatus::Started => format!("run {run} has only just begun; look again"),
+        InboxStatus::Joined { run: other } => {
             format!("run {run} was not started: run {other} has its ticket, and answers for it")
         }
-        Fate::Unwanted { .. } => format!("run {run} was not started: no workflow wanted what came in"),
-        Fate::Refused { why, .. } => format!("run {run} was not started: {why}"),
+        InboxStatus::Unmatched { .. } => {
+            format!("run {run} was not started: no workflow wanted what came in")
+        }
+        InboxStatus::Rejected { reason, .. } => format!("run {run} was not started: {reason}"),
     }
 }

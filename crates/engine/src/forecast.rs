@@ -116,7 +116,7 @@ impl<S: Store> Engine<S> {
         let record = admit(admit_it, plan.plan(), self.stamp(by)).record;
         let (tools, trigger) = (self.tools.clone(), Arc::new(input));
         let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
-        let foreseen = self.aside(tenant, move |over| {
+        let foreseen = self.policy_pool(tenant, move |over| {
             let counting = asked(counting, policy)?;
             let (plan, tools) = (&*plan, &tools);
             let steps = Forecast { plan, tools, counting: &counting, record, trigger, outputs }.steps(over);

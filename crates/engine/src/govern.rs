@@ -43,13 +43,13 @@ impl Bundles {
 impl<S: Store> Engine<S> {
     /// What a tenant has settled; nothing, if it has not said.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tenant, EngineError> {
-        let settled = self.patiently(|| self.store.tenant(tenant)).await?;
+        let settled = self.retry_busy(|| self.store.tenant(tenant)).await?;
         Ok(settled.unwrap_or_else(|| Tenant::new(tenant.clone())))
     }
 
     /// A key that somebody may prove themselves with.
     pub async fn api_key(&self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, EngineError> {
-        Ok(self.patiently(|| self.store.key(tenant, id)).await?)
+        Ok(self.retry_busy(|| self.store.key(tenant, id)).await?)
     }
 
     /// What policy says about `action` of the step at `seq`, with what was `found` outside.
@@ -85,11 +85,8 @@ impl<S: Store> Engine<S> {
         };
         // Whoever else holds a step here must be able to show that they are alive, however long a tenant's policy thinks.
         // The one that we ship is known to be quick.
-        let verdict = if ships {
-            judge(&|| false)
-        } else {
-            self.judges.think(&loaded.record.key.tenant, judge).await?
-        };
+        let verdict =
+            if ships { judge(&|| false) } else { self.judges.run(&loaded.record.key.tenant, judge).await? };
         Ok(Governed { verdict, found })
     }
 
@@ -101,7 +98,7 @@ impl<S: Store> Engine<S> {
         if let Some(bundle) = self.bundles.get(&hash) {
             return Ok(Ok(bundle));
         }
-        let files = self.patiently(|| self.store.policy(&tenant.tenant, &hash)).await?;
+        let files = self.retry_busy(|| self.store.policy(&tenant.tenant, &hash)).await?;
         let Some(files) = files else {
             return Ok(Err((hash, format!("the policy {hash} is not in the store"))));
         };

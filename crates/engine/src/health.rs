@@ -1,6 +1,6 @@
 //! Health: whether messages pile up, and what was given up.
 
-use domain::{Lane, RunKey, TenantId};
+use domain::{QueueName, RunKey, TenantId};
 use store::{DeadLetter, Store};
 
 use crate::Engine;
@@ -12,8 +12,8 @@ const LOOKED_AT_MAX: u32 = 100;
 /// How the fleet is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// The lanes. They are everybody's.
-    pub lanes: Vec<LaneHealth>,
+    /// The queues. They are everybody's.
+    pub queues: Vec<QueueHealth>,
     /// Messages about the tenant's runs that were given up, oldest first.
     pub dead: Found<DeadLetter>,
     /// The tenant's runs that somebody should have looked at by now, longest overdue first.
@@ -24,7 +24,7 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<T> {
     /// The tenant's.
-    pub theirs: Vec<T>,
+    pub of_tenant: Vec<T>,
     /// Whether there are no others that were not looked at.
     pub all: bool,
 }
@@ -33,15 +33,15 @@ impl<T> Found<T> {
     fn among(mut found: Vec<T>, is_theirs: impl FnMut(&T) -> bool) -> Self {
         let all = found.len() < LOOKED_AT_MAX as usize;
         found.retain(is_theirs);
-        Self { theirs: found, all }
+        Self { of_tenant: found, all }
     }
 }
 
-/// How a lane is doing.
+/// How a queue is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaneHealth {
+pub struct QueueHealth {
     /// Which.
-    pub lane: Lane,
+    pub queue: QueueName,
     /// How many messages there are, in somebody's hands or not.
     pub depth: u64,
     /// How many nobody has taken; about, where a queue cannot tell.
@@ -51,17 +51,17 @@ pub struct LaneHealth {
 impl<S: Store> Engine<S> {
     /// How the fleet is doing, as far as it is `tenant`'s business.
     pub(crate) async fn health(&self, tenant: &TenantId) -> Result<Health, EngineError> {
-        let mut lanes = Vec::with_capacity(Lane::ALL.len());
-        for lane in Lane::ALL {
-            let depth = self.patiently(|| self.store.depth(lane)).await?;
-            let waiting = self.patiently(|| self.store.waiting(lane)).await?;
-            lanes.push(LaneHealth { lane, depth, waiting });
+        let mut queues = Vec::with_capacity(QueueName::ALL.len());
+        for queue in QueueName::ALL {
+            let depth = self.retry_busy(|| self.store.depth(queue)).await?;
+            let waiting = self.retry_busy(|| self.store.waiting(queue)).await?;
+            queues.push(QueueHealth { queue, depth, waiting });
         }
-        let dead = self.patiently(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
+        let dead = self.retry_busy(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
         let dead = Found::among(dead, |letter| letter.run.tenant == *tenant);
         let now = self.now();
-        let overdue = self.patiently(|| self.store.due(now, LOOKED_AT_MAX)).await?;
+        let overdue = self.retry_busy(|| self.store.due(now, LOOKED_AT_MAX)).await?;
         let overdue = Found::among(overdue, |run| run.tenant == *tenant);
-        Ok(Health { lanes, dead, overdue })
+        Ok(Health { queues, dead, overdue })
     }
 }

@@ -39,13 +39,13 @@ impl<S: Store> Engine<S> {
     pub async fn inspect(&self, run: &RunKey) -> Result<RunView, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let loaded = self.load(run).await?;
-            let (entries, steps) = self.patiently(|| self.store.history(run, EVENTS_MAX)).await?;
+            let (entries, steps) = self.retry_busy(|| self.store.history(run, EVENTS_MAX)).await?;
             // Read in parts; if the run moved in between, look again.
             let counted = usize::try_from(loaded.record.events).unwrap_or(usize::MAX);
             if entries.len() > counted {
                 continue;
             }
-            let approvals = self.patiently(|| self.store.approvals(run)).await?;
+            let approvals = self.retry_busy(|| self.store.approvals(run)).await?;
             let events = chain::verify(run, &entries, loaded.record.events, &loaded.record.head);
             return Ok(RunView { record: loaded.record, plan: loaded.plan, steps, approvals, events });
         }

@@ -4,14 +4,13 @@
 //! answer in one conditional write and carries on from what was committed. A write that was overtaken is
 //! decided again from what stands there now; a write whose reply was lost is recognised by its op id.
 
+mod accept;
 mod admit;
+mod advance;
 mod approve;
-mod arrive;
-mod aside;
 mod backout;
 mod binding;
 mod commit;
-mod desk;
 mod dispatch;
 mod error;
 mod forecast;
@@ -24,17 +23,18 @@ mod ops;
 mod pages;
 mod plans;
 mod policies;
+mod policy_pool;
 pub mod question;
-mod roll;
 mod scheduled;
 mod seal;
 mod settle;
 mod slot;
 mod sweep;
+mod tenant_handle;
 mod undo;
 mod verbs;
-mod walk;
 mod work;
+mod worker_registry;
 
 use std::sync::Arc;
 
@@ -43,29 +43,29 @@ use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId}
 use store::{Clock, Store};
 use workflow::CompiledPlan;
 
+pub use accept::{AcceptResult, InboundEvent};
 pub use admit::{Place, StartRun, Started};
+pub use advance::{AdvanceLimits, AdvanceResult, Hurry};
 pub use approve::{Again, NotShown, Reply, Showing, Shows};
-pub use arrive::{Knock, Welcome};
 pub use backout::{Backout, BackoutSoFar, CountSoFar};
-pub use desk::{Desk, DeskReply};
 pub use dispatch::{Dispatch, HEARD_AFTER, Reach, StartSoFar};
 pub use error::{EngineError, told};
 pub use forecast::{Explain, Explained, Foreseen, Judged};
-pub use health::{Found, Health, LaneHealth};
+pub use health::{Found, Health, QueueHealth};
 pub use inspect::RunView;
 pub use ops::Ops;
 pub use policies::{Counting, PolicyApplied};
 pub use seal::Sealing;
 pub use settle::{NewKey, Settle};
 pub use sweep::Swept;
+pub use tenant_handle::{ApprovalReply, TenantHandle};
 pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
 pub use verbs::SignalRun;
-pub use walk::{Hurry, WalkEnd, WalkLimits};
 
-use aside::Aside;
 use dispatch::Switches;
 use govern::Bundles;
 use plans::PlanCache;
+use policy_pool::PolicyPool;
 
 /// The clocks of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +104,9 @@ pub struct Engine<S> {
     plans: PlanCache,
     bundles: Bundles,
     switches: Switches,
-    aside: Aside,
+    policy_pool: PolicyPool,
     /// For what policy says about a step: its own room, so that whoever tries a policy out keeps no run waiting.
-    judges: Aside,
+    judges: PolicyPool,
     shows: Showing,
     sealing: Option<Sealing>,
 }
@@ -143,8 +143,8 @@ impl<S: Store> Engine<S> {
             plans: PlanCache::default(),
             bundles: Bundles::default(),
             switches: Switches::default(),
-            aside: Aside::default(),
-            judges: Aside::default(),
+            policy_pool: PolicyPool::default(),
+            judges: PolicyPool::default(),
             shows,
             sealing,
         }

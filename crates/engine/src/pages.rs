@@ -65,7 +65,7 @@ impl Pages {
     ) -> Result<Option<Vec<RunRecord>>, EngineError> {
         let Some(Bookmark { tenant, status, before }) = self.next.take() else { return Ok(None) };
         let query = RunQuery { status: Some(status), until: self.until, before, ..RunQuery::newest(PAGE) };
-        let page = engine.patiently(|| engine.store.runs(&self.tenant, query.clone())).await?;
+        let page = engine.retry_busy(|| engine.store.runs(&self.tenant, query.clone())).await?;
         self.next = match page.next {
             Some(before) => Some(Bookmark { tenant, status, before: Some(before) }),
             None => after(Some(status)).map(|status| Bookmark { tenant, status, before: None }),

@@ -52,7 +52,7 @@ impl<S: Store> Engine<S> {
         plan: Arc<CompiledPlan>,
     ) -> Result<Loaded, EngineError> {
         let approval = match record.live.approval() {
-            Some(id) => self.patiently(|| self.store.approval(&record.key.tenant, id)).await?,
+            Some(id) => self.retry_busy(|| self.store.approval(&record.key.tenant, id)).await?,
             None => None,
         };
         Ok(Loaded { record, plan, approval })
@@ -72,7 +72,7 @@ impl<S: Store> Engine<S> {
             return Ok(plan);
         }
         let missing = || EngineError::NoPlan { tenant: tenant.clone(), plan: hash };
-        let plan = self.patiently(|| self.store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
+        let plan = self.retry_busy(|| self.store.plan(tenant, &hash)).await?.ok_or_else(missing)?;
         let plan = CompiledPlan::compile(plan)
             .map_err(|error| EngineError::BadPlan { plan: hash, why: error.to_string() })?;
         let plan = Arc::new(plan);

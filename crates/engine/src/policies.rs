@@ -64,10 +64,10 @@ impl<S: Store> Engine<S> {
         files: PolicyFiles,
         by: Initiator,
     ) -> Result<PolicyApplied, EngineError> {
-        let bundle = self.aside(tenant, move |over| green(files, over)).await??;
+        let bundle = self.policy_pool(tenant, move |over| green(files, over)).await??;
         let hash = bundle.hash();
         // Kept before anybody can be told to use it.
-        self.patiently(|| self.store.put_policy(tenant, &hash, bundle.files().clone())).await?;
+        self.retry_busy(|| self.store.put_policy(tenant, &hash, bundle.files().clone())).await?;
         let settled = Settled { by, at: self.now() };
         for _ in 0..ROUNDS_MAX {
             if let Some(applied) = self.settle_on(tenant, hash, &settled).await? {
@@ -93,7 +93,7 @@ impl<S: Store> Engine<S> {
         }
         let (policy, policy_settled) = (Some(now), Some(settled.clone()));
         let after = Tenant { policy, policy_settled, revision, ..stands };
-        let written = self.patiently(|| self.store.put_tenant(after.clone())).await?;
+        let written = self.retry_busy(|| self.store.put_tenant(after.clone())).await?;
         Ok((written == Write::Committed).then_some(PolicyApplied { before, now, revision }))
     }
 }

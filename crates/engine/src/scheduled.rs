@@ -1,7 +1,7 @@
-//! Schedules: a slot becomes an arrival, once.
+//! Schedules: a slot becomes an entry, once.
 //!
 //! The key of a slot names the workflow and the moment, so however many sweeps find it, and wherever one of them dies,
-//! there is one arrival and one run. Only then is the workflow made due at its next slot. After an outage the last slot
+//! there is one entry and one run. Only then is the workflow made due at its next slot. After an outage the last slot
 //! that was missed is taken up, and none before it.
 
 use domain::plan::Schedule;
@@ -12,7 +12,7 @@ use serde_json::json;
 use store::{DueSchedule, Store};
 
 use crate::Engine;
-use crate::arrive::Knock;
+use crate::accept::InboundEvent;
 use crate::error::{EngineError, told};
 use crate::slot::{self, Slots};
 
@@ -26,7 +26,7 @@ impl<S: Store> Engine<S> {
 
     /// Takes up the slots that have come, at most `limit` of them; says how many.
     pub(crate) async fn take_up_slots(&self, limit: u32) -> Result<u32, EngineError> {
-        let due = self.patiently(|| self.store.due_schedules(self.now(), limit)).await?;
+        let due = self.retry_busy(|| self.store.due_schedules(self.now(), limit)).await?;
         let mut taken_up = 0;
         for due in &due {
             let workflow = &due.applied.workflow;
@@ -54,7 +54,7 @@ impl<S: Store> Engine<S> {
             next = slots.after(now);
         }
         // Whoever was faster has made it due as late.
-        self.patiently(|| self.store.reschedule(due, next)).await?;
+        self.retry_busy(|| self.store.reschedule(due, next)).await?;
         Ok(())
     }
 }
@@ -70,19 +70,19 @@ fn knock(
     schedule: &Schedule,
     slots: &Slots<'_>,
     slot: Timestamp,
-) -> Result<Knock, EngineError> {
+) -> Result<InboundEvent, EngineError> {
     let bad = |why: String| EngineError::BadPlan { plan: applied.plan, why };
     let name = slot::name(slot).ok_or_else(|| bad(format!("{slot} is no moment of any calendar")))?;
     let key = format!("scheduler:{}:{name}", applied.workflow);
     let key = IdempotencyKey::new(&key).map_err(|error| bad(error.to_string()))?;
-    Ok(Knock {
+    Ok(InboundEvent {
         tenant: applied.tenant.clone(),
         proof: Digest::of_parts("countersign/slot/v1", &[applied.tenant.as_str(), key.as_str()]),
         key,
         source: Source::Schedule,
         about: None,
         record: None,
-        alike: None,
+        dedupe_key: None,
         body: json!({
             "schedule": applied.workflow,
             "cron": schedule.cron,

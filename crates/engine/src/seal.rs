@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use domain::chain::StoredEvent;
 use domain::{
-    Approval, ApprovalId, Errand, Evidence, IdempotencyKey, Lane, Millis, Outgoing, Receipt, RunKey,
+    Approval, ApprovalId, Evidence, IdempotencyKey, Job, Millis, Outgoing, QueueName, Receipt, RunKey,
     RunRecord,
 };
 use evidence::{LogEntry, Material, SigningKey, Whose};
-use store::{Shelf, Store, Write};
+use store::{BlobKind, Store, Write};
 
 use crate::error::EngineError;
 use crate::inspect::EVENTS_MAX;
@@ -39,25 +39,25 @@ impl<S: Store> Engine<S> {
         }
         let (bytes, index) = self.bundle_of(&loaded).await?;
         let bundle =
-            self.patiently(|| self.store.put_blob(Shelf::Evidence, &run.tenant, bytes.clone())).await?;
+            self.retry_busy(|| self.store.put_blob(BlobKind::Evidence, &run.tenant, bytes.clone())).await?;
         let sealed = Evidence { bundle, index, sealed_at: self.now() };
-        if self.patiently(|| self.store.put_evidence(run, sealed.clone())).await? == Write::Committed {
+        if self.retry_busy(|| self.store.put_evidence(run, sealed.clone())).await? == Write::Committed {
             return Ok(sealed);
         }
         // Whoever was first has recorded the same digest.
-        let evidence = self.patiently(|| self.store.evidence(run)).await?;
+        let evidence = self.retry_busy(|| self.store.evidence(run)).await?;
         evidence.ok_or_else(|| EngineError::NoEvidence { run: run.clone() })
     }
 
     /// Asks for the evidence of a run that is over, unless it is there. Whoever gets the message of such a run may
     /// hold that of somebody who ended it and died before asking.
     pub(crate) async fn ask_for_evidence(&self, run: &RunKey) -> Result<(), EngineError> {
-        if self.patiently(|| self.store.evidence(run)).await?.is_some() {
+        if self.retry_busy(|| self.store.evidence(run)).await?.is_some() {
             return Ok(());
         }
         let message =
-            Outgoing { run: run.clone(), lane: Lane::Steps, errand: Errand::Seal, delay: Millis(0) };
-        Ok(self.patiently(|| self.store.send(&message)).await?)
+            Outgoing { run: run.clone(), queue: QueueName::Steps, job: Job::BuildEvidence, delay: Millis(0) };
+        Ok(self.retry_busy(|| self.store.send(&message)).await?)
     }
 
     /// The evidence of `run`, as it was recorded.
@@ -65,32 +65,32 @@ impl<S: Store> Engine<S> {
         let missing = || EngineError::NoEvidence { run: run.clone() };
         let evidence = self.filed(run).await?.1.ok_or_else(missing)?;
         let bytes = self
-            .patiently(|| self.store.blob(Shelf::Evidence, &run.tenant, &evidence.bundle))
+            .retry_busy(|| self.store.blob(BlobKind::Evidence, &run.tenant, &evidence.bundle))
             .await?
             .ok_or_else(missing)?;
         Ok((evidence, bytes))
     }
 
     async fn filed(&self, run: &RunKey) -> Result<(RunRecord, Option<Evidence>), EngineError> {
-        let filed = self.patiently(|| self.store.filed(run)).await?;
+        let filed = self.retry_busy(|| self.store.filed(run)).await?;
         filed.ok_or_else(|| EngineError::NoRun { run: run.clone() })
     }
 
     /// Every receipt that the chain of `run` speaks of so far.
     pub async fn receipts(&self, run: &RunKey) -> Result<Vec<Receipt>, EngineError> {
         let loaded = self.load(run).await?;
-        let entries = self.patiently(|| self.store.events(run, 0, EVENTS_MAX)).await?;
+        let entries = self.retry_busy(|| self.store.events(run, 0, EVENTS_MAX)).await?;
         self.receipts_of(&loaded, &entries).await
     }
 
     async fn bundle_of(&self, loaded: &Loaded) -> Result<(Vec<u8>, u64), EngineError> {
         let run = &loaded.record.key;
         let Some(Sealing { key, origin }) = &self.sealing else { return Err(EngineError::NoKey) };
-        let (entries, steps) = self.patiently(|| self.store.history(run, EVENTS_MAX)).await?;
+        let (entries, steps) = self.retry_busy(|| self.store.history(run, EVENTS_MAX)).await?;
         let approvals = self.approvals_of(loaded).await?;
         let receipts = self.receipts_of(loaded, &entries).await?;
         let leaf = evidence::leaf(&loaded.record);
-        let position = self.patiently(|| self.store.append_log(run, leaf)).await?;
+        let position = self.retry_busy(|| self.store.append_log(run, leaf)).await?;
         let index = position.index;
         let origin = if S::LOG_FOR_EACH_TENANT { format!("{origin}/{}", run.tenant) } else { origin.clone() };
         let material = Material {
@@ -113,7 +113,7 @@ impl<S: Store> Engine<S> {
         let mut approvals = Vec::new();
         for number in 0..loaded.record.approvals {
             let id = ApprovalId::derive(run, number);
-            approvals.extend(self.patiently(|| self.store.approval(&run.tenant, &id)).await?);
+            approvals.extend(self.retry_busy(|| self.store.approval(&run.tenant, &id)).await?);
         }
         Ok(approvals)
     }
@@ -141,10 +141,10 @@ impl<S: Store> Engine<S> {
         key: &IdempotencyKey,
         whose: Whose,
     ) -> Result<Option<Receipt>, EngineError> {
-        let stands = self.patiently(|| self.store.receipt(&run.tenant, key)).await?;
+        let stands = self.retry_busy(|| self.store.receipt(&run.tenant, key)).await?;
         match (whose, stands) {
             (Whose::Own, Some(stands)) if stands.run != run.run => {
-                Ok(self.patiently(|| self.store.displaced(run, key)).await?)
+                Ok(self.retry_busy(|| self.store.displaced(run, key)).await?)
             }
             (Whose::Own | Whose::Anybodys, stands) => Ok(stands),
         }

@@ -48,7 +48,7 @@ pub struct NewKey {
 impl<S: Store> Engine<S> {
     /// What a tenant has settled, if it has settled anything.
     pub async fn settled(&self, tenant: &TenantId) -> Result<Option<Tenant>, EngineError> {
-        Ok(self.patiently(|| self.store.tenant(tenant)).await?)
+        Ok(self.retry_busy(|| self.store.tenant(tenant)).await?)
     }
 
     /// Settles something anew, unless somebody else has since it was looked at, or one person would count as two.
@@ -67,7 +67,7 @@ impl<S: Store> Engine<S> {
             return Err(EngineError::TenantTooLarge { bytes, most });
         }
         check_people(&wanted.people, &wanted.groups)?;
-        match self.patiently(|| self.store.put_tenant(wanted.clone())).await? {
+        match self.retry_busy(|| self.store.put_tenant(wanted.clone())).await? {
             Write::Committed => Ok(wanted),
             // Our own write whose reply was lost is not somebody else's.
             Write::Superseded if self.settled(tenant).await?.as_ref() == Some(&wanted) => Ok(wanted),
@@ -90,7 +90,7 @@ impl<S: Store> Engine<S> {
             revoked_at: None,
             revision: 0,
         };
-        match self.patiently(|| self.store.put_key(key.clone())).await? {
+        match self.retry_busy(|| self.store.put_key(key.clone())).await? {
             Write::Committed => Ok(key),
             Write::Superseded if self.api_key(tenant, &key.id).await?.as_ref() == Some(&key) => Ok(key),
             Write::Superseded => Err(EngineError::KeyTaken { key: key.id }),
@@ -99,7 +99,7 @@ impl<S: Store> Engine<S> {
 
     /// A page of a tenant's keys, by id.
     pub async fn api_keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, EngineError> {
-        Ok(self.patiently(|| self.store.keys(tenant, query.clone())).await?)
+        Ok(self.retry_busy(|| self.store.keys(tenant, query.clone())).await?)
     }
 
     /// Takes a key back. Done twice, the first time counts.
@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
             }
             let revision = key.revision.saturating_add(1);
             let revoked = ApiKey { revoked_at: Some(self.now()), revision, ..key };
-            if self.patiently(|| self.store.put_key(revoked.clone())).await? == Write::Committed {
+            if self.retry_busy(|| self.store.put_key(revoked.clone())).await? == Write::Committed {
                 return Ok(revoked);
             }
         }

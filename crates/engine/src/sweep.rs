@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
     /// told when all were tried. What may take long comes last.
     pub async fn sweep(&self, by: &Initiator) -> Result<Swept, EngineError> {
         let scheduled = in_time("take up slots", Box::pin(self.take_up_slots(SWEEP_MAX))).await;
-        let left = async { Ok(self.patiently(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
+        let left = async { Ok(self.retry_busy(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
         let sent = in_time("send what was left behind", Box::pin(left)).await;
         let woken = noted("wake what is due", Box::pin(self.wake_due(by)).await);
         Ok(Swept { sent: sent?, woken: woken?, scheduled: scheduled? })
@@ -87,7 +87,7 @@ impl<S: Store> Engine<S> {
         let now = self.now();
         let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
         for look in 1..=LOOKS_MAX {
-            let found = self.patiently(|| self.store.due_but(&crowd, now, SWEEP_MAX)).await?;
+            let found = self.retry_busy(|| self.store.due_excluding(&crowd, now, SWEEP_MAX)).await?;
             let crowding = crowding(&found);
             if crowding.is_empty() || look == LOOKS_MAX {
                 due.extend(found);
@@ -152,10 +152,10 @@ mod tests {
         let due = [runs("acme", 600), runs("umbrella", 2)].concat();
         let taken: Vec<RunKey> = in_turns(due).collect();
         assert_eq!(taken.len(), 500);
-        let theirs = |run: &RunKey| run.tenant.as_str() == "umbrella";
-        assert_eq!(taken.iter().filter(|run| theirs(run)).count(), 2);
-        assert!(theirs(&taken[1]) && theirs(&taken[3]));
-        let ours: Vec<RunKey> = taken.into_iter().filter(|run| !theirs(run)).collect();
+        let other = |run: &RunKey| run.tenant.as_str() == "umbrella";
+        assert_eq!(taken.iter().filter(|run| other(run)).count(), 2);
+        assert!(other(&taken[1]) && other(&taken[3]));
+        let ours: Vec<RunKey> = taken.into_iter().filter(|run| !other(run)).collect();
         assert_eq!(ours, runs("acme", 498), "each tenant's longest overdue come first");
     }
 

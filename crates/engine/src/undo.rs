@@ -79,7 +79,7 @@ impl<S: Store> Engine<S> {
         if !loaded.record.status.is_terminal() {
             return Err(EngineError::NotOver { run: run.clone(), status: loaded.record.status });
         }
-        let steps = self.patiently(|| self.store.steps(run)).await?;
+        let steps = self.retry_busy(|| self.store.steps(run)).await?;
         let mut effects = Vec::new();
         for step in steps.iter().rev().filter(|step| !step.undo) {
             effects.extend(self.undo_effect(&loaded, &steps, step).await?);
@@ -118,7 +118,7 @@ impl<S: Store> Engine<S> {
             let key = IdempotencyKey::new(&format!("undo:{}:{number}", run.run))
                 .map_err(|error| EngineError::BadPlan { plan: plan.hash(), why: error.to_string() })?;
             let undo = RunKey { tenant: run.tenant.clone(), run: RunId::derive(&run.tenant, &key) };
-            let record = self.patiently(|| self.store.load(&undo)).await?;
+            let record = self.retry_busy(|| self.store.load(&undo)).await?;
             let failed =
                 |record: &RunRecord| matches!(record.status, RunStatus::FailedTerminal | RunStatus::Canceled);
             if !record.as_ref().is_some_and(failed) {
@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
         let (Some(key), Some(planned)) = (&step.receipt, loaded.plan.plan().step(step.seq)) else {
             return Ok(None);
         };
-        let Some(receipt) = self.patiently(|| self.store.receipt(tenant, key)).await? else {
+        let Some(receipt) = self.retry_busy(|| self.store.receipt(tenant, key)).await? else {
             return Ok(None);
         };
         let target = receipt.target.clone();

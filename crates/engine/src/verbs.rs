@@ -39,7 +39,7 @@ impl<S: Store> Engine<S> {
             Signal { id: wish.id, event: wish.event, payload, fingerprint, at: self.now(), kept: false };
         let mut loaded = self.load(run).await?;
         for _ in 0..ROUNDS_MAX {
-            let known = self.patiently(|| self.store.signal(run, &signal.id)).await?;
+            let known = self.retry_busy(|| self.store.signal(run, &signal.id)).await?;
             let mut draft = self.draft(&loaded, by);
             let answer = DeliverSignal { signal: signal.clone(), known }.decide(&mut draft)?;
             if answer == Delivered::Duplicate {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use store::{Store, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use crate::advance::{Follow, Held, Hurry, RunDriver, RunPosition};
 use crate::commit::{Committed, ROUNDS_MAX};
 use crate::error::EngineError;
-use crate::walk::{Follow, Held, Hurry, Standing, Walk};
 use crate::{Engine, Loaded};
 
 /// How work on a held step ended, seen from the heartbeat.
@@ -52,13 +52,13 @@ impl<S: Store> Engine<S> {
     /// Does a held step and commits what came of it.
     pub(crate) async fn work<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         held: Held,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         match self.act_under_heartbeat(loaded, &held).await? {
-            Worked::Lost(loaded) => Ok(Standing::Free(loaded)),
-            Worked::Acted(loaded, Acted::Done(kept)) => self.done(walk, loaded, held, *kept).await,
+            Worked::Lost(loaded) => Ok(RunPosition::Free(loaded)),
+            Worked::Acted(loaded, Acted::Done(kept)) => self.done(driver, loaded, held, *kept).await,
             Worked::Acted(loaded, Acted::Again { failure, certainty, retry_after }) => {
                 let command = Retry {
                     fence: held.grant.fence,
@@ -81,13 +81,13 @@ impl<S: Store> Engine<S> {
 
     async fn done<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         held: Held,
         Kept { done, output, fingerprint }: Kept,
-    ) -> Result<Standing, EngineError> {
-        walk.memory.remember(&loaded, held.seq, &done.output);
-        let follow = self.follow_soon(walk, &loaded, held.seq.next()).await;
+    ) -> Result<RunPosition, EngineError> {
+        driver.memory.remember(&loaded, held.seq, &done.output);
+        let follow = self.follow_soon(driver, &loaded, held.seq.next()).await;
         let command = Finish {
             fence: held.grant.fence,
             output,
@@ -103,8 +103,13 @@ impl<S: Store> Engine<S> {
 
     /// What follows, if that is known soon. Nobody beats for the step that has just ended, so its outcome must not wait
     /// for a system that is slow to say how things stand, let alone be lost with the next step's trouble.
-    async fn follow_soon<H: Hurry>(&self, walk: &mut Walk<'_, H>, loaded: &Loaded, seq: StepSeq) -> Follow {
-        let known = timeout(self.timing.heartbeat.std(), self.follow(walk, loaded, seq)).await;
+    async fn follow_soon<H: Hurry>(
+        &self,
+        driver: &mut RunDriver<'_, H>,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Follow {
+        let known = timeout(self.timing.heartbeat.std(), self.follow(driver, loaded, seq)).await;
         match known {
             Ok(Ok(follow)) => follow,
             Ok(Err(error)) => {
@@ -115,7 +120,12 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    async fn terminal(&self, loaded: Loaded, held: Held, failure: Failure) -> Result<Standing, EngineError> {
+    async fn terminal(
+        &self,
+        loaded: Loaded,
+        held: Held,
+        failure: Failure,
+    ) -> Result<RunPosition, EngineError> {
         if held.grant.mode != Mode::Fresh && held.grant.receipt.is_some() {
             // This attempt did nothing, but an earlier one may have: nobody can call that failed.
             let command = Retry {

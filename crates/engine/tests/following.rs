@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
-use countersign_engine::{Engine, Parts, StartRun, Timing, WalkLimits};
+use countersign_engine::{AdvanceLimits, Engine, Parts, StartRun, Timing};
 use domain::{
-    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Lane, Millis, Reversibility, RunRecord,
-    RunStatus, ToolName,
+    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, QueueName, Reversibility,
+    RunRecord, RunStatus, ToolName,
 };
 use serde_json::json;
 use store::{
@@ -125,7 +125,7 @@ fn wish<S: Store>(engine: &Engine<S>, workflow: &str) -> StartRun {
 /// Starts a run of `workflow` and walks it to its end.
 async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
     let run = engine.start(wish(engine, workflow)).await.unwrap().run;
-    let walk = Box::pin(engine.walk(&run, &(), WalkLimits::default()));
+    let walk = Box::pin(engine.advance(&run, &(), AdvanceLimits::default()));
     tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
     engine.store().load(&run).await.unwrap().unwrap()
 }
@@ -245,7 +245,7 @@ async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Durati
     let engine = engine_on(Intercepted::new(store, slow), tool);
     let run = engine.start(wish(&engine, LONG_ANSWER)).await.unwrap().run;
     let begun = Instant::now();
-    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let status = engine.store().load(&run).await.unwrap().unwrap().status;
     (status, posted.load(Ordering::Relaxed), begun.elapsed())
 }
@@ -287,7 +287,7 @@ async fn whoever_was_not_told_that_a_run_was_begun_has_it_walked_all_the_same() 
     let engine = engine_on(Intercepted::new(store, LosesTheReply(AtomicBool::new(false))), tool);
     engine.start(wish(&engine, TWO_POSTS)).await.unwrap();
     // The embedded store has kept the first message with the run; another one, on which that was left to do, has not.
-    assert_eq!(engine.store().depth(Lane::Steps).await.unwrap(), 2);
+    assert_eq!(engine.store().depth(QueueName::Steps).await.unwrap(), 2);
 }
 
 #[tokio::test]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
-use countersign_engine::{Engine, Parts, Reply, Sealing, StartRun, Timing, WalkLimits};
+use countersign_engine::{AdvanceLimits, Engine, Parts, Reply, Sealing, StartRun, Timing};
 use domain::tenant::Caps;
 use domain::{
-    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Errand, Failure, FieldChange,
-    IdempotencyKey, Initiator, Lane, Live, Millis, Refusal, Reversibility, RunKey, RunStatus, Tenant,
-    ToolName,
+    Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Failure, FieldChange,
+    IdempotencyKey, Initiator, Job, Live, Millis, QueueName, Refusal, Reversibility, RunKey, RunStatus,
+    Tenant, ToolName,
 };
 use evidence::SigningKey;
 use serde_json::{Value, json};
@@ -131,12 +131,12 @@ impl Scene {
         Self { engine, outside, run }
     }
 
-    async fn walk(&self) -> RunStatus {
+    async fn advance(&self) -> RunStatus {
         self.walk_of(&self.run).await
     }
 
     async fn walk_of(&self, run: &RunKey) -> RunStatus {
-        Box::pin(self.engine.walk(run, &(), WalkLimits::default())).await.unwrap();
+        Box::pin(self.engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
         self.engine.store().load(run).await.unwrap().unwrap().status
     }
 
@@ -177,34 +177,34 @@ impl Scene {
 #[tokio::test]
 async fn what_can_be_taken_back_is_done_in_dev_without_asking_anybody() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
-    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert_eq!(scene.advance().await, RunStatus::Succeeded);
     assert_eq!((scene.writes(), scene.asked().await.len()), (2, 0));
 }
 
 #[tokio::test]
 async fn in_production_nothing_is_done_before_a_second_person_says_yes() {
     let scene = Scene::start("environment: prod", TWO_SETS).await;
-    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
     assert_eq!(scene.writes(), 0);
     let refused = scene.approve("ada").await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::Refused(Refusal::NotApprover { .. }))));
 
     scene.approve("grace").await.unwrap();
-    assert_eq!(scene.walk().await, RunStatus::WaitingApproval, "the second step asks on its own");
+    assert_eq!(scene.advance().await, RunStatus::WaitingApproval, "the second step asks on its own");
     assert_eq!(scene.writes(), 1);
     scene.approve("grace").await.unwrap();
-    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert_eq!(scene.advance().await, RunStatus::Succeeded);
     assert!(scene.asked().await.iter().all(|approval| approval.consumed.is_some()));
 }
 
 #[tokio::test]
 async fn if_the_record_changes_while_people_think_they_are_asked_again() {
     let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.walk().await;
+    scene.advance().await;
     scene.approve("grace").await.unwrap();
     "somebody else".clone_into(&mut scene.outside.says.lock().unwrap());
 
-    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
 
     let asked = scene.asked().await;
     assert_eq!((scene.writes(), asked.len()), (0, 2));
@@ -215,7 +215,7 @@ async fn if_the_record_changes_while_people_think_they_are_asked_again() {
 #[tokio::test]
 async fn if_the_policy_changes_while_people_think_they_are_asked_again() {
     let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.walk().await;
+    scene.advance().await;
     scene.approve("grace").await.unwrap();
     let mut files = policy::Bundle::shipped().unwrap().files().clone();
     files.insert("more.rego".to_owned(), "package countersign\n\n# A file that says nothing.\n".to_owned());
@@ -223,7 +223,7 @@ async fn if_the_policy_changes_while_people_think_they_are_asked_again() {
     scene.engine.store().put_policy(&scene.run.tenant, &bundle.hash(), files).await.unwrap();
     scene.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
 
-    assert_eq!(scene.walk().await, RunStatus::WaitingApproval);
+    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
 
     let asked = scene.asked().await;
     assert_eq!((scene.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
@@ -233,7 +233,7 @@ async fn if_the_policy_changes_while_people_think_they_are_asked_again() {
 async fn a_policy_that_is_not_there_is_a_deny() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
     scene.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
-    assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
+    assert_eq!(scene.advance().await, RunStatus::FailedTerminal);
     assert_eq!(scene.writes(), 0);
     let events = scene.engine.inspect(&scene.run).await.unwrap().events.unwrap();
     assert_eq!(events.last().unwrap().by.cause, Cause::Policy);
@@ -243,7 +243,7 @@ async fn a_policy_that_is_not_there_is_a_deny() {
 async fn a_run_does_no_more_than_its_tenant_allows_and_takes_back_what_it_did() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
     scene.settle(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
-    assert_eq!(scene.walk().await, RunStatus::FailedTerminal);
+    assert_eq!(scene.advance().await, RunStatus::FailedTerminal);
     assert_eq!((scene.writes(), scene.outside.says.lock().unwrap().as_str()), (2, ""));
 }
 
@@ -256,7 +256,7 @@ async fn a_sure_proposer_is_trusted_only_where_little_can_happen() {
         ("environment: dev\nvalidation: per_step", RunStatus::WaitingApproval),
         ("environment: prod\nauto_approve: 0.9", RunStatus::WaitingApproval),
     ] {
-        assert_eq!(Scene::start(head, sure).await.walk().await, ends, "{head}");
+        assert_eq!(Scene::start(head, sure).await.advance().await, ends, "{head}");
     }
 }
 
@@ -265,7 +265,7 @@ async fn each_validation_mode_asks_where_it_says() {
     let steps = "steps:\n  - { id: a, tool: test.set, with: { to: one } }\n  - { id: b, tool: test.set, with: { to: two } }\n  - { id: c, tool: test.set, with: { to: three }, phase: postchecks, critical: true }\n";
     for (mode, asks) in [("per_step", 3), ("per_phase", 2), ("critical_only", 1)] {
         let scene = Scene::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
-        while scene.walk().await == RunStatus::WaitingApproval {
+        while scene.advance().await == RunStatus::WaitingApproval {
             scene.approve("grace").await.unwrap();
         }
         assert_eq!((scene.writes(), scene.asked().await.len()), (3, asks), "{mode}");
@@ -275,7 +275,7 @@ async fn each_validation_mode_asks_where_it_says() {
 #[tokio::test]
 async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.walk().await;
+    scene.advance().await;
     let plan = scene.engine.undo_plan(&scene.run).await.unwrap();
     let steps: Vec<_> = plan.effects.iter().map(|effect| effect.step.to_string()).collect();
     assert_eq!(steps, ["b", "a"]);
@@ -285,7 +285,7 @@ async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
         scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run,
         undo.run
     );
-    Box::pin(scene.engine.walk(&undo.run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(scene.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
 
     assert_eq!(scene.outside.says.lock().unwrap().as_str(), "");
     let key = SigningKey::from_seed([1; 32]).public();
@@ -301,19 +301,23 @@ async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
 #[tokio::test]
 async fn a_run_that_is_over_without_evidence_is_asked_for_it_by_whoever_gets_its_message_again() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
-    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert_eq!(scene.advance().await, RunStatus::Succeeded);
     let seals = async || {
-        let received =
-            scene.engine.store().receive(Lane::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
-        received.into_iter().filter(|message| message.errand == Errand::Seal).count()
+        let received = scene
+            .engine
+            .store()
+            .receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO)
+            .await
+            .unwrap();
+        received.into_iter().filter(|message| message.job == Job::BuildEvidence).count()
     };
     assert_eq!(seals().await, 1, "asked by whoever ended it");
 
-    scene.walk().await;
+    scene.advance().await;
     assert_eq!(seals().await, 1, "asked by whoever came after");
 
     scene.engine.seal(&scene.run).await.unwrap();
-    scene.walk().await;
+    scene.advance().await;
     assert_eq!(seals().await, 0);
 }
 
@@ -342,16 +346,16 @@ async fn each_run_that_tried_one_effect_accounts_for_its_own_attempt() {
 async fn text_that_looks_like_an_expression_is_put_back_as_text() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
     "${ run.id }".clone_into(&mut scene.outside.says.lock().unwrap());
-    scene.walk().await;
+    scene.advance().await;
     let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    Box::pin(scene.engine.walk(&undo.run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(scene.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
     assert_eq!(scene.outside.says.lock().unwrap().as_str(), "${ run.id }");
 }
 
 #[tokio::test]
 async fn a_run_that_waits_for_people_says_so_on_its_record() {
     let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.walk().await;
+    scene.advance().await;
     let record = scene.engine.store().load(&scene.run).await.unwrap().unwrap();
     assert!(matches!(record.live, Live::WaitingApproval { .. }));
     assert_eq!(record.due_at, Some(scene.asked().await[0].nudge_at()));
@@ -384,7 +388,7 @@ impl Intercept for Faster {
 async fn two_people_who_answer_at_once_are_both_heard() {
     let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
     let scene = Scene::start("environment: dev", high).await;
-    scene.walk().await;
+    scene.advance().await;
     let asked = scene.asked().await.pop().unwrap();
     let reply = |person: &str| Reply {
         approval: asked.id.clone(),
@@ -402,7 +406,7 @@ async fn two_people_who_answer_at_once_are_both_heard() {
 
     let voted: Vec<_> = scene.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
     assert_eq!(voted, ["grace", "ben"]);
-    assert_eq!(scene.walk().await, RunStatus::Succeeded);
+    assert_eq!(scene.advance().await, RunStatus::Succeeded);
     scene.engine.seal(&scene.run).await.unwrap();
 }
 
@@ -421,7 +425,7 @@ fn over<S: Store>(store: S) -> Engine<S> {
 #[tokio::test]
 async fn an_undo_that_failed_can_be_tried_again() {
     let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.walk().await;
+    scene.advance().await;
     let by = Initiator::new(Cause::User, "ada");
     let first = scene.engine.undo(&scene.run, &by).await.unwrap().run;
     scene.engine.cancel(&first, &by, "not now").await.unwrap();
@@ -491,7 +495,7 @@ async fn what_another_run_says_as_it_ends_is_heard() {
         while store.receipt(&first.tenant, &key).await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Box::pin(other.walk(&second, &(), WalkLimits::default())).await.unwrap();
+        Box::pin(other.advance(&second, &(), AdvanceLimits::default())).await.unwrap();
     };
     let (ended, ()) = tokio::join!(scene.walk_of(&first), asks);
 
@@ -526,7 +530,7 @@ async fn a_policy_that_thinks_long_keeps_nobody_else_from_going_on() {
         }
     };
     let status = tokio::select! {
-        status = scene.walk() => status,
+        status = scene.advance() => status,
         () = beating => unreachable!("it beats for ever"),
     };
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use connectors::{Allow, Settings};
-use countersign_engine::{Engine, Parts, StartRun, Started, Timing, WalkLimits, metrics};
+use countersign_engine::{AdvanceLimits, Engine, Parts, StartRun, Started, Timing, metrics};
 use domain::{Cause, Initiator, RunKey};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ async fn a_run_is_told_from_its_beginning_to_its_end_and_nothing_that_it_carries
     let (lines, _listening) = Lines::listen();
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
-    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
 
     let names = lines.names();
     assert_eq!(names.first().map(String::as_str), Some("run_created"));
@@ -136,7 +136,7 @@ async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tena
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
     assert!(!start(&engine).await.new);
-    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     let other = start_for(&engine, "umbrella").await.run;
     engine.cancel(&other, &Initiator::new(Cause::User, "ada"), "xyzzy").await.unwrap();
     let told = kept.render();

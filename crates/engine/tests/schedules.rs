@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use connectors::{Allow, Settings};
 use countersign_engine::{Engine, Parts, StartRun, Swept, Timing};
-use domain::{Arrival, Cause, Fate, Initiator, Plan, RunKey, TenantId, Timestamp};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, Plan, RunKey, TenantId, Timestamp};
 use serde_json::json;
 use store::{
     Clock, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
@@ -139,12 +139,12 @@ async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
 }
 
 fn run_of(slot: &str) -> RunKey {
-    Arrival::run_of(&acme(), &format!("scheduler:nightly:{slot}").parse().unwrap())
+    InboxEntry::run_of(&acme(), &format!("scheduler:nightly:{slot}").parse().unwrap())
 }
 
-async fn fate<S: Store>(engine: &Engine<S>, slot: &str) -> Option<Fate> {
+async fn status<S: Store>(engine: &Engine<S>, slot: &str) -> Option<InboxStatus> {
     engine.begin(&run_of(slot)).await.unwrap();
-    engine.store().arrival(&run_of(slot)).await.unwrap().map(|arrival| arrival.fate)
+    engine.store().entry(&run_of(slot)).await.unwrap().map(|entry| entry.status)
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_slot_starts_one_run_however_many_sweeps_find_it() {
     for sweep in sweeps.collect::<Vec<_>>() {
         sweep.await.unwrap();
     }
-    assert_eq!(fate(&engines[0], "2026-01-01T12:30Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engines[0], "2026-01-01T12:30Z").await, Some(InboxStatus::Started));
     let run = store.load(&run_of("2026-01-01T12:30Z")).await.unwrap().unwrap();
     assert_eq!((run.trigger.kind.as_str(), run.trigger.requester), ("schedule", None));
     let input = json!({ "inline": {
@@ -182,12 +182,12 @@ async fn after_an_outage_the_last_slot_runs_and_those_before_it_do_not() {
     apply(&engine, 1, "*/10 * * * *").await;
     clock.set(61);
     assert_eq!((sweep(&engine).await, sweep(&engine).await), (1, 0));
-    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
-    assert_eq!(fate(&engine, "2026-01-01T12:10Z").await, None);
-    assert_eq!(fate(&engine, "2026-01-01T12:50Z").await, None);
+    assert_eq!(status(&engine, "2026-01-01T13:00Z").await, Some(InboxStatus::Started));
+    assert_eq!(status(&engine, "2026-01-01T12:10Z").await, None);
+    assert_eq!(status(&engine, "2026-01-01T12:50Z").await, None);
     clock.set(70);
     assert_eq!(sweep(&engine).await, 1);
-    assert_eq!(fate(&engine, "2026-01-01T13:10Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engine, "2026-01-01T13:10Z").await, Some(InboxStatus::Started));
 }
 
 #[tokio::test]
@@ -199,13 +199,13 @@ async fn a_sweep_that_dies_when_its_slot_is_kept_leaves_one_run_and_the_next_slo
     clock.set(61);
     let dies = engine_on(Intercepted::new(store, DiesThen), &clock);
     assert_eq!(sweep(&dies).await, 0);
-    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engine, "2026-01-01T13:00Z").await, Some(InboxStatus::Started));
     let first = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap();
     assert_eq!(sweep(&engine).await, 1);
     assert_eq!(engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap(), first);
     clock.set(121);
     assert_eq!(sweep(&engine).await, 1);
-    assert_eq!(fate(&engine, "2026-01-01T14:00Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engine, "2026-01-01T14:00Z").await, Some(InboxStatus::Started));
 }
 
 #[tokio::test]
@@ -216,14 +216,14 @@ async fn a_new_version_takes_over_the_slot_that_was_due() {
     clock.set(61);
     apply(&engine, 2, "0 * * * *").await;
     assert_eq!(sweep(&engine).await, 1);
-    assert_eq!(fate(&engine, "2026-01-01T13:00Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engine, "2026-01-01T13:00Z").await, Some(InboxStatus::Started));
     let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
     assert_eq!(run.workflow_version, 2);
 
     apply(&engine, 3, "15 * * * *").await;
     clock.set(75);
     assert_eq!(sweep(&engine).await, 1);
-    assert_eq!(fate(&engine, "2026-01-01T13:15Z").await, Some(Fate::Begun));
+    assert_eq!(status(&engine, "2026-01-01T13:15Z").await, Some(InboxStatus::Started));
 }
 
 #[tokio::test]
@@ -240,8 +240,8 @@ async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_th
         apply(&engine, 1, "0 * * * *").await;
         clock.set(61);
         assert_eq!(sweep().await, said);
-        let taken_up = Box::pin(fate(&engine, "2026-01-01T13:00Z")).await;
-        assert_eq!(taken_up, Some(Fate::Begun), "the slot was taken up");
+        let taken_up = Box::pin(status(&engine, "2026-01-01T13:00Z")).await;
+        assert_eq!(taken_up, Some(InboxStatus::Started), "the slot was taken up");
         // Nobody walks the run, and by now it is due.
         clock.set(70);
         assert_eq!(sweep().await, said);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use connectors::{Allow, Settings};
 use countersign_engine::{
-    Engine, EngineError, Knock, Parts, Place, StartRun, Started, Timing, WalkEnd, Welcome,
+    AcceptResult, AdvanceResult, Engine, EngineError, InboundEvent, Parts, Place, StartRun, Started, Timing,
 };
 use domain::{
-    Arrival, Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Plan, Refusal, RunKey, Source, TenantId,
-    WorkspaceId,
+    Cause, Digest, InboxEntry, InboxStatus, Initiator, Job, Millis, Plan, QueueName, Refusal, RunKey, Source,
+    TenantId, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
@@ -68,24 +68,24 @@ async fn end(engine: &Engine<SqliteStore>, run: &RunKey) {
     engine.cancel(run, &ada(), "enough").await.unwrap();
 }
 
-async fn knock(engine: &Engine<SqliteStore>, key: &str, when_taken: &str) -> Welcome {
+async fn knock(engine: &Engine<SqliteStore>, key: &str, when_taken: &str) -> AcceptResult {
     engine.apply(&acme(), &plan("triage", when_taken), ada()).await.unwrap();
-    let knock = Knock {
+    let knock = InboundEvent {
         tenant: acme(),
         key: key.parse().unwrap(),
         source: Source::ServiceNow,
         about: None,
         record: None,
         proof: Digest::of_bytes(key.as_bytes()),
-        alike: None,
+        dedupe_key: None,
         body: about("INC1"),
         asked: None,
     };
     engine.accept(knock).await.unwrap()
 }
 
-async fn fate(engine: &Engine<SqliteStore>, welcome: &Welcome) -> Fate {
-    engine.store().arrival(&welcome.run).await.unwrap().unwrap().fate
+async fn status(engine: &Engine<SqliteStore>, welcome: &AcceptResult) -> InboxStatus {
+    engine.store().entry(&welcome.run).await.unwrap().unwrap().status
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_request_that_joined_is_answered_with_the_same_run_when_that_is_over()
     }
     end(&engine, &first.run).await;
     assert_eq!(engine.start(wish("b", "INC1", "join")).await.unwrap(), joined);
-    assert_eq!(engine.store().load(&Arrival::run_of(&acme(), &"b".parse().unwrap())).await.unwrap(), None);
+    assert_eq!(engine.store().load(&InboxEntry::run_of(&acme(), &"b".parse().unwrap())).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -189,14 +189,14 @@ async fn what_is_queued_starts_when_the_run_before_it_is_over() {
     let second = engine.start(wish("b", "INC1", "queue")).await.unwrap();
     assert_eq!(second.place, Place::Behind(first.run.clone()));
     assert!(second.new && engine.store().load(&second.run).await.unwrap().is_none());
-    let messages = engine.store().receive(Lane::Ingest, 10, Millis::secs(30), std::time::Duration::ZERO);
-    assert!(messages.await.unwrap().iter().any(|m| m.run == second.run && m.errand == Errand::Begin));
+    let messages = engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), std::time::Duration::ZERO);
+    assert!(messages.await.unwrap().iter().any(|m| m.run == second.run && m.job == Job::Start));
 
-    assert!(matches!(engine.begin(&second.run).await.unwrap(), WalkEnd::NotBefore(_)));
+    assert!(matches!(engine.begin(&second.run).await.unwrap(), AdvanceResult::NotBefore(_)));
     let again = engine.start(wish("b", "INC1", "queue")).await.unwrap();
     assert_eq!(again, Started { new: false, ..second.clone() });
     end(&engine, &first.run).await;
-    assert_eq!(engine.begin(&second.run).await.unwrap(), WalkEnd::Done);
+    assert_eq!(engine.begin(&second.run).await.unwrap(), AdvanceResult::Done);
     let begun = engine.store().load(&second.run).await.unwrap().unwrap();
     assert_eq!(begun.trigger.requester.unwrap().as_str(), "ada");
     assert!(!engine.start(wish("b", "INC1", "queue")).await.unwrap().new);
@@ -214,24 +214,24 @@ async fn of_those_that_wait_and_were_seen_the_first_that_came_goes_first() {
     }
     let [second, third, fourth] = &waiting[..] else { unreachable!() };
     for seen in [fourth, third, second, fourth] {
-        assert!(matches!(engine.begin(seen).await.unwrap(), WalkEnd::NotBefore(_)));
+        assert!(matches!(engine.begin(seen).await.unwrap(), AdvanceResult::NotBefore(_)));
     }
     end(&engine, &first.run).await;
     for later in [fourth, third] {
-        assert!(matches!(engine.begin(later).await.unwrap(), WalkEnd::NotBefore(_)));
+        assert!(matches!(engine.begin(later).await.unwrap(), AdvanceResult::NotBefore(_)));
     }
     let last = engine.start(wish("e", "INC1", "queue")).await.unwrap();
     assert_eq!(last.place, Place::Behind(second.clone()), "nobody jumps the line");
-    assert_eq!(engine.begin(second).await.unwrap(), WalkEnd::Done);
+    assert_eq!(engine.begin(second).await.unwrap(), AdvanceResult::Done);
 
     for seen in [fourth, third] {
-        assert!(matches!(engine.begin(seen).await.unwrap(), WalkEnd::NotBefore(_)));
+        assert!(matches!(engine.begin(seen).await.unwrap(), AdvanceResult::NotBefore(_)));
     }
     end(&engine, second).await;
     // Whoever is first in line and no longer waits keeps nobody.
-    let gone = Fate::refused("enough", engine.now());
+    let gone = InboxStatus::rejected("enough", engine.now());
     engine.store().settle(third, gone, engine.now() + Millis::hours(1)).await.unwrap();
-    assert_eq!(engine.begin(fourth).await.unwrap(), WalkEnd::Done);
+    assert_eq!(engine.begin(fourth).await.unwrap(), AdvanceResult::Done);
     assert!(engine.store().load(fourth).await.unwrap().is_some());
 }
 
@@ -242,11 +242,13 @@ async fn a_webhook_about_a_ticket_that_is_taken_meets_the_fate_that_the_workflow
         let first = engine.start(wish("a", "INC1", when_taken)).await.unwrap();
         let welcome = knock(&engine, "sn:1", when_taken).await;
         let end_of_walk = engine.begin(&welcome.run).await.unwrap();
-        let fate = fate(&engine, &welcome).await;
+        let status = status(&engine, &welcome).await;
         match when_taken {
-            "join" => assert_eq!(fate, Fate::Joined { run: first.run.run }),
-            "queue" => assert!(fate == Fate::Waiting && end_of_walk != WalkEnd::Done),
-            _ => assert!(matches!(&fate, Fate::Refused { why, .. } if why.contains(first.run.run.as_str()))),
+            "join" => assert_eq!(status, InboxStatus::Joined { run: first.run.run }),
+            "queue" => assert!(status == InboxStatus::Pending && end_of_walk != AdvanceResult::Done),
+            _ => assert!(
+                matches!(&status, InboxStatus::Rejected { reason, .. } if reason.contains(first.run.run.as_str()))
+            ),
         }
         assert!(engine.store().load(&welcome.run).await.unwrap().is_none(), "{when_taken}");
     }

@@ -46,7 +46,7 @@ async fn canceling_twice_leaves_the_run_as_it_is() {
     assert!(matches!(engine.cancel(&run, &by, "enough").await, Ok(Canceling::Now(_))));
     let once = engine.store().load(&run).await.unwrap().unwrap();
 
-    assert!(matches!(engine.cancel(&run, &by, "really").await, Ok(Canceling::Before)));
+    assert!(matches!(engine.cancel(&run, &by, "really").await, Ok(Canceling::AlreadyRequested)));
 
     assert_eq!(once.status, RunStatus::Canceled);
     assert_eq!(engine.store().load(&run).await.unwrap().unwrap(), once);

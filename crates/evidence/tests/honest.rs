@@ -4,7 +4,7 @@
 
 mod stories;
 
-use countersign_evidence::bundle::Fate;
+use countersign_evidence::bundle::EffectStatus;
 use countersign_evidence::{BuildError, Check, Fault, build, examine, html, verify};
 use domain::RunStatus;
 use stories::{NAMES, key, tell};
@@ -70,10 +70,10 @@ fn no_value_reaches_a_bundle_or_its_report() {
 fn a_run_ends_as_its_bundle_says() {
     let ends = |name| verify(&build(&tell(name).material(), &key()).unwrap(), &key().public()).unwrap();
     let rolled_back = ends("rolled_back_after_failure");
-    let fates: Vec<_> = rolled_back.bundle().compensations.iter().map(|line| line.fate).collect();
-    assert_eq!(fates, [Fate::RolledBack; 2]);
+    let fates: Vec<_> = rolled_back.bundle().compensations.iter().map(|line| line.status).collect();
+    assert_eq!(fates, [EffectStatus::RolledBack; 2]);
     assert_eq!(rolled_back.bundle().run.status, RunStatus::FailedTerminal);
-    assert_eq!(ends("denied").bundle().compensations[0].fate, Fate::Stands);
+    assert_eq!(ends("denied").bundle().compensations[0].status, EffectStatus::InEffect);
     let reused = ends("effect_reused");
     assert_ne!(reused.bundle().receipts[0].run, reused.bundle().run.run);
     assert_eq!(ends("taken_over").bundle().run.resumes, 3);

@@ -2,8 +2,8 @@
 
 use config::{InvalidSystems, LookUp, Scheme, SourceConfig, Systems};
 
-use crate::slack::{SlackDoor, SlackDoors};
-use crate::webhook::{Doors, InvalidDoor, Proof};
+use crate::slack::{SlackInstallation, SlackInstallations};
+use crate::webhook::{InvalidWebhookAuth, Proof, WebhookAuth};
 
 /// Why the sources cannot be used as they are described. No secret stands in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,12 +16,12 @@ pub enum InvalidSources {
     Secret(#[from] InvalidSystems),
     /// Two that are the same, or one that cannot prove itself in this way.
     #[error(transparent)]
-    Door(#[from] InvalidDoor),
+    Door(#[from] InvalidWebhookAuth),
 }
 
 /// A door for each source.
-pub fn doors(sources: &[SourceConfig], look_up: LookUp<'_>) -> Result<Doors, InvalidSources> {
-    sources.iter().try_fold(Doors::default(), |doors, config| {
+pub fn doors(sources: &[SourceConfig], look_up: LookUp<'_>) -> Result<WebhookAuth, InvalidSources> {
+    sources.iter().try_fold(WebhookAuth::default(), |doors, config| {
         let secrets = config.secrets(look_up)?;
         let proof = match config.scheme {
             Scheme::Hmac => Proof::Signed(secrets),
@@ -34,8 +34,14 @@ pub fn doors(sources: &[SourceConfig], look_up: LookUp<'_>) -> Result<Doors, Inv
 }
 
 /// The doors of every tenant's Slack; none, if there is no Slack.
-pub fn slack_doors(systems: &Systems, look_up: LookUp<'_>) -> Result<SlackDoors, InvalidSystems> {
-    let Some(slack) = systems.slack(look_up)? else { return Ok(SlackDoors::default()) };
+pub fn slack_installations(
+    systems: &Systems,
+    look_up: LookUp<'_>,
+) -> Result<SlackInstallations, InvalidSystems> {
+    let Some(slack) = systems.slack(look_up)? else { return Ok(SlackInstallations::default()) };
     let secrets = systems.slack_secrets(look_up)?;
-    Ok(secrets.into_iter().map(|(tenant, secrets)| SlackDoor::new(tenant, secrets, slack.clone())).collect())
+    Ok(secrets
+        .into_iter()
+        .map(|(tenant, secrets)| SlackInstallation::new(tenant, secrets, slack.clone()))
+        .collect())
 }

@@ -14,8 +14,8 @@ use engine::Engine;
 use store::Store;
 
 use crate::http::Headers;
-use crate::slack::{self, SlackDoors};
-use crate::webhook::{self, Doors};
+use crate::slack::{self, SlackInstallations};
+use crate::webhook::{self, WebhookAuth};
 
 /// Where other systems deliver.
 const WEBHOOK: &str = "/webhook/{source}/{tenant}";
@@ -30,14 +30,14 @@ const COMMANDS: &str = "/slack/commands";
 type Opened<S, D> = Arc<(Arc<Engine<S>>, D)>;
 
 /// The route by which other systems deliver.
-pub fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: Doors) -> Router {
+pub fn webhooks<S: Store>(engine: Arc<Engine<S>>, doors: WebhookAuth) -> Router {
     let limit = DefaultBodyLimit::max(webhook::BODY_BYTES_MAX);
     Router::new().route(WEBHOOK, post(deliver::<S>)).layer(limit).with_state(Arc::new((engine, doors)))
 }
 
 /// What cannot be taken in is refused in the door's own words, as the function does.
 async fn deliver<S: Store>(
-    State(opened): State<Opened<S, Doors>>,
+    State(opened): State<Opened<S, WebhookAuth>>,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -55,7 +55,7 @@ async fn deliver<S: Store>(
 }
 
 /// The routes by which Slack delivers clicks and commands.
-pub fn slack<S: Store>(engine: Arc<Engine<S>>, doors: SlackDoors) -> Router {
+pub fn slack<S: Store>(engine: Arc<Engine<S>>, doors: SlackInstallations) -> Router {
     let below = |address: &str| format!("{address}/{{tenant}}");
     let route =
         |what| post(move |state, tenant, headers, body| said::<S>(what, state, tenant, headers, body));
@@ -74,7 +74,7 @@ enum Said {
 
 async fn said<S: Store>(
     what: Said,
-    State(opened): State<Opened<S, SlackDoors>>,
+    State(opened): State<Opened<S, SlackInstallations>>,
     tenant: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use connectors::Toolbox;
-use countersign_ingress::webhook::{Doors, Proof, Request, deliver};
+use countersign_ingress::webhook::{Proof, Request, WebhookAuth, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp, ToolName};
-use engine::{Engine, Parts, StartRun, Timing, WalkLimits};
+use engine::{AdvanceLimits, Engine, Parts, StartRun, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign};
 use store::{Clock, Ledger as _, SqliteOptions, SqliteStore};
@@ -110,7 +110,7 @@ async fn only_a_run_that_was_left_is_logged_as_orphaned() {
         1,
         "nobody has begun it"
     );
-    Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     assert_eq!(engine.store().load(&run).await.unwrap().unwrap().status, RunStatus::WaitingApproval);
     clock.pass(Millis::hours(24 * 30));
     assert_eq!(
@@ -140,7 +140,7 @@ async fn a_delivery_that_is_refused_leaves_its_code_in_the_log_and_nothing_of_wh
     clock.pass(Millis::hours(1));
     let engine = engine(&clock);
     let proof = Proof::Signed(Secrets::new(SECRET.into()).unwrap());
-    let doors = Doors::default().and("acme".parse().unwrap(), Source::Webhook, proof).unwrap();
+    let doors = WebhookAuth::default().and("acme".parse().unwrap(), Source::Webhook, proof).unwrap();
     let timestamp = (clock.now().0 / 1_000).to_string();
     let mut statuses = Vec::new();
     for password in ["hunter2", "swordfish"] {

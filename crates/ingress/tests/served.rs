@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use connectors::Toolbox;
 use countersign_ingress::served::{slack, webhooks};
-use countersign_ingress::slack::SlackDoors;
-use countersign_ingress::webhook::{BODY_BYTES_MAX, Doors};
+use countersign_ingress::slack::SlackInstallations;
+use countersign_ingress::webhook::{BODY_BYTES_MAX, WebhookAuth};
 use engine::{Engine, Parts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
@@ -25,7 +25,7 @@ fn router() -> Router {
         shows: None,
         sealing: None,
     }));
-    webhooks(Arc::clone(&engine), Doors::default()).merge(slack(engine, SlackDoors::default()))
+    webhooks(Arc::clone(&engine), WebhookAuth::default()).merge(slack(engine, SlackInstallations::default()))
 }
 
 /// What is replied: the status, and what is said.

@@ -10,10 +10,10 @@ use ::slack::window::{self, INPUT_BLOCK, INPUT_TEXT, WORKFLOW_BLOCK};
 use ::slack::{Secrets, Slack, card};
 use config::InSlack;
 use connectors::Toolbox;
-use countersign_ingress::slack::{Request, Response, SlackDoor, command, interaction};
+use countersign_ingress::slack::{Request, Response, SlackInstallation, command, interaction};
 use domain::tenant::Person;
-use domain::{Arrival, Cause, Fate, Initiator, Lane, RunKey, RunStatus, Tenant, ToolName};
-use engine::{Engine, Parts, StartRun, Timing, WalkLimits};
+use domain::{Cause, InboxEntry, InboxStatus, Initiator, QueueName, RunKey, RunStatus, Tenant, ToolName};
+use engine::{AdvanceLimits, Engine, Parts, StartRun, Timing};
 use fakes::slack::{Callback, Press, SimulatedSlack, Submission, Use, View};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ const SECRET: &str = "simulated-signing-secret";
 struct Scene {
     slack: SimulatedSlack,
     engine: Engine<SqliteStore>,
-    door: SlackDoor,
+    door: SlackInstallation,
     run: RunKey,
 }
 
@@ -80,9 +80,9 @@ impl Scene {
             by: Initiator::new(Cause::User, "anna"),
         };
         let run = engine.start(wish).await.unwrap().run;
-        Box::pin(engine.walk(&run, &(), WalkLimits::default())).await.unwrap();
+        Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
         let secrets = Secrets::new(SecretString::from(SECRET)).unwrap();
-        let door = SlackDoor::new("acme".parse().unwrap(), secrets, client(&slack.url()));
+        let door = SlackInstallation::new("acme".parse().unwrap(), secrets, client(&slack.url()));
         let scene = Self { slack, engine, door, run };
         scene.show().await;
         scene
@@ -150,11 +150,11 @@ impl Scene {
 
     /// The run that `view` starts, or would.
     fn run_of(&self, view: &View) -> RunKey {
-        Arrival::run_of(&self.door.tenant, &format!("slack:T0SIM:{}", view.id).parse().unwrap())
+        InboxEntry::run_of(&self.door.tenant, &format!("slack:T0SIM:{}", view.id).parse().unwrap())
     }
 
     async fn has_come(&self, view: &View) -> bool {
-        self.engine.store().arrival(&self.run_of(view)).await.unwrap().is_some()
+        self.engine.store().entry(&self.run_of(view)).await.unwrap().is_some()
     }
 
     /// What the app wrote to `user` alone.
@@ -168,7 +168,7 @@ impl Scene {
     }
 }
 
-async fn delivered<S: Store>(engine: &Engine<S>, door: &SlackDoor, callback: &Callback) -> Response {
+async fn delivered<S: Store>(engine: &Engine<S>, door: &SlackInstallation, callback: &Callback) -> Response {
     let request = Request {
         timestamp: Some(&callback.timestamp),
         signature: Some(&callback.signature),
@@ -180,7 +180,7 @@ async fn delivered<S: Store>(engine: &Engine<S>, door: &SlackDoor, callback: &Ca
 /// What is shown to whoever types `text` after `/countersign`, where Slack calls that `trigger`.
 async fn typed<S: Store>(
     engine: &Engine<S>,
-    door: &SlackDoor,
+    door: &SlackInstallation,
     user: &str,
     text: &str,
     trigger: &str,
@@ -331,7 +331,7 @@ async fn a_run_that_somebody_asks_for_is_theirs_and_begins_once() {
     scene.engine.apply(&acme, &plan, ada).await.unwrap();
     let told = scene.uses("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await;
     let key = "slack:T0SIM:1.2.a".parse().unwrap();
-    let run = Arrival::run_of(&acme, &key);
+    let run = InboxEntry::run_of(&acme, &key);
     assert!(told.contains(run.run.as_str()) && told.contains("`w`"), "{told}");
     assert_eq!(scene.uses("U0BEN", r#"start w {"host": "db1"}"#, "1.2.a").await, told);
 
@@ -353,7 +353,7 @@ fn one_at_a_time(when_taken: &str) -> String {
 async fn whoever_asks_for_a_run_on_a_taken_ticket_reads_what_became_of_it() {
     let scene = Scene::set().await;
     let acme = &scene.door.tenant;
-    let run_of = |trigger: &str| Arrival::run_of(acme, &format!("slack:T0SIM:{trigger}").parse().unwrap());
+    let run_of = |trigger: &str| InboxEntry::run_of(acme, &format!("slack:T0SIM:{trigger}").parse().unwrap());
     for (when_taken, says) in [
         ("join", "has its ticket, and answers for it"),
         ("queue", "waits for a worker or its ticket"),
@@ -387,7 +387,7 @@ async fn what_somebody_of_another_tenant_asked_for_is_not_there() {
     let mut scene = Scene::set().await;
     scene.put_to_use().await;
     scene.uses("U0BEN", "start w", "1.2.a").await;
-    let run = Arrival::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
+    let run = InboxEntry::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
     let mut others = directory();
     others.tenant = "umbrella".parse().unwrap();
     scene.engine.store().put_tenant(others).await.unwrap();
@@ -414,8 +414,8 @@ async fn a_start_that_cannot_be_is_explained_and_starts_nothing() {
         assert!(told.contains(says), "{typed}: {told}");
     }
     assert!(scene.uses("U0BEN", "start w", "a:b").await.contains("try again"));
-    let run = Arrival::run_of(&acme, &"slack:T0SIM:1.2.a".parse().unwrap());
-    assert_eq!(scene.engine.store().arrival(&run).await.unwrap(), None);
+    let run = InboxEntry::run_of(&acme, &"slack:T0SIM:1.2.a".parse().unwrap());
+    assert_eq!(scene.engine.store().entry(&run).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -693,7 +693,7 @@ async fn whoever_cannot_be_told_in_time_reads_that_it_is_not_known_yet_and_what_
     assert_eq!(scene.deliver(&scene.press(card::REJECT, "U0BEN")).await.status, 200);
     let asked = scene.slack.views().pop().unwrap();
     let reason = scene.sent_off(&asked, "", "not on a Friday");
-    let run = Arrival::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
+    let run = InboxEntry::run_of(&scene.door.tenant, &"slack:T0SIM:1.2.a".parse().unwrap()).run;
     time::pause();
     for (secs, trouble) in (0..).zip(BUSY) {
         let (engine, door) = (scene.troubled(trouble), &scene.door);
@@ -719,18 +719,22 @@ async fn a_start_that_is_kept_without_a_word_is_begun_all_the_same() {
     let scene = Scene::set().await;
     scene.put_to_use().await;
     let key = "slack:T0SIM:1.2.c".parse().unwrap();
-    let run = Arrival::run_of(&scene.door.tenant, &key);
-    let before = scene.engine.store().depth(Lane::Ingest).await.unwrap();
+    let run = InboxEntry::run_of(&scene.door.tenant, &key);
+    let before = scene.engine.store().depth(QueueName::Ingest).await.unwrap();
     time::pause();
     let engine = scene.troubled(Trouble::Mute("inbox.accept"));
     let shown = in_time(Box::pin(typed(&engine, &scene.door, "U0BEN", "start w", "1.2.c"))).await;
     time::resume();
     assert!(shown.contains("not known yet") && shown.contains(run.run.as_str()), "{shown}");
-    let kept = scene.engine.store().arrival(&run).await.unwrap().unwrap();
-    assert_eq!(kept.fate, Fate::Waiting);
+    let kept = scene.engine.store().entry(&run).await.unwrap().unwrap();
+    assert_eq!(kept.status, InboxStatus::Pending);
     // Nobody can send it again: the message that has it begun was sent before.
-    assert_eq!(scene.engine.store().depth(Lane::Ingest).await.unwrap(), before + 1);
-    assert_eq!(scene.engine.store().waiting(Lane::Ingest).await.unwrap(), before, "not before it is kept");
+    assert_eq!(scene.engine.store().depth(QueueName::Ingest).await.unwrap(), before + 1);
+    assert_eq!(
+        scene.engine.store().waiting(QueueName::Ingest).await.unwrap(),
+        before,
+        "not before it is kept"
+    );
 }
 
 #[tokio::test]

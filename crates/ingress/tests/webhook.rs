@@ -12,11 +12,11 @@ use base64::prelude::BASE64_STANDARD;
 use connectors::Toolbox;
 use countersign_ingress::http::raw_body;
 use countersign_ingress::webhook::{
-    BODY_BYTES_MAX, Doors, InvalidDoor, Proof, Request, Response, deliver, unproved,
+    BODY_BYTES_MAX, InvalidWebhookAuth, Proof, Request, Response, WebhookAuth, deliver, unproved,
 };
-use domain::arrival::TRIES_MAX;
+use domain::inbox::TRIES_MAX;
 use domain::{
-    Arrival, Cause, Errand, Initiator, Lane, Millis, RunKey, Source, TenantId, Timestamp, ToolName,
+    Cause, InboxEntry, Initiator, Job, Millis, QueueName, RunKey, Source, TenantId, Timestamp, ToolName,
     TraceContext,
 };
 use engine::{Engine, Parts, Timing};
@@ -55,7 +55,7 @@ fn secrets(secret: &str) -> Secrets {
 }
 
 /// `grace_ms` from now the secret before acme's current one ends.
-fn doors(grace_ms: i64) -> Doors {
+fn doors(grace_ms: i64) -> WebhookAuth {
     let acme = secrets(ACME).and_previous(ACME_BEFORE.into(), Timestamp(NOW.0 + grace_ms)).unwrap();
     [
         ("acme", Source::ServiceNow, Proof::Signed(acme)),
@@ -66,7 +66,7 @@ fn doors(grace_ms: i64) -> Doors {
         ("umbrella", Source::Webhook, Proof::Bearer(secrets(TOKEN))),
     ]
     .into_iter()
-    .try_fold(Doors::default(), |doors, (tenant, source, proof)| {
+    .try_fold(WebhookAuth::default(), |doors, (tenant, source, proof)| {
         doors.and(tenant.parse().unwrap(), source, proof)
     })
     .unwrap()
@@ -87,7 +87,7 @@ fn engine_on<S: Store>(store: S) -> Engine<S> {
 /// The doors, and an engine behind them with nothing in it.
 struct Scene {
     engine: Engine<SqliteStore>,
-    doors: Doors,
+    doors: WebhookAuth,
 }
 
 impl Scene {
@@ -117,10 +117,14 @@ impl Scene {
         self.apply(&workflow).await;
     }
 
-    async fn messages(&self) -> Vec<(RunKey, Errand)> {
-        let received =
-            self.engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
-        received.into_iter().map(|delivery| (delivery.run, delivery.errand)).collect()
+    async fn messages(&self) -> Vec<(RunKey, Job)> {
+        let received = self
+            .engine
+            .store()
+            .receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO)
+            .await
+            .unwrap();
+        received.into_iter().map(|delivery| (delivery.run, delivery.job)).collect()
     }
 
     /// It is refused with `status`, nothing is stored and nobody is told anything.
@@ -136,14 +140,14 @@ impl Scene {
         for tenant in ["acme", "umbrella", "initech"] {
             let tenant: TenantId = tenant.parse().unwrap();
             for run in usual_runs(&tenant) {
-                assert_eq!(self.engine.store().arrival(&run).await.unwrap(), None);
+                assert_eq!(self.engine.store().entry(&run).await.unwrap(), None);
             }
             assert_eq!(self.engine.store().runs(&tenant, RunQuery::newest(10)).await.unwrap().runs, []);
         }
     }
 
     /// It is accepted as new, kept, and one message says so.
-    async fn accepts(&self, sent: &Sent) -> Arrival {
+    async fn accepts(&self, sent: &Sent) -> InboxEntry {
         let response = self.deliver(sent).await;
         assert_eq!(response.status, 202, "{}", response.body);
         let body: Value = serde_json::from_str(&response.body).unwrap();
@@ -152,19 +156,19 @@ impl Scene {
             tenant: sent.tenant.parse().unwrap(),
             run: body["run"].as_str().unwrap().parse().unwrap(),
         };
-        assert!(self.messages().await.contains(&(run.clone(), Errand::Begin)));
-        self.engine.store().arrival(&run).await.unwrap().unwrap()
+        assert!(self.messages().await.contains(&(run.clone(), Job::Start)));
+        self.engine.store().entry(&run).await.unwrap().unwrap()
     }
 
-    /// It is recognised as `arrival`, and is no other.
-    async fn knows(&self, sent: &Sent, arrival: &Arrival) {
+    /// It is recognised as `entry`, and is no other.
+    async fn knows(&self, sent: &Sent, entry: &InboxEntry) {
         let response = self.deliver(sent).await;
         let body: Value = serde_json::from_str(&response.body).unwrap();
-        let expected = json!({ "run": arrival.run.run, "status": "known", "fate": "waiting" });
+        let expected = json!({ "run": entry.run.run, "status": "duplicate", "outcome": "pending" });
         assert_eq!((response.status, body), (202, expected));
-        let told: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != arrival.run).collect();
+        let told: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != entry.run).collect();
         assert_eq!(told, []);
-        assert_eq!(self.engine.store().arrival(&arrival.run).await.unwrap().as_ref(), Some(arrival));
+        assert_eq!(self.engine.store().entry(&entry.run).await.unwrap().as_ref(), Some(entry));
     }
 }
 
@@ -173,7 +177,7 @@ fn usual_runs(tenant: &TenantId) -> impl Iterator<Item = RunKey> {
     let servicenow = format!("servicenow:incident:{SYS_ID}:3");
     let keys =
         [servicenow, "github:72d3162e-cc78-11e3-81ab-4c9367dc0958".to_owned(), "github:other".to_owned()];
-    keys.map(|key| Arrival::run_of(tenant, &key.parse().unwrap())).into_iter()
+    keys.map(|key| InboxEntry::run_of(tenant, &key.parse().unwrap())).into_iter()
 }
 
 /// A request on its way.
@@ -295,7 +299,7 @@ async fn what_happened_to_a_pull_request_is_one_request_however_it_is_told_withi
         scene.deliver(&pull_request("d-2", |body| body["pull_request"]["title"] = json!("Mend it"))).await;
     assert!((200..=202).contains(&again.status), "{}", again.body);
     let told: Value = serde_json::from_str(&again.body).unwrap();
-    assert_eq!((&told["run"], &told["status"]), (&json!(first.run.run), &json!("known")));
+    assert_eq!((&told["run"], &told["status"]), (&json!(first.run.run), &json!("duplicate")));
     for (delivery, field) in
         [("d-3", "/action"), ("d-4", "/pull_request/head/sha"), ("d-5", "/pull_request/number")]
     {
@@ -330,10 +334,10 @@ async fn two_labels_or_people_that_a_pull_request_gets_at_once_are_two_things_th
 #[tokio::test]
 async fn an_incident_is_kept_under_its_record_and_a_workflow_sees_what_came() {
     let scene = Scene::set();
-    let arrival = scene.accepts(&incident()).await;
-    assert_eq!(arrival.key.as_str(), format!("servicenow:incident:{SYS_ID}:3"));
-    assert_eq!((arrival.source, arrival.about.as_deref()), (Source::ServiceNow, Some("incident")));
-    assert_eq!(json!(arrival.body), json!({ "inline": incident_json() }));
+    let entry = scene.accepts(&incident()).await;
+    assert_eq!(entry.key.as_str(), format!("servicenow:incident:{SYS_ID}:3"));
+    assert_eq!((entry.source, entry.about.as_deref()), (Source::ServiceNow, Some("incident")));
+    assert_eq!(json!(entry.body), json!({ "inline": incident_json() }));
 }
 
 #[tokio::test]
@@ -343,7 +347,8 @@ async fn what_a_sender_tells_of_its_own_work_goes_with_the_message_if_it_can_be_
         let scene = Scene::set();
         let response = scene.deliver(&incident().with("Traceparent", header)).await;
         assert_eq!(response.status, 202, "{}", response.body);
-        let received = scene.engine.store().receive(Lane::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
+        let received =
+            scene.engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
         let [message] = &*received.unwrap() else { panic!("one message") };
         let own = TraceContext::of_run(&message.run);
         assert_eq!(message.trace, if unusable { own } else { told.parse().unwrap() });
@@ -353,11 +358,11 @@ async fn what_a_sender_tells_of_its_own_work_goes_with_the_message_if_it_can_be_
 #[tokio::test]
 async fn an_incident_that_is_sent_again_later_is_the_same_and_a_change_of_it_is_another() {
     let scene = Scene::set();
-    let arrival = scene.accepts(&incident()).await;
-    scene.knows(&incident().signed_at(ACME, 60), &arrival).await;
+    let entry = scene.accepts(&incident()).await;
+    scene.knows(&incident().signed_at(ACME, 60), &entry).await;
     let mut changed = incident_json();
     changed["record"]["sys_mod_count"] = json!(4);
-    assert_ne!(scene.accepts(&servicenow(&changed)).await.run, arrival.run);
+    assert_ne!(scene.accepts(&servicenow(&changed)).await.run, entry.run);
 }
 
 #[tokio::test]
@@ -375,11 +380,11 @@ async fn a_record_without_a_count_is_told_apart_by_when_it_was_changed_or_by_all
 
 #[tokio::test]
 async fn a_push_is_kept_under_its_delivery_with_the_event_beside_the_body() {
-    let arrival = Scene::set().accepts(&push()).await;
-    assert_eq!(arrival.key.as_str(), "github:72d3162e-cc78-11e3-81ab-4c9367dc0958");
-    assert_eq!(arrival.about.as_deref(), Some("push"));
+    let entry = Scene::set().accepts(&push()).await;
+    assert_eq!(entry.key.as_str(), "github:72d3162e-cc78-11e3-81ab-4c9367dc0958");
+    assert_eq!(entry.about.as_deref(), Some("push"));
     let seen = json!({ "event": "push", "body": { "ref": "refs/heads/main" } });
-    assert_eq!(json!(arrival.body), json!({ "inline": seen }));
+    assert_eq!(json!(entry.body), json!({ "inline": seen }));
 }
 
 #[tokio::test]
@@ -416,8 +421,8 @@ async fn what_came_names_the_record_outside_that_it_is_about() {
         (hook(r#"{"id":2,"record":{"sys_id":"7"}}"#), None),
         (hook(r#"{"id":3,"record":"not a name"}"#), None),
     ] {
-        let arrival = scene.accepts(&sent).await;
-        assert_eq!(arrival.record.map(|record| record.to_string()), record);
+        let entry = scene.accepts(&sent).await;
+        assert_eq!(entry.record.map(|record| record.to_string()), record);
     }
 }
 
@@ -447,17 +452,18 @@ async fn whoever_cannot_sign_may_show_a_password_or_a_token_where_that_is_agreed
 #[test]
 fn github_signs_as_github_does_and_nobody_else() {
     let (tenant, secrets): (TenantId, _) = ("acme".parse().unwrap(), secrets(HUB));
-    let refused = |source, proof| Doors::default().and(tenant.clone(), source, proof).unwrap_err();
+    let refused = |source, proof| WebhookAuth::default().and(tenant.clone(), source, proof).unwrap_err();
     for (source, proof) in [
         (Source::GitHub, Proof::Signed(secrets.clone())),
         (Source::GitHub, Proof::Bearer(secrets.clone())),
         (Source::Webhook, Proof::GitHub(secrets.clone())),
     ] {
-        assert!(matches!(refused(source, proof), InvalidDoor::Proof { .. }));
+        assert!(matches!(refused(source, proof), InvalidWebhookAuth::Proof { .. }));
     }
-    let doors = Doors::default().and(tenant.clone(), Source::GitHub, Proof::GitHub(secrets.clone())).unwrap();
+    let doors =
+        WebhookAuth::default().and(tenant.clone(), Source::GitHub, Proof::GitHub(secrets.clone())).unwrap();
     let again = doors.and(tenant.clone(), Source::GitHub, Proof::GitHub(secrets));
-    assert!(matches!(again, Err(InvalidDoor::Twice { .. })));
+    assert!(matches!(again, Err(InvalidWebhookAuth::Twice { .. })));
 }
 
 // What becomes of it.
@@ -469,16 +475,17 @@ async fn whoever_sends_again_what_could_not_start_a_run_is_told_why() {
         scene.apply_for(Source::Webhook, name).await;
     }
     let sent = hook(r#"{"n":1}"#);
-    let arrival = scene.accepts(&sent).await;
+    let entry = scene.accepts(&sent).await;
     for _ in 1..TRIES_MAX {
-        scene.engine.begin(&arrival.run).await.unwrap();
+        scene.engine.begin(&entry.run).await.unwrap();
         assert_eq!(scene.deliver(&sent).await.status, 202, "it is taken up again");
     }
-    scene.engine.begin(&arrival.run).await.unwrap();
+    scene.engine.begin(&entry.run).await.unwrap();
     let response = scene.deliver(&sent).await;
     let body: Value = serde_json::from_str(&response.body).unwrap();
     let why = "workflows first and second both want it";
-    let expected = json!({ "run": arrival.run.run, "status": "known", "fate": "refused", "why": why });
+    let expected =
+        json!({ "run": entry.run.run, "status": "duplicate", "outcome": "rejected", "reason": why });
     assert_eq!((response.status, body), (200, expected));
 }
 
@@ -492,9 +499,9 @@ async fn the_example_on_the_page_begins_with_what_it_wants_and_reads_what_the_do
     let scene = Scene::set();
     scene.apply(example()).await;
     let begun = async |body: &str| {
-        let arrival = scene.accepts(&hook(body)).await;
-        scene.engine.begin(&arrival.run).await.unwrap();
-        scene.engine.store().load(&arrival.run).await.unwrap()
+        let entry = scene.accepts(&hook(body)).await;
+        scene.engine.begin(&entry.run).await.unwrap();
+        scene.engine.store().load(&entry.run).await.unwrap()
     };
     let run = begun(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
     assert_eq!(run.workflow.as_str(), "restart-and-note");
@@ -528,7 +535,7 @@ async fn nothing_is_accepted_before_it_is_durable_and_announced() {
         assert_eq!(response.status, 503, "{call}");
         assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
         assert!(!response.body.contains("disk"), "{}", response.body);
-        assert_eq!(store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
+        assert_eq!(store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
         // The sender comes again, and this time the store answers.
         let scene = Scene { engine: engine_on(store), doors };
         assert!(matches!(scene.deliver(&sent).await.status, 200 | 202));
@@ -702,18 +709,18 @@ async fn ts_i64_overflow() {
 #[tokio::test]
 async fn replay_same_bytes_within_window() {
     let scene = Scene::set();
-    for source in Source::DOORS {
+    for source in Source::WEBHOOKS {
         scene.apply_for(source, source.as_str()).await;
     }
     for sent in [incident(), push(), hook(r#"{"n":1}"#)] {
-        let arrival = scene.accepts(&sent).await;
+        let entry = scene.accepts(&sent).await;
         for status in [202, 202, 200] {
             if status == 200 {
-                scene.engine.begin(&arrival.run).await.unwrap();
+                scene.engine.begin(&entry.run).await.unwrap();
             }
             let response = scene.deliver(&sent).await;
             assert_eq!(response.status, status, "{}", response.body);
-            assert!(response.body.contains(arrival.run.run.as_str()), "{}", response.body);
+            assert!(response.body.contains(entry.run.run.as_str()), "{}", response.body);
         }
     }
 }
@@ -721,19 +728,19 @@ async fn replay_same_bytes_within_window() {
 #[tokio::test]
 async fn replay_new_delivery_id_same_mac() {
     let scene = Scene::set();
-    let arrival = scene.accepts(&push()).await;
-    scene.knows(&push().with("X-GitHub-Delivery", "other"), &arrival).await;
+    let entry = scene.accepts(&push()).await;
+    scene.knows(&push().with("X-GitHub-Delivery", "other"), &entry).await;
     // Neither does the name of the event, which is not signed, make another request of it.
     let renamed = push().with("X-GitHub-Delivery", "other").with("X-GitHub-Event", "deployment");
     assert_eq!(scene.deliver(&renamed).await.status, 409);
-    let other = Arrival::run_of(&"acme".parse().unwrap(), &"github:other".parse().unwrap());
-    assert_eq!(scene.engine.store().arrival(&other).await.unwrap(), None);
+    let other = InboxEntry::run_of(&"acme".parse().unwrap(), &"github:other".parse().unwrap());
+    assert_eq!(scene.engine.store().entry(&other).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn same_delivery_id_other_body() {
     let scene = Scene::set();
-    let arrival = scene.accepts(&push()).await;
+    let entry = scene.accepts(&push()).await;
     let other = github("push", "72d3162e-cc78-11e3-81ab-4c9367dc0958", &json!({ "ref": "refs/heads/evil" }));
     let mut incident = incident_json();
     scene.accepts(&servicenow(&incident)).await;
@@ -744,7 +751,7 @@ async fn same_delivery_id_other_body() {
         let problem: Value = serde_json::from_str(&response.body).unwrap();
         assert_eq!(problem["code"], "IDEMPOTENCY_CONFLICT");
     }
-    assert_eq!(scene.engine.store().arrival(&arrival.run).await.unwrap(), Some(arrival));
+    assert_eq!(scene.engine.store().entry(&entry.run).await.unwrap(), Some(entry));
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ async fn click_twice_two_users_race() {
     assert!(decision.starts_with("approved by anna"), "{decision}");
     // And the same click again changes nothing.
     let revision = story.approval().revision;
-    assert_eq!(story.answer(yes), Ok(Answered::Before));
+    assert_eq!(story.answer(yes), Ok(Answered::Duplicate));
     assert_eq!(story.approval().revision, revision);
     assert_eq!(story.approval().votes.len(), 1);
 }

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 
 /// Where a blob is kept: what a run works with and what it leaves behind are kept for different times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shelf {
+pub enum BlobKind {
     /// What is too large for a record: a run's input, what its steps gave.
     Payloads,
     /// A whole record that is too large for its place, a plan or a policy above all. It is kept for ever, as what
@@ -18,7 +18,7 @@ pub enum Shelf {
     Evidence,
 }
 
-impl Shelf {
+impl BlobKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Payloads, Self::Bodies, Self::Evidence];
 
@@ -38,7 +38,7 @@ pub trait Blobs {
     /// Keeps `bytes` for `tenant`.
     fn put_blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         bytes: Vec<u8>,
     ) -> impl Future<Output = Result<BlobRef, StoreError>> + Send;
@@ -46,7 +46,7 @@ pub trait Blobs {
     /// What `blob` points at; an error if it is not what was kept, `None` if it is not there.
     fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;

@@ -36,7 +36,7 @@ pub trait Governance {
 
     /// What is settled for all and for `tenant`, as of a moment ago: what was written within the last second may be
     /// missing. Asked often, so it is the cheapest look there is.
-    fn lately(
+    fn eventual(
         &self,
         tenant: &TenantId,
     ) -> impl Future<Output = Result<(Option<Fleet>, Option<Tenant>), StoreError>> + Send;

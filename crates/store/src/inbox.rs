@@ -2,25 +2,25 @@
 
 use std::future::Future;
 
-use domain::{Applied, Arrival, Fate, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{Applied, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// What became of an arrival at the door.
+/// What became of an entry at the door.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accepted {
     /// It is kept, durably.
     New,
     /// This one was here before, under the same key or with the same proof, or told the same just now.
-    Known(Box<Arrival>),
+    Known(Box<InboxEntry>),
 }
 
-/// An arrival that is taken up once more.
+/// An entry that is taken up once more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Again {
     /// What became of it before.
-    pub was: Fate,
+    pub was: InboxStatus,
     /// How often it was refused.
     pub tries: u32,
     /// Until when it is kept now.
@@ -38,23 +38,23 @@ pub struct DueSchedule {
 
 /// Arrivals, and the workflows that a tenant has put to use.
 pub trait Inbox {
-    /// Keeps an arrival, unless one with its key or its proof is there, or one that it
-    /// [echoes](Arrival::echoes). It may be forgotten once
-    /// [`Arrival::kept_until`] has passed.
-    fn accept(&self, arrival: Arrival) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
+    /// Keeps an entry, unless one with its key or its proof is there, or one that it
+    /// [is_duplicate_of](InboxEntry::is_duplicate_of). It may be forgotten once
+    /// [`InboxEntry::kept_until`] has passed.
+    fn accept(&self, entry: InboxEntry) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
-    /// The arrival that may start `run`.
-    fn arrival(&self, run: &RunKey) -> impl Future<Output = Result<Option<Arrival>, StoreError>> + Send;
+    /// The entry that may start `run`.
+    fn entry(&self, run: &RunKey) -> impl Future<Output = Result<Option<InboxEntry>, StoreError>> + Send;
 
-    /// Records what became of an arrival. Superseded unless it waits. It may be forgotten at `forget_at`.
+    /// Records what became of an entry. Superseded unless it waits. It may be forgotten at `forget_at`.
     fn settle(
         &self,
         run: &RunKey,
-        fate: Fate,
+        status: InboxStatus,
         forget_at: Timestamp,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Lets an arrival wait again. Superseded unless `again.was` is what became of it.
+    /// Lets an entry wait again. Superseded unless `again.was` is what became of it.
     fn reopen(&self, run: &RunKey, again: Again) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
     /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use. It is due at

@@ -11,9 +11,10 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence,
-    Fate, Fleet, IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord,
-    RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkflowName,
+    ApiKey, Applied, Approval, ApprovalId, BlobRef, Card, Decision, Digest, Evidence, Fleet, IdempotencyKey,
+    InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName, Receipt, RunKey, RunRecord,
+    RunStatus, SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkerRecord,
+    WorkflowName,
 };
 
 use crate::access::{Access, KeyPage};
@@ -24,8 +25,8 @@ use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::roll::Roll;
-use crate::{Blobs, Shelf, Store};
+use crate::worker_registry::WorkerRegistry;
+use crate::{BlobKind, Blobs, Store};
 
 /// A call to a store, as an interceptor sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,14 +107,14 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.holder", self.store.holder(tenant, ticket)).await
     }
 
-    async fn line_up(
+    async fn enqueue_waiter(
         &self,
         tenant: &TenantId,
         ticket: &Ticket,
         stands: Holder,
         next: InLine,
     ) -> Result<Write, StoreError> {
-        self.plainly("ledger.line_up", self.store.line_up(tenant, ticket, stands, next)).await
+        self.plainly("ledger.enqueue_waiter", self.store.enqueue_waiter(tenant, ticket, stands, next)).await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -166,13 +167,13 @@ impl<S: Store, I: Intercept> Ledger for Intercepted<S, I> {
         self.plainly("ledger.runs", self.store.runs(tenant, query)).await
     }
 
-    async fn due_but(
+    async fn due_excluding(
         &self,
         but: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
-        self.plainly("ledger.due", self.store.due_but(but, now, limit)).await
+        self.plainly("ledger.due", self.store.due_excluding(but, now, limit)).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
@@ -191,12 +192,12 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.plainly("queue.receive", self.store.receive(lane, max, visibility, wait)).await
+        self.plainly("queue.receive", self.store.receive(queue, max, visibility, wait)).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -215,23 +216,23 @@ impl<S: Store, I: Intercept> Queue for Intercepted<S, I> {
         self.plainly("queue.redrive", self.store.redrive(limit)).await
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.plainly("queue.depth", self.store.depth(lane)).await
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.plainly("queue.depth", self.store.depth(queue)).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.plainly("queue.waiting", self.store.waiting(lane)).await
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.plainly("queue.waiting", self.store.waiting(queue)).await
     }
 }
 
 impl<S: Store, I: Intercept> Blobs for Intercepted<S, I> {
-    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         self.plainly("blobs.put", self.store.put_blob(on, tenant, bytes)).await
     }
 
     async fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
@@ -252,8 +253,8 @@ impl<S: Store, I: Intercept> Governance for Intercepted<S, I> {
         self.plainly("governance.fleet", self.store.fleet()).await
     }
 
-    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
-        self.plainly("governance.lately", self.store.lately(tenant)).await
+    async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+        self.plainly("governance.eventual", self.store.eventual(tenant)).await
     }
 
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
@@ -314,16 +315,16 @@ impl<S: Store, I: Intercept> Access for Intercepted<S, I> {
     }
 }
 
-impl<S: Store, I: Intercept> Roll for Intercepted<S, I> {
-    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
-        self.plainly("roll.enrolled", self.store.enrolled(worker)).await
+impl<S: Store, I: Intercept> WorkerRegistry for Intercepted<S, I> {
+    async fn registered_worker(&self, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
+        self.plainly("roll.registered_worker", self.store.registered_worker(worker)).await
     }
 
-    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
-        self.plainly("roll.enroll", self.store.enroll(worker)).await
+    async fn put_worker(&self, worker: WorkerRecord) -> Result<Write, StoreError> {
+        self.plainly("roll.put_worker", self.store.put_worker(worker)).await
     }
 
-    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+    async fn roll(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         self.plainly("roll.roll", self.store.roll()).await
     }
 }
@@ -349,16 +350,21 @@ impl<S: Store, I: Intercept> Archive for Intercepted<S, I> {
 }
 
 impl<S: Store, I: Intercept> Inbox for Intercepted<S, I> {
-    async fn accept(&self, arrival: Arrival) -> Result<Accepted, StoreError> {
-        self.plainly("inbox.accept", self.store.accept(arrival)).await
+    async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
+        self.plainly("inbox.accept", self.store.accept(entry)).await
     }
 
-    async fn arrival(&self, run: &RunKey) -> Result<Option<Arrival>, StoreError> {
-        self.plainly("inbox.arrival", self.store.arrival(run)).await
+    async fn entry(&self, run: &RunKey) -> Result<Option<InboxEntry>, StoreError> {
+        self.plainly("inbox.entry", self.store.entry(run)).await
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
-        self.plainly("inbox.settle", self.store.settle(run, fate, forget_at)).await
+    async fn settle(
+        &self,
+        run: &RunKey,
+        status: InboxStatus,
+        forget_at: Timestamp,
+    ) -> Result<Write, StoreError> {
+        self.plainly("inbox.settle", self.store.settle(run, status, forget_at)).await
     }
 
     async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {

@@ -138,7 +138,7 @@ pub trait Ledger {
 
     /// Makes `next` the first of those that wait for `ticket`. Superseded unless it is held as `stands` says. Whoever
     /// takes the ticket finds nobody in line.
-    fn line_up(
+    fn enqueue_waiter(
         &self,
         tenant: &TenantId,
         ticket: &Ticket,
@@ -218,11 +218,11 @@ pub trait Ledger {
         now: Timestamp,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send {
-        self.due_but(&NOBODY, now, limit)
+        self.due_excluding(&NOBODY, now, limit)
     }
 
     /// The same but for the runs of these tenants, which are passed over in the index and do not count.
-    fn due_but(
+    fn due_excluding(
         &self,
         but: &BTreeSet<TenantId>,
         now: Timestamp,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Errand, Lane, Millis, Outgoing, RunKey, Timestamp, TraceContext};
+use domain::{Job, Millis, Outgoing, QueueName, RunKey, Timestamp, TraceContext};
 
 use crate::error::StoreError;
 
@@ -42,9 +42,9 @@ pub struct Delivery {
     /// The run it is about.
     pub run: RunKey,
     /// Which way it came.
-    pub lane: Lane,
+    pub queue: QueueName,
     /// What it asks for.
-    pub errand: Errand,
+    pub job: Job,
     /// The work that led to it.
     pub trace: TraceContext,
     /// To extend or delete it with.
@@ -64,16 +64,16 @@ pub struct DeadLetter {
     /// The run it was about.
     pub run: RunKey,
     /// Which way it came.
-    pub lane: Lane,
+    pub queue: QueueName,
     /// What it asked for.
-    pub errand: Errand,
+    pub job: Job,
     /// How often it was delivered.
     pub receives: u32,
     /// When it was given up; when it was sent, if the queue cannot tell.
     pub at: Timestamp,
 }
 
-/// Messages, delivered at least once, in no promised order. Each goes by a lane, and no lane holds up another.
+/// Messages, delivered at least once, in no promised order. Each goes by a queue, and no queue holds up another.
 /// A message that is received is invisible to others for a while; if it is not deleted by then it comes back.
 /// That is a courtesy: the lease decides. A queue may count in whole seconds, and then rounds up.
 pub trait Queue {
@@ -95,11 +95,11 @@ pub trait Queue {
         }
     }
 
-    /// Receives up to `max` messages of `lane` and hides them for `visibility`; waits up to `wait` for the
+    /// Receives up to `max` messages of `queue` and hides them for `visibility`; waits up to `wait` for the
     /// first.
     fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
@@ -117,15 +117,15 @@ pub trait Queue {
     /// says yes to what is gone already, and may say yes to a delivery that another has followed.
     fn delete(&self, handle: &Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Messages of all lanes that were given up, oldest first.
+    /// Messages of all queues that were given up, oldest first.
     fn dead_letters(&self, limit: u32) -> impl Future<Output = Result<Vec<DeadLetter>, StoreError>> + Send;
 
     /// Puts given-up messages back where they came from, oldest first; says how many.
     fn redrive(&self, limit: u32) -> impl Future<Output = Result<u32, StoreError>> + Send;
 
-    /// How many messages there are in `lane`, visible or not.
-    fn depth(&self, lane: Lane) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// How many messages there are in `queue`, visible or not.
+    fn depth(&self, queue: QueueName) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// How many messages of `lane` could be received now; about, where a queue cannot tell.
-    fn waiting(&self, lane: Lane) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// How many messages of `queue` could be received now; about, where a queue cannot tell.
+    fn waiting(&self, queue: QueueName) -> impl Future<Output = Result<u64, StoreError>> + Send;
 }

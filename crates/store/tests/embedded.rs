@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use countersign_store::{
-    Admission, Blobs, Clock as _, Inbox as _, Ledger, Queue, Roll as _, Shelf, SqliteOptions, SqliteStore,
-    StoreError, SystemClock, Write,
+    Admission, BlobKind, Blobs, Clock as _, Inbox as _, Ledger, Queue, SqliteOptions, SqliteStore,
+    StoreError, SystemClock, WorkerRegistry as _, Write,
 };
 use domain::command::{Cancel, Command};
-use domain::roll::KEPT_FOR;
+use domain::worker_registry::KEPT_FOR;
 use domain::{
-    Applied, BlobRef, Cause, Decision, Digest, Draft, Enrolled, Errand, Initiator, Lane, Millis, Outgoing,
-    RunId, RunKey, RunRecord, Says, Timestamp,
+    Applied, BlobRef, Cause, Decision, Digest, Draft, Initiator, Job, Millis, Outgoing, QueueName, RunId,
+    RunKey, RunRecord, Timestamp, WorkerRecord, WorkerReport,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn everything_survives_a_restart() {
     let record = admission.decision.record.clone();
     store.admit(admission.clone()).await.unwrap();
     store.put_plan(&record.key.tenant, &plan()).await.unwrap();
-    let blob = store.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     drop(store);
 
     let store = ledgers.open();
@@ -44,8 +44,8 @@ async fn everything_survives_a_restart() {
     assert_eq!(store.load(&record.key).await.unwrap(), Some(record.clone()));
     assert_eq!(store.input(&record.key).await.unwrap(), Some(admission.input));
     assert_eq!(store.plan(&record.key.tenant, &record.plan).await.unwrap(), Some(plan()));
-    assert_eq!(store.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
-    let received = store.receive(Lane::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
+    assert_eq!(store.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
+    let received = store.receive(QueueName::Steps, 10, HIDDEN, Duration::ZERO).await.unwrap();
     assert_eq!(received.into_iter().map(|delivery| delivery.run).collect::<Vec<_>>(), [record.key]);
 }
 
@@ -53,14 +53,15 @@ async fn everything_survives_a_restart() {
 async fn a_worker_that_has_not_signed_for_a_day_is_taken_off_the_roll_by_whoever_signs_next() {
     let ledgers = Ledgers::new();
     let store = ledgers.open();
-    let signs = |name: &str, at| Enrolled::new(name.parse().unwrap(), Says::Working { in_hand: 0 }, at);
+    let signs =
+        |name: &str, at| WorkerRecord::new(name.parse().unwrap(), WorkerReport::Working { in_hand: 0 }, at);
     let now = SystemClock.now();
     // A clock that is wrong takes nobody else off.
     let (old, ahead) =
         (signs("old", now.earlier(Millis(KEPT_FOR.0 + 1_000))), signs("ahead", now + KEPT_FOR + KEPT_FOR));
     let young = signs("young", now.earlier(Millis(KEPT_FOR.0 / 2)));
     for worker in [&old, &young, &ahead] {
-        assert_eq!(store.enroll(worker.clone()).await.unwrap(), Write::Committed);
+        assert_eq!(store.put_worker(worker.clone()).await.unwrap(), Write::Committed);
     }
     assert_eq!(store.roll().await.unwrap(), [ahead, young]);
 }
@@ -71,7 +72,7 @@ async fn an_old_handle_neither_extends_nor_deletes() {
     let store = ledgers.open();
     store.admit(admission("request")).await.unwrap();
     let one = async |visibility| {
-        store.receive(Lane::Steps, 1, visibility, PATIENTLY).await.unwrap().pop().unwrap().handle
+        store.receive(QueueName::Steps, 1, visibility, PATIENTLY).await.unwrap().pop().unwrap().handle
     };
     let old = one(Millis(1)).await;
     let new = one(HIDDEN).await;
@@ -111,11 +112,11 @@ async fn a_message_from_one_process_wakes_a_receiver_in_another_at_once() {
     for n in 0..10 {
         let waiting = tokio::spawn({
             let receiver = Arc::clone(&receiver);
-            async move { receiver.receive(Lane::Steps, 1, HIDDEN, PATIENTLY).await.unwrap() }
+            async move { receiver.receive(QueueName::Steps, 1, HIDDEN, PATIENTLY).await.unwrap() }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         let begun = Instant::now();
-        sender.send(&walk(&format!("run-{n}"))).await.unwrap();
+        sender.send(&advance(&format!("run-{n}"))).await.unwrap();
         assert_eq!(waiting.await.unwrap().len(), 1);
         took += begun.elapsed();
     }
@@ -133,7 +134,7 @@ async fn writes_that_wait_together_are_synced_together() {
 
     assert_eq!(usage.writes, 100);
     assert!(usage.commits < 10, "{usage:?}");
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 100);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 100);
 }
 
 /// So many messages are sent while another process holds the file: the writer waits with the first, and
@@ -145,7 +146,7 @@ async fn send_while_the_file_is_held(
 ) -> Vec<Result<(), StoreError>> {
     let send = |n| {
         let store = Arc::clone(store);
-        tokio::spawn(async move { store.send(&walk(&format!("run-{n}"))).await })
+        tokio::spawn(async move { store.send(&advance(&format!("run-{n}"))).await })
     };
     let holder = ledgers.hold();
     let mut sends = vec![send(0)];
@@ -180,7 +181,7 @@ async fn a_write_that_fails_does_not_fail_its_neighbours() {
 
     assert!(writes.into_iter().all(|written| written.is_ok()));
     assert!(matches!(failing.await.unwrap(), Err(StoreError::Broken { .. })));
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 20);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 20);
     assert_eq!(store.load(&run).await.unwrap(), None);
     assert_eq!(store.admit(admission("request")).await.unwrap(), Write::Committed);
 }
@@ -195,7 +196,7 @@ async fn a_write_that_fails_in_memory_leaves_nothing_behind() {
     assert!(matches!(store.admit(broken).await, Err(StoreError::Broken { .. })));
 
     assert_eq!(store.load(&run).await.unwrap(), None);
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 0);
     assert_eq!(store.admit(admission("request")).await.unwrap(), Write::Committed);
 }
 
@@ -236,13 +237,13 @@ fn a_place_where_no_file_can_be_is_refused() {
 async fn a_blob_that_was_altered_is_not_given_out() {
     let ledgers = Ledgers::new();
     let store = ledgers.open();
-    let blob = store.put_blob(Shelf::Payloads, &tenant(), b"the truth".to_vec()).await.unwrap();
+    let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"the truth".to_vec()).await.unwrap();
     let conn = Connection::open(ledgers.path()).unwrap();
     conn.execute("UPDATE blobs SET body = ?1", [b"a lie".as_slice()]).unwrap();
 
-    assert!(matches!(store.blob(Shelf::Payloads, &tenant(), &blob).await, Err(StoreError::Broken { .. })));
+    assert!(matches!(store.blob(BlobKind::Payloads, &tenant(), &blob).await, Err(StoreError::Broken { .. })));
     let other = BlobRef { sha256: Digest::of_bytes(b"another"), bytes: 7 };
-    assert_eq!(store.blob(Shelf::Payloads, &tenant(), &other).await.unwrap(), None);
+    assert_eq!(store.blob(BlobKind::Payloads, &tenant(), &other).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -320,8 +321,8 @@ impl Ledgers {
     }
 }
 
-fn walk(name: &str) -> Outgoing {
-    Outgoing { run: run_key(name), lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
+fn advance(name: &str) -> Outgoing {
+    Outgoing { run: run_key(name), queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 fn run_key(name: &str) -> RunKey {

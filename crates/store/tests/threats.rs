@@ -12,7 +12,7 @@ use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::{
     Action, Approval, Blast, Cause, Channel, Demand, Digest, Draft, EffectClass, EventName, IdempotencyKey,
-    Initiator, Lane, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling,
+    Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName, Reason, Reversibility, Ruling,
     RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName, Verdict, WorkerId,
     WorkflowName, WorkspaceId,
 };
@@ -44,7 +44,7 @@ async fn item_over_400KB() {
     let grant = run.claim(&store).await;
     run.commit(&store, finish(grant)).await;
 
-    assert!(store.depth(Lane::Steps).await.unwrap() > 0);
+    assert!(store.depth(QueueName::Steps).await.unwrap() > 0);
     for (row, bytes) in largest_rows(&path) {
         assert!(bytes < ITEM_BYTES_MAX, "{row} holds {bytes} bytes");
     }

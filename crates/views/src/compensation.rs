@@ -1,7 +1,7 @@
 //! What became of the effects of a run that was stopped.
 
 use domain::RunStatus;
-use domain::view::{Compensation, Fate, compensation_log};
+use domain::view::{Compensation, EffectStatus, compensation_log};
 use engine::RunView;
 
 use crate::json::{CompensationDocument, RunDocument};
@@ -17,7 +17,7 @@ fn arises(view: &RunView) -> bool {
 pub(super) fn text(run: &RunDocument) -> String {
     let Some(log) = &run.compensation else { return String::new() };
     let rows: Vec<_> =
-        log.iter().map(|line| [line.step.to_string(), words(&line.fate), line.key.to_string()]).collect();
+        log.iter().map(|line| [line.step.to_string(), words(&line.status), line.key.to_string()]).collect();
     let known = if rows.is_empty() {
         "no effect is known to stand\n".to_owned()
     } else {
@@ -34,26 +34,26 @@ pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
     let line = |line: Compensation| CompensationDocument {
         step: line.step,
         key: line.key,
-        fate: name(line.fate).to_owned(),
+        status: name(line.status).to_owned(),
     };
     arises(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
 
-/// A fate in words; one that a newer server tells of, as it tells it.
-fn words(fate: &str) -> String {
-    let told = match fate {
+/// A status in words; one that a newer server tells of, as it tells it.
+fn words(status: &str) -> String {
+    let told = match status {
         "rolled_back" => "was taken back",
-        "stands_reversible" => "stands; the workflow says how to take it back",
-        "stands" => "stands; the workflow does not say how to take it back",
+        "reversible" => "stands; the workflow says how to take it back",
+        "in_effect" => "stands; the workflow does not say how to take it back",
         other => other,
     };
     told.to_owned()
 }
 
-fn name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::RolledBack => "rolled_back",
-        Fate::StandsReversible => "stands_reversible",
-        Fate::Stands => "stands",
+fn name(status: EffectStatus) -> &'static str {
+    match status {
+        EffectStatus::RolledBack => "rolled_back",
+        EffectStatus::Reversible => "reversible",
+        EffectStatus::InEffect => "in_effect",
     }
 }

@@ -198,8 +198,8 @@ pub struct CompensationDocument {
     /// Its key.
     #[schema(value_type = String)]
     pub key: IdempotencyKey,
-    /// `rolled_back`, `stands_reversible` or `stands`.
-    pub fate: String,
+    /// `rolled_back`, `reversible` or `stands`.
+    pub status: String,
 }
 
 /// Why a run waits.

@@ -23,7 +23,7 @@ pub mod when;
 mod tests;
 
 use domain::{Approval, Receipt, RunId, RunKey, Timestamp};
-use engine::{Desk, Dispatch, Engine, EngineError, RunView};
+use engine::{Dispatch, Engine, EngineError, RunView, TenantHandle};
 use store::Store;
 
 use crate::hint::Hints;
@@ -67,16 +67,20 @@ impl Seen {
         Ok(Self { view, open, dispatch, now: engine.now(), hints })
     }
 
-    /// Looks at a run of the tenant whose desk this is.
-    pub async fn at<S: Store>(desk: &Desk<S>, run: &RunId, hints: Hints) -> Result<Self, EngineError> {
-        let view = desk.run(run).await?;
+    /// Looks at a run of the tenant whose handle this is.
+    pub async fn at<S: Store>(
+        handle: &TenantHandle<S>,
+        run: &RunId,
+        hints: Hints,
+    ) -> Result<Self, EngineError> {
+        let view = handle.run(run).await?;
         let open = match waiting::open_intent(&view.record) {
-            Some(intent) => desk.receipt(&intent.key).await?,
+            Some(intent) => handle.receipt(&intent.key).await?,
             None => None,
         };
         let over = view.record.status.is_terminal();
-        let dispatch = if over { Dispatch::default() } else { desk.dispatch().await? };
-        Ok(Self { view, open, dispatch, now: desk.now(), hints })
+        let dispatch = if over { Dispatch::default() } else { handle.dispatch().await? };
+        Ok(Self { view, open, dispatch, now: handle.now(), hints })
     }
 
     /// The newest request for approval.

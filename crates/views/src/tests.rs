@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use connectors::Toolbox;
 use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
-use engine::{Engine, Parts, Reach, Reply, SignalRun, StartRun, Timing, WalkLimits};
+use engine::{AdvanceLimits, Engine, Parts, Reach, Reply, SignalRun, StartRun, Timing};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
@@ -20,13 +20,13 @@ steps:
   - { id: ask, tool: approval.gate, with: { message: "Go on?", on_reject: pause } }
 "#;
 
-struct Desk {
+struct TestEnv {
     engine: Engine<SqliteStore>,
     run: RunKey,
     by: Initiator,
 }
 
-impl Desk {
+impl TestEnv {
     async fn started() -> Self {
         let engine = Engine::new(Parts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
@@ -53,22 +53,22 @@ impl Desk {
     }
 
     async fn at_the_wait() -> Self {
-        let desk = Self::started().await;
-        desk.walk().await;
-        desk
+        let env = Self::started().await;
+        env.advance().await;
+        env
     }
 
     async fn at_the_question() -> Self {
-        let desk = Self::at_the_wait().await;
+        let env = Self::at_the_wait().await;
         let signal =
             SignalRun { id: "s".parse().unwrap(), event: "news.came".parse().unwrap(), payload: json!(1) };
-        desk.engine.signal(&desk.run, &desk.by, signal).await.unwrap();
-        desk.walk().await;
-        desk
+        env.engine.signal(&env.run, &env.by, signal).await.unwrap();
+        env.advance().await;
+        env
     }
 
-    async fn walk(&self) {
-        Box::pin(self.engine.walk(&self.run, &(), WalkLimits::default())).await.unwrap();
+    async fn advance(&self) {
+        Box::pin(self.engine.advance(&self.run, &(), AdvanceLimits::default())).await.unwrap();
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
@@ -102,44 +102,44 @@ impl Desk {
 
 #[tokio::test]
 async fn a_run_that_nobody_took_asks_for_a_worker() {
-    let desk = Desk::started().await;
-    let (why, commands) = desk.waits().await;
+    let env = TestEnv::started().await;
+    let (why, commands) = env.waits().await;
     assert_eq!(why, "Step news is ready, and no worker has taken it yet.");
-    assert_eq!(commands, ["countersign worker".to_owned(), desk.command("cancel")]);
+    assert_eq!(commands, ["countersign worker".to_owned(), env.command("cancel")]);
 }
 
 #[tokio::test]
 async fn a_run_that_dispatch_holds_up_says_who_stopped_it_and_asks_for_no_worker() {
-    let desk = Desk::started().await;
-    let tenant = Reach::Tenant(desk.run.tenant.clone());
-    desk.engine.stop_dispatch(&tenant, &desk.by, "fire").await.unwrap();
-    let (why, commands) = desk.waits().await;
+    let env = TestEnv::started().await;
+    let tenant = Reach::Tenant(env.run.tenant.clone());
+    env.engine.stop_dispatch(&tenant, &env.by, "fire").await.unwrap();
+    let (why, commands) = env.waits().await;
     assert!(why.contains("ada stopped dispatch for this tenant at "), "{why}");
     assert!(why.ends_with("\u{201c}fire\u{201d}."), "{why}");
-    assert_eq!(commands, ["countersign dispatch start".to_owned(), desk.command("cancel")]);
+    assert_eq!(commands, ["countersign dispatch start".to_owned(), env.command("cancel")]);
 
-    desk.engine.stop_dispatch(&Reach::All, &desk.by, "flood").await.unwrap();
-    let (why, commands) = desk.waits().await;
+    env.engine.stop_dispatch(&Reach::All, &env.by, "flood").await.unwrap();
+    let (why, commands) = env.waits().await;
     assert!(why.contains("for all tenants") && why.contains("flood"), "{why}");
-    assert_eq!(commands, [desk.command("cancel")]);
+    assert_eq!(commands, [env.command("cancel")]);
 }
 
 #[tokio::test]
 async fn a_wait_names_its_event() {
-    let desk = Desk::at_the_wait().await;
-    let (why, commands) = desk.waits().await;
+    let env = TestEnv::at_the_wait().await;
+    let (why, commands) = env.waits().await;
     assert_eq!(why, "Step news waits for the event news.came from outside.");
-    assert_eq!(commands[0], format!("countersign run signal {} news.came --payload '{{}}'", desk.run.run));
+    assert_eq!(commands[0], format!("countersign run signal {} news.came --payload '{{}}'", env.run.run));
 }
 
 #[tokio::test]
 async fn a_question_names_both_answers() {
-    let desk = Desk::at_the_question().await;
-    let (why, commands) = desk.waits().await;
+    let env = TestEnv::at_the_question().await;
+    let (why, commands) = env.waits().await;
     assert!(why.starts_with("Step ask asks a person: \u{201c}Go on?\u{201d} Not ada:"), "{why}");
     for (command, verb) in commands.iter().zip(["approve", "reject"]) {
         assert!(
-            command.starts_with(&format!("countersign approval {verb} {} ask", desk.run.run)),
+            command.starts_with(&format!("countersign approval {verb} {} ask", env.run.run)),
             "{command}"
         );
     }
@@ -147,18 +147,18 @@ async fn a_question_names_both_answers() {
 
 #[tokio::test]
 async fn a_paused_run_tells_who_paused_it_and_why() {
-    let desk = Desk::at_the_question().await;
-    desk.answer(false, "not today").await;
-    let (why, commands) = desk.waits().await;
+    let env = TestEnv::at_the_question().await;
+    env.answer(false, "not today").await;
+    let (why, commands) = env.waits().await;
     assert!(why.starts_with("Paused by grace at ") && why.contains("not today"), "{why}");
-    assert_eq!(commands, [desk.command("retry"), desk.command("cancel")]);
+    assert_eq!(commands, [env.command("retry"), env.command("cancel")]);
 }
 
 #[tokio::test]
 async fn a_run_that_is_over_waits_for_nothing() {
-    let desk = Desk::at_the_question().await;
-    desk.answer(true, "").await;
-    let seen = desk.seen().await;
+    let env = TestEnv::at_the_question().await;
+    env.answer(true, "").await;
+    let seen = env.seen().await;
     assert_eq!(waiting(&seen), None);
     assert!(run_text(&seen).contains("succeeded after"), "{}", run_text(&seen));
     assert_eq!(run_json(&seen)["chain"]["verified"], true);
@@ -166,10 +166,10 @@ async fn a_run_that_is_over_waits_for_nothing() {
 
 #[tokio::test]
 async fn a_canceled_run_tells_who_wanted_that_and_why() {
-    let desk = Desk::at_the_wait().await;
-    assert_eq!(run_json(&desk.seen().await)["canceled"], json!(null));
-    desk.engine.cancel(&desk.run, &desk.by, "not today").await.unwrap();
-    let seen = desk.seen().await;
+    let env = TestEnv::at_the_wait().await;
+    assert_eq!(run_json(&env.seen().await)["canceled"], json!(null));
+    env.engine.cancel(&env.run, &env.by, "not today").await.unwrap();
+    let seen = env.seen().await;
     let told = &run_json(&seen)["canceled"];
     assert_eq!((&told["by"], &told["reason"]), (&json!("ada"), &json!("not today")));
     assert!(run_text(&seen).contains("canceled  by ada at "), "{}", run_text(&seen));
@@ -177,8 +177,8 @@ async fn a_canceled_run_tells_who_wanted_that_and_why() {
 
 #[tokio::test]
 async fn whoever_takes_a_run_back_is_named_and_not_the_worker_that_does_it() {
-    let desk = Desk::at_the_wait().await;
-    let mut seen = desk.seen().await;
+    let env = TestEnv::at_the_wait().await;
+    let mut seen = env.seen().await;
     seen.view.record.status = domain::RunStatus::Canceled;
     let mut wish = seen.view.events.as_ref().unwrap()[0].clone();
     wish.body = domain::EventBody::CancelRequested { reason: "wrong host".to_owned() };
@@ -192,14 +192,14 @@ async fn whoever_takes_a_run_back_is_named_and_not_the_worker_that_does_it() {
 
 #[tokio::test]
 async fn an_outcome_that_is_unknown_tells_the_code_of_what_is_known() {
-    let desk = Desk::at_the_wait().await;
-    let mut seen = desk.seen().await;
+    let env = TestEnv::at_the_wait().await;
+    let mut seen = env.seen().await;
     let failure = domain::Failure::new("IDEMPOTENCY_EXPIRED", "the other side has forgotten the key");
     let intent = domain::record::Intent {
         key: "k".parse().unwrap(),
         action: domain::Digest::ZERO,
         class: domain::EffectClass::NativeKey,
-        theirs: false,
+        foreign_intent: false,
     };
     seen.view.record.status = domain::RunStatus::Paused;
     seen.view.record.live =

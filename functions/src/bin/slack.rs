@@ -14,7 +14,7 @@ async fn main() -> Result<(), Error> {
     let config = store::aws::configure(None).await;
     let named = Named::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
     let systems = Systems::parse(&need("COUNTERSIGN_SYSTEMS")?)?;
-    let doors = lambda::slack_doors(&systems, &|name| named.look_up(name))?;
+    let doors = lambda::slack_installations(&systems, &|name| named.look_up(name))?;
     let engine = lambda::engine(store::aws::open(settings()?).await, "slack")?;
     lambda::serve_slack(engine, doors).await
 }

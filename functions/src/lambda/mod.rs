@@ -23,8 +23,8 @@ use tracing_subscriber::EnvFilter;
 use crate::sweep::sweep;
 use ingress::described;
 use ingress::http::Response;
-use ingress::slack::{self, SlackDoors};
-use ingress::webhook::{self, Doors};
+use ingress::slack::{self, SlackInstallations};
+use ingress::webhook::{self, WebhookAuth};
 
 pub use event::{HttpEvent, HttpReply};
 pub use ingress::described::InvalidSources;
@@ -57,13 +57,13 @@ pub fn engine<S: Store>(store: S, name: &str) -> Result<Engine<S>, Error> {
 }
 
 /// The doors of every tenant's Slack, as `systems` describes them.
-pub fn slack_doors(systems: &Systems, look_up: LookUp<'_>) -> Result<SlackDoors, Error> {
+pub fn slack_installations(systems: &Systems, look_up: LookUp<'_>) -> Result<SlackInstallations, Error> {
     systems.slack(look_up)?.ok_or("the systems have no Slack")?;
-    Ok(described::slack_doors(systems, look_up)?)
+    Ok(described::slack_installations(systems, look_up)?)
 }
 
 /// Serves the webhook function.
-pub async fn serve_webhook<S: Store>(engine: Engine<S>, doors: Doors) -> Result<(), Error> {
+pub async fn serve_webhook<S: Store>(engine: Engine<S>, doors: WebhookAuth) -> Result<(), Error> {
     let serve = async |event: LambdaEvent<HttpEvent>| {
         Ok::<_, Error>(HttpReply::from(Box::pin(on_webhook(&engine, &doors, &event.payload)).await))
     };
@@ -71,7 +71,7 @@ pub async fn serve_webhook<S: Store>(engine: Engine<S>, doors: Doors) -> Result<
 }
 
 /// Serves the Slack function.
-pub async fn serve_slack<S: Store>(engine: Engine<S>, doors: SlackDoors) -> Result<(), Error> {
+pub async fn serve_slack<S: Store>(engine: Engine<S>, doors: SlackInstallations) -> Result<(), Error> {
     let serve = async |event: LambdaEvent<HttpEvent>| {
         Ok::<_, Error>(HttpReply::from(Box::pin(on_slack(&engine, &doors, &event.payload)).await))
     };
@@ -88,7 +88,7 @@ pub async fn serve_sweep<S: Store>(engine: Engine<S>) -> Result<(), Error> {
 }
 
 /// What the webhook function replies to one request.
-pub async fn on_webhook<S: Store>(engine: &Engine<S>, doors: &Doors, event: &HttpEvent) -> Response {
+pub async fn on_webhook<S: Store>(engine: &Engine<S>, doors: &WebhookAuth, event: &HttpEvent) -> Response {
     if event.bytes_min() > webhook::BODY_BYTES_MAX {
         return webhook::too_large();
     }
@@ -100,7 +100,11 @@ pub async fn on_webhook<S: Store>(engine: &Engine<S>, doors: &Doors, event: &Htt
 }
 
 /// What the Slack function replies to one request.
-pub async fn on_slack<S: Store>(engine: &Engine<S>, doors: &SlackDoors, event: &HttpEvent) -> Response {
+pub async fn on_slack<S: Store>(
+    engine: &Engine<S>,
+    doors: &SlackInstallations,
+    event: &HttpEvent,
+) -> Response {
     let ([.., "slack", what, tenant], Some(body)) = (&*event.path(), event.raw_body()) else {
         return slack::unsigned();
     };

@@ -3,10 +3,10 @@
 use config::{LookUp, SourceConfig};
 
 use ingress::described::{self, InvalidSources};
-use ingress::webhook::Doors;
+use ingress::webhook::WebhookAuth;
 
 /// The doors that `text` describes: a list of `{ tenant, source, scheme, secret, previous }`.
-pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<Doors, InvalidSources> {
+pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<WebhookAuth, InvalidSources> {
     let sources: Vec<SourceConfig> =
         serde_saphyr::from_str(text).map_err(|error| InvalidSources::Text(error.to_string()))?;
     described::doors(&sources, look_up)
@@ -16,7 +16,7 @@ pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<Doors, InvalidSources> {
 mod tests {
     use super::*;
 
-    fn opened(text: &str) -> Result<Doors, InvalidSources> {
+    fn opened(text: &str) -> Result<WebhookAuth, InvalidSources> {
         doors(text, &|name| (name != "GONE").then(|| format!("the secret under {name}")))
     }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use connectors::Toolbox;
-use domain::{Arrival, IdempotencyKey, Lane, RunKey, Source, TenantId};
+use domain::{IdempotencyKey, InboxEntry, QueueName, RunKey, Source, TenantId};
 use engine::{Engine, Parts, Timing};
 use ingress::served::webhooks;
-use ingress::webhook::{Doors, Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use ingress::webhook::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER, WebhookAuth};
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::json;
@@ -103,7 +103,7 @@ async fn serve(store: &SqliteStore) -> Result<String, String> {
         sealing: None,
     });
     let proof = Proof::Signed(Secrets::new(SECRET.into()).map_err(told)?);
-    let doors = Doors::default().and(tenant()?, Source::ServiceNow, proof).map_err(told)?;
+    let doors = WebhookAuth::default().and(tenant()?, Source::ServiceNow, proof).map_err(told)?;
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(told)?;
     let address = listener.local_addr().map_err(told)?.to_string();
     tokio::spawn(async move { axum::serve(listener, webhooks(Arc::new(engine), doors)).await });
@@ -185,20 +185,20 @@ fn sys_id(n: u32) -> String {
 
 /// How many of the deliveries from `first` on the store keeps; all of them are announced as well.
 async fn kept(store: &SqliteStore, first: u32, deliveries: u32) -> Result<u32, String> {
-    let announced = store.depth(Lane::Ingest).await.map_err(told)?;
+    let announced = store.depth(QueueName::Ingest).await.map_err(told)?;
     if announced < u64::from(first) + u64::from(deliveries) {
         return Err(format!("{announced} deliveries were announced"));
     }
     let mut kept = 0;
     for n in first..first + deliveries {
-        kept += u32::from(store.arrival(&run(n)?).await.map_err(told)?.is_some());
+        kept += u32::from(store.entry(&run(n)?).await.map_err(told)?.is_some());
     }
     if kept == deliveries { Ok(kept) } else { Err(format!("{kept} deliveries of {deliveries} were kept")) }
 }
 
 fn run(n: u32) -> Result<RunKey, String> {
     let key = IdempotencyKey::new(&format!("servicenow:incident:{}:1", sys_id(n))).map_err(told)?;
-    Ok(Arrival::run_of(&tenant()?, &key))
+    Ok(InboxEntry::run_of(&tenant()?, &key))
 }
 
 fn tenant() -> Result<TenantId, String> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use connectors::Toolbox;
 use domain::plan::{Call, Environment, Plan, PlannedStep, Work};
 use domain::{
-    Cause, IdempotencyKey, Initiator, Lane, Millis, RunId, RunKey, RunStatus, StepId, StepStatus, TenantId,
-    Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
+    Cause, IdempotencyKey, Initiator, Millis, QueueName, RunId, RunKey, RunStatus, StepId, StepStatus,
+    TenantId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
 use engine::{Engine, Parts, Sealing, StartRun, Timing};
 use evidence::SigningKey;
@@ -265,7 +265,8 @@ impl Bench {
         let all = room.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
         drop(all);
         // Evidence is put together after the run; what it costs belongs to it all the same.
-        while self.sealed && self.store.depth(Lane::Steps).await.map_err(|error| error.to_string())? > 0 {
+        while self.sealed && self.store.depth(QueueName::Steps).await.map_err(|error| error.to_string())? > 0
+        {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(())

@@ -31,7 +31,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// A desk and a telephone, by day and by night.
+    /// A handle and a telephone, by day and by night.
     pub const ALL: [Self; 4] = [
         Self { width: 1280, dark: false },
         Self { width: 1280, dark: true },

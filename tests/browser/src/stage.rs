@@ -13,7 +13,7 @@ use connectors::Allow;
 use console::Console;
 use domain::access::{ShownKey, secret_digest};
 use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp};
-use engine::{Desk, Engine, Parts, Sealing, Timing};
+use engine::{Engine, Parts, Sealing, TenantHandle, Timing};
 use evidence::SigningKey;
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
@@ -138,9 +138,9 @@ impl Stage {
         self.runtime.block_on(work)
     }
 
-    fn desk(&self, tenant: &str, person: &str) -> Desk<SqliteStore> {
+    fn handle(&self, tenant: &str, person: &str) -> TenantHandle<SqliteStore> {
         let tenant = TenantId::new(tenant).unwrap();
-        Desk::open(Arc::clone(&self.engine), tenant, PersonId::new(person).unwrap())
+        TenantHandle::open(Arc::clone(&self.engine), tenant, PersonId::new(person).unwrap())
     }
 
     /// A key of `person`, as it is shown to them.
@@ -181,15 +181,15 @@ impl Stage {
 
     /// Has `person` hold a run.
     pub fn pause(&self, tenant: &str, person: &str, run: &RunId) {
-        self.wait(self.desk(tenant, person).pause(run, "wait")).unwrap();
+        self.wait(self.handle(tenant, person).pause(run, "wait")).unwrap();
     }
 
     /// The request that people are asked next, once they are.
     pub fn asked(&self, tenant: &str, run: &RunId) -> ApprovalId {
-        let desk = self.desk(tenant, "nobody");
+        let handle = self.handle(tenant, "nobody");
         self.wait(async {
             loop {
-                let open = desk.open_approvals(None, 50).await.unwrap().approvals;
+                let open = handle.open_approvals(None, 50).await.unwrap().approvals;
                 if let Some(asked) = open.into_iter().find(|asked| asked.run.run == *run) {
                     return asked.id;
                 }
@@ -215,8 +215,8 @@ fn engine(world: &World, key: SigningKey) -> Engine<SqliteStore> {
 async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
     let names = engine.tools().names().cloned().collect();
     let plan = workflow::parse(TRIAGE, &names).unwrap();
-    let desk = Desk::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
-    desk.apply(&plan).await.unwrap();
+    let handle = TenantHandle::open(Arc::clone(engine), tenant.parse().unwrap(), "wanda".parse().unwrap());
+    handle.apply(&plan).await.unwrap();
 }
 
 /// The console and the API, as one server on the loopback.

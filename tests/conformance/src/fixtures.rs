@@ -11,10 +11,10 @@ use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::schedule::{Backoff, RetryPolicy};
 use domain::{
-    Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, Errand, EventName,
-    IdempotencyKey, Initiator, Lane, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, Reason,
-    Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp,
-    ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, EventName,
+    IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, QueueName,
+    Reason, Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId,
+    Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
@@ -266,18 +266,18 @@ pub(crate) fn effect(name: &str) -> IdempotencyKey {
     IdempotencyKey::new(name).unwrap()
 }
 
-/// How many messages there are, by whatever lane they go.
+/// How many messages there are, by whatever queue they go.
 pub(crate) async fn messages<S: Store>(store: &S) -> u64 {
     let mut messages = 0;
-    for lane in Lane::ALL {
-        messages += store.depth(lane).await.unwrap();
+    for queue in QueueName::ALL {
+        messages += store.depth(queue).await.unwrap();
     }
     messages
 }
 
 /// A message that has `run` walked.
-pub(crate) fn walk(run: &RunKey) -> Outgoing {
-    Outgoing { run: run.clone(), lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
+pub(crate) fn advance(run: &RunKey) -> Outgoing {
+    Outgoing { run: run.clone(), queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 /// The event that plans here wait for.

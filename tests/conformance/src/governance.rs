@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Answered, Cancel, Claimed, Nudge, Pause, Resume};
-use domain::{ApprovalStatus, Card, Cause, Digest, Errand, Fleet, Initiator, Lane, Millis, Stopped, Tenant};
+use domain::{
+    ApprovalStatus, Card, Cause, Digest, Fleet, Initiator, Job, Millis, QueueName, Stopped, Tenant,
+};
 use store::{Cursor, PageQuery, Store, Write};
 
 use crate::fixtures::{NOON, Run, asking, calls, claim, granted, tenant, yes};
@@ -53,13 +55,13 @@ async fn a_switch_is_kept_with_what_a_tenant_has_settled<S: Store>(store: Arc<S>
 
 async fn both_switches_are_read_together<S: Store>(store: Arc<S>) {
     let acme = Tenant { stopped: Some(stopped("fire")), ..Tenant::new(tenant("acme")) };
-    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (None, None));
+    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, None));
     store.put_tenant(acme.clone()).await.unwrap();
-    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
+    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (None, Some(acme.clone())));
     let all = Fleet { stopped: Some(stopped("flood")), revision: 0 };
     store.put_fleet(all.clone()).await.unwrap();
-    assert_eq!(store.lately(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
-    assert_eq!(store.lately(&tenant("umbrella")).await.unwrap(), (Some(all), None));
+    assert_eq!(store.eventual(&acme.tenant).await.unwrap(), (Some(all.clone()), Some(acme)));
+    assert_eq!(store.eventual(&tenant("umbrella")).await.unwrap(), (Some(all), None));
 }
 
 async fn tenants_with_runs_under_way_are_found<S: Store>(store: Arc<S>) {
@@ -182,9 +184,9 @@ async fn open<S: Store>(
 async fn a_request_that_changes_has_people_shown<S: Store>(store: Arc<S>) {
     let run = asks(&*store, "request").await;
     let (hidden, wait) = (Millis::secs(30), Duration::from_secs(5));
-    let received = store.receive(Lane::Decisions, 10, hidden, wait).await.unwrap();
-    let errands: Vec<_> = received.into_iter().map(|delivery| delivery.errand).collect();
-    assert!(errands.contains(&Errand::Show(run.asked.unwrap().id)), "{errands:?}");
+    let received = store.receive(QueueName::Decisions, 10, hidden, wait).await.unwrap();
+    let jobs: Vec<_> = received.into_iter().map(|delivery| delivery.job).collect();
+    assert!(jobs.contains(&Job::NotifyApproval(run.asked.unwrap().id)), "{jobs:?}");
 }
 
 async fn what_a_tenant_has_settled_is_replaced_only_by_whoever_saw_it<S: Store>(store: Arc<S>) {

@@ -3,11 +3,12 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use domain::arrival::{ALIKE_WITHIN, REMEMBERED_FOR};
+use domain::inbox::{DUPLICATE_WITHIN, REMEMBERED_FOR};
 use domain::payload::Fingerprint;
 use domain::plan::{Schedule, TriggeredBy};
 use domain::{
-    Applied, Arrival, Cause, Digest, Fate, IdempotencyKey, Initiator, Millis, Payload, Source, Timestamp,
+    Applied, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Millis, Payload, Source,
+    Timestamp,
 };
 use serde_json::json;
 use store::{Accepted, Again, Clock as _, DueSchedule, Store, SystemClock, Write};
@@ -31,23 +32,23 @@ cases![
     every_version_that_was_put_to_use_is_kept_and_one_that_was_not_is_not,
 ];
 
-fn arrival(owner: &str, key: &str, proof: &str) -> Arrival {
+fn entry(owner: &str, key: &str, proof: &str) -> InboxEntry {
     let key = IdempotencyKey::new(key).unwrap();
     let body = json!({ "record": { "sys_id": "abc" } });
-    Arrival {
-        run: Arrival::run_of(&tenant(owner), &key),
+    InboxEntry {
+        run: InboxEntry::run_of(&tenant(owner), &key),
         key,
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
         record: None,
         proof: Digest::of_bytes(proof.as_bytes()),
-        alike: None,
+        dedupe_key: None,
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
         asked: None,
         at: SystemClock.now(),
         tries: 0,
-        fate: Fate::Waiting,
+        status: InboxStatus::Pending,
     }
 }
 
@@ -56,7 +57,7 @@ fn later() -> Timestamp {
     SystemClock.now() + REMEMBERED_FOR
 }
 
-fn known(accepted: Accepted) -> Arrival {
+fn known(accepted: Accepted) -> InboxEntry {
     match accepted {
         Accepted::Known(known) => *known,
         Accepted::New => unreachable!("it was here before"),
@@ -64,33 +65,33 @@ fn known(accepted: Accepted) -> Arrival {
 }
 
 async fn what_came_is_kept_and_found_by_its_run<S: Store>(store: Arc<S>) {
-    let came = arrival("acme", "sn:1", "proof");
-    assert_eq!(store.arrival(&came.run).await.unwrap(), None);
+    let came = entry("acme", "sn:1", "proof");
+    assert_eq!(store.entry(&came.run).await.unwrap(), None);
     assert_eq!(store.accept(came.clone()).await.unwrap(), Accepted::New);
-    assert_eq!(store.arrival(&came.run).await.unwrap(), Some(came));
+    assert_eq!(store.entry(&came.run).await.unwrap(), Some(came));
 }
 
 async fn the_same_key_again_finds_the_first<S: Store>(store: Arc<S>) {
-    let first = arrival("acme", "sn:1", "proof");
+    let first = entry("acme", "sn:1", "proof");
     store.accept(first.clone()).await.unwrap();
-    let again = Arrival { fingerprint: Fingerprint::of(&json!(2)), ..arrival("acme", "sn:1", "another") };
+    let again = InboxEntry { fingerprint: Fingerprint::of(&json!(2)), ..entry("acme", "sn:1", "another") };
     assert_eq!(known(store.accept(again).await.unwrap()), first);
-    assert_eq!(store.arrival(&first.run).await.unwrap(), Some(first));
+    assert_eq!(store.entry(&first.run).await.unwrap(), Some(first));
 }
 
 async fn the_same_proof_under_another_key_finds_the_first<S: Store>(store: Arc<S>) {
-    let first = arrival("acme", "github:1", "proof");
+    let first = entry("acme", "github:1", "proof");
     store.accept(first.clone()).await.unwrap();
-    let again = arrival("acme", "github:2", "proof");
+    let again = entry("acme", "github:2", "proof");
     assert_eq!(known(store.accept(again.clone()).await.unwrap()), first);
-    assert_eq!(store.arrival(&again.run).await.unwrap(), None);
+    assert_eq!(store.entry(&again.run).await.unwrap(), None);
 }
 
 async fn what_github_delivered_is_known_for_longer_than_what_names_its_time<S: Store>(store: Arc<S>) {
     let long_ago = SystemClock.now().earlier(REMEMBERED_FOR).earlier(Millis::hours(1));
     for source in [Source::GitHub, Source::ServiceNow] {
-        let sent = |id| Arrival { source, ..arrival("acme", &format!("{source}:{id}"), source.as_str()) };
-        let first = Arrival { at: long_ago, fate: Fate::Begun, ..sent(1) };
+        let sent = |id| InboxEntry { source, ..entry("acme", &format!("{source}:{id}"), source.as_str()) };
+        let first = InboxEntry { at: long_ago, status: InboxStatus::Started, ..sent(1) };
         assert_eq!(store.accept(first.clone()).await.unwrap(), Accepted::New);
         let known = match store.accept(sent(2)).await.unwrap() {
             Accepted::Known(known) => Some(*known),
@@ -102,7 +103,7 @@ async fn what_github_delivered_is_known_for_longer_than_what_names_its_time<S: S
 
 async fn two_tenants_can_be_sent_the_same<S: Store>(store: Arc<S>) {
     for owner in ["acme", "umbrella"] {
-        assert_eq!(store.accept(arrival(owner, "sn:1", "proof")).await.unwrap(), Accepted::New);
+        assert_eq!(store.accept(entry(owner, "sn:1", "proof")).await.unwrap(), Accepted::New);
     }
 }
 
@@ -114,7 +115,7 @@ async fn of_many_deliveries_at_once_one_is_new<S: Store>(store: Arc<S>) {
         tokio::spawn(async move {
             loop {
                 // A store may be short of breath when all come at once; whoever delivers tries again.
-                if let Ok(accepted) = store.accept(arrival("acme", &key, "proof")).await {
+                if let Ok(accepted) = store.accept(entry("acme", &key, "proof")).await {
                     return accepted;
                 }
             }
@@ -128,24 +129,24 @@ async fn of_many_deliveries_at_once_one_is_new<S: Store>(store: Arc<S>) {
 }
 
 /// A delivery that tells what others tell, under a key and a proof of its own.
-fn telling(owner: &str, number: usize, what: &str) -> Arrival {
+fn telling(owner: &str, number: usize, what: &str) -> InboxEntry {
     let name = format!("github:{number}");
-    Arrival { alike: Some(Digest::of_bytes(what.as_bytes())), ..arrival(owner, &name, &name) }
+    InboxEntry { dedupe_key: Some(Digest::of_bytes(what.as_bytes())), ..entry(owner, &name, &name) }
 }
 
 async fn what_is_told_again_at_once_in_other_words_finds_the_first<S: Store>(store: Arc<S>) {
     let first = telling("acme", 1, "opened");
     assert_eq!(store.accept(first.clone()).await.unwrap(), Accepted::New);
-    let later = |number, after| Arrival { at: first.at + after, ..telling("acme", number, "opened") };
+    let later = |number, after| InboxEntry { at: first.at + after, ..telling("acme", number, "opened") };
     assert_eq!(known(store.accept(later(2, Millis(4_999))).await.unwrap()), first);
-    assert_eq!(store.arrival(&later(2, Millis(0)).run).await.unwrap(), None);
+    assert_eq!(store.entry(&later(2, Millis(0)).run).await.unwrap(), None);
     // Another clock may be behind.
-    let earlier = Arrival { at: Timestamp(first.at.0 - 4_999), ..telling("acme", 3, "opened") };
+    let earlier = InboxEntry { at: Timestamp(first.at.0 - 4_999), ..telling("acme", 3, "opened") };
     assert_eq!(known(store.accept(earlier).await.unwrap()), first);
 
     assert_eq!(store.accept(telling("acme", 4, "closed")).await.unwrap(), Accepted::New);
     assert_eq!(store.accept(telling("umbrella", 5, "opened")).await.unwrap(), Accepted::New);
-    let next = later(6, ALIKE_WITHIN);
+    let next = later(6, DUPLICATE_WITHIN);
     assert_eq!(store.accept(next.clone()).await.unwrap(), Accepted::New);
     assert_eq!(known(store.accept(later(7, Millis(9_999))).await.unwrap()), next);
 }
@@ -169,33 +170,33 @@ async fn of_many_that_tell_the_same_at_once_one_is_new<S: Store>(store: Arc<S>) 
 }
 
 async fn an_arrival_is_settled_once<S: Store>(store: Arc<S>) {
-    let came = arrival("acme", "sn:1", "proof");
-    assert_eq!(store.settle(&came.run, Fate::Begun, later()).await.unwrap(), Write::Superseded);
+    let came = entry("acme", "sn:1", "proof");
+    assert_eq!(store.settle(&came.run, InboxStatus::Started, later()).await.unwrap(), Write::Superseded);
     store.accept(came.clone()).await.unwrap();
-    assert_eq!(store.settle(&came.run, Fate::Begun, later()).await.unwrap(), Write::Committed);
+    assert_eq!(store.settle(&came.run, InboxStatus::Started, later()).await.unwrap(), Write::Committed);
     assert_eq!(
-        store.settle(&came.run, Fate::refused("late", NOON), later()).await.unwrap(),
+        store.settle(&came.run, InboxStatus::rejected("late", NOON), later()).await.unwrap(),
         Write::Superseded
     );
-    assert_eq!(store.arrival(&came.run).await.unwrap().unwrap().fate, Fate::Begun);
-    assert_eq!(known(store.accept(came).await.unwrap()).fate, Fate::Begun);
+    assert_eq!(store.entry(&came.run).await.unwrap().unwrap().status, InboxStatus::Started);
+    assert_eq!(known(store.accept(came).await.unwrap()).status, InboxStatus::Started);
 }
 
 async fn an_arrival_that_was_refused_waits_again_once_for_each_time<S: Store>(store: Arc<S>) {
-    let came = arrival("acme", "sn:1", "proof");
+    let came = entry("acme", "sn:1", "proof");
     store.accept(came.clone()).await.unwrap();
-    let refused = Fate::refused("two workflows want it", NOON);
+    let refused = InboxStatus::rejected("two workflows want it", NOON);
     let again = Again { was: refused.clone(), tries: 1, keep_until: later() };
     assert_eq!(store.reopen(&came.run, again.clone()).await.unwrap(), Write::Superseded);
     store.settle(&came.run, refused.clone(), later()).await.unwrap();
-    assert_eq!(known(store.accept(came.clone()).await.unwrap()).fate, refused);
+    assert_eq!(known(store.accept(came.clone()).await.unwrap()).status, refused);
 
     assert_eq!(store.reopen(&came.run, again.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.reopen(&came.run, again).await.unwrap(), Write::Superseded);
-    let waits = store.arrival(&came.run).await.unwrap();
-    assert_eq!(waits, Some(Arrival { tries: 1, ..came.clone() }));
-    assert_eq!(store.settle(&came.run, Fate::Begun, later()).await.unwrap(), Write::Committed);
-    assert_eq!(store.arrival(&came.run).await.unwrap().unwrap().tries, 1);
+    let waits = store.entry(&came.run).await.unwrap();
+    assert_eq!(waits, Some(InboxEntry { tries: 1, ..came.clone() }));
+    assert_eq!(store.settle(&came.run, InboxStatus::Started, later()).await.unwrap(), Write::Committed);
+    assert_eq!(store.entry(&came.run).await.unwrap().unwrap().tries, 1);
 }
 
 fn named(name: &str, version: u32, content: &str) -> Applied {

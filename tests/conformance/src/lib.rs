@@ -28,9 +28,9 @@ mod ledger;
 mod queue;
 mod races;
 mod receipts;
-mod roll;
 mod sizes;
 mod tickets;
+mod worker_registry;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -61,7 +61,7 @@ pub fn cases<S: Store>() -> Vec<Case<S>> {
         blobs::cases(),
         governance::cases(),
         access::cases(),
-        roll::cases(),
+        worker_registry::cases(),
         archive::cases(),
         inbox::cases(),
         sizes::cases(),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::{Cancel, Certainty, Pause, Resume, Retry};
-use domain::{Errand, Failure, Lane, Millis, Outgoing, RunId, RunKey, TraceContext};
+use domain::{Failure, Job, Millis, Outgoing, QueueName, RunId, RunKey, TraceContext};
 use serde_json::json;
 use store::trace::within;
 use store::{Delivery, Store, Write};
 use tokio::time::{Instant, sleep};
 
-use crate::fixtures::{BACKOFF, Run, asking, calls, claim, finish, tenant, walk, yes};
+use crate::fixtures::{BACKOFF, Run, advance, asking, calls, claim, finish, tenant, yes};
 
 cases![
     a_committed_decisions_message_is_delivered,
@@ -62,27 +62,27 @@ fn run(name: &str) -> RunKey {
     RunKey { tenant: tenant("acme"), run: RunId::new(name).unwrap() }
 }
 
-fn message(name: &str, lane: Lane) -> Outgoing {
-    Outgoing { lane, ..walk(&run(name)) }
+fn message(name: &str, queue: QueueName) -> Outgoing {
+    Outgoing { queue, ..advance(&run(name)) }
 }
 
 fn later(delay: Millis) -> Outgoing {
-    Outgoing { delay, ..message("later", Lane::Steps) }
+    Outgoing { delay, ..message("later", QueueName::Steps) }
 }
 
 async fn send<S: Store>(store: &S, name: &str) {
-    store.send(&message(name, Lane::Steps)).await.unwrap();
+    store.send(&message(name, QueueName::Steps)).await.unwrap();
 }
 
 /// The one message that is there.
 async fn one<S: Store>(store: &S, visibility: Millis) -> Delivery {
-    let mut received = store.receive(Lane::Steps, 10, visibility, PATIENTLY).await.unwrap();
+    let mut received = store.receive(QueueName::Steps, 10, visibility, PATIENTLY).await.unwrap();
     assert_eq!(received.len(), 1);
     received.remove(0)
 }
 
 async fn nothing<S: Store>(store: &S) -> bool {
-    store.receive(Lane::Steps, 10, FOR_THE_CASE, Duration::ZERO).await.unwrap().is_empty()
+    store.receive(QueueName::Steps, 10, FOR_THE_CASE, Duration::ZERO).await.unwrap().is_empty()
 }
 
 async fn a_committed_decisions_message_is_delivered<S: Store>(store: Arc<S>) {
@@ -106,7 +106,7 @@ async fn a_superseded_decisions_message_is_not_delivered<S: Store>(store: Arc<S>
     assert_eq!(store.commit(late).await.unwrap(), Write::Superseded);
 
     assert!(nothing(&*store).await);
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 0);
 }
 
 async fn a_commits_message_is_held_back_as_long_as_it_says<S: Store>(store: Arc<S>) {
@@ -207,7 +207,7 @@ async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
     }
     let mut seen = BTreeSet::new();
     while seen.len() < 5 {
-        let received = store.receive(Lane::Steps, 2, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        let received = store.receive(QueueName::Steps, 2, FOR_THE_CASE, PATIENTLY).await.unwrap();
         assert!((1..=2).contains(&received.len()));
         for delivery in received {
             assert!(seen.insert(delivery.run));
@@ -217,10 +217,10 @@ async fn no_more_messages_are_received_than_asked_for<S: Store>(store: Arc<S>) {
 }
 
 /// Receives the message of `name` again and again until the store gives it up; says how often that was.
-async fn wear_out<S: Store>(store: &S, name: &str, lane: Lane) -> u32 {
-    store.send(&message(name, lane)).await.unwrap();
+async fn wear_out<S: Store>(store: &S, name: &str, queue: QueueName) -> u32 {
+    store.send(&message(name, queue)).await.unwrap();
     for receives in 0..=DELIVERIES_MAX {
-        let received = store.receive(lane, 1, FOR_THE_CASE, Duration::from_secs(1)).await.unwrap();
+        let received = store.receive(queue, 1, FOR_THE_CASE, Duration::from_secs(1)).await.unwrap();
         let Some(delivery) = received.first() else { return receives };
         assert!(store.extend(&delivery.handle, Millis(0)).await.unwrap());
     }
@@ -228,18 +228,18 @@ async fn wear_out<S: Store>(store: &S, name: &str, lane: Lane) -> u32 {
 }
 
 async fn a_message_that_is_delivered_too_often_is_put_aside<S: Store>(store: Arc<S>) {
-    let receives = wear_out(&*store, "run", Lane::Steps).await;
+    let receives = wear_out(&*store, "run", QueueName::Steps).await;
 
     assert!((1..=DELIVERIES_MAX).contains(&receives));
     let dead = store.dead_letters(10).await.unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!((&dead[0].run, dead[0].receives), (&run("run"), receives));
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 0);
 }
 
 async fn what_was_put_aside_can_be_put_back<S: Store>(store: Arc<S>) {
-    within(elsewhere(), wear_out(&*store, "first", Lane::Steps)).await;
-    wear_out(&*store, "second", Lane::Steps).await;
+    within(elsewhere(), wear_out(&*store, "first", QueueName::Steps)).await;
+    wear_out(&*store, "second", QueueName::Steps).await;
 
     assert_eq!(store.redrive(1).await.unwrap(), 1);
     let delivery = one(&*store, FOR_THE_CASE).await;
@@ -257,7 +257,8 @@ async fn what_was_put_aside_can_be_put_back<S: Store>(store: Arc<S>) {
 async fn noticed<S: Store>(store: &Arc<S>, happen: impl Future<Output = ()>) -> Duration {
     let waits = Arc::clone(store);
     let waiting = tokio::spawn(async move {
-        let received = waits.receive(Lane::Steps, 10, FOR_THE_CASE, Duration::from_secs(20)).await.unwrap();
+        let received =
+            waits.receive(QueueName::Steps, 10, FOR_THE_CASE, Duration::from_secs(20)).await.unwrap();
         (received.len(), Instant::now())
     });
     sleep(Duration::from_millis(100)).await;
@@ -302,34 +303,34 @@ async fn a_receiver_that_waits_gets_a_message_when_its_delay_is_over<S: Store>(s
 
 async fn waiting_for_nothing_ends<S: Store>(store: Arc<S>) {
     let begun = Instant::now();
-    assert!(store.receive(Lane::Steps, 10, FOR_THE_CASE, BRIEFLY.std()).await.unwrap().is_empty());
+    assert!(store.receive(QueueName::Steps, 10, FOR_THE_CASE, BRIEFLY.std()).await.unwrap().is_empty());
     assert!(begun.elapsed() >= BRIEFLY.std());
     assert!(begun.elapsed() < PATIENTLY);
 }
 
 async fn every_message_is_counted_visible_or_not<S: Store>(store: Arc<S>) {
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 0);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 0);
     send(&*store, "hidden").await;
     let delivery = one(&*store, FOR_THE_CASE).await;
     send(&*store, "visible").await;
     store.send(&later(FOR_THE_CASE)).await.unwrap();
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 3);
-    assert_eq!(store.waiting(Lane::Steps).await.unwrap(), 1);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 3);
+    assert_eq!(store.waiting(QueueName::Steps).await.unwrap(), 1);
     store.delete(&delivery.handle).await.unwrap();
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 2);
 }
 
 async fn messages_that_are_sent_together_are_all_delivered<S: Store>(store: Arc<S>) {
-    // More than a queue takes in one request, and by several lanes.
+    // More than a queue takes in one request, and by several queues.
     let names: Vec<String> = (0..25).map(|n| format!("run-{n}")).collect();
-    let lane = |n: usize| if n.is_multiple_of(5) { Lane::Decisions } else { Lane::Steps };
-    let messages: Vec<_> = names.iter().enumerate().map(|(n, name)| message(name, lane(n))).collect();
+    let queue = |n: usize| if n.is_multiple_of(5) { QueueName::Decisions } else { QueueName::Steps };
+    let messages: Vec<_> = names.iter().enumerate().map(|(n, name)| message(name, queue(n))).collect();
     let sent = store.send_all(&messages).await;
     assert_eq!(sent.into_iter().collect::<Result<Vec<_>, _>>().unwrap().len(), 25);
     let mut seen = BTreeSet::new();
-    for (lane, count) in [(Lane::Decisions, 5), (Lane::Steps, 25)] {
+    for (queue, count) in [(QueueName::Decisions, 5), (QueueName::Steps, 25)] {
         while seen.len() < count {
-            let received = store.receive(lane, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+            let received = store.receive(queue, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
             assert!(!received.is_empty());
             seen.extend(received.into_iter().map(|delivery| delivery.run));
         }
@@ -338,58 +339,58 @@ async fn messages_that_are_sent_together_are_all_delivered<S: Store>(store: Arc<
 }
 
 async fn a_message_of_one_lane_is_never_received_from_another<S: Store>(store: Arc<S>) {
-    for lane in Lane::ALL {
-        store.send(&message(lane.as_str(), lane)).await.unwrap();
-        for other in Lane::ALL.into_iter().filter(|other| *other != lane) {
+    for queue in QueueName::ALL {
+        store.send(&message(queue.as_str(), queue)).await.unwrap();
+        for other in QueueName::ALL.into_iter().filter(|other| *other != queue) {
             let received = store.receive(other, 10, FOR_THE_CASE, Duration::ZERO).await.unwrap();
-            assert_eq!(received, [], "{lane} {other}");
+            assert_eq!(received, [], "{queue} {other}");
         }
-        let received = store.receive(lane, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        let received = store.receive(queue, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
         assert_eq!(received.len(), 1);
-        assert_eq!((&received[0].run, received[0].lane), (&run(lane.as_str()), lane));
+        assert_eq!((&received[0].run, received[0].queue), (&run(queue.as_str()), queue));
         assert!(store.extend(&received[0].handle, FOR_THE_CASE).await.unwrap());
         assert!(store.delete(&received[0].handle).await.unwrap());
     }
 }
 
 async fn lanes_are_counted_apart<S: Store>(store: Arc<S>) {
-    for (count, lane) in (1..).zip(Lane::ALL) {
+    for (count, queue) in (1..).zip(QueueName::ALL) {
         for n in 0..count {
-            store.send(&message(&format!("run-{n}"), lane)).await.unwrap();
+            store.send(&message(&format!("run-{n}"), queue)).await.unwrap();
         }
     }
-    for (count, lane) in (1..).zip(Lane::ALL) {
-        assert_eq!(store.depth(lane).await.unwrap(), count, "{lane}");
+    for (count, queue) in (1..).zip(QueueName::ALL) {
+        assert_eq!(store.depth(queue).await.unwrap(), count, "{queue}");
     }
 }
 
 async fn what_was_put_aside_is_put_back_into_its_lane<S: Store>(store: Arc<S>) {
-    wear_out(&*store, "run", Lane::Decisions).await;
+    wear_out(&*store, "run", QueueName::Decisions).await;
     let dead = store.dead_letters(10).await.unwrap();
-    assert_eq!(dead.iter().map(|dead| dead.lane).collect::<Vec<_>>(), [Lane::Decisions]);
+    assert_eq!(dead.iter().map(|dead| dead.queue).collect::<Vec<_>>(), [QueueName::Decisions]);
     assert_eq!(store.redrive(10).await.unwrap(), 1);
     assert!(nothing(&*store).await);
-    let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+    let received = store.receive(QueueName::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
     assert_eq!(received.iter().map(|delivery| &delivery.run).collect::<Vec<_>>(), [&run("run")]);
 }
 
 /// People are shown the question, and what they answer is walked on, past a backlog of steps.
 async fn a_commits_messages_go_by_their_lanes<S: Store>(store: Arc<S>) {
     let mut run = Run::begin(&*store, "acme", "request", &calls(1)).await;
-    assert_eq!(one(&*store, FOR_THE_CASE).await.errand, Errand::Walk);
+    assert_eq!(one(&*store, FOR_THE_CASE).await.job, Job::Advance);
     run.commit(&*store, asking("effect")).await;
     let asked = run.asked.clone().unwrap();
     run.commit(&*store, yes(asked.clone())).await;
 
-    let mut errands = Vec::new();
-    while errands.len() < 3 {
-        let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
-        assert!(!received.is_empty(), "{errands:?}");
-        errands.extend(received.into_iter().map(|delivery| delivery.errand));
+    let mut jobs = Vec::new();
+    while jobs.len() < 3 {
+        let received = store.receive(QueueName::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        assert!(!received.is_empty(), "{jobs:?}");
+        jobs.extend(received.into_iter().map(|delivery| delivery.job));
     }
-    errands.sort();
-    let show = Errand::Show(asked.id);
-    assert_eq!(errands, [Errand::Walk, show.clone(), show]);
+    jobs.sort();
+    let show = Job::NotifyApproval(asked.id);
+    assert_eq!(jobs, [Job::Advance, show.clone(), show]);
     assert!(nothing(&*store).await);
 }
 
@@ -407,12 +408,12 @@ async fn a_message_carries_the_trace_that_it_was_sent_in<S: Store>(store: Arc<S>
     let own = one(&*store, FOR_THE_CASE).await;
     assert_eq!(own.trace, TraceContext::of_run(&run("not-told")));
 
-    let both = ["a", "b"].map(|name| message(name, Lane::Steps));
+    let both = ["a", "b"].map(|name| message(name, QueueName::Steps));
     for sent in within(elsewhere(), store.send_all(&both)).await {
         sent.unwrap();
     }
     for _ in both {
-        let received = store.receive(Lane::Steps, 1, FOR_THE_CASE, PATIENTLY).await.unwrap();
+        let received = store.receive(QueueName::Steps, 1, FOR_THE_CASE, PATIENTLY).await.unwrap();
         assert_eq!(received.iter().map(|got| got.trace).collect::<Vec<_>>(), [elsewhere()]);
     }
 }
@@ -421,7 +422,7 @@ async fn a_commits_message_belongs_to_the_story_of_its_run<S: Store>(store: Arc<
     let mut told = Run::begin_in(&*store, "told", elsewhere()).await;
     assert_eq!(one(&*store, FOR_THE_CASE).await.trace, elsewhere());
     // Whoever works on it says where in its story that is.
-    let further_on = elsewhere().next("a walk");
+    let further_on = elsewhere().next("a advance");
     assert_eq!(within(further_on, sent_upon_a_word(&*store, &mut told)).await, further_on);
     // Whoever comes from elsewhere, or from nowhere, has no other story to tell of it.
     let another = TraceContext::of_run(&run("another"));
@@ -436,7 +437,7 @@ async fn a_commits_message_belongs_to_the_story_of_its_run<S: Store>(store: Arc<
 async fn sent_upon_a_word<S: Store>(store: &S, run: &mut Run) -> TraceContext {
     run.commit(store, Pause { reason: "a look".to_owned() }).await;
     run.commit(store, Resume { reason: "seen".to_owned() }).await;
-    let received = store.receive(Lane::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
+    let received = store.receive(QueueName::Decisions, 10, FOR_THE_CASE, PATIENTLY).await.unwrap();
     assert_eq!(received.len(), 1, "{received:?}");
     received[0].trace
 }

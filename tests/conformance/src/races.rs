@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::chain::verify;
-use domain::{Decision, Lane, Millis, RunId, RunKey};
+use domain::{Decision, Millis, QueueName, RunId, RunKey};
 use serde_json::json;
 use store::{Store, StoreError, Write};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::fixtures::{
-    Run, admission, call_then_wait, calls, claim, effect, messages, signal, signal_id, tenant, walk,
+    Run, admission, advance, call_then_wait, calls, claim, effect, messages, signal, signal_id, tenant,
 };
 
 cases![
@@ -183,14 +183,15 @@ async fn of_many_concurrent_deliveries_of_one_signal_exactly_one_is_recorded<S: 
 async fn no_message_is_in_two_hands_at_once<S: Store>(store: Arc<S>) {
     for n in 0..RUNS {
         let run = RunKey { tenant: tenant("acme"), run: RunId::new(&format!("run-{n}")).unwrap() };
-        store.send(&walk(&run)).await.unwrap();
+        store.send(&advance(&run)).await.unwrap();
     }
     let receive = |_| {
         let store = Arc::clone(&store);
         async move {
             let mut mine = Vec::new();
             loop {
-                let received = store.receive(Lane::Steps, 3, Millis::secs(60), Duration::ZERO).await.unwrap();
+                let received =
+                    store.receive(QueueName::Steps, 3, Millis::secs(60), Duration::ZERO).await.unwrap();
                 if received.is_empty() {
                     return mine;
                 }

@@ -10,15 +10,15 @@ use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{STEPS_MAX, Work};
 use domain::record::Signal;
 use domain::{
-    Cause, EventName, Initiator, Lane, Millis, OpId, Payload, Plan, RunId, RunKey, SignalId, Stamp, StepSeq,
-    TenantId, WorkerId, WorkflowName, WorkspaceId,
+    Cause, EventName, Initiator, Millis, OpId, Payload, Plan, QueueName, RunId, RunKey, SignalId, Stamp,
+    StepSeq, TenantId, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
 
 use crate::fixtures::{
-    NOON, Run, admission_with, call_then_wait, calls, claim, effect, finish, granted, signal, step, tenant,
-    walk,
+    NOON, Run, admission_with, advance, call_then_wait, calls, claim, effect, finish, granted, signal, step,
+    tenant,
 };
 
 cases![
@@ -118,8 +118,9 @@ async fn assert_a_message_gets_through<S: Store>(store: &S) {
     let run =
         RunKey { tenant: TenantId::new(&long("tenant")).unwrap(), run: RunId::new(&long("run")).unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
-    store.send(&walk(&run)).await.unwrap();
-    let received = store.receive(Lane::Steps, 10, Millis::secs(30), Duration::from_secs(1)).await.unwrap();
+    store.send(&advance(&run)).await.unwrap();
+    let received =
+        store.receive(QueueName::Steps, 10, Millis::secs(30), Duration::from_secs(1)).await.unwrap();
     assert!(received.iter().any(|delivery| delivery.run == run));
 }
 

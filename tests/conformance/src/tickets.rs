@@ -121,14 +121,15 @@ async fn whoever_waits_for_a_ticket_is_in_line_until_it_is_taken<S: Store>(store
     let waits = |name: &str| InLine { run: name.parse().unwrap(), since: NOON, seen: NOON };
     let first = taking("acme", "first", None);
     let free = Holder { run: run_of(&first), next: None };
-    let line_up = |stands: &Holder, name| store.line_up(&acme, &ticket, stands.clone(), waits(name));
-    assert_eq!(line_up(&free, "second").await.unwrap(), Write::Superseded);
+    let enqueue_waiter =
+        |stands: &Holder, name| store.enqueue_waiter(&acme, &ticket, stands.clone(), waits(name));
+    assert_eq!(enqueue_waiter(&free, "second").await.unwrap(), Write::Superseded);
     store.admit(first.clone()).await.unwrap();
-    assert_eq!(line_up(&free, "second").await.unwrap(), Write::Committed);
-    assert_eq!(line_up(&free, "third").await.unwrap(), Write::Superseded);
+    assert_eq!(enqueue_waiter(&free, "second").await.unwrap(), Write::Committed);
+    assert_eq!(enqueue_waiter(&free, "third").await.unwrap(), Write::Superseded);
     let stands = Holder { next: Some(waits("second")), ..free };
     assert_eq!(store.holder(&acme, &ticket).await.unwrap().as_ref(), Some(&stands));
-    assert_eq!(line_up(&stands, "third").await.unwrap(), Write::Committed);
+    assert_eq!(enqueue_waiter(&stands, "third").await.unwrap(), Write::Committed);
 
     let taker = taking("acme", "second", Some(&run_of(&first)));
     assert_eq!(store.admit(taker.clone()).await.unwrap(), Write::Committed);

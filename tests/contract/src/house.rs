@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use domain::access::{ShownKey, secret_digest};
 use domain::{Cause, Initiator, KeyId, Millis, PersonId, Role, Roles, RunId, RunKey, TenantId, Timestamp};
-use engine::{Desk, Engine, NewKey, Parts, Sealing, StartRun, Timing, WalkLimits};
+use engine::{AdvanceLimits, Engine, NewKey, Parts, Sealing, StartRun, TenantHandle, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
@@ -162,13 +162,13 @@ impl House {
     }
 
     /// Takes a run as far as it goes.
-    pub async fn walk(&self, told: &Told, run: &RunId) {
-        walk(&self.engine, &RunKey { tenant: told.tenant.clone(), run: run.clone() }).await;
+    pub async fn advance(&self, told: &Told, run: &RunId) {
+        advance(&self.engine, &RunKey { tenant: told.tenant.clone(), run: run.clone() }).await;
     }
 
-    /// The desk of somebody of a tenant.
-    pub fn desk(&self, told: &Told, person: &str) -> Desk<SqliteStore> {
-        Desk::open(Arc::clone(&self.engine), told.tenant.clone(), person.parse().unwrap())
+    /// The handle of somebody of a tenant.
+    pub fn handle(&self, told: &Told, person: &str) -> TenantHandle<SqliteStore> {
+        TenantHandle::open(Arc::clone(&self.engine), told.tenant.clone(), person.parse().unwrap())
     }
 }
 
@@ -184,11 +184,11 @@ async fn furnish(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Told {
     for (number, (person, role)) in PEOPLE.into_iter().enumerate() {
         keys.insert(role, make_key(engine, &tenant, (number, person), role).await);
     }
-    let desk = Desk::open(Arc::clone(engine), tenant.clone(), "adam".parse().unwrap());
+    let handle = TenantHandle::open(Arc::clone(engine), tenant.clone(), "adam".parse().unwrap());
     // One that the other tenant has not.
     let only = PLAIN.replace("plain", &format!("only-{tenant}"));
     for source in [PLAIN, ASKS, WAITS, &only] {
-        desk.apply(&workflow::parse(source, &desk.tools()).unwrap()).await.unwrap();
+        handle.apply(&workflow::parse(source, &handle.tools()).unwrap()).await.unwrap();
     }
     let run = async |source, key| started(engine, &tenant, source, key).await;
     let runs = Runs {
@@ -199,11 +199,11 @@ async fn furnish(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Told {
         approval: String::new(),
     };
     for run in [&runs.finished, &runs.asking, &runs.waiting] {
-        walk(engine, &RunKey { tenant: tenant.clone(), run: run.clone() }).await;
+        advance(engine, &RunKey { tenant: tenant.clone(), run: run.clone() }).await;
     }
     engine.seal(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() }).await.unwrap();
-    desk.pause(&runs.paused, "to look at it").await.unwrap();
-    let asked = desk.open_approvals(None, 10).await.unwrap().approvals;
+    handle.pause(&runs.paused, "to look at it").await.unwrap();
+    let asked = handle.open_approvals(None, 10).await.unwrap().approvals;
     let approval = asked.first().expect("a run asks").id.to_string();
     Told { tenant, keys, runs: Runs { approval, ..runs } }
 }
@@ -244,8 +244,8 @@ async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, 
     engine.start(wish).await.unwrap().run.run
 }
 
-async fn walk(engine: &Engine<SqliteStore>, run: &RunKey) {
-    Box::pin(engine.walk(run, &(), WalkLimits::default())).await.unwrap();
+async fn advance(engine: &Engine<SqliteStore>, run: &RunKey) {
+    Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
 }
 
 /// What ServiceNow proves itself with to one tenant; the other has nobody who delivers.

@@ -1,6 +1,6 @@
 //! The house, served on this machine: to tools from outside that try what the document says.
 //!
-//! Says on one line where it is and with which key everything may be done, then serves until it is ended.
+//! WorkerReport on one line where it is and with which key everything may be done, then serves until it is ended.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use countersign_contract::House;

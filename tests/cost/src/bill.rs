@@ -49,7 +49,7 @@ pub(crate) struct Bill {
     pub(crate) round_trips_per_step: f64,
     /// The most that any step waited.
     pub(crate) round_trips_of_a_step_max: u64,
-    /// Everything that walks wait for, from the message's arrival to its end, spread over the steps.
+    /// Everything that walks wait for, from the message's entry to its end, spread over the steps.
     pub(crate) walk_round_trips_per_step: f64,
     pub(crate) wru_per_run: f64,
     pub(crate) rru_per_run: f64,

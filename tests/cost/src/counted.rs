@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use domain::{BlobRef, Lane, Millis, Outgoing, TenantId};
-use store::{Blobs, DeadLetter, Delivery, Handle, Queue, Shelf, SqliteStore, StoreError};
+use domain::{BlobRef, Millis, Outgoing, QueueName, TenantId};
+use store::{BlobKind, Blobs, DeadLetter, Delivery, Handle, Queue, SqliteStore, StoreError};
 
 use crate::meter::{Kind, Meaning, Meter, Service, Tally};
 
@@ -34,8 +34,8 @@ impl Counted {
         answer
     }
 
-    async fn send_batch(&self, lane: Lane, batch: &[&Outgoing]) {
-        self.ask((Service::Sqs, "SendMessageBatch", lane.as_str()), async {
+    async fn send_batch(&self, queue: QueueName, batch: &[&Outgoing]) {
+        self.ask((Service::Sqs, "SendMessageBatch", queue.as_str()), async {
             for message in batch {
                 // The embedded queue in memory takes everything.
                 let _ = self.store.send(&sooner(message)).await;
@@ -51,19 +51,19 @@ fn sooner(message: &Outgoing) -> Outgoing {
 
 impl Queue for Counted {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
-        let kind = (Service::Sqs, "SendMessage", message.lane.as_str());
+        let kind = (Service::Sqs, "SendMessage", message.queue.as_str());
         self.ask(kind, self.store.send(&sooner(message))).await
     }
 
-    /// One message goes alone; several go in batches, a lane after the other.
+    /// One message goes alone; several go in batches, a queue after the other.
     async fn send_all(&self, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
         if let [message] = messages {
             return vec![self.send(message).await];
         }
-        for lane in Lane::ALL {
-            let of_lane: Vec<_> = messages.iter().filter(|message| message.lane == lane).collect();
+        for queue in QueueName::ALL {
+            let of_lane: Vec<_> = messages.iter().filter(|message| message.queue == queue).collect();
             for batch in of_lane.chunks(BATCH_MAX) {
-                self.send_batch(lane, batch).await;
+                self.send_batch(queue, batch).await;
             }
         }
         messages.iter().map(|_| Ok(())).collect()
@@ -71,13 +71,13 @@ impl Queue for Counted {
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let receive = self.store.receive(lane, max, visibility, wait);
-        self.ask((Service::Sqs, "ReceiveMessage", lane.as_str()), receive).await
+        let receive = self.store.receive(queue, max, visibility, wait);
+        self.ask((Service::Sqs, "ReceiveMessage", queue.as_str()), receive).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -98,24 +98,24 @@ impl Queue for Counted {
         self.store.redrive(limit).await
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.ask((Service::Sqs, "GetQueueAttributes", lane.as_str()), self.store.depth(lane)).await
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.ask((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.depth(queue)).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.ask((Service::Sqs, "GetQueueAttributes", lane.as_str()), self.store.waiting(lane)).await
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.ask((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.waiting(queue)).await
     }
 }
 
 impl Blobs for Counted {
-    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let kind = (Service::S3, "PutObject", on.as_str());
         self.ask(kind, self.store.put_blob(on, tenant, bytes)).await
     }
 
     async fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {

@@ -8,11 +8,11 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use connectors::{Allow, Settings, Toolbox};
 use domain::{
-    ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, Lane, PersonId, Plan, RunId, RunKey,
+    ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, PersonId, Plan, QueueName, RunId, RunKey,
     RunStatus, Source, TenantId, WorkerId, WorkspaceId,
 };
 use dynoxide::{Database, server};
-use engine::{Engine, Knock, Parts, Reply, Sealing, Showing, StartRun, Timing};
+use engine::{Engine, InboundEvent, Parts, Reply, Sealing, Showing, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::aws::{AwsParts, AwsStore, create_table};
@@ -197,8 +197,8 @@ impl Stage {
         let look = async {
             loop {
                 let mut left = 0;
-                for lane in Lane::ALL {
-                    left += self.beside.depth(lane).await.map_err(told)?;
+                for queue in QueueName::ALL {
+                    left += self.beside.depth(queue).await.map_err(told)?;
                 }
                 if left == 0 {
                     return Ok(());
@@ -294,15 +294,15 @@ fn linear(steps: u16) -> String {
     format!("workflow: linear\nversion: 1\nenvironment: dev\nsteps:\n{steps}")
 }
 
-fn knock(number: u32) -> Result<Knock, String> {
-    Ok(Knock {
+fn knock(number: u32) -> Result<InboundEvent, String> {
+    Ok(InboundEvent {
         tenant: tenant()?,
         key: key(number)?,
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
         record: Some(format!("servicenow:incident:{number:032x}").parse().map_err(told)?),
         proof: Digest::of_parts("cost/proof", &[number.to_string().as_str()]),
-        alike: None,
+        dedupe_key: None,
         body: body(number),
         asked: None,
     })

@@ -29,7 +29,7 @@ impl Service {
 pub(crate) struct Kind {
     pub(crate) service: Service,
     pub(crate) operation: String,
-    /// The items, the index or the lane.
+    /// The items, the index or the queue.
     pub(crate) about: String,
 }
 
@@ -79,7 +79,7 @@ impl Book {
         self.tasks.get(&task).map_or(0, |waiting| waiting.trips)
     }
 
-    /// How often walks waited, from the message's arrival to its end.
+    /// How often walks waited, from the message's entry to its end.
     pub(crate) fn trips_of_walks(&self) -> u64 {
         let walks = self.tasks.values().filter(|task| task.deleted && task.since_commit.is_some());
         walks.map(|walk| walk.trips).sum()

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use connectors::Allow;
 use domain::tenant::Person;
-use domain::{Cause, Initiator, Lane, Millis, Plan, RunKey, Tenant, Timestamp, WorkspaceId};
+use domain::{Cause, Initiator, Millis, Plan, QueueName, RunKey, Tenant, Timestamp, WorkspaceId};
 use engine::{Engine, Parts, StartRun, Timing};
 use evidence::SigningKey;
 use fakes::servicenow::{self, ServiceNow};
@@ -140,13 +140,13 @@ impl Account {
         })
     }
 
-    /// How many messages of `lane` were given up, whether or not they can be read.
-    pub async fn given_up(&self, lane: Lane) -> u64 {
+    /// How many messages of `queue` were given up, whether or not they can be read.
+    pub async fn given_up(&self, queue: QueueName) -> u64 {
         let config = aws::configure(Some(&self.site.aws)).await;
         let QueueUrls { ingest, decisions, steps } = &self.queues;
         let [ingest, decisions, steps] = [ingest, decisions, steps].map(|url| format!("{url}-dead"));
         let dead = SqsQueue::new(aws::sqs(&config), QueueUrls { ingest, decisions, steps });
-        dead.depth(lane).await.unwrap()
+        dead.depth(queue).await.unwrap()
     }
 
     /// Somebody puts `words` among the messages about steps.

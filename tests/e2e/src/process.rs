@@ -25,7 +25,7 @@ impl WorkerProcess {
     }
 
     /// SIGTERM, as ECS sends it.
-    pub fn ask_to_leave(&self) {
+    pub fn request_drain(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 

@@ -63,13 +63,13 @@ fn statement(statement: &Object) -> Vec<Grant> {
 
 /// What a resource is called here.
 fn named(resource: &str) -> Vec<String> {
-    let lanes = ["ingest", "decisions", "steps"];
+    let queues = ["ingest", "decisions", "steps"];
     let between = |before: &str, after: &str| resource.strip_prefix(before)?.strip_suffix(after);
     match resource {
         "var.table.arn" => vec!["table".to_owned()],
         "values(var.table.index_arns)" => vec!["every index".to_owned()],
-        "local.queue_arns" => lanes.map(str::to_owned).into(),
-        "local.dead_arns" => lanes.map(|lane| format!("{lane}-dead")).into(),
+        "local.queue_arns" => queues.map(str::to_owned).into(),
+        "local.dead_arns" => queues.map(|queue| format!("{queue}-dead")).into(),
         _ => {
             let index = between("var.table.index_arns[\"", "\"]").map(|index| format!("index {index}"));
             let queue = between("var.queues.", ".arn").map(str::to_owned);

@@ -102,10 +102,10 @@ impl Asked {
         let action = operation.strip_suffix("Batch").unwrap_or(operation);
         match service {
             "AmazonSQS" => {
-                let queue = wish["QueueUrl"].as_str().unwrap_or_default();
-                let lane = ["ingest", "decisions", "steps"].into_iter().find(|lane| queue.contains(lane));
-                let dead = if queue.ends_with("-dead") { "-dead" } else { "" };
-                self.grants.insert(grant("sqs", action, &format!("{}{dead}", lane.unwrap_or(queue))));
+                let url = wish["QueueUrl"].as_str().unwrap_or_default();
+                let queue = ["ingest", "decisions", "steps"].into_iter().find(|queue| url.contains(queue));
+                let dead = if url.ends_with("-dead") { "-dead" } else { "" };
+                self.grants.insert(grant("sqs", action, &format!("{}{dead}", queue.unwrap_or(url))));
             }
             "secretsmanager" => drop(self.grants.insert(grant(service, action, "secret"))),
             _ => self.item(operation, wish),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use countersign_e2e::{Account, PATIENCE, TENANT, until};
-use domain::{Event, EventBody, Fate, Lease, Live, RunKey, RunRecord, RunStatus, StepSeq};
+use domain::{Event, EventBody, InboxStatus, Lease, Live, RunKey, RunRecord, RunStatus, StepSeq};
 use fakes::server::Fault;
 use fakes::servicenow::{INCIDENT, PRINTER};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ async fn a_worker_that_is_asked_to_leave_finishes_its_step_under_its_lease_and_b
     let before = store.load(&run).await.unwrap().unwrap();
     let held = lease(&before).unwrap().clone();
 
-    first.ask_to_leave();
+    first.request_drain();
     let other = arrives(&account, PRINTER).await;
 
     // It is still alive to everybody who looks: the same lease, under the same fence, held for longer.
@@ -80,7 +80,7 @@ async fn a_worker_that_is_asked_to_leave_finishes_its_step_under_its_lease_and_b
     assert_eq!((left.at, left.fence, left.status), (StepSeq(1), held.fence, RunStatus::Running));
     assert!(matches!(left.live, Live::Ready { attempt: 0, .. }), "{:?}", left.live);
     assert_eq!(servicenow.writes(INCIDENT), 1);
-    assert_eq!(store.arrival(&other).await.unwrap().unwrap().fate, Fate::Waiting);
+    assert_eq!(store.entry(&other).await.unwrap().unwrap().status, InboxStatus::Pending);
     assert!(store.load(&other).await.unwrap().is_none());
 
     let _second = account.worker();

@@ -72,7 +72,7 @@ async fn a_worker_says_that_it_is_well_and_what_it_has_done_and_one_that_is_gone
         r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
         r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
         r#"run_duration_seconds_bucket{tenant="acme",status="succeeded",le="+Inf"} 1"#,
-        r#"run_active{lane="steps"} 0"#,
+        r#"run_active{queue="steps"} 0"#,
     ];
     until("what it has counted", PATIENCE, async || {
         let (status, told) = get(&metrics).await;

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use countersign_e2e::{Account, LED_HERE, PATIENCE, TENANT, WorkerProcess, until};
 use domain::{
-    Digest, Errand, Event, EventBody, Fate, Lane, Live, Millis, Outgoing, RunKey, RunRecord, RunStatus,
-    WorkerId,
+    Digest, Event, EventBody, InboxStatus, Job, Live, Millis, Outgoing, QueueName, RunKey, RunRecord,
+    RunStatus, WorkerId,
 };
 use fakes::server::Fault;
 use fakes::servicenow::INCIDENT;
 use fakes::slack::Message;
 use serde_json::{Value, json};
 use store::{
-    Archive as _, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX, Roll as _,
-    Shelf, SystemClock,
+    Archive as _, BlobKind, Blobs as _, Clock as _, Inbox as _, Ledger as _, Queue as _, RECEIVES_MAX,
+    SystemClock, WorkerRegistry as _,
 };
 
 const TRIAGE: &str = r#"
@@ -123,7 +123,8 @@ async fn named_worker(account: &Account, known: &[&WorkerId]) -> (WorkerId, Work
     let process = account.worker();
     let store = account.store().await;
     let name = until("a name on the roll", PATIENCE, async || {
-        let mut names = store.roll().await.unwrap().into_iter().map(|enrolled| enrolled.worker);
+        let mut names =
+            store.roll().await.unwrap().into_iter().map(|registered_worker| registered_worker.worker);
         names.find(|name| !known.contains(&name))
     })
     .await;
@@ -135,7 +136,7 @@ async fn verified(account: &Account, run: &RunKey) -> usize {
     let store = account.store().await;
     let recorded = until("the evidence", PATIENCE, async || store.evidence(run).await.unwrap()).await;
     let tenant = &run.tenant;
-    let bytes = store.blob(Shelf::Evidence, tenant, &recorded.bundle).await.unwrap().unwrap();
+    let bytes = store.blob(BlobKind::Evidence, tenant, &recorded.bundle).await.unwrap().unwrap();
     assert_eq!(Digest::of_bytes(&bytes), recorded.bundle.sha256);
     let verified = evidence::verify(&bytes, &account.key().public()).unwrap();
     verified.bundle().receipts.len()
@@ -253,8 +254,8 @@ async fn messages_that_come_twice_or_out_of_order_change_nothing() {
     // Nobody has worked yet. Each message comes twice, the later ones first, and walks come before their runs.
     let store = account.store().await;
     for run in runs.iter().rev() {
-        for (lane, errand) in [(Lane::Steps, Errand::Walk), (Lane::Ingest, Errand::Begin)] {
-            let message = Outgoing { run: run.clone(), lane, errand, delay: Millis(0) };
+        for (queue, job) in [(QueueName::Steps, Job::Advance), (QueueName::Ingest, Job::Start)] {
+            let message = Outgoing { run: run.clone(), queue, job, delay: Millis(0) };
             store.send(&message).await.unwrap();
         }
     }
@@ -262,7 +263,7 @@ async fn messages_that_come_twice_or_out_of_order_change_nothing() {
     for run in &runs {
         let record = over(&account, run).await;
         assert_eq!((record.status, record.resumes), (RunStatus::Succeeded, 0));
-        assert_eq!(store.arrival(run).await.unwrap().unwrap().fate, Fate::Begun);
+        assert_eq!(store.entry(run).await.unwrap().unwrap().status, InboxStatus::Started);
         assert_eq!(verified(&account, run).await, 1);
     }
     let accepted = account.outside.servicenow.accepted();
@@ -279,11 +280,11 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
     let store = account.store().await;
     // Nobody deletes the message: it is delivered until it is given up.
     until("a dead letter", PATIENCE, async || {
-        for delivery in store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap() {
+        for delivery in store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap() {
             store.extend(&delivery.handle, Millis(0)).await.unwrap();
         }
         let dead = store.dead_letters(10).await.unwrap();
-        dead.into_iter().find(|dead| dead.run == run && dead.errand == Errand::Begin)
+        dead.into_iter().find(|dead| dead.run == run && dead.job == Job::Start)
     })
     .await;
 
@@ -291,13 +292,13 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
     // take all but the last, and the worker gets that one.
     account.scribble("hello").await;
     for _ in 1..RECEIVES_MAX {
-        let read = store.receive(Lane::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
+        let read = store.receive(QueueName::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
         assert!(read.is_empty(), "{read:?}");
     }
-    assert_eq!(store.waiting(Lane::Steps).await.unwrap(), 1, "nobody has given it up yet");
+    assert_eq!(store.waiting(QueueName::Steps).await.unwrap(), 1, "nobody has given it up yet");
     let mut worker = account.worker();
     until("the worker's turn", PATIENCE, async || {
-        (store.waiting(Lane::Steps).await.unwrap() == 0).then_some(())
+        (store.waiting(QueueName::Steps).await.unwrap() == 0).then_some(())
     })
     .await;
 
@@ -306,7 +307,7 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
     assert_eq!(over(&account, &good).await.status, RunStatus::Succeeded);
     assert_eq!(verified(&account, &good).await, 0);
     until("what cannot be read, put aside", PATIENCE, async || {
-        (account.given_up(Lane::Steps).await == 1).then_some(())
+        (account.given_up(QueueName::Steps).await == 1).then_some(())
     })
     .await;
     assert!(worker.ended().is_none(), "the worker is still there");
@@ -318,7 +319,7 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
         told["dead_letters"].as_array().unwrap().iter().find(|dead| dead["run"] == run.run.as_str()).cloned()
     })
     .await;
-    assert_eq!((&seen["tenant"], &seen["lane"]), (&json!(TENANT), &json!("ingest")), "{seen}");
+    assert_eq!((&seen["tenant"], &seen["queue"]), (&json!(TENANT), &json!("ingest")), "{seen}");
     let redriven = until("the redrive", PATIENCE, async || {
         types(&account, "queue redrive --aws --json")["redriven"].as_u64().filter(|moved| *moved > 0)
     })
@@ -327,7 +328,7 @@ async fn what_cannot_be_read_is_put_aside_while_a_worker_works_and_what_was_give
     assert_eq!(store.redrive(10).await.unwrap(), 0, "nothing is put back twice");
     assert_eq!(over(&account, &run).await.status, RunStatus::Succeeded);
     assert!(store.dead_letters(10).await.unwrap().is_empty());
-    assert_eq!((account.given_up(Lane::Ingest).await, account.given_up(Lane::Steps).await), (0, 1));
+    assert_eq!((account.given_up(QueueName::Ingest).await, account.given_up(QueueName::Steps).await), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -343,19 +344,19 @@ async fn the_sweep_takes_up_what_is_due_and_nobody_else_would_and_says_how_much_
     // Their messages are lost, and no worker is there that would look for itself.
     let store = account.store().await;
     until("the loss", PATIENCE, async || {
-        for delivery in store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap() {
+        for delivery in store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap() {
             store.delete(&delivery.handle).await.unwrap();
         }
-        (store.depth(Lane::Steps).await.unwrap() == 0).then_some(())
+        (store.depth(QueueName::Steps).await.unwrap() == 0).then_some(())
     })
     .await;
 
     assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 1, "sent": 0, "woken": 2 }));
     // Nobody has worked, and yet there is nothing left for the sweep of the next minute.
     assert_eq!(account.sweep().await.unwrap(), json!({ "scheduled": 0, "sent": 0, "woken": 0 }));
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), 2);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 2);
     let slot = until("the slot", PATIENCE, async || {
-        let told = store.receive(Lane::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap();
+        let told = store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap();
         told.into_iter().next().map(|delivery| delivery.run)
     })
     .await;

@@ -1,5 +1,5 @@
 //! The secrets that a worker fetches when it starts: every way in which Secrets Manager may fail it, below the SDK's own
-//! tries. The functions fetch theirs with the same code.
+//! tries. The functions fetch foreign_intent with the same code.
 #![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
 
 use std::fs::{self, File};

@@ -10,7 +10,7 @@ use domain::{
 };
 use evidence::PublicKey;
 use store::{
-    Archive as _, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, Shelf, SqliteStore,
+    Archive as _, BlobKind, Blobs as _, Governance as _, Ledger as _, Queue as _, RunQuery, SqliteStore,
 };
 
 use crate::flow::{Flow, Script};
@@ -117,7 +117,7 @@ async fn no_proof(ending: &Ending<'_>, run: &RunKey) -> Option<String> {
     let Ok(Some(found)) = ending.store.evidence(run).await else {
         return Some(format!("run {run} is over and has no evidence"));
     };
-    let Ok(Some(bytes)) = ending.store.blob(Shelf::Evidence, &run.tenant, &found.bundle).await else {
+    let Ok(Some(bytes)) = ending.store.blob(BlobKind::Evidence, &run.tenant, &found.bundle).await else {
         return Some(format!("the evidence of run {run} is not where the ledger says"));
     };
     if !ending.verifies {

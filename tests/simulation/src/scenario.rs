@@ -7,7 +7,7 @@ use connectors::Toolbox;
 use domain::plan::Plan;
 use domain::tenant::Caps;
 use domain::{
-    Cause, Channel, Errand, EventName, IdempotencyKey, Initiator, Lane, Live, Millis, Outgoing, PersonId,
+    Cause, Channel, EventName, IdempotencyKey, Initiator, Job, Live, Millis, Outgoing, PersonId, QueueName,
     RunId, RunKey, RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
 use engine::{Engine, EngineError, Parts, Reply, Sealing, SignalRun, StartRun, Timing};
@@ -360,7 +360,8 @@ impl Stage {
     async fn double_messages(&self) {
         for delay in [0, 1, 150, 300, 700, 31_000] {
             let (run, delay) = (self.run.clone(), Millis(delay));
-            let _ = self.store.send(&Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay }).await;
+            let _ =
+                self.store.send(&Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay }).await;
         }
     }
 
@@ -425,8 +426,8 @@ impl Stage {
     }
 
     async fn is_empty(&self) -> bool {
-        for lane in Lane::ALL {
-            if !self.store.depth(lane).await.is_ok_and(|depth| depth == 0) {
+        for queue in QueueName::ALL {
+            if !self.store.depth(queue).await.is_ok_and(|depth| depth == 0) {
                 return false;
             }
         }

@@ -252,7 +252,7 @@ impl Tool for SimTool {
         match (self.node.leave(pass).await, reply) {
             (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => Outcome::Done(done(&self.name(), fields)),
             (Ok(()), Ok(Reply::Unavailable)) => unavailable(),
-            // A revoked credential means that somebody has taken over: what this attempt wanted is theirs
+            // A revoked credential means that somebody has taken over: what this attempt wanted is foreign_intent
             // to settle.
             (Ok(()), Ok(Reply::Revoked) | Err(_)) | (Err(Turned::ReplyLost | Turned::Away), _) => no_reply(),
         }

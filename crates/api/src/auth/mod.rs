@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, Uri, header};
 use domain::access::ShownKey;
 use domain::{Channel, KeyId, PersonId, Role, Roles, TenantId};
-use engine::{Desk, Engine};
+use engine::{Engine, TenantHandle};
 use store::Store;
 use url::form_urlencoded;
 use views::hint::Hints;
@@ -141,12 +141,12 @@ impl<S: Store> Gate<S> {
         Ok(Caller { roles: looks.into_iter().collect(), ..caller })
     }
 
-    /// The desk at which `caller` stands, if they have `role`.
-    pub fn desk(&self, caller: &Caller, role: Role) -> Result<Desk<S>, Problem> {
+    /// The handle at which `caller` stands, if they have `role`.
+    pub fn handle(&self, caller: &Caller, role: Role) -> Result<TenantHandle<S>, Problem> {
         if !caller.roles.allow(role) {
             return Err(Problem::forbidden(role));
         }
-        Ok(Desk::open(Arc::clone(&self.engine), caller.tenant.clone(), caller.person.clone()))
+        Ok(TenantHandle::open(Arc::clone(&self.engine), caller.tenant.clone(), caller.person.clone()))
     }
 }
 

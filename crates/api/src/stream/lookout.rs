@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Event, RunId, RunRecord, RunStatus, Timestamp};
-use engine::{Desk, EngineError};
+use engine::{EngineError, TenantHandle};
 use store::{Cursor, RunQuery, Store};
 
 use super::run::events;
@@ -38,7 +38,7 @@ pub(super) enum Overlooked {
 
 /// What is known of a tenant's runs.
 pub(super) struct Lookout<S> {
-    desk: Desk<S>,
+    handle: TenantHandle<S>,
     /// The runs that are not over, and how many events of each have been told.
     watched: BTreeMap<RunId, u32>,
     /// The newest runs, newest first.
@@ -63,11 +63,11 @@ impl Found {
 
 impl<S: Store> Lookout<S> {
     /// Looks for the first time: what has happened so far has been told.
-    pub(super) async fn begin(desk: Desk<S>) -> Result<Self, EngineError> {
-        let since = desk.now();
-        let page = desk.runs(RunQuery::newest(PAGE)).await?;
+    pub(super) async fn begin(handle: TenantHandle<S>) -> Result<Self, EngineError> {
+        let since = handle.now();
+        let page = handle.runs(RunQuery::newest(PAGE)).await?;
         let newest = page.runs.iter().take(RANGE).map(|record| record.key.run.clone()).collect();
-        let mut lookout = Self { desk, watched: BTreeMap::new(), newest, since };
+        let mut lookout = Self { handle, watched: BTreeMap::new(), newest, since };
         let mut found = Found::default();
         page.runs.into_iter().for_each(|record| found.add(record));
         lookout.find_open(&mut found).await?;
@@ -76,9 +76,9 @@ impl<S: Store> Lookout<S> {
         Ok(lookout)
     }
 
-    /// The desk it looks from.
-    pub(super) fn desk(&self) -> &Desk<S> {
-        &self.desk
+    /// The handle it looks from.
+    pub(super) fn handle(&self) -> &TenantHandle<S> {
+        &self.handle
     }
 
     /// The runs of which something is to be told, those that began first in front.
@@ -90,7 +90,7 @@ impl<S: Store> Lookout<S> {
         let left: Vec<RunId> =
             self.watched.keys().filter(|run| !found.0.contains_key(*run)).cloned().collect();
         for run in left {
-            match self.desk.record(&run).await {
+            match self.handle.record(&run).await {
                 Ok(record) => found.add(record),
                 Err(EngineError::NoRun { .. } | EngineError::NotBegun { .. }) => {
                     self.watched.remove(&run);
@@ -112,7 +112,7 @@ impl<S: Store> Lookout<S> {
             return Ok(Vec::new());
         };
         let limit = (record.events - told).min(ENTRIES);
-        let events = events(&self.desk, run, told, limit).await?;
+        let events = events(&self.handle, run, told, limit).await?;
         self.watched.insert(run.clone(), told + limit);
         if told + limit == record.events && record.status.is_terminal() {
             self.watched.remove(run);
@@ -131,7 +131,7 @@ impl<S: Store> Lookout<S> {
                 return Err(Overlooked::TooMany);
             }
             let wanted = RunQuery { before: before.take(), ..RunQuery::newest(PAGE) };
-            let list = self.desk.runs(wanted).await?;
+            let list = self.handle.runs(wanted).await?;
             for record in list.runs {
                 let run = record.key.run.clone();
                 if !known.contains(&run) {
@@ -161,7 +161,7 @@ impl<S: Store> Lookout<S> {
             loop {
                 let status = Some(status);
                 let wanted = RunQuery { status, before, ..RunQuery::newest(PAGE) };
-                let list = self.desk.runs(wanted).await?;
+                let list = self.handle.runs(wanted).await?;
                 list.runs.into_iter().for_each(|record| found.add(record));
                 before = list.next;
                 if before.is_none() {
@@ -181,7 +181,7 @@ impl<S: Store> Lookout<S> {
             if is_seen || record.status.is_terminal() {
                 continue;
             }
-            let events = events(&self.desk, run, 0, record.events).await?;
+            let events = events(&self.handle, run, 0, record.events).await?;
             let old = events.iter().take_while(|event| event.at < self.since).map(|event| event.n + 1).last();
             self.watched.insert(run.clone(), old.unwrap_or(0));
         }

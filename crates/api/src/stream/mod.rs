@@ -178,17 +178,17 @@ impl Drop for Ticket {
 /// What happens to one run, from its beginning or from behind what was seen last.
 pub(crate) async fn of_run<S: Store>(
     State(api): State<Shared<S>>,
-    Viewer { desk, caller }: Viewer<S>,
+    Viewer { handle, caller }: Viewer<S>,
     Named(run): Named<RunId>,
     asked: Asked,
 ) -> Result<Response, Problem> {
-    let record = desk.record(&run).await?;
+    let record = handle.record(&run).await?;
     let last = asked.last.as_deref().map(|id| place_in(record.events, id)).transpose()?;
     let streams = Arc::clone(&api.streams.0);
     let ticket = streams.admit(&caller.tenant)?;
-    let open = || std::future::ready(Ok::<_, Problem>(run::open(&streams, desk.clone(), &record)));
+    let open = || std::future::ready(Ok::<_, Problem>(run::open(&streams, handle.clone(), &record)));
     let seat = streams.runs.seat(&(caller.tenant.clone(), run), open).await?;
-    let history = run::Ledger { desk, record: record.clone() };
+    let history = run::Ledger { handle, record: record.clone() };
     let listener = Listener::new(&streams, (seat, ticket), history, Start { last, first: None });
     Ok(respond(api, caller, asked, listener))
 }
@@ -205,13 +205,13 @@ fn place_in(events: u32, id: &str) -> Result<Place, Problem> {
 /// What happens to all runs of the tenant, from now on or from behind what was seen last.
 pub(crate) async fn of_tenant<S: Store>(
     State(api): State<Shared<S>>,
-    Viewer { desk, caller }: Viewer<S>,
+    Viewer { handle, caller }: Viewer<S>,
     asked: Asked,
 ) -> Result<Response, Problem> {
     let streams = Arc::clone(&api.streams.0);
     let ticket = streams.admit(&caller.tenant)?;
-    let seat = tenant::seat(&streams, &desk).await?;
-    let start = tenant::start(&seat, &desk, asked.last.as_deref());
+    let seat = tenant::seat(&streams, &handle).await?;
+    let start = tenant::start(&seat, &handle, asked.last.as_deref());
     let listener = Listener::new(&streams, (seat, ticket), Forgotten, start);
     Ok(respond(api, caller, asked, listener))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{Event, RunId, RunRecord};
-use engine::{Desk, EngineError};
+use engine::{EngineError, TenantHandle};
 use store::Store;
 use tokio::time::Duration;
 
@@ -24,12 +24,16 @@ const LINES_MAX: usize = 256;
 const OVER_EVERY: Duration = Duration::from_secs(5);
 
 /// A hub for the run, from behind what `record` counts.
-pub(super) fn open<S: Store>(streams: &Arc<Inner>, desk: Desk<S>, record: &RunRecord) -> Arc<Hub<Place>> {
+pub(super) fn open<S: Store>(
+    streams: &Arc<Inner>,
+    handle: TenantHandle<S>,
+    record: &RunRecord,
+) -> Arc<Hub<Place>> {
     let newest = record.events.checked_sub(1).map(Place::behind);
     let hub = Hub::new(Feed::new(newest, LINES_MAX));
     let watch = Watch {
         streams: Arc::clone(streams),
-        desk,
+        handle,
         run: record.key.run.clone(),
         told: record.events,
         hub: Arc::clone(&hub),
@@ -41,7 +45,7 @@ pub(super) fn open<S: Store>(streams: &Arc<Inner>, desk: Desk<S>, record: &RunRe
 /// Looks at one run, and tells what is new.
 struct Watch<S> {
     streams: Arc<Inner>,
-    desk: Desk<S>,
+    handle: TenantHandle<S>,
     run: RunId,
     /// How many entries of the chain have been told.
     told: u32,
@@ -73,15 +77,15 @@ impl<S: Store> Watch<S> {
                 }
             };
         }
-        let key = (self.desk.tenant_id().clone(), self.run);
+        let key = (self.handle.tenant_id().clone(), self.run);
         self.streams.runs.forget(&key, &self.hub);
     }
 
     /// Tells what is new; says whether nothing more will come.
     async fn look(&mut self) -> Result<bool, EngineError> {
-        let record = self.desk.record(&self.run).await?;
+        let record = self.handle.record(&self.run).await?;
         while self.told < record.events {
-            let lines = lines(&self.desk, &record, self.told, record.events - 1).await?;
+            let lines = lines(&self.handle, &record, self.told, record.events - 1).await?;
             self.told = lines.read.max(self.told + 1);
             self.hub.feed.push(lines.lines);
         }
@@ -97,14 +101,14 @@ pub(super) struct Read {
 
 /// The envelopes of the entries `from` to `to`, or of the first of them.
 pub(super) async fn lines<S: Store>(
-    desk: &Desk<S>,
+    handle: &TenantHandle<S>,
     record: &RunRecord,
     from: u32,
     to: u32,
 ) -> Result<Read, EngineError> {
-    let plan = desk.plan_of(record).await?;
+    let plan = handle.plan_of(record).await?;
     let limit = (to.saturating_sub(from)).saturating_add(1).min(ENTRIES);
-    let events = events(desk, &record.key.run, from, limit).await?;
+    let events = events(handle, &record.key.run, from, limit).await?;
     let place = |n| move |part| Place { n, part };
     let lines = events.iter().flat_map(|event| of_event((record, plan.plan()), event, place(event.n)));
     Ok(Read { lines: lines.collect(), read: from.saturating_add(limit) })
@@ -113,12 +117,12 @@ pub(super) async fn lines<S: Store>(
 /// The entries of a run's chain from `from` on. One that cannot be read is left out: the chain is verified where it is
 /// proof of something.
 pub(super) async fn events<S: Store>(
-    desk: &Desk<S>,
+    handle: &TenantHandle<S>,
     run: &RunId,
     from: u32,
     limit: u32,
 ) -> Result<Vec<Event>, EngineError> {
-    let entries = desk.events(run, from, limit).await?;
+    let entries = handle.events(run, from, limit).await?;
     let read = |canonical: &[u8]| match serde_json::from_slice(canonical) {
         Ok(event) => Some(event),
         Err(error) => {
@@ -131,7 +135,7 @@ pub(super) async fn events<S: Store>(
 
 /// What a listener missed, from the ledger.
 pub(super) struct Ledger<S> {
-    pub(super) desk: Desk<S>,
+    pub(super) handle: TenantHandle<S>,
     pub(super) record: RunRecord,
 }
 
@@ -139,7 +143,7 @@ impl<S: Store> History<Place> for Ledger<S> {
     async fn between(&self, last: Option<Place>, gone: Place) -> Option<Vec<(Place, Line)>> {
         let mut from = last.map_or(0, |last| last.n);
         loop {
-            let read = match lines(&self.desk, &self.record, from, gone.n).await {
+            let read = match lines(&self.handle, &self.record, from, gone.n).await {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!(run = %self.record.key, error = %engine::told(&error), "a replay broke off");

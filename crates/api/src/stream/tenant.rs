@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use domain::{Plan, RunRecord, TenantId};
-use engine::{Desk, EngineError};
+use engine::{EngineError, TenantHandle};
 use store::Store;
 use tokio::time::Instant;
 
@@ -28,17 +28,23 @@ const RESYNC: (&str, &str) = (
 const REST: u32 = 3;
 
 /// A seat at the tenant's hub.
-pub(super) async fn seat<S: Store>(streams: &Arc<Inner>, desk: &Desk<S>) -> Result<Seat<Turn>, EngineError> {
-    streams.tenants.seat(desk.tenant_id(), || open(streams, desk)).await
+pub(super) async fn seat<S: Store>(
+    streams: &Arc<Inner>,
+    handle: &TenantHandle<S>,
+) -> Result<Seat<Turn>, EngineError> {
+    streams.tenants.seat(handle.tenant_id(), || open(streams, handle)).await
 }
 
-async fn open<S: Store>(streams: &Arc<Inner>, desk: &Desk<S>) -> Result<Arc<Hub<Turn>>, EngineError> {
+async fn open<S: Store>(
+    streams: &Arc<Inner>,
+    handle: &TenantHandle<S>,
+) -> Result<Arc<Hub<Turn>>, EngineError> {
     // Looked at before anybody is told that they listen, so that nothing is missed from then on.
-    let lookout = Lookout::begin(desk.clone()).await?;
+    let lookout = Lookout::begin(handle.clone()).await?;
     let at = Turn { epoch: epoch(), seq: 0 };
     let hub = Hub::new(Feed::new(Some(at), streams.settings.lines_max));
     let watch = Watch { streams: Arc::clone(streams), lookout, hub: Arc::clone(&hub), at };
-    tokio::spawn(watch.run(desk.tenant_id().clone()));
+    tokio::spawn(watch.run(handle.tenant_id().clone()));
     Ok(hub)
 }
 
@@ -52,14 +58,18 @@ fn epoch() -> u64 {
 }
 
 /// Where a listener begins that has seen `last`, if it has seen anything.
-pub(super) fn start<S: Store>(seat: &Seat<Turn>, desk: &Desk<S>, last: Option<&str>) -> Start<Turn> {
+pub(super) fn start<S: Store>(
+    seat: &Seat<Turn>,
+    handle: &TenantHandle<S>,
+    last: Option<&str>,
+) -> Start<Turn> {
     let here = last.and_then(|id| id.parse().ok()).filter(|turn| seat.feed().reaches(*turn));
     if here.is_some() {
         return Start { last: here, first: None };
     }
     let newest = seat.feed().newest();
     let said = if last.is_some() { RESYNC } else { OPENED };
-    Start { last: newest, first: newest.map(|turn| of_stream(turn, desk.now(), said)) }
+    Start { last: newest, first: newest.map(|turn| of_stream(turn, handle.now(), said)) }
 }
 
 /// Looks at a tenant's runs, and tells what is new.
@@ -105,7 +115,7 @@ impl<S: Store> Watch<S> {
     }
 
     async fn tell(&mut self, record: &RunRecord) -> Result<(), EngineError> {
-        let plan = self.lookout.desk().plan_of(record).await?;
+        let plan = self.lookout.handle().plan_of(record).await?;
         let plan: &Plan = plan.plan();
         loop {
             let events = self.lookout.tell(record).await?;
@@ -125,9 +135,9 @@ impl<S: Store> Watch<S> {
 
     /// Tells everybody that something was left out, and goes on from here.
     async fn begin_again(&mut self) -> Result<(), EngineError> {
-        self.lookout = Lookout::begin(self.lookout.desk().clone()).await?;
+        self.lookout = Lookout::begin(self.lookout.handle().clone()).await?;
         self.at.seq += 1;
-        self.hub.feed.push(vec![(self.at, of_stream(self.at, self.lookout.desk().now(), RESYNC))]);
+        self.hub.feed.push(vec![(self.at, of_stream(self.at, self.lookout.handle().now(), RESYNC))]);
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ impl<S: Store> Pass<S> {
     async fn holds(&self) -> bool {
         match self.api.gate.enter(&self.headers, &self.uri).await {
             Ok(caller) => {
-                caller.tenant == self.caller.tenant && self.api.gate.desk(&caller, Role::Viewer).is_ok()
+                caller.tenant == self.caller.tenant && self.api.gate.handle(&caller, Role::Viewer).is_ok()
             }
             // A store that does not answer has not said no.
             Err(problem) => problem.status == StatusCode::SERVICE_UNAVAILABLE.as_u16(),

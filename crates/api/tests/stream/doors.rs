@@ -15,16 +15,16 @@ const EVENTS: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_another_tenant_is_refused_byte_for_byte_as_one_that_there_is_not() {
     let scene = Scene::open(quick()).await;
-    let theirs = scene.run("umbrella", "k", &steps(1)).await.run;
+    let of_tenant = scene.run("umbrella", "k", &steps(1)).await.run;
     let credential = format!("Bearer {}", key_of("acme"));
-    let unknown: String = theirs.as_str().chars().rev().collect();
+    let unknown: String = of_tenant.as_str().chars().rev().collect();
     for kind in [&WEBSOCKET[..], &EVENTS[..]] {
         for query in ["", "?last_event_id=0", "?last_event_id=nonsense"] {
             let headers = [kind, &[("Authorization", credential.as_str())]].concat();
             let ask = async |run: &str| answer(&scene, &format!("/runs/{run}/stream{query}"), &headers).await;
             let no = ask(&unknown).await;
             assert_eq!(no.0[0], "HTTP/1.1 404 Not Found");
-            assert_eq!(ask(theirs.as_str()).await, no);
+            assert_eq!(ask(of_tenant.as_str()).await, no);
             assert_eq!(ask("%23").await, no);
         }
     }

@@ -294,7 +294,7 @@ async fn a_tenant_hears_of_no_run_but_its_own() {
     let mut listener = Socket::open(&scene, "/stream").await;
     listener.until("stream.opened").await;
 
-    scene.run("umbrella", "theirs", &steps(1)).await;
+    scene.run("umbrella", "of_tenant", &steps(1)).await;
     let ours = scene.start("acme", "ours", &steps(1)).await;
 
     let heard = until_ended(&mut listener, 1).await;

@@ -2,7 +2,7 @@
 
 use domain::{Source, TenantId};
 use fakes::servicenow::INCIDENT;
-use ingress::webhook::{Doors, Proof};
+use ingress::webhook::{Proof, WebhookAuth};
 use serde_json::json;
 use slack::Secrets;
 
@@ -22,11 +22,11 @@ impl Hook {
         Ok(Self { tenant, secret: random::hex::<16>()? })
     }
 
-    pub(super) fn doors(&self) -> Result<Doors, CliError> {
+    pub(super) fn doors(&self) -> Result<WebhookAuth, CliError> {
         let wrong =
             |error: String| CliError::Usage(format!("the door for webhooks cannot be opened: {error}"));
         let secrets = Secrets::new(self.secret.clone().into()).map_err(|error| wrong(error.to_string()))?;
-        Source::DOORS.into_iter().try_fold(Doors::default(), |doors, source| {
+        Source::WEBHOOKS.into_iter().try_fold(WebhookAuth::default(), |doors, source| {
             let proof = match source {
                 Source::GitHub => Proof::GitHub(secrets.clone()),
                 Source::ServiceNow | Source::Webhook | Source::Api | Source::Slack | Source::Schedule => {

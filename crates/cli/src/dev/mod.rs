@@ -25,7 +25,7 @@ use domain::{Card, Source, WorkerId};
 use engine::metrics::exporter::Serving;
 use engine::{Engine, Parts, Timing};
 use ingress::served::CLICKS;
-use ingress::webhook::Doors;
+use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
 use store::{PageQuery, Store, SystemClock};
 
@@ -248,7 +248,7 @@ impl Coming {
 fn routes<S: Store>(
     engine: &Arc<Engine<S>>,
     world: &World,
-    doors: Doors,
+    doors: WebhookAuth,
     page: Page,
 ) -> Result<Router, CliError> {
     let front = Front {

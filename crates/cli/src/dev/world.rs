@@ -10,7 +10,7 @@ use domain::{GroupName, PersonId, Tenant, TenantId};
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, ServiceNow};
 use fakes::slack::{self, Shortcut, SimulatedSlack, User};
-use ingress::slack::SlackDoor;
+use ingress::slack::SlackInstallation;
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// The door through which clicks of this world's Slack come in.
-    pub(crate) fn door(&self, tenant: TenantId) -> Result<SlackDoor, CliError> {
+    pub(crate) fn door(&self, tenant: TenantId) -> Result<SlackInstallation, CliError> {
         let bad = |error: String| CliError::Usage(format!("the simulated Slack cannot be used: {error}"));
         let secrets = Secrets::new(self.signing_secret.clone().into());
         let settings = client::Settings {
@@ -107,7 +107,7 @@ impl World {
             channel: CHANNEL.to_owned(),
         };
         let slack = Slack::new(settings).map_err(|error| bad(error.to_string()))?;
-        Ok(SlackDoor::new(tenant, secrets.map_err(|error| bad(error.to_string()))?, slack))
+        Ok(SlackInstallation::new(tenant, secrets.map_err(|error| bad(error.to_string()))?, slack))
     }
 }
 

@@ -21,8 +21,8 @@ use domain::{Digest, TenantId};
 use engine::Engine;
 use evidence::PublicKey;
 use ingress::served::{slack, webhooks};
-use ingress::slack::SlackDoors;
-use ingress::webhook::Doors;
+use ingress::slack::SlackInstallations;
+use ingress::webhook::WebhookAuth;
 use secrecy::{ExposeSecret as _, SecretString};
 use store::Store;
 
@@ -39,9 +39,9 @@ pub(crate) struct Front<S> {
     /// What evidence is verified with.
     pub(crate) public: Option<PublicKey>,
     /// Where other systems deliver.
-    pub(crate) doors: Doors,
+    pub(crate) doors: WebhookAuth,
     /// Where Slack delivers.
-    pub(crate) slack: SlackDoors,
+    pub(crate) slack: SlackInstallations,
     /// By what names the secrets of both are found.
     pub(crate) secrets: Vec<(TenantId, SecretName)>,
     /// Whose tokens the API believes.
@@ -85,8 +85,18 @@ impl Seeds {
 impl<S: Store> Front<S> {
     /// The routes, and the streams that a server that leaves has to close.
     pub(crate) fn routes(self) -> (Router, Streams) {
-        let Self { engine, over, seeds, public, doors, slack: slack_doors, secrets, believes, login, stream } =
-            self;
+        let Self {
+            engine,
+            over,
+            seeds,
+            public,
+            doors,
+            slack: slack_installations,
+            secrets,
+            believes,
+            login,
+            stream,
+        } = self;
         let sessions = Arc::new(Sessions::new(seeds.sessions, over));
         let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let gate = match believes {
@@ -109,7 +119,7 @@ impl<S: Store> Front<S> {
         let routes = api::router(Arc::new(api))
             .merge(::console::router(Arc::new(console)))
             .merge(webhooks(Arc::clone(&engine), doors))
-            .merge(slack(Arc::clone(&engine), slack_doors))
+            .merge(slack(Arc::clone(&engine), slack_installations))
             .merge(health::router(engine));
         (routes, streams)
     }

@@ -1,7 +1,7 @@
 //! What came in and started no run: whoever asks for that run is told what became of it.
 
 use domain::{Digest, Source};
-use engine::Knock;
+use engine::InboundEvent;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -10,14 +10,14 @@ use crate::shell::Shell;
 
 /// The run that something would start which came in for acme and was taken up.
 fn unwanted(shell: &Shell) -> String {
-    let knock = Knock {
+    let knock = InboundEvent {
         tenant: "acme".parse().unwrap(),
         key: "webhook:1".parse().unwrap(),
         source: Source::Webhook,
         about: None,
         record: None,
         proof: Digest::of_bytes(b"1"),
-        alike: None,
+        dedupe_key: None,
         body: json!({ "body": { "host": "db1" } }),
         asked: None,
     };

@@ -218,7 +218,7 @@ fn an_incident_that_comes_in_by_itself_starts_the_workflow_that_wants_it_once() 
 
     let again = deliver(&dev, secret, body);
     assert!(again.starts_with("HTTP/1.1 200"), "{again}");
-    assert_eq!(said(&again), serde_json::json!({ "run": run, "status": "known", "fate": "begun" }));
+    assert_eq!(said(&again), serde_json::json!({ "run": run, "status": "duplicate", "outcome": "started" }));
     let runs = shell.run("--store d/dev.db run list --json").expect(0).json();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs:#}");
     assert_eq!(dev.leave(), Some(0));

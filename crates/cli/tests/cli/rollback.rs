@@ -38,7 +38,7 @@ fn a_rolled_back_run_lists_what_became_of_every_effect() {
     assert!(log[0].contains("mail  stands; the workflow does not say how"), "{log:?}");
     assert!(log[1].contains("make  was taken back"), "{log:?}");
     let fates = shell.show(&run)["compensation"].clone();
-    assert_eq!((&fates[0]["fate"], &fates[1]["fate"]), (&"stands".into(), &"rolled_back".into()));
+    assert_eq!((&fates[0]["status"], &fates[1]["status"]), (&"in_effect".into(), &"rolled_back".into()));
 }
 
 #[test]

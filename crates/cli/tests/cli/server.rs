@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse as _;
 use connectors::{Allow, Settings};
-use engine::{Desk, Engine, Parts, Timing};
+use engine::{Engine, Parts, TenantHandle, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
@@ -412,7 +412,7 @@ fn more_runs_than_one_request_deals_with_are_stopped_started_and_backed_out_thro
 
 /// Starts so many runs of the workflow in use.
 async fn begin(shell: &Shell, count: usize) {
-    let desk = Desk::open(
+    let handle = TenantHandle::open(
         Arc::new(engine(&shell.path("server.db"))),
         "acme".parse().unwrap(),
         "ada".parse().unwrap(),
@@ -420,11 +420,11 @@ async fn begin(shell: &Shell, count: usize) {
     for n in 0..count {
         let key = format!("k{n}").parse().unwrap();
         let input = serde_json::json!({});
-        desk.start(&"triage".parse().unwrap(), key, "test", None, input).await.unwrap();
+        handle.start(&"triage".parse().unwrap(), key, "test", None, input).await.unwrap();
     }
 }
 
-/// Says what the run waits for, and works, on the store itself.
+/// WorkerReport what the run waits for, and works, on the store itself.
 fn go_on(shell: &Shell, run: &str) {
     let on = "--store server.db --tenant acme";
     shell.run(&format!("run signal {run} change.approved {on}")).expect(0);

@@ -32,13 +32,13 @@ pub(crate) async fn list<S: Store>(
 ) -> Result<Response, No> {
     let list = pages::list(&console, &visitor, "console-approvals", String::new());
     let (found, refused) = match pages::opened(&list, &wanted.after) {
-        Ok(after) => (visitor.desk.open_approvals(after, ROWS_MAX).await?, None),
+        Ok(after) => (visitor.handle.open_approvals(after, ROWS_MAX).await?, None),
         Err(problem) => (ApprovalPage { approvals: Vec::new(), next: None }, Some(problem)),
     };
     let live = html! {
         @if let Some(problem) = &refused { (notice(problem)) }
         @else if found.approvals.is_empty() { p.soft { "Nobody is asked anything." } }
-        @else { (table(&found.approvals, visitor.desk.now())) }
+        @else { (table(&found.approvals, visitor.handle.now())) }
         @if let Some(next) = &found.next {
             p.pages { a href={ "/approvals?after=" (list.seal(next)) } rel="next" { "Newer requests" } }
         }

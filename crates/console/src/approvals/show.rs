@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::command::may_answer;
 use domain::{Approval, ApprovalId, Digest, Role, Subject, Tenant, json};
-use engine::{DeskReply, EngineError};
+use engine::{ApprovalReply, EngineError};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::Store;
@@ -34,7 +34,7 @@ pub(crate) struct Said {
 
 pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(id): Named<String>) -> Result<Response, No> {
     let id = ApprovalId::new(&id).map_err(|_| unknown())?;
-    let approval = visitor.desk.approval(&id).await?;
+    let approval = visitor.handle.approval(&id).await?;
     render(&visitor, &approval, None).await
 }
 
@@ -44,15 +44,15 @@ pub(crate) async fn answer<S: Store>(
 ) -> Result<Response, No> {
     let id = ApprovalId::new(&id).map_err(|_| unknown())?;
     visitor.must_be(Role::Approver)?;
-    let approval = visitor.desk.approval(&id).await?;
+    let approval = visitor.handle.approval(&id).await?;
     let reply = match reply(&visitor, &approval, &form) {
         Ok(reply) => reply,
         Err(problem) => return render(&visitor, &approval, Some(&problem)).await,
     };
-    match visitor.desk.answer(reply).await {
+    match visitor.handle.answer(reply).await {
         Ok(_) => Ok(Redirect::to(&format!("/approvals/{id}")).into_response()),
         Err(EngineError::Refused(refusal)) => {
-            let stands = visitor.desk.approval(&id).await?;
+            let stands = visitor.handle.approval(&id).await?;
             render(&visitor, &stands, Some(&refusal.into())).await
         }
         Err(error) => Err(error.into()),
@@ -63,7 +63,7 @@ fn unknown() -> No {
     No::such("request for approval")
 }
 
-fn reply<S>(visitor: &Visitor<S>, approval: &Approval, form: &Said) -> Result<DeskReply, Problem> {
+fn reply<S>(visitor: &Visitor<S>, approval: &Approval, form: &Said) -> Result<ApprovalReply, Problem> {
     let subject: Digest =
         form.subject.parse().map_err(|_| Problem::bad_request("the form does not say what was approved"))?;
     let approve = match form.answer.as_str() {
@@ -81,7 +81,7 @@ fn reply<S>(visitor: &Visitor<S>, approval: &Approval, form: &Said) -> Result<De
         ));
     }
     let through = visitor.caller.channel();
-    Ok(DeskReply { approval: approval.id.clone(), subject: Some(subject), approve, reason, through })
+    Ok(ApprovalReply { approval: approval.id.clone(), subject: Some(subject), approve, reason, through })
 }
 
 async fn render<S: Store>(
@@ -89,7 +89,7 @@ async fn render<S: Store>(
     approval: &Approval,
     refused: Option<&Problem>,
 ) -> Result<Response, No> {
-    let tenant = visitor.desk.tenant().await?;
+    let tenant = visitor.handle.tenant().await?;
     let title = format!("{}: {}", approval.workflow, approval.step);
     let page = Page {
         title: &title,

@@ -115,12 +115,12 @@ async fn done<S: Store>(
     verb: Verb,
     reason: &str,
 ) -> Result<(), EngineError> {
-    let desk = &visitor.desk;
+    let handle = &visitor.handle;
     match verb {
-        Verb::Cancel => desk.cancel(run, reason).await.map(|_| ()),
-        Verb::Pause => desk.pause(run, reason).await.map(|_| ()),
-        Verb::Resume => desk.resume(run, reason).await,
-        Verb::RollBack => desk.roll_back(run, reason).await.map(|_| ()),
+        Verb::Cancel => handle.cancel(run, reason).await.map(|_| ()),
+        Verb::Pause => handle.pause(run, reason).await.map(|_| ()),
+        Verb::Resume => handle.resume(run, reason).await,
+        Verb::RollBack => handle.roll_back(run, reason).await.map(|_| ()),
     }
 }
 

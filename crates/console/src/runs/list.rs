@@ -102,7 +102,7 @@ pub(crate) async fn list<S: Store>(
     let unread = asked.as_ref().err().map(|rejection| Problem::bad_request(rejection.body_text()));
     let wanted = asked.map(|Query(wanted)| wanted).unwrap_or_default();
     let list = pages::list(&console, &visitor, "console-runs", wanted.filters());
-    let first = unread.map_or_else(|| wanted.first(&list, visitor.desk.now()), Err);
+    let first = unread.map_or_else(|| wanted.first(&list, visitor.handle.now()), Err);
     let (found, refused) = match first {
         Ok(first) => (find(&visitor, &wanted.word(), first).await?, None),
         Err(problem) => (RunPage { runs: Vec::new(), next: None }, Some(problem)),
@@ -111,7 +111,7 @@ pub(crate) async fn list<S: Store>(
         @if let Some(problem) = &refused { (notice(problem)) }
         @else if found.runs.is_empty() && found.next.is_some() { p.soft { "None of the newest runs fits that." } }
         @else if found.runs.is_empty() { p.soft { "No run fits that." } }
-        @else { (table(&found.runs, visitor.desk.now())) }
+        @else { (table(&found.runs, visitor.handle.now())) }
         @if let Some(next) = &found.next { p.pages { a href=(wanted.next(&list, next)) rel="next" { "Older runs" } } }
     };
     // A page further down is about the past; only the first one is about now.
@@ -127,7 +127,7 @@ pub(crate) async fn list<S: Store>(
 async fn find<S: Store>(visitor: &Visitor<S>, word: &str, mut wanted: RunQuery) -> Result<RunPage, No> {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     loop {
-        let page = visitor.desk.runs(wanted.clone()).await?;
+        let page = visitor.handle.runs(wanted.clone()).await?;
         looked_at += page.runs.len();
         found.extend(page.runs.into_iter().filter(|run| fits(run, word)));
         wanted.before = page.next;

@@ -30,7 +30,7 @@ pub(super) async fn render<S: Store>(
     run: &RunId,
     refused: Option<Problem>,
 ) -> Result<Response, No> {
-    let look = Look::at(&visitor.desk, run, Hints::plain()).await?;
+    let look = Look::at(&visitor.handle, run, Hints::plain()).await?;
     let receipts = receipts(&visitor, &look).await?;
     let record = &look.view.record;
     let live = html! {
@@ -65,7 +65,7 @@ pub(super) async fn render<S: Store>(
 /// The receipts that the chain speaks of, in its order; none, if the chain does not hold.
 async fn receipts<S: Store>(visitor: &Visitor<S>, look: &Look) -> Result<Vec<Receipt>, EngineError> {
     let Ok(events) = &look.view.events else { return Ok(Vec::new()) };
-    let mut receipts = visitor.desk.receipts(&look.view.record.key.run).await?;
+    let mut receipts = visitor.handle.receipts(&look.view.record.key.run).await?;
     let first = |receipt: &Receipt| events.iter().position(|event| names(event, &receipt.key));
     // What the run did since it was looked at comes last.
     receipts.sort_by_cached_key(|receipt| first(receipt).unwrap_or(usize::MAX));

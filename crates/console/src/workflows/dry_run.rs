@@ -51,7 +51,7 @@ pub(super) async fn tried<S: Store>(
         Ok(wish) => wish,
         Err(problem) => return Ok(Err(problem)),
     };
-    match visitor.desk.explain(wish).await {
+    match visitor.handle.explain(wish).await {
         Ok(explained) => Ok(Ok(explained)),
         Err(error @ (EngineError::BadInput { .. } | EngineError::Refused(_))) => Ok(Err(error.into())),
         Err(error) => Err(error.into()),
@@ -151,7 +151,7 @@ fn asked<S: Store>(visitor: &Visitor<S>, counting: &Counting) -> Markup {
             @match (&counting.tenant.policy, &counting.tenant.policy_settled) {
                 (None, _) => ", which ships with the program.",
                 (Some(_), Some(settled)) => {
-                    ", which " (Seen(&settled.by.id)) " settled on " (when(settled.at, visitor.desk.now())) "."
+                    ", which " (Seen(&settled.by.id)) " settled on " (when(settled.at, visitor.handle.now())) "."
                 }
                 (Some(_), None) => ", which the tenant has settled on.",
             }

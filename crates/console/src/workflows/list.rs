@@ -11,8 +11,8 @@ use crate::no::No;
 use crate::text::{Seen, when};
 
 pub(crate) async fn list<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
-    let applied = visitor.desk.workflows().await?;
-    let now = visitor.desk.now();
+    let applied = visitor.handle.workflows().await?;
+    let now = visitor.handle.now();
     let live = html! {
         @if applied.is_empty() {
             p.soft { "None is in use yet. " code { "countersign workflow apply FILE" } " puts one to use." }

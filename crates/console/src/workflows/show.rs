@@ -37,11 +37,11 @@ impl Shown {
     async fn find<S: Store>(visitor: &Visitor<S>, name: &str, version: Option<&str>) -> Result<Self, No> {
         let unknown = || No::such("workflow");
         let name = WorkflowName::new(name).map_err(|_| unknown())?;
-        let desk = &visitor.desk;
-        let (in_use, plan) = desk.applied(&name).await?;
-        let (versions, newest) = (desk.versions(&name).await?, in_use.version);
+        let handle = &visitor.handle;
+        let (in_use, plan) = handle.applied(&name).await?;
+        let (versions, newest) = (handle.versions(&name).await?, in_use.version);
         let (applied, plan) = match version {
-            Some(version) => desk.version(&name, version.parse().map_err(|_| unknown())?).await?,
+            Some(version) => handle.version(&name, version.parse().map_err(|_| unknown())?).await?,
             None => (in_use, plan),
         };
         Ok(Self { applied, plan, versions, newest })
@@ -200,7 +200,7 @@ fn versions<S: Store>(visitor: &Visitor<S>, shown: &Shown) -> Markup {
                         a href=(version_address(applied)) aria-current=[is_shown(applied, shown)] { (applied.version) }
                         @if applied.version == shown.newest { " " span.soft { "in use" } }
                     }
-                    td data-label="Put to use" { (when(applied.at, visitor.desk.now())) }
+                    td data-label="Put to use" { (when(applied.at, visitor.handle.now())) }
                     td data-label="By" { (Seen(&applied.by.id)) }
                     td data-label="Plan" { code title=(applied.plan) { (applied.plan.short()) } }
                 } } }
@@ -226,7 +226,7 @@ fn about<S: Store>(visitor: &Visitor<S>, shown: &Shown, plan: &Plan) -> Markup {
     facts(&[
         (
             if shown.is_in_use() { "Version in use" } else { "Version" },
-            html! { (applied.version) ", put to use " (when(applied.at, visitor.desk.now())) ", by " (Seen(&applied.by.id)) },
+            html! { (applied.version) ", put to use " (when(applied.at, visitor.handle.now())) ", by " (Seen(&applied.by.id)) },
         ),
         ("Plan", html! { code title=(applied.plan) { (applied.plan.short()) } }),
         ("Environment", html! { (format!("{:?}", plan.environment).to_lowercase()) }),

@@ -65,7 +65,7 @@ pub(super) struct Waits {
 
 impl Waits {
     async fn behind<S: Store>(visitor: &Visitor<S>, run: RunId, by: RunId) -> Result<Self, Problem> {
-        let by_is_there = match visitor.desk.record(&by).await {
+        let by_is_there = match visitor.handle.record(&by).await {
             Ok(_) => true,
             Err(EngineError::NoRun { .. } | EngineError::NotBegun { .. }) => false,
             Err(error) => return Err(error.into()),
@@ -101,7 +101,7 @@ pub(super) async fn started<S: Store>(
     };
     let once = Some(wanted.once.as_str()).filter(|once| !once.is_empty());
     let key = request_key(&visitor.caller.credential, once)?;
-    let start = visitor.desk.start(&shown.applied.workflow, key, TRIGGER, record, input);
+    let start = visitor.handle.start(&shown.applied.workflow, key, TRIGGER, record, input);
     let Started { run, place, .. } = start.await?;
     match place {
         Place::Behind(by) => Waits::behind(visitor, run.run, by.run).await.map(Answer::Waits),

@@ -157,7 +157,7 @@ async fn whoever_approves_sees_the_exact_action_and_its_hash_first() {
     );
     let said = answer(&scene, &run, &grace, &[("answer", "approve"), ("reason", "fine")]).await;
     assert_eq!(said.status, StatusCode::SEE_OTHER, "{}", said.body);
-    scene.walk(&run).await;
+    scene.advance(&run).await;
     assert_eq!(
         scene.asked(&run).await.step.as_str(),
         "ask",
@@ -174,7 +174,7 @@ async fn a_no_needs_a_reason_and_ends_the_run() {
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.body.contains("A no needs a reason"), "{}", refused.body);
     answer(&scene, &run, &grace, &[("answer", "reject"), ("reason", "not today")]).await;
-    scene.walk(&run).await;
+    scene.advance(&run).await;
     assert_eq!(stands(&scene, &run).await, RunStatus::FailedTerminal);
     let page = scene.get(&format!("/runs/{}", run.run), &grace).await.body;
     assert!(page.contains("grace said no: not today"), "{page}");

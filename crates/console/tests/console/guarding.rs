@@ -67,25 +67,25 @@ async fn no_page_names_another_host_or_holds_a_script_or_a_style() {
 #[tokio::test]
 async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_for_byte() {
     let scene = Scene::new();
-    let theirs = scene.run("umbrella", "new").await;
-    let asked = scene.asked(&theirs).await;
+    let of_tenant = scene.run("umbrella", "new").await;
+    let asked = scene.asked(&of_tenant).await;
     scene.run("acme", "mine").await;
-    scene.run_of(&CHANGE.replace("change-it", "only-theirs"), "umbrella", json!({ "to": "new" })).await;
+    scene.run_of(&CHANGE.replace("change-it", "only-of_tenant"), "umbrella", json!({ "to": "new" })).await;
     let ada = scene.enter("acme", "ada", &EVERYTHING).await;
     let token = scene.get("/runs", &ada).await.token();
-    let (run, asked) = (theirs.run.as_str(), asked.id.as_str());
-    for (route, theirs) in [
+    let (run, asked) = (of_tenant.run.as_str(), asked.id.as_str());
+    for (route, of_tenant) in [
         ("/runs/{}", run),
         ("/evidence/{}", run),
         ("/evidence/{}/bundle", run),
         ("/evidence/{}/report", run),
         ("/approvals/{}", asked),
-        ("/workflows/{}", "only-theirs"),
-        ("/workflows/{}/versions/3", "only-theirs"),
+        ("/workflows/{}", "only-of_tenant"),
+        ("/workflows/{}/versions/3", "only-of_tenant"),
     ] {
-        let own_kind = scene.get(&route.replace("{}", theirs), &ada).await;
+        let own_kind = scene.get(&route.replace("{}", of_tenant), &ada).await;
         assert_eq!(own_kind.status, StatusCode::NOT_FOUND, "{route}");
-        assert!(!own_kind.body.contains(theirs) && !own_kind.body.contains("acme"), "{route}");
+        assert!(!own_kind.body.contains(of_tenant) && !own_kind.body.contains("acme"), "{route}");
         for other in ["unknown", "not%20a%20name", "%00", "%FF", "..%2F.."] {
             let answer = scene.get(&route.replace("{}", other), &ada).await;
             assert_eq!(
@@ -104,7 +104,7 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
     }
     let sample = [("token", token.as_str()), ("input", "{}")];
     for page in ["/workflows/{}", "/workflows/{}/versions/3", "/workflows/{}/start"] {
-        let own_kind = scene.send(&page.replace("{}", "only-theirs"), &ada, &sample).await;
+        let own_kind = scene.send(&page.replace("{}", "only-of_tenant"), &ada, &sample).await;
         let unknown = scene.send(&page.replace("{}", "unknown"), &ada, &sample).await;
         assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body), "{page}");
     }
@@ -112,12 +112,12 @@ async fn what_belongs_to_another_tenant_is_the_page_of_what_there_is_not_byte_fo
         let answer = scene.get(&format!("/workflows/change-it/versions/{version}"), &ada).await;
         assert_eq!(answer.body, scene.get("/workflows/unknown", &ada).await.body, "{version}");
     }
-    let subject = scene.asked(&theirs).await.subject.hash().to_string();
+    let subject = scene.asked(&of_tenant).await.subject.hash().to_string();
     let fields = [("token", token.as_str()), ("answer", "approve"), ("subject", &subject)];
     let own_kind = scene.send(&format!("/approvals/{asked}"), &ada, &fields).await;
     let unknown = scene.send("/approvals/unknown", &ada, &fields).await;
     assert_eq!((own_kind.status, own_kind.body), (StatusCode::NOT_FOUND, unknown.body));
-    let record = scene.engine.store().load(&theirs).await.unwrap().unwrap();
+    let record = scene.engine.store().load(&of_tenant).await.unwrap().unwrap();
     assert_eq!((record.status, record.cancel), (RunStatus::WaitingApproval, None));
 }
 

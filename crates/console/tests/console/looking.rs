@@ -1,10 +1,10 @@
 //! What people see.
 
 use axum::http::{StatusCode, header};
-use domain::{Enrolled, Millis, Role, RunKey, Says};
+use domain::{Millis, Role, RunKey, WorkerRecord, WorkerReport};
 use engine::{Reach, Reply};
 use serde_json::json;
-use store::Roll as _;
+use store::WorkerRegistry as _;
 
 use crate::scene::{CHANGE, ONCE, Scene};
 
@@ -23,7 +23,7 @@ async fn finish(scene: &Scene, run: &RunKey) {
             through: domain::Channel::CommandLine,
         };
         Box::pin(scene.engine.answer(&run.tenant, reply)).await.unwrap();
-        scene.walk(run).await;
+        scene.advance(run).await;
     }
     scene.engine.seal(run).await.unwrap();
 }
@@ -299,17 +299,17 @@ async fn health_shows_the_workers_that_are_there_or_should_be() {
     assert!(none.contains("No worker has signed the roll."), "{none}");
 
     let now = scene.engine.now();
-    let enroll = async |name: &str, says, seen| {
-        let worker = Enrolled::new(name.parse().unwrap(), says, seen);
-        scene.engine.store().enroll(worker).await.unwrap();
+    let put_worker = async |name: &str, says, seen| {
+        let worker = WorkerRecord::new(name.parse().unwrap(), says, seen);
+        scene.engine.store().put_worker(worker).await.unwrap();
     };
-    enroll("busy", Says::Working { in_hand: 41 }, now).await;
-    enroll("sick", Says::Unwell { in_hand: 0, why: "a <b>store</b>".to_owned() }, now).await;
-    enroll("lost", Says::Working { in_hand: 1 }, now.earlier(Millis::mins(5))).await;
-    enroll("gone", Says::Left { finished: true }, now).await;
-    enroll("old", Says::Working { in_hand: 0 }, now).await;
+    put_worker("busy", WorkerReport::Working { in_hand: 41 }, now).await;
+    put_worker("sick", WorkerReport::Unwell { in_hand: 0, why: "a <b>store</b>".to_owned() }, now).await;
+    put_worker("lost", WorkerReport::Working { in_hand: 1 }, now.earlier(Millis::mins(5))).await;
+    put_worker("gone", WorkerReport::Left { finished: true }, now).await;
+    put_worker("old", WorkerReport::Working { in_hand: 0 }, now).await;
     let by = domain::Initiator::new(domain::Cause::User, "root");
-    scene.engine.ask_to_leave(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
+    scene.engine.request_drain(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
 
     let body = scene.get("/health", &otto).await.body;
     for expected in [

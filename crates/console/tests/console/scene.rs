@@ -16,7 +16,7 @@ use domain::{
     Action, ApiKey, Approval, Cause, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator,
     KeyId, PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
 };
-use engine::{Engine, Sealing, StartRun, Timing, WalkLimits};
+use engine::{AdvanceLimits, Engine, Sealing, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Access as _, Governance as _, PageQuery, SqliteOptions, SqliteStore, SystemClock};
@@ -227,7 +227,7 @@ impl Scene {
         input: Value,
     ) -> RunKey {
         let run = self.started(record, source, tenant, input).await;
-        self.walk(&run).await;
+        self.advance(&run).await;
         run
     }
 
@@ -259,8 +259,8 @@ impl Scene {
         self.engine.start(wish).await.unwrap().run
     }
 
-    pub(crate) async fn walk(&self, run: &RunKey) {
-        Box::pin(self.engine.walk(run, &(), WalkLimits::default())).await.unwrap();
+    pub(crate) async fn advance(&self, run: &RunKey) {
+        Box::pin(self.engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
     }
 
     pub(crate) async fn asked(&self, run: &RunKey) -> Approval {

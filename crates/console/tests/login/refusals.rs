@@ -32,12 +32,12 @@ const NOT_BELIEVED: &str = "What Example &amp; Co says of you is not believed he
 async fn a_login_that_another_browser_began_is_not_finished_in_this_one() {
     let scene = Scene::new().await;
     let (mallory, grace) = (Browser::new(), Browser::new());
-    let theirs = back(&scene, &mallory).await;
-    let page = grace.get(&theirs).await;
+    let of_tenant = back(&scene, &mallory).await;
+    let page = grace.get(&of_tenant).await;
     refused(&page, &grace, StatusCode::BAD_REQUEST, NOT_BEGUN);
     // Nor if she has begun one herself.
     back(&scene, &grace).await;
-    let page = grace.get(&theirs).await;
+    let page = grace.get(&of_tenant).await;
     refused(&page, &grace, StatusCode::BAD_REQUEST, NOT_BEGUN);
     assert_eq!(scene.issuer.tokens(), 0, "nothing was exchanged");
 }

@@ -46,7 +46,7 @@ pub enum Answered {
         missing: usize,
     },
     /// The same person had said the same before; nothing changed.
-    Before,
+    Duplicate,
 }
 
 impl Command for Answer {
@@ -54,7 +54,7 @@ impl Command for Answer {
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Answered, Refusal> {
         if self.said_before() {
-            return Ok(Answered::Before);
+            return Ok(Answered::Duplicate);
         }
         let Approval { id, step, expires_at, .. } = &self.approval;
         if !self.approval.is_open() {

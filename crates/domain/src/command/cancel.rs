@@ -28,7 +28,7 @@ pub enum Canceling {
     /// The run stops when its step lets it.
     Requested,
     /// It had been stopped, or asked to, before; nothing changed.
-    Before,
+    AlreadyRequested,
 }
 
 impl Command for Cancel {
@@ -38,12 +38,14 @@ impl Command for Cancel {
         // A paused run does not get round to an earlier request by itself.
         let will_stop = draft.record.cancel.is_some() && draft.record.status != RunStatus::Paused;
         if draft.record.status == RunStatus::Canceled || will_stop {
-            return Ok(Canceling::Before);
+            return Ok(Canceling::AlreadyRequested);
         }
         draft.open()?;
         match (&draft.record.live, draft.record.status) {
             // What is being taken back is not left half done, even while people are asked about it.
-            (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => Ok(Canceling::Before),
+            (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => {
+                Ok(Canceling::AlreadyRequested)
+            }
             // Whoever cancels a paused run has seen what is open, and gives up on it.
             (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(Canceling::Now),
             // An interrupted effect that may be acted on again must be settled before the run can stop.

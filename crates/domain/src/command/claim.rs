@@ -84,24 +84,24 @@ impl Command for Claim {
     fn decide(self, draft: &mut Draft<'_>) -> Result<Claimed, Refusal> {
         draft.open()?;
         let before = claimable(draft)?;
-        let stand = Stand::of(draft, &self, &before);
+        let stand = PriorEffect::of(draft, &self, &before);
         // Nothing has been intended yet, so a request to stop is honoured here.
-        if let (Some(request), false, Stand::Clear { .. }) =
+        if let (Some(request), false, PriorEffect::Clear { .. }) =
             (draft.record.cancel.clone(), draft.record.is_undoing(), &stand)
         {
             return ending::cancel_run(draft, request.reason).map(Claimed::Settled);
         }
         // The step means something else now, and whoever said to act again has let go of what is open.
-        let let_go = before.authorised
-            && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.theirs);
-        draft.record.effects.unknown += u32::from(let_go);
+        let abandoned = before.authorised
+            && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.foreign_intent);
+        draft.record.effects.unknown += u32::from(abandoned);
         grant(draft, &self, stand, &before)
     }
 }
 
 /// What earlier attempts have left behind.
 #[derive(Clone)]
-pub(super) struct Before {
+pub(super) struct PriorAttempt {
     pub(super) attempt: u32,
     /// An effect that was intended and whose outcome is not known.
     pub(super) open: Option<Intent>,
@@ -112,21 +112,21 @@ pub(super) struct Before {
 }
 
 /// What earlier attempts have left behind, if the step can be claimed now.
-fn claimable(draft: &Draft<'_>) -> Result<Before, Refusal> {
+fn claimable(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
     let record = &draft.record;
     match &record.live {
         _ if record.status == crate::RunStatus::Paused => Err(Refusal::Paused { run: record.key.clone() }),
         _ if !record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) => {
             Err(Refusal::WrongWork { expected: "a call" })
         }
-        Live::Ready { attempt, authorised, approved } => Ok(Before {
+        Live::Ready { attempt, authorised, approved } => Ok(PriorAttempt {
             attempt: *attempt,
             open: authorised.clone(),
             authorised: authorised.is_some(),
             approved: approved.clone(),
         }),
         Live::Retrying { attempt, not_before, open, approved, .. } if *not_before <= draft.now() => {
-            Ok(Before {
+            Ok(PriorAttempt {
                 attempt: *attempt,
                 open: open.clone(),
                 authorised: false,
@@ -143,7 +143,7 @@ fn claimable(draft: &Draft<'_>) -> Result<Before, Refusal> {
 }
 
 /// What the receipt under the action's key means for this step.
-pub(super) enum Stand {
+pub(super) enum PriorEffect {
     /// Nobody has acted, or it is known that the effect did not happen.
     Clear {
         /// What a new intent replaces.
@@ -164,21 +164,21 @@ pub(super) enum Stand {
     Conflict(Failure),
 }
 
-impl Stand {
-    pub(super) fn of(draft: &Draft<'_>, claim: &Claim, before: &Before) -> Self {
+impl PriorEffect {
+    pub(super) fn of(draft: &Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Self {
         let stand = match &before.open {
             Some(open) => after_intent(draft, claim, open),
             None => first_intent(draft, claim),
         };
         match stand {
             // A person has seen the evidence and said to act again. What others have done or are doing
-            // under the key is theirs all the same.
+            // under the key is foreign_intent all the same.
             // What they saw is what they spoke of: if the step means something else by now, they are asked
             // once more.
             Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
                 Self::Unknown(_) if means_the_same(claim) => Self::Interrupted(Mode::Again),
                 Self::Unknown(_) => Self::Unknown(failure),
-                Self::Abandoned(_) if was_spoken_of(claim, before) => Self::Interrupted(Mode::Again),
+                Self::Abandoned(_) if matches_authorisation(claim, before) => Self::Interrupted(Mode::Again),
                 stand => stand,
             },
             stand => stand,
@@ -192,41 +192,41 @@ fn means_the_same(claim: &Claim) -> bool {
 }
 
 /// Whether the very action that is claimed is the one that a person has said may be done.
-fn was_spoken_of(claim: &Claim, before: &Before) -> bool {
-    before.open.as_ref() == Some(&theirs(&claim.action))
+fn matches_authorisation(claim: &Claim, before: &PriorAttempt) -> bool {
+    before.open.as_ref() == Some(&foreign_intent(&claim.action))
 }
 
 fn intent_of(action: &Action) -> Intent {
-    Intent { key: action.key.clone(), action: action.hash(), class: action.class, theirs: false }
+    Intent { key: action.key.clone(), action: action.hash(), class: action.class, foreign_intent: false }
 }
 
 /// The effect of `action`, begun by a run that has ended.
-fn theirs(action: &Action) -> Intent {
-    Intent { theirs: true, ..intent_of(action) }
+fn foreign_intent(action: &Action) -> Intent {
+    Intent { foreign_intent: true, ..intent_of(action) }
 }
 
 /// Nobody has intended this step's effect yet.
-fn first_intent(draft: &Draft<'_>, claim: &Claim) -> Stand {
+fn first_intent(draft: &Draft<'_>, claim: &Claim) -> PriorEffect {
     let Some(receipt) = claim.receipt.as_ref().filter(|_| claim.action.class.has_effect()) else {
-        return Stand::Clear { replaces: None };
+        return PriorEffect::Clear { replaces: None };
     };
     let record = &draft.record;
     match &receipt.state {
-        ReceiptState::Done { .. } if !means_the_same(claim) => Stand::Conflict(Failure::new(
+        ReceiptState::Done { .. } if !means_the_same(claim) => PriorEffect::Conflict(Failure::new(
             Code::IdempotencyConflict.as_str(),
             format!("{} names another action that run {} has done", receipt.key, receipt.run),
         )),
-        ReceiptState::Done { .. } => Stand::Done(Box::new(receipt.clone())),
-        ReceiptState::Failed { .. } => Stand::Clear { replaces: Some(receipt.revision) },
+        ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
+        ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
         // The record says that nothing is open, so this is not ours, whatever it says.
         ReceiptState::Intent if receipt.is_of(&record.key.run, record.at, record.is_undoing()) => {
-            Stand::Unknown(changed())
+            PriorEffect::Unknown(changed())
         }
-        ReceiptState::Intent if claim.abandoned => Stand::Abandoned(Failure::new(
+        ReceiptState::Intent if claim.abandoned => PriorEffect::Abandoned(Failure::new(
             failure::OUTCOME_UNKNOWN,
             format!("run {} ended without anybody knowing whether it did {}", receipt.run, receipt.key),
         )),
-        ReceiptState::Intent => Stand::Elsewhere(Failure::new(
+        ReceiptState::Intent => PriorEffect::Elsewhere(Failure::new(
             failure::KEY_IN_FLIGHT,
             format!("run {} is doing {} at this moment", receipt.run, receipt.key),
         )),
@@ -234,18 +234,18 @@ fn first_intent(draft: &Draft<'_>, claim: &Claim) -> Stand {
 }
 
 /// An earlier attempt intended `open`, and nobody knows what came of it.
-fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> Stand {
+fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> PriorEffect {
     let action = &claim.action;
     let record = &draft.record;
     let receipt = claim.receipt.as_ref().filter(|r| r.is_of(&record.key.run, record.at, record.is_undoing()));
     match receipt {
         // The same step must still mean the same effect, or looking after it would look at the wrong one.
         Some(receipt) if open.key == action.key && open.action == action.hash() => match &receipt.state {
-            ReceiptState::Done { .. } => Stand::Done(Box::new(receipt.clone())),
-            ReceiptState::Failed { .. } => Stand::Clear { replaces: Some(receipt.revision) },
+            ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
+            ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
             ReceiptState::Intent => interrupted(action, receipt, draft.now()),
         },
-        Some(_) | None => Stand::Unknown(changed()),
+        Some(_) | None => PriorEffect::Unknown(changed()),
     }
 }
 
@@ -256,18 +256,18 @@ fn changed() -> Failure {
     )
 }
 
-fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> Stand {
+fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffect {
     match action.class {
-        EffectClass::ReadOnly | EffectClass::CompareAndSet => Stand::Interrupted(Mode::Again),
+        EffectClass::ReadOnly | EffectClass::CompareAndSet => PriorEffect::Interrupted(Mode::Again),
         EffectClass::NativeKey => match action.key_retention {
-            Some(retention) if now - receipt.intended_at > retention => Stand::Unknown(Failure::new(
+            Some(retention) if now - receipt.intended_at > retention => PriorEffect::Unknown(Failure::new(
                 Code::IdempotencyExpired.as_str(),
                 format!("the other side forgets keys after {retention}, and the attempt is older than that"),
             )),
-            Some(_) | None => Stand::Interrupted(Mode::Again),
+            Some(_) | None => PriorEffect::Interrupted(Mode::Again),
         },
-        EffectClass::LookUp => Stand::Interrupted(Mode::LookUp),
-        EffectClass::Opaque => Stand::Unknown(Failure::new(
+        EffectClass::LookUp => PriorEffect::Interrupted(Mode::LookUp),
+        EffectClass::Opaque => PriorEffect::Unknown(Failure::new(
             failure::OUTCOME_UNKNOWN,
             format!(
                 "an attempt at {} was interrupted, and it cannot be asked whether it happened",
@@ -281,37 +281,38 @@ fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> Stand {
 pub(super) fn grant(
     draft: &mut Draft<'_>,
     claim: &Claim,
-    stand: Stand,
-    before: &Before,
+    stand: PriorEffect,
+    before: &PriorAttempt,
 ) -> Result<Claimed, Refusal> {
     match stand {
-        Stand::Clear { .. } if !claim.action.class.has_effect() => {
+        PriorEffect::Clear { .. } if !claim.action.class.has_effect() => {
             let lease = hold(draft, claim, before)?;
             Ok(granted(&lease, Mode::Fresh, None))
         }
-        Stand::Clear { replaces } => match govern::authorise(draft, claim, before)? {
+        PriorEffect::Clear { replaces } => match govern::authorise(draft, claim, before)? {
             Authority::Given(given) => intend(draft, claim, before, given, (Mode::Fresh, replaces)),
             Authority::Withheld(claimed) => Ok(claimed),
         },
         // A person said to do it again: that is a new attempt, judged and approved like any other.
-        Stand::Interrupted(mode) if before.authorised => match govern::authorise(draft, claim, before)? {
+        PriorEffect::Interrupted(mode) if before.authorised => match govern::authorise(draft, claim, before)?
+        {
             Authority::Given(given) => {
                 let replaces = claim.receipt.as_ref().map(|receipt| receipt.revision);
                 intend(draft, claim, before, given, (mode, replaces))
             }
             Authority::Withheld(claimed) => Ok(claimed),
         },
-        Stand::Interrupted(mode) => again(draft, claim, before, mode),
-        Stand::Done(receipt) => {
+        PriorEffect::Interrupted(mode) => again(draft, claim, before, mode),
+        PriorEffect::Done(receipt) => {
             govern::withdraw_live(draft, "the effect has happened already")?;
             reuse(draft, *receipt).map(Claimed::Settled)
         }
-        Stand::Elsewhere(failure) => later(draft, before, failure),
-        Stand::Conflict(failure) => ending::fail_step(draft, failure).map(Claimed::Settled),
-        Stand::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
+        PriorEffect::Elsewhere(failure) => later(draft, before, failure),
+        PriorEffect::Conflict(failure) => ending::fail_step(draft, failure).map(Claimed::Settled),
+        PriorEffect::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
         // What the person decides about is what this step would do.
-        Stand::Abandoned(failure) => {
-            ending::pause_step(draft, failure, Some(theirs(&claim.action))).map(Claimed::Settled)
+        PriorEffect::Abandoned(failure) => {
+            ending::pause_step(draft, failure, Some(foreign_intent(&claim.action))).map(Claimed::Settled)
         }
     }
 }
@@ -320,7 +321,7 @@ fn granted(lease: &Lease, mode: Mode, receipt: Option<Receipt>) -> Claimed {
     Claimed::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt }))
 }
 
-fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Lease, Refusal> {
+fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<Lease, Refusal> {
     draft.record.fence = draft.record.fence.next();
     let lease = Lease {
         owner: claim.owner.clone(),
@@ -341,13 +342,13 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Lease, 
 fn intend(
     draft: &mut Draft<'_>,
     claim: &Claim,
-    before: &Before,
+    before: &PriorAttempt,
     given: Given,
     (mode, replaces): (Mode, Option<u32>),
 ) -> Result<Claimed, Refusal> {
     let Given { governed, approved } = given;
     let approval = approved.clone();
-    let lease = hold(draft, claim, &Before { approved, ..before.clone() })?;
+    let lease = hold(draft, claim, &PriorAttempt { approved, ..before.clone() })?;
     let action = &claim.action;
     let receipt = Receipt {
         tenant: draft.record.key.tenant.clone(),
@@ -385,7 +386,12 @@ fn intend(
 
 /// Somebody may have acted on this very intent. It goes on under what allowed it then, unless that would not
 /// be allowed any more: to act where nothing has happened yet would be a first effect, so a person decides.
-fn again(draft: &mut Draft<'_>, claim: &Claim, before: &Before, mode: Mode) -> Result<Claimed, Refusal> {
+fn again(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    before: &PriorAttempt,
+    mode: Mode,
+) -> Result<Claimed, Refusal> {
     let Some(intended) = &claim.receipt else {
         return Err(Refusal::Unjudged { action: claim.action.hash() });
     };
@@ -426,7 +432,7 @@ fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
 
 /// Somebody else is doing the same thing. That counts as an attempt, so that two runs which block each
 /// other end in front of a person rather than never.
-fn later(draft: &mut Draft<'_>, before: &Before, failure: Failure) -> Result<Claimed, Refusal> {
+fn later(draft: &mut Draft<'_>, before: &PriorAttempt, failure: Failure) -> Result<Claimed, Refusal> {
     let attempt = before.attempt;
     if draft.step()?.retry.is_exhausted_by(attempt) {
         return fail::exhausted(draft, &failure).map(Claimed::Settled);

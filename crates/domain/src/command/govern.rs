@@ -16,7 +16,7 @@ use crate::record::{Intent, Live};
 use crate::refusal::Refusal;
 use crate::verdict::{Demand, Ruling, Verdict};
 
-use super::claim::{Before, Claim, Claimed};
+use super::claim::{Claim, Claimed, PriorAttempt};
 use super::ending;
 
 /// What was found out about an effect before anybody may cause it.
@@ -43,7 +43,11 @@ pub(super) struct Given {
 }
 
 /// Whether the effect of `claim` may be caused now.
-pub(super) fn authorise(draft: &mut Draft<'_>, claim: &Claim, before: &Before) -> Result<Authority, Refusal> {
+pub(super) fn authorise(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    before: &PriorAttempt,
+) -> Result<Authority, Refusal> {
     let Some(governed) = claim.governed.clone() else {
         return Err(Refusal::Unjudged { action: claim.action.hash() });
     };
@@ -91,7 +95,7 @@ fn about(draft: &Draft<'_>, action: &Action, verdict: &Verdict, demand: &Demand)
 fn covering(
     draft: &Draft<'_>,
     claim: &Claim,
-    before: &Before,
+    before: &PriorAttempt,
     demand: &Demand,
 ) -> Result<Option<ApprovalId>, Refusal> {
     let Some(id) = &before.approved else { return Ok(None) };
@@ -119,7 +123,7 @@ fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
 pub(super) fn no_longer_allowed(
     draft: &Draft<'_>,
     claim: &Claim,
-    before: &Before,
+    before: &PriorAttempt,
 ) -> Result<Option<&'static str>, Refusal> {
     let denied = claim.governed.as_ref().is_some_and(|governed| governed.verdict.ruling == Ruling::Deny);
     if denied {
@@ -131,7 +135,7 @@ pub(super) fn no_longer_allowed(
 }
 
 /// An approval that the step carries and does not use any more is worth nothing.
-fn withdraw_carried(draft: &mut Draft<'_>, before: &Before, reason: &str) -> Result<(), Refusal> {
+fn withdraw_carried(draft: &mut Draft<'_>, before: &PriorAttempt, reason: &str) -> Result<(), Refusal> {
     match &before.approved {
         Some(approved) => withdraw(draft, approved, reason),
         None => Ok(()),

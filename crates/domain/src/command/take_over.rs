@@ -9,7 +9,7 @@ use crate::failure::{self, Failure};
 use crate::record::{Lease, Live};
 use crate::refusal::Refusal;
 
-use super::claim::{self, Before, Claim, Claimed, Stand};
+use super::claim::{self, Claim, Claimed, PriorAttempt, PriorEffect};
 use super::{Command, ending, fail};
 
 /// A wish to take over the current step.
@@ -30,13 +30,13 @@ impl Command for TakeOver {
             fence: draft.record.fence.next(),
             number: attempt,
         });
-        let before = Before {
+        let before = PriorAttempt {
             attempt,
             open: lease.intent.clone(),
             authorised: false,
             approved: lease.approved.clone(),
         };
-        let stand = Stand::of(draft, &claim, &before);
+        let stand = PriorEffect::of(draft, &claim, &before);
         settle(draft, &claim, stand, &lease, &before)
     }
 }
@@ -57,22 +57,24 @@ fn expired(draft: &Draft<'_>) -> Result<Lease, Refusal> {
 fn settle(
     draft: &mut Draft<'_>,
     claim: &Claim,
-    stand: Stand,
+    stand: PriorEffect,
     lease: &Lease,
-    before: &Before,
+    before: &PriorAttempt,
 ) -> Result<Claimed, Refusal> {
     let exhausted = draft.step()?.retry.is_exhausted_by(lease.attempt);
     let silent = || Failure::new(failure::LEASE_EXPIRED, format!("worker {} went silent", lease.owner));
     match (&stand, lease.intent.is_some()) {
         // Nothing outside was touched, so a request to stop is honoured.
-        (Stand::Clear { .. }, false) if draft.record.cancel.is_some() && !draft.record.is_undoing() => {
+        (PriorEffect::Clear { .. }, false) if draft.record.cancel.is_some() && !draft.record.is_undoing() => {
             let reason =
                 draft.record.cancel.as_ref().map(|request| request.reason.clone()).unwrap_or_default();
             ending::cancel_run(draft, reason).map(Claimed::Settled)
         }
-        (Stand::Clear { .. }, false) if exhausted => fail::exhausted(draft, &silent()).map(Claimed::Settled),
+        (PriorEffect::Clear { .. }, false) if exhausted => {
+            fail::exhausted(draft, &silent()).map(Claimed::Settled)
+        }
         // Something may have happened outside, and there is no attempt left to find out.
-        (Stand::Interrupted(_), _) if exhausted => {
+        (PriorEffect::Interrupted(_), _) if exhausted => {
             ending::pause_unresolved(draft, silent()).map(Claimed::Settled)
         }
         _ => claim::grant(draft, claim, stand, before),

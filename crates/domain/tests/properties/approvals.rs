@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::command::Mode;
 use domain::{
-    Approval, ApprovalId, ApprovalStatus, Digest, Errand, EventBody, Live, Ruling, StepSeq, Subject, Verdict,
+    Approval, ApprovalId, ApprovalStatus, Digest, EventBody, Job, Live, Ruling, StepSeq, Subject, Verdict,
 };
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ proptest! {
     fn people_are_shown_every_change_but_that_their_answer_was_used(story in any_story()) {
         World::tell(&story, |_, turn| {
             for approval in &turn.decision.approvals {
-                let shown = turn.decision.outgoing.iter().any(|m| m.errand == Errand::Show(approval.id.clone()));
+                let shown = turn.decision.outgoing.iter().any(|m| m.job == Job::NotifyApproval(approval.id.clone()));
                 assert!(shown || approval.consumed.is_some(), "{approval:?}");
             }
         });

@@ -87,7 +87,7 @@ proptest! {
             let run = &world.runs[turn.run];
             let open = receipts_of(world, run).filter(|r| r.state == ReceiptState::Intent).count();
             let given_up = run.record.effects.unknown as usize;
-            let looked_after = usize::from(open_intent(&run.record.live).is_some_and(|open| !open.theirs));
+            let looked_after = usize::from(open_intent(&run.record.live).is_some_and(|open| !open.foreign_intent));
             assert_eq!(open, given_up + looked_after);
         });
     }

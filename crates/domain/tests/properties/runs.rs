@@ -3,7 +3,7 @@
 use domain::chain::verify;
 use domain::view::step_status;
 use domain::{
-    Cause, Decision, Errand, Event, EventBody, Lane, Lease, Live, RunRecord, RunStatus, StepSeq, StepStatus,
+    Cause, Decision, Event, EventBody, Job, Lease, Live, QueueName, RunRecord, RunStatus, StepSeq, StepStatus,
 };
 use proptest::prelude::*;
 
@@ -100,7 +100,7 @@ proptest! {
         World::tell(&story, |_, turn| {
             let over = |record: &RunRecord| record.status.is_terminal();
             let ends = over(&turn.decision.record) && !turn.before.as_ref().is_some_and(over);
-            let seals = turn.decision.outgoing.iter().filter(|message| message.errand == Errand::Seal).count();
+            let seals = turn.decision.outgoing.iter().filter(|message| message.job == Job::BuildEvidence).count();
             assert_eq!(seals, usize::from(ends));
         });
     }
@@ -167,7 +167,7 @@ fn assert_succeeded_together(run: &Run) {
 
 fn assert_message(world: &World, turn: &Turn) {
     let record = &turn.decision.record;
-    let walks = turn.decision.outgoing.iter().filter(|message| message.errand == Errand::Walk);
+    let walks = turn.decision.outgoing.iter().filter(|message| message.job == Job::Advance);
     let sent: Vec<_> = walks.collect();
     match &record.live {
         _ if record.status.is_terminal() || record.status == RunStatus::Paused => assert!(sent.is_empty()),
@@ -189,15 +189,15 @@ fn assert_lanes(decision: &Decision) {
         _ => false,
     };
     let said = decision.events.iter().any(|sealed| said(&sealed.event));
-    let walk = if said { Lane::Decisions } else { Lane::Steps };
+    let walk = if said { QueueName::Decisions } else { QueueName::Steps };
     for message in &decision.outgoing {
-        let lane = match message.errand {
-            Errand::Walk => walk,
-            Errand::Show(_) => Lane::Decisions,
-            Errand::Seal => Lane::Steps,
-            Errand::Begin => Lane::Ingest,
+        let queue = match message.job {
+            Job::Advance => walk,
+            Job::NotifyApproval(_) => QueueName::Decisions,
+            Job::BuildEvidence => QueueName::Steps,
+            Job::Start => QueueName::Ingest,
         };
-        assert_eq!(message.lane, lane, "{message:?}");
+        assert_eq!(message.queue, queue, "{message:?}");
     }
 }
 

@@ -9,7 +9,7 @@ pub mod exporter;
 
 use std::time::Duration;
 
-use domain::{Lane, RunStatus, TenantId};
+use domain::{QueueName, RunStatus, TenantId};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 /// How often runs moved from one status to another. A run that begins comes from none.
@@ -36,10 +36,10 @@ pub fn describe() {
         "Moves of runs from one status to another that this process committed"
     );
     describe_histogram!(RUN_DURATION, Unit::Seconds, "From the beginning of a run to its end");
-    describe_gauge!(RUN_ACTIVE, "Messages about runs that this process works on right now, by their lane");
+    describe_gauge!(RUN_ACTIVE, "Messages about runs that this process works on right now, by their queue");
     // Whoever has done nothing yet says so.
-    for lane in Lane::ALL {
-        gauge!(RUN_ACTIVE, "lane" => lane.as_str()).set(0);
+    for queue in QueueName::ALL {
+        gauge!(RUN_ACTIVE, "queue" => queue.as_str()).set(0);
     }
     describe_counter!(
         IDEMPOTENCY_HITS,
@@ -72,12 +72,12 @@ pub(crate) fn known(tenant: &TenantId, source: &str) {
     counter!(IDEMPOTENCY_HITS, "tenant" => tenant.to_string(), "source" => source.to_owned()).increment(1);
 }
 
-/// A worker has a message of `lane` in hand.
-pub fn taken_up(lane: Lane) {
-    gauge!(RUN_ACTIVE, "lane" => lane.as_str()).increment(1);
+/// A worker has a message of `queue` in hand.
+pub fn taken_up(queue: QueueName) {
+    gauge!(RUN_ACTIVE, "queue" => queue.as_str()).increment(1);
 }
 
 /// It has dealt with it.
-pub fn put_down(lane: Lane) {
-    gauge!(RUN_ACTIVE, "lane" => lane.as_str()).decrement(1);
+pub fn put_down(queue: QueueName) {
+    gauge!(RUN_ACTIVE, "queue" => queue.as_str()).decrement(1);
 }

@@ -14,40 +14,40 @@ pub struct Compensation {
     /// Its key.
     pub key: IdempotencyKey,
     /// What became of it.
-    pub fate: Fate,
+    pub status: EffectStatus,
 }
 
 /// What became of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum EffectStatus {
     /// It was taken back.
     RolledBack,
     /// It stands; the workflow says how it could be taken back.
-    StandsReversible,
+    Reversible,
     /// It stands, and the workflow does not say how to take it back.
-    Stands,
+    InEffect,
 }
 
-impl Fate {
-    /// The fate as it is written everywhere.
+impl EffectStatus {
+    /// The status as it is written everywhere.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RolledBack => "rolled_back",
-            Self::StandsReversible => "stands_reversible",
-            Self::Stands => "stands",
+            Self::Reversible => "reversible",
+            Self::InEffect => "in_effect",
         }
     }
 }
 
 impl From<view::Compensation> for Compensation {
     fn from(line: view::Compensation) -> Self {
-        let fate = match line.fate {
-            view::Fate::RolledBack => Fate::RolledBack,
-            view::Fate::StandsReversible => Fate::StandsReversible,
-            view::Fate::Stands => Fate::Stands,
+        let status = match line.status {
+            view::EffectStatus::RolledBack => EffectStatus::RolledBack,
+            view::EffectStatus::Reversible => EffectStatus::Reversible,
+            view::EffectStatus::InEffect => EffectStatus::InEffect,
         };
-        Self { step: line.step, key: line.key, fate }
+        Self { step: line.step, key: line.key, status }
     }
 }
 
@@ -63,10 +63,10 @@ pub(crate) fn log_of(bundle: &Bundle) -> Vec<Compensation> {
 fn line(bundle: &Bundle, outcome: &Outcome) -> Option<Compensation> {
     let step = bundle.step(outcome.seq)?;
     let undone = bundle.outcomes.iter().any(|other| other.undo && other.seq == outcome.seq);
-    let fate = match (undone, step.rollback) {
-        (true, _) => Fate::RolledBack,
-        (false, true) => Fate::StandsReversible,
-        (false, false) => Fate::Stands,
+    let status = match (undone, step.rollback) {
+        (true, _) => EffectStatus::RolledBack,
+        (false, true) => EffectStatus::Reversible,
+        (false, false) => EffectStatus::InEffect,
     };
-    Some(Compensation { step: step.id.clone(), key: outcome.receipt.clone()?, fate })
+    Some(Compensation { step: step.id.clone(), key: outcome.receipt.clone()?, status })
 }

@@ -9,7 +9,7 @@ mod receipt;
 
 pub use approval::{About, ApprovalSummary};
 pub(crate) use compensation::log_of;
-pub use compensation::{Compensation, Fate};
+pub use compensation::{Compensation, EffectStatus};
 pub use costs::{Costs, ModelCost, StepCost, ToolCost};
 pub use receipt::{Inverse, ReceiptSummary, State};
 

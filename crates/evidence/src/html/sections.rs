@@ -107,9 +107,9 @@ pub(super) fn receipts(bundle: &Bundle) -> Markup {
 pub(super) fn compensations(bundle: &Bundle) -> Markup {
     let lines = bundle.compensations.iter();
     let rows: Vec<_> = lines
-        .map(|line| vec![line.step.to_string(), line.fate.as_str().to_owned(), line.key.to_string()])
+        .map(|line| vec![line.step.to_string(), line.status.as_str().to_owned(), line.key.to_string()])
         .collect();
-    table("What became of the effects", &["Step", "Fate", "Key"], &rows)
+    table("What became of the effects", &["Step", "EffectStatus", "Key"], &rows)
 }
 
 pub(super) fn costs(costs: &Costs) -> Markup {

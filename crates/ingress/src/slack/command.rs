@@ -8,9 +8,9 @@ use engine::{Engine, EngineError};
 use serde_json::json;
 use store::{PageQuery, Store};
 
-use super::fate::became;
 use super::start::{self, NotStarted, Wish, start};
-use super::{NOT_NOW, Request, Response, SlackDoor, in_time};
+use super::status::became;
+use super::{NOT_NOW, Request, Response, SlackInstallation, in_time};
 
 /// What a person reads in one go.
 const SHOWN_MAX: u32 = 20;
@@ -24,7 +24,11 @@ const HELP: &str = "`/countersign approvals` lists what waits for an answer.\n\
 const NO_RUN: &str = "There is no such run.";
 
 /// A person typed `/countersign …`.
-pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Request<'_>) -> Response {
+pub async fn command<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackInstallation,
+    request: Request<'_>,
+) -> Response {
     if let Err(response) = door.check(&request, engine.now()) {
         return response;
     }
@@ -40,7 +44,11 @@ pub async fn command<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Re
 }
 
 /// What whoever typed it is told.
-async fn said<S: Store>(engine: &Engine<S>, door: &SlackDoor, typed: &Typed) -> Result<String, EngineError> {
+async fn said<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackInstallation,
+    typed: &Typed,
+) -> Result<String, EngineError> {
     let tenant = engine.tenant(&door.tenant).await?;
     match tenant.slack_person(&typed.team, &typed.user) {
         None => Ok(Stranger::UnknownUser.to_string()),
@@ -50,7 +58,7 @@ async fn said<S: Store>(engine: &Engine<S>, door: &SlackDoor, typed: &Typed) -> 
 
 async fn answer<S: Store>(
     engine: &Engine<S>,
-    door: &SlackDoor,
+    door: &SlackInstallation,
     typed: &Typed,
     person: &PersonId,
 ) -> Result<String, EngineError> {
@@ -84,7 +92,7 @@ async fn answer<S: Store>(
 async fn missing<S: Store>(engine: &Engine<S>, run: RunKey) -> Result<String, EngineError> {
     match engine.no_run(run).await {
         EngineError::NoRun { .. } => Ok(NO_RUN.to_owned()),
-        EngineError::NotBegun { run, fate } => Ok(became(&run.run, &fate)),
+        EngineError::NotBegun { run, status } => Ok(became(&run.run, &status)),
         error => Err(error),
     }
 }
@@ -125,7 +133,7 @@ fn standing(run: &RunRecord) -> String {
 
 /// What is said where nobody knows in time. Typing a start again would be another request, so the run is named by
 /// which they find out whether this one starts.
-fn not_known(door: &SlackDoor, typed: &Typed) -> String {
+fn not_known(door: &SlackInstallation, typed: &Typed) -> String {
     let run = started(&typed.text).and_then(|_| start::run_of(door, &typed.team, typed.trigger.as_deref()));
     match run {
         None => NOT_NOW.to_owned(),

@@ -11,7 +11,7 @@ use ::slack::{Click, Interaction, Unanswerable, answerer, card, interaction, sig
 use engine::{Engine, EngineError, Reply};
 use store::Store;
 
-use super::{Request, Response, SlackDoor, in_time, shortcut};
+use super::{Request, Response, SlackInstallation, in_time, shortcut};
 
 /// How long Slack may take to hear what came of it, after the engine has had its time (`ENGINE_WITHIN`).
 const TELL_WITHIN: Duration = Duration::from_millis(1_200);
@@ -21,7 +21,11 @@ const NOT_KNOWN: &str = "It is not known yet whether your answer was recorded. P
                          a moment; if it still asks, click again: an answer counts once.";
 
 /// A person pressed a button, gave a reason, or asked for a run.
-pub async fn interaction<S: Store>(engine: &Engine<S>, door: &SlackDoor, request: Request<'_>) -> Response {
+pub async fn interaction<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackInstallation,
+    request: Request<'_>,
+) -> Response {
     if let Err(response) = door.check(&request, engine.now()) {
         return response;
     }
@@ -64,7 +68,7 @@ pub(super) fn accepted() -> Response {
 }
 
 /// Hands the answer to the engine; gives back what the person must be told, if it does not count.
-async fn answer<S: Store>(engine: &Engine<S>, door: &SlackDoor, click: &Click) -> Option<String> {
+async fn answer<S: Store>(engine: &Engine<S>, door: &SlackInstallation, click: &Click) -> Option<String> {
     let approval = match engine.approval(&door.tenant, &click.approval).await {
         Ok(approval) => approval,
         // The same words for what is not there and for what is somebody else's.

@@ -4,10 +4,10 @@
 //! given one in time, whatever the store and Slack's own interface do meanwhile.
 
 mod command;
-mod fate;
 mod interaction;
 mod shortcut;
 mod start;
+mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +31,7 @@ const ENGINE_WITHIN: Duration = Duration::from_millis(1_200);
 const NOT_NOW: &str = "That could not be looked up just now; please try again.";
 
 /// Where one tenant's Slack comes in.
-pub struct SlackDoor {
+pub struct SlackInstallation {
     /// What Slack signs with.
     pub secrets: Secrets,
     /// How people are told what came of a click.
@@ -41,7 +41,7 @@ pub struct SlackDoor {
     seen: Mutex<VecDeque<Digest>>,
 }
 
-impl SlackDoor {
+impl SlackInstallation {
     /// A door for `tenant`.
     pub fn new(tenant: TenantId, secrets: Secrets, slack: Slack) -> Self {
         Self { secrets, slack, tenant, seen: Mutex::default() }
@@ -72,19 +72,19 @@ impl SlackDoor {
 
 /// The doors of every tenant.
 #[derive(Default)]
-pub struct SlackDoors(BTreeMap<TenantId, SlackDoor>);
+pub struct SlackInstallations(BTreeMap<TenantId, SlackInstallation>);
 
-impl SlackDoors {
+impl SlackInstallations {
     /// The door of the tenant that a path names. Whoever asks for one that is not there is refused as if the
     /// signature did not hold.
-    pub fn of(&self, tenant: &str) -> Result<&SlackDoor, Response> {
+    pub fn of(&self, tenant: &str) -> Result<&SlackInstallation, Response> {
         let tenant: Option<TenantId> = tenant.parse().ok();
         tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
     }
 }
 
-impl FromIterator<SlackDoor> for SlackDoors {
-    fn from_iter<I: IntoIterator<Item = SlackDoor>>(doors: I) -> Self {
+impl FromIterator<SlackInstallation> for SlackInstallations {
+    fn from_iter<I: IntoIterator<Item = SlackInstallation>>(doors: I) -> Self {
         Self(doors.into_iter().map(|door| (door.tenant.clone(), door)).collect())
     }
 }

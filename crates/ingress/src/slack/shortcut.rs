@@ -12,14 +12,18 @@ use store::Store;
 
 use super::interaction::{accepted, within};
 use super::start::{NotStarted, Wish, start};
-use super::{NOT_NOW, Response, SlackDoor, in_time};
+use super::{NOT_NOW, Response, SlackInstallation, in_time};
 
 /// A window is one request however often it is sent off, so nothing is lost by doing it again.
 const NOT_KNOWN: &str =
     "It is not known yet whether the run starts. Please send this off again as it is; it starts once.";
 
 /// The window for whoever used `shortcut`.
-pub(super) async fn offered<S: Store>(engine: &Engine<S>, door: &SlackDoor, shortcut: &Shortcut) -> Value {
+pub(super) async fn offered<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackInstallation,
+    shortcut: &Shortcut,
+) -> Value {
     match in_time(Box::pin(workflows(engine, door, shortcut))).await {
         Some(Ok(Some(workflows))) => window::offer(&workflows, shortcut.said.as_ref()),
         Some(Ok(None)) => window::notice(&Stranger::UnknownUser.to_string()),
@@ -31,7 +35,7 @@ pub(super) async fn offered<S: Store>(engine: &Engine<S>, door: &SlackDoor, shor
 /// What they may start; nothing, if nobody knows them.
 async fn workflows<S: Store>(
     engine: &Engine<S>,
-    door: &SlackDoor,
+    door: &SlackInstallation,
     shortcut: &Shortcut,
 ) -> Result<Option<Vec<WorkflowName>>, EngineError> {
     let tenant = engine.tenant(&door.tenant).await?;
@@ -43,7 +47,11 @@ async fn workflows<S: Store>(
 }
 
 /// Starts what `filled` asks for. The window closes, or stays open and says why not.
-pub(super) async fn started<S: Store>(engine: &Engine<S>, door: &SlackDoor, filled: &Filled) -> Response {
+pub(super) async fn started<S: Store>(
+    engine: &Engine<S>,
+    door: &SlackInstallation,
+    filled: &Filled,
+) -> Response {
     match in_time(Box::pin(asked(engine, door, filled))).await {
         None => refused(WORKFLOW_BLOCK, NOT_KNOWN),
         Some(Ok(told)) => {
@@ -57,7 +65,7 @@ pub(super) async fn started<S: Store>(engine: &Engine<S>, door: &SlackDoor, fill
 /// Asks for the run on behalf of whoever sent the window off.
 async fn asked<S: Store>(
     engine: &Engine<S>,
-    door: &SlackDoor,
+    door: &SlackInstallation,
     filled: &Filled,
 ) -> Result<String, NotStarted> {
     let Filled { team, user, view, workflow, input } = filled;

@@ -7,15 +7,15 @@
 
 use ::slack::Stranger;
 use domain::{
-    Arrival, Asked, Cause, Digest, Fate, IdempotencyKey, Initiator, PersonId, Refusal, RunId, Source,
-    WorkflowName, WorkspaceId, json,
+    Asked, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, RunId,
+    Source, WorkflowName, WorkspaceId, json,
 };
-use engine::{Engine, EngineError, Knock, Welcome};
+use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Map, Value};
 use store::Store;
 
-use super::fate::became;
-use super::{NOT_NOW, SlackDoor};
+use super::status::became;
+use super::{NOT_NOW, SlackInstallation};
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
 
@@ -65,7 +65,7 @@ impl From<EngineError> for NotStarted {
 /// What the person is told of their run.
 pub(super) async fn start<S: Store>(
     engine: &Engine<S>,
-    door: &SlackDoor,
+    door: &SlackInstallation,
     wish: Wish<'_>,
 ) -> Result<String, NotStarted> {
     let input = input(wish.input).ok_or(NotStarted::Input)?;
@@ -74,14 +74,14 @@ pub(super) async fn start<S: Store>(
     let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow);
     let applied = applied.ok_or(NotStarted::Workflow)?;
     let by = Initiator::new(Cause::User, wish.person.as_str()).with("slack_team", wish.team);
-    let accepted = engine.accept_at_once(Knock {
+    let accepted = engine.accept_at_once(InboundEvent {
         tenant: door.tenant.clone(),
         proof: Digest::of_parts("countersign/slack-command/v1", &[door.tenant.as_str(), key.as_str()]),
         key,
         source: Source::Slack,
         about: None,
         record: None,
-        alike: None,
+        dedupe_key: None,
         body: input,
         asked: Some(Asked {
             plan: applied.plan,
@@ -90,15 +90,15 @@ pub(super) async fn start<S: Store>(
             by,
         }),
     });
-    let Welcome { run, fate, .. } = accepted.await?;
-    Ok(told(&run.run, &fate, &applied.workflow))
+    let AcceptResult { run, status, .. } = accepted.await?;
+    Ok(told(&run.run, &status, &applied.workflow))
 }
 
 /// What is told of a wish that was taken in. Whether its run begins turns out when a worker takes it up, so nothing is
 /// promised before.
-fn told(run: &RunId, fate: &Fate, workflow: &WorkflowName) -> String {
-    if *fate != Fate::Waiting {
-        return became(run, fate);
+fn told(run: &RunId, status: &InboxStatus, workflow: &WorkflowName) -> String {
+    if *status != InboxStatus::Pending {
+        return became(run, status);
     }
     format!("`{run}` of `{workflow}` was taken in; `/countersign run {run}` tells what becomes of it.")
 }
@@ -121,8 +121,8 @@ fn input(text: &str) -> Option<Value> {
 }
 
 /// The run that a wish of this name starts, if it starts one.
-pub(super) fn run_of(door: &SlackDoor, team: &str, name: Option<&str>) -> Option<RunId> {
-    key(team, name).map(|key| Arrival::run_of(&door.tenant, &key).run)
+pub(super) fn run_of(door: &SlackInstallation, team: &str, name: Option<&str>) -> Option<RunId> {
+    key(team, name).map(|key| InboxEntry::run_of(&door.tenant, &key).run)
 }
 
 fn key(team: &str, name: Option<&str>) -> Option<IdempotencyKey> {

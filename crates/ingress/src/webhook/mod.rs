@@ -4,23 +4,23 @@
 //! was accepted when it is durable, and not before. Whoever cannot prove anything learns nothing: an unknown
 //! tenant, an unknown source and a wrong signature are refused in the same words, after the same work.
 
-mod door;
-mod letter;
-mod proof;
+mod auth;
+mod parse;
+mod scheme;
 
 use std::time::Duration;
 
-use domain::{Code, Fate, Refusal, RunId, TenantId, TraceContext, json};
-use engine::{Engine, EngineError, Knock, Welcome};
+use domain::{Code, InboxStatus, Refusal, RunId, TenantId, TraceContext, json};
+use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Value, json};
 use store::{Store, trace};
 use tokio::time::timeout;
 
 pub use crate::http::{Headers, Response};
-pub use door::{Doors, InvalidDoor};
-pub use proof::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+pub use auth::{InvalidWebhookAuth, WebhookAuth};
+pub use scheme::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
-use letter::{Letter, Unusable};
+use parse::{ParsedEvent, Unusable};
 
 /// What one delivery may hold. GitHub's largest are 25 MB, of things that no workflow reads; a record of
 /// ServiceNow has some kilobytes.
@@ -47,7 +47,7 @@ pub struct Request<'a> {
 }
 
 /// Takes in what somebody outside has to tell.
-pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &Doors, request: Request<'_>) -> Response {
+pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &WebhookAuth, request: Request<'_>) -> Response {
     match admit(engine, doors, &request) {
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
@@ -76,14 +76,14 @@ pub fn too_large() -> Response {
 /// What is handed to the engine, if anything is to be started. Nothing is read before it is proved.
 fn admit<S: Store>(
     engine: &Engine<S>,
-    doors: &Doors,
+    doors: &WebhookAuth,
     request: &Request<'_>,
-) -> Result<Option<Knock>, Response> {
+) -> Result<Option<InboundEvent>, Response> {
     let Request { headers, body, .. } = request;
     if body.len() > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    let entered = doors.enter(request.tenant, request.source, headers, body, engine.now());
+    let entered = doors.authenticate(request.tenant, request.source, headers, body, engine.now());
     let Some((tenant, source, proof)) = entered else { return Err(unproved()) };
     if !is_json(headers) {
         let detail = "the content type must be application/json";
@@ -91,10 +91,10 @@ fn admit<S: Store>(
     }
     let value = json::parse(body).map_err(|error| unusable(&error.to_string()))?;
     own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
-    let letter = Letter::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
-    let knock = |letter: Letter| {
-        let Letter { key, about, record, alike, body } = letter;
-        Knock { tenant, key, source, about, record, proof, alike, body, asked: None }
+    let letter = ParsedEvent::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
+    let knock = |letter: ParsedEvent| {
+        let ParsedEvent { key, about, record, dedupe_key, body } = letter;
+        InboundEvent { tenant, key, source, about, record, proof, dedupe_key, body, asked: None }
     };
     Ok(letter.map(knock))
 }
@@ -117,25 +117,24 @@ fn unusable(why: &str) -> Response {
     Response::problem(400, "UNUSABLE", why)
 }
 
-/// What is told of a delivery that came before: what has become of it, and why, if it could not start a run. A reason
-/// is bounded, and made of names and of what was sent.
-fn known(run: &RunId, fate: &Fate) -> Response {
-    // Whose ticket another run has is told of that run.
-    let run = if let Fate::Joined { run } = fate { run } else { run };
-    let status = if *fate == Fate::Waiting { 202 } else { 200 };
-    let mut told = json!({ "run": run, "status": "known", "fate": json!(fate)["fate"] });
-    if let Fate::Refused { why, .. } = fate {
-        told["why"] = json!(why);
+/// The reply to a duplicate delivery: the outcome of the first one, and why it was rejected. The reason is bounded and
+/// made of names and of the sender's own text.
+fn duplicate(run: &RunId, status: &InboxStatus) -> Response {
+    // A delivery that joined another run reports that run.
+    let run = if let InboxStatus::Joined { run } = status { run } else { run };
+    let mut body = json!({ "run": run, "status": "duplicate", "outcome": json!(status)["status"] });
+    if let InboxStatus::Rejected { reason, .. } = status {
+        body["reason"] = json!(reason);
     }
-    Response::json(status, &told)
+    Response::json(if *status == InboxStatus::Pending { 202 } else { 200 }, &body)
 }
 
-fn told(accepted: Result<Welcome, EngineError>) -> Response {
+fn told(accepted: Result<AcceptResult, EngineError>) -> Response {
     match accepted {
-        Ok(Welcome { run, new: true, .. }) => {
+        Ok(AcceptResult { run, new: true, .. }) => {
             Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
         }
-        Ok(Welcome { run, new: false, fate }) => known(&run.run, &fate),
+        Ok(AcceptResult { run, new: false, status }) => duplicate(&run.run, &status),
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
             tracing::info!(code = %Code::IdempotencyConflict, "refused");
             Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use connectors::Toolbox;
-use countersign_ingress::webhook::{Doors, Proof, Request, deliver};
+use countersign_ingress::webhook::{Proof, Request, WebhookAuth, deliver};
 use domain::{RunKey, Source, Timestamp};
 use engine::{Engine, Parts, Timing};
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ fn node(program: &str) -> Value {
 async fn answer(sent: &Value) -> (u16, Value) {
     let engine = engine();
     let proof = Proof::Signed(Secrets::new(SECRET.into()).unwrap());
-    let doors = Doors::default().and("acme".parse().unwrap(), Source::ServiceNow, proof).unwrap();
+    let doors = WebhookAuth::default().and("acme".parse().unwrap(), Source::ServiceNow, proof).unwrap();
     let path = text(&sent["url"]).strip_prefix(HOST).and_then(|path| path.strip_prefix("/webhook/"));
     let (source, tenant) = path.and_then(|path| path.split_once('/')).unwrap();
     let headers = sent["headers"].as_object().unwrap().iter();
@@ -143,8 +143,8 @@ async fn answer(sent: &Value) -> (u16, Value) {
     let told: Value = serde_json::from_str(&response.body).unwrap();
     let Some(run) = told["run"].as_str() else { return (response.status, Value::Null) };
     let run = RunKey { tenant: tenant.parse().unwrap(), run: run.parse().unwrap() };
-    let arrival = engine.store().arrival(&run).await.unwrap().unwrap();
-    (response.status, json!(arrival.body))
+    let entry = engine.store().entry(&run).await.unwrap().unwrap();
+    (response.status, json!(entry.body))
 }
 
 fn text(value: &Value) -> &str {

@@ -118,7 +118,7 @@ where
     /// The edge is read first. A run that was appended before that is the newest there, or its own item is written;
     /// one that is appended later makes the edge's replacement fail.
     async fn place(&self, run: &RunKey) -> Result<Place, StoreError> {
-        let edge: Option<Edge> = self.get_body(&Key::log_edge(&run.tenant), APPENDING).await?;
+        let edge: Option<Edge> = self.get_body(&Key::log_head(&run.tenant), APPENDING).await?;
         let edge = edge.unwrap_or_default();
         if let Some(newest) = edge.newest.as_ref().filter(|newest| newest.run == run.run) {
             return Ok(Place::Known(newest.position.clone()));
@@ -148,7 +148,7 @@ where
         let newest = Some(Entry { run: run.run.clone(), position: position.clone() });
         let (size, edge) = (number(frontier.size()), Edge { frontier, newest });
         let body = self.body(&run.tenant, &edge, APPENDING).await?;
-        let item = with(&Key::log_edge(&run.tenant), [(REVISION, size), (BODY, body)]);
+        let item = with(&Key::log_head(&run.tenant), [(REVISION, size), (BODY, body)]);
         let replaces = match position.index {
             0 => Condition::is_new(),
             index => Condition::revision(index),

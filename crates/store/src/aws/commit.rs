@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use domain::record::ORPHANED_AFTER;
 use domain::{
-    Approval, Decision, Digest, Errand, Payload, Receipt, ReceiptChange, RecordName, RunKey, RunStatus,
+    Approval, Decision, Digest, Job, Payload, Receipt, ReceiptChange, RecordName, RunKey, RunStatus,
     SignalChange, TenantId, Timestamp,
 };
 
@@ -190,14 +190,16 @@ where
             let condition = replaces.map_or_else(Condition::is_new, Condition::revision);
             self.put_in(transaction, Guard::Version, item, condition)?;
         }
-        for theirs in changes.iter().filter_map(|change| change.displaces.as_ref()) {
-            let run = RunKey { tenant: theirs.tenant.clone(), run: theirs.run.clone() };
-            let values =
-                Item::from([(":body".to_owned(), self.body(&theirs.tenant, theirs, COMMITTING).await?)]);
+        for displaced in changes.iter().filter_map(|change| change.displaces.as_ref()) {
+            let run = RunKey { tenant: displaced.tenant.clone(), run: displaced.run.clone() };
+            let values = Item::from([(
+                ":body".to_owned(),
+                self.body(&displaced.tenant, displaced, COMMITTING).await?,
+            )]);
             // The revision of the receipt that takes its place guards it.
             self.update_in(
                 transaction,
-                &Key::displaced(&run, &theirs.key),
+                &Key::displaced(&run, &displaced.key),
                 "SET body = :body",
                 None,
                 values,
@@ -393,7 +395,7 @@ fn listed(decision: &Decision, moment: &Moment) -> [Listed; LISTED] {
     let runs_in = with(in_status(&record.key.tenant, record.status).map(text));
     let about = record.trigger.record.as_ref();
     let by_record = with(about.map(|about| text(on_record(&record.key.tenant, about))));
-    let unsealed = decision.outgoing.iter().any(|message| message.errand == Errand::Seal);
+    let unsealed = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
     // A run that ends stays in the due index until its evidence is there. Its time is as good as any other that is near,
     // and an entry that does not move is not paid for. A run that waited may not have been due for days.
     let [due_in, due_at] = if unsealed {
@@ -461,7 +463,7 @@ pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
 /// What the parts of an index are called in which runs stand that nothing moves but a person.
 pub(super) const HELD: &str = "held";
 
-/// The part of an index that `run` and its errands stand in, for each `kind` of them.
+/// The part of an index that `run` and its jobs stand in, for each `kind` of them.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
     format!("{kind}#{}", digest.as_bytes()[0] % SHARDS)
@@ -484,8 +486,8 @@ fn settled(changes: &[ReceiptChange]) -> Vec<(&Receipt, Option<u32>)> {
 /// moment is part of it wherever an item tells the moment.
 fn name(decision: &Decision, moment: &Moment) -> Digest {
     let record = &decision.record;
-    let errand = decision.outgoing.iter().any(|message| message.errand != Errand::Walk);
-    let tells = decision.replaces.is_none() || errand || !decision.approvals.is_empty();
+    let job = decision.outgoing.iter().any(|message| message.job != Job::Advance);
+    let tells = decision.replaces.is_none() || job || !decision.approvals.is_empty();
     let version = record.version.to_string();
     let parts = [
         record.key.tenant.as_str(),

@@ -1,4 +1,4 @@
-//! Messages that were given up, as SQS keeps them: in a queue of their own beside each lane's.
+//! Messages that were given up, as SQS keeps them: in a queue of their own beside each queue's.
 //!
 //! SQS shows what is in a queue only by handing it out, so whoever looks hides what they see from others who
 //! look at the same time, and gives it back when they are done. A message is put back by sending it anew, then
@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
-use domain::{Lane, Millis, Outgoing, Timestamp, TraceContext};
+use domain::{Millis, Outgoing, QueueName, Timestamp, TraceContext};
 use serde_json::Value;
 
 use crate::error::StoreError;
@@ -19,7 +19,7 @@ use crate::trace;
 use super::error::Fault;
 use super::sqs::{BATCH_MAX, SqsQueue, Taking, attribute, counted, readable, told_trace};
 
-/// How many given-up messages of one lane are looked at: to find the oldest, all must be seen.
+/// How many given-up messages of one queue are looked at: to find the oldest, all must be seen.
 const LOOK_MAX: usize = 1_000;
 
 /// For how long they are hidden from others while somebody looks; if that one dies, this is how long the others
@@ -34,7 +34,7 @@ const MOVING: &str = "redrive dead letters";
 
 /// A message that was given up, in our hands.
 struct Dead {
-    lane: Lane,
+    queue: QueueName,
     at: Timestamp,
     receipt: String,
     /// `None` if it cannot be read.
@@ -57,11 +57,11 @@ impl SqsQueue {
 
     async fn letters(&self, dead: &[Dead]) -> Result<Vec<DeadLetter>, StoreError> {
         let mut letters = Vec::new();
-        for lane in Lane::ALL {
-            if dead.iter().any(|dead| dead.lane == lane) {
-                let receives = self.receives_max(lane).await?;
+        for queue in QueueName::ALL {
+            if dead.iter().any(|dead| dead.queue == queue) {
+                let receives = self.receives_max(queue).await?;
                 letters.extend(
-                    dead.iter().filter(|dead| dead.lane == lane).filter_map(|dead| dead.letter(receives)),
+                    dead.iter().filter(|dead| dead.queue == queue).filter_map(|dead| dead.letter(receives)),
                 );
             }
         }
@@ -95,9 +95,9 @@ impl SqsQueue {
     }
 
     async fn move_one(&self, dead: &Dead) -> Result<(), StoreError> {
-        let Dead { lane, receipt, message: Some(message), trace, .. } = dead else { return Ok(()) };
+        let Dead { queue, receipt, message: Some(message), trace, .. } = dead else { return Ok(()) };
         trace::within_told(*trace, self.send(message)).await?;
-        let delete = self.client.delete_message().queue_url(self.dead_url(*lane)).receipt_handle(receipt);
+        let delete = self.client.delete_message().queue_url(self.dead_url(*queue)).receipt_handle(receipt);
         // If the handle no longer counts it was deleted before its reply was lost, or somebody else has it.
         counted(delete.send().await.map(drop).map_err(Fault::of), MOVING).map(drop)
     }
@@ -106,9 +106,9 @@ impl SqsQueue {
     /// again at once, they would be told that there is nothing.
     async fn all_dead(&self) -> Result<Vec<Dead>, StoreError> {
         let (ingest, decisions, steps) = tokio::join!(
-            self.dead_of(Lane::Ingest),
-            self.dead_of(Lane::Decisions),
-            self.dead_of(Lane::Steps),
+            self.dead_of(QueueName::Ingest),
+            self.dead_of(QueueName::Decisions),
+            self.dead_of(QueueName::Steps),
         );
         let (mut dead, mut failed) = (Vec::new(), None);
         for (seen, error) in [ingest, decisions, steps] {
@@ -124,15 +124,15 @@ impl SqsQueue {
         }
     }
 
-    /// What was given up of one lane, and what kept us from seeing more.
-    async fn dead_of(&self, lane: Lane) -> (Vec<Dead>, Option<StoreError>) {
-        let url = self.dead_url(lane);
+    /// What was given up of one queue, and what kept us from seeing more.
+    async fn dead_of(&self, queue: QueueName) -> (Vec<Dead>, Option<StoreError>) {
+        let url = self.dead_url(queue);
         let mut dead = Vec::new();
         while dead.len() < LOOK_MAX {
             let taking = Taking { max: BATCH_MAX, visibility: LOOK_FOR, wait: LOOK_WAIT };
             match self.take(&url, taking).await {
                 Ok(seen) if seen.is_empty() => break,
-                Ok(seen) => dead.extend(seen.iter().filter_map(|message| Dead::of(lane, message))),
+                Ok(seen) => dead.extend(seen.iter().filter_map(|message| Dead::of(queue, message))),
                 Err(error) => return (dead, Some(error)),
             }
         }
@@ -141,20 +141,20 @@ impl SqsQueue {
 
     /// Whoever looks next sees them again. If this fails they are hidden for a while longer.
     async fn give_back(&self, dead: &[Dead]) {
-        for lane in Lane::ALL {
-            let of_lane: Vec<&Dead> = dead.iter().filter(|dead| dead.lane == lane).collect();
+        for queue in QueueName::ALL {
+            let of_lane: Vec<&Dead> = dead.iter().filter(|dead| dead.queue == queue).collect();
             for batch in of_lane.chunks(BATCH_MAX) {
                 let entries =
                     batch.iter().enumerate().filter_map(|(number, dead)| dead.visible(number)).collect();
-                let give_back = self.client.change_message_visibility_batch().queue_url(self.dead_url(lane));
+                let give_back = self.client.change_message_visibility_batch().queue_url(self.dead_url(queue));
                 let _ = give_back.set_entries(Some(entries)).send().await;
             }
         }
     }
 
-    /// After how many deliveries a message of `lane` is given up; SQS starts counting anew where it then goes.
-    async fn receives_max(&self, lane: Lane) -> Result<Option<u32>, StoreError> {
-        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(lane));
+    /// After how many deliveries a message of `queue` is given up; SQS starts counting anew where it then goes.
+    async fn receives_max(&self, queue: QueueName) -> Result<Option<u32>, StoreError> {
+        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
         let answer = ask.attribute_names(QueueAttributeName::RedrivePolicy).send().await;
         let answer = answer.map_err(|error| Fault::of(error).read(READING))?;
         let policy = answer.attributes.unwrap_or_default().remove(&QueueAttributeName::RedrivePolicy);
@@ -162,8 +162,8 @@ impl SqsQueue {
         Ok(policy.and_then(|policy| count(&policy["maxReceiveCount"])))
     }
 
-    fn dead_url(&self, lane: Lane) -> String {
-        format!("{}-dead", self.urls.of(lane))
+    fn dead_url(&self, queue: QueueName) -> String {
+        format!("{}-dead", self.urls.of(queue))
     }
 }
 
@@ -176,12 +176,12 @@ fn count(value: &Value) -> Option<u32> {
 }
 
 impl Dead {
-    fn of(lane: Lane, message: &Message) -> Option<Self> {
+    fn of(queue: QueueName, message: &Message) -> Option<Self> {
         Some(Self {
-            lane,
+            queue,
             at: Timestamp(attribute(message, &MessageSystemAttributeName::SentTimestamp).unwrap_or_default()),
             receipt: message.receipt_handle()?.to_owned(),
-            message: readable(lane, message),
+            message: readable(queue, message),
             trace: told_trace(message),
             seen: attribute(message, &MessageSystemAttributeName::ApproximateReceiveCount)
                 .unwrap_or_default(),
@@ -189,8 +189,8 @@ impl Dead {
     }
 
     fn letter(&self, receives: Option<u32>) -> Option<DeadLetter> {
-        let Outgoing { run, lane, errand, .. } = self.message.clone()?;
-        Some(DeadLetter { run, lane, errand, receives: receives.unwrap_or(self.seen), at: self.at })
+        let Outgoing { run, queue, job, .. } = self.message.clone()?;
+        Some(DeadLetter { run, queue, job, receives: receives.unwrap_or(self.seen), at: self.at })
     }
 
     fn visible(&self, number: usize) -> Option<ChangeMessageVisibilityBatchRequestEntry> {

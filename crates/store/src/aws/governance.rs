@@ -36,7 +36,7 @@ where
         self.get_body(&Key::fleet(), "read the fleet's switch").await
     }
 
-    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+    async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
         let doing = "read the switches";
         let (all, own) = (Key::fleet(), Key::tenant(tenant));
         let (mut fleet, mut settled) = (None, None);

@@ -1,11 +1,11 @@
 //! What came in from outside, and the workflows it may start.
 //!
-//! An arrival is two items written together: itself, under the run it may start, and a small one under what
+//! An entry is two items written together: itself, under the run it may start, and a small one under what
 //! proved where it comes from. Whichever of the two stands there already tells that it was here before. Where the same
 //! may be told twice in other words there is a third, under what is told, with the time.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Arrival, Digest, Fate, Millis, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{Applied, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
@@ -21,11 +21,11 @@ use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
 
-const ACCEPTING: &str = "keep an arrival";
+const ACCEPTING: &str = "keep an entry";
 const APPLYING: &str = "put a workflow to use";
-const SETTLING: &str = "settle an arrival";
+const SETTLING: &str = "settle an entry";
 
-/// How long it is known what an arrival told: longer than anybody asks, and clocks differ.
+/// How long it is known what an entry told: longer than anybody asks, and clocks differ.
 const ALIKE_KEPT: Millis = Millis::hours(1);
 
 /// The part of the due index that schedules stand in. They are few, and move when they come round: one part is enough,
@@ -35,8 +35,8 @@ const SCHEDULES: &str = "schedule";
 /// The plan of a workflow, beside its body.
 const OF_PLAN: &str = "of_plan";
 
-/// What became of an arrival, beside its body, which never changes.
-const FATE: &str = "fate";
+/// What became of an entry, beside its body, which never changes.
+const INBOX_STATUS: &str = "inbox_status";
 /// How often it was refused or unwanted before that.
 const TRIES: &str = "tries";
 
@@ -45,13 +45,13 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn accept(&self, arrival: Arrival) -> Result<Accepted, StoreError> {
-        let transaction = self.arriving(&arrival).await?;
+    async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
+        let transaction = self.arriving(&entry).await?;
         let order = self.orders.next(self.clock.now());
-        match self.transact(transaction, &name(&arrival, self.salt, order.as_str())).await {
+        match self.transact(transaction, &name(&entry, self.salt, order.as_str())).await {
             Ok(()) => Ok(Accepted::New),
             Err(fault) if fault.class == Class::Superseded => {
-                let known = self.known(&arrival).await?;
+                let known = self.known(&entry).await?;
                 // What stood in the way is gone, as everything here is one day.
                 known
                     .map(|known| Accepted::Known(Box::new(known)))
@@ -61,34 +61,39 @@ where
         }
     }
 
-    async fn arrival(&self, run: &RunKey) -> Result<Option<Arrival>, StoreError> {
-        let doing = "read an arrival";
-        let Some(item) = self.get(&Key::arrival(run), doing).await? else { return Ok(None) };
-        let fate = read_text(&item, FATE).and_then(|fate| serde_json::from_str(fate).ok());
-        let fate = fate.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(FATE)))?;
+    async fn entry(&self, run: &RunKey) -> Result<Option<InboxEntry>, StoreError> {
+        let doing = "read an entry";
+        let Some(item) = self.get(&Key::entry(run), doing).await? else { return Ok(None) };
+        let status = read_text(&item, INBOX_STATUS).and_then(|status| serde_json::from_str(status).ok());
+        let status = status.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(INBOX_STATUS)))?;
         let tries = read_number(&item, TRIES).unwrap_or_default();
-        Ok(Some(Arrival { fate, tries, ..self.read(&item, doing).await? }))
+        Ok(Some(InboxEntry { status, tries, ..self.read(&item, doing).await? }))
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+    async fn settle(
+        &self,
+        run: &RunKey,
+        status: InboxStatus,
+        forget_at: Timestamp,
+    ) -> Result<Write, StoreError> {
         let values = Item::from([
-            (":waiting".to_owned(), told(&Fate::Waiting)?),
-            (":fate".to_owned(), told(&fate)?),
+            (":pending".to_owned(), told(&InboxStatus::Pending)?),
+            (":status".to_owned(), told(&status)?),
             (":ttl".to_owned(), seconds(forget_at)),
         ]);
-        let words = "SET fate = :fate, #ttl = :ttl";
-        self.update(&Key::arrival(run), words, "fate = :waiting", values, SETTLING).await
+        let words = "SET inbox_status = :status, #ttl = :ttl";
+        self.update(&Key::entry(run), words, "inbox_status = :pending", values, SETTLING).await
     }
 
     async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
         let values = Item::from([
-            (":waiting".to_owned(), told(&Fate::Waiting)?),
+            (":pending".to_owned(), told(&InboxStatus::Pending)?),
             (":tries".to_owned(), number(again.tries)),
             (":ttl".to_owned(), seconds(again.keep_until)),
             was(told(&again.was)?),
         ]);
-        let words = "SET fate = :waiting, tries = :tries, #ttl = :ttl";
-        self.update(&Key::arrival(run), words, "fate = :was", values, "reopen an arrival").await
+        let words = "SET inbox_status = :pending, tries = :tries, #ttl = :ttl";
+        self.update(&Key::entry(run), words, "inbox_status = :was", values, "reopen an entry").await
     }
 
     async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
@@ -102,8 +107,8 @@ where
         if !applied.follows(before.as_ref()) {
             return Ok(Write::Superseded);
         }
-        let alike = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
-        let was_due = stands.as_ref().filter(|_| alike).and_then(|item| read_number(item, DUE.range));
+        let dedupe_key = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
+        let was_due = stands.as_ref().filter(|_| dedupe_key).and_then(|item| read_number(item, DUE.range));
         let due = was_due.map(Timestamp).or(due);
         let body = stands.and_then(|mut stands| stands.remove(BODY));
         let condition = body.map_or_else(Condition::is_new, Condition::body);
@@ -176,28 +181,28 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn arriving(&self, arrival: &Arrival) -> Result<Transaction, StoreError> {
-        let tenant = &arrival.run.tenant;
-        let body = self.body(tenant, arrival, ACCEPTING).await?;
+    async fn arriving(&self, entry: &InboxEntry) -> Result<Transaction, StoreError> {
+        let tenant = &entry.run.tenant;
+        let body = self.body(tenant, entry, ACCEPTING).await?;
         let item = with(
-            &Key::arrival(&arrival.run),
-            [(BODY, body), (FATE, told(&arrival.fate)?), (TIME_TO_LIVE, seconds(arrival.kept_until()))],
+            &Key::entry(&entry.run),
+            [(BODY, body), (INBOX_STATUS, told(&entry.status)?), (TIME_TO_LIVE, seconds(entry.kept_until()))],
         );
         let proof = with(
-            &Key::proof(tenant, &arrival.proof),
-            [(RUN, text(arrival.run.run.as_str())), (TIME_TO_LIVE, seconds(arrival.proof_forgotten_at()))],
+            &Key::proof(tenant, &entry.proof),
+            [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_forgotten_at()))],
         );
         let mut transaction = Transaction::default();
         let now = self.clock.now();
         for item in [item, proof] {
             self.put_in(&mut transaction, Guard::Version, item, Condition::is_forgotten(now))?;
         }
-        if let Some(alike) = &arrival.alike {
-            let key = Key::alike(tenant, alike);
-            let forget_at = seconds(arrival.at + ALIKE_KEPT);
-            let run = text(arrival.run.run.as_str());
-            let item = with(&key, [(RUN, run), (CAME_AT, number(arrival.at.0)), (TIME_TO_LIVE, forget_at)]);
-            self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(arrival.at))?;
+        if let Some(dedupe_key) = &entry.dedupe_key {
+            let key = Key::dedupe_key(tenant, dedupe_key);
+            let forget_at = seconds(entry.at + ALIKE_KEPT);
+            let run = text(entry.run.run.as_str());
+            let item = with(&key, [(RUN, run), (CAME_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
+            self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(entry.at))?;
         }
         Ok(transaction)
     }
@@ -225,26 +230,26 @@ where
         Ok(transaction)
     }
 
-    /// The arrival with the same key, or else the one with the same proof, or else the one that told the same.
-    async fn known(&self, arrival: &Arrival) -> Result<Option<Arrival>, StoreError> {
-        if let Some(known) = self.arrival(&arrival.run).await? {
+    /// The entry with the same key, or else the one with the same proof, or else the one that told the same.
+    async fn known(&self, entry: &InboxEntry) -> Result<Option<InboxEntry>, StoreError> {
+        if let Some(known) = self.entry(&entry.run).await? {
             return Ok(Some(known));
         }
-        let tenant = &arrival.run.tenant;
-        if let Some(known) = self.arrival_under(tenant, &Key::proof(tenant, &arrival.proof)).await? {
+        let tenant = &entry.run.tenant;
+        if let Some(known) = self.arrival_under(tenant, &Key::proof(tenant, &entry.proof)).await? {
             return Ok(Some(known));
         }
-        let Some(alike) = &arrival.alike else { return Ok(None) };
-        let known = self.arrival_under(tenant, &Key::alike(tenant, alike)).await?;
-        Ok(known.filter(|known| arrival.echoes(known)))
+        let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
+        let known = self.arrival_under(tenant, &Key::dedupe_key(tenant, dedupe_key)).await?;
+        Ok(known.filter(|known| entry.is_duplicate_of(known)))
     }
 
-    /// The arrival that the item under `key` stands for.
-    async fn arrival_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<Arrival>, StoreError> {
+    /// The entry that the item under `key` stands for.
+    async fn arrival_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<InboxEntry>, StoreError> {
         let item = self.get(key, ACCEPTING).await?;
         let run = item.as_ref().and_then(|item| read_text(item, RUN)).and_then(|run| run.parse().ok());
         let Some(run) = run else { return Ok(None) };
-        self.arrival(&RunKey { tenant: tenant.clone(), run }).await
+        self.entry(&RunKey { tenant: tenant.clone(), run }).await
     }
 }
 
@@ -260,8 +265,8 @@ fn seconds(at: Timestamp) -> AttributeValue {
     number(at.0 / 1_000)
 }
 
-fn told(fate: &Fate) -> Result<AttributeValue, StoreError> {
-    serde_json::to_string(fate).map(text).map_err(|error| StoreError::broken(SETTLING, error))
+fn told(status: &InboxStatus) -> Result<AttributeValue, StoreError> {
+    serde_json::to_string(status).map(text).map_err(|error| StoreError::broken(SETTLING, error))
 }
 
 /// Names the write, which is its own every time.
@@ -272,8 +277,8 @@ fn applied_name(applied: &Applied, salt: u64, order: &str) -> Digest {
 }
 
 /// Names the write. Each is its own, or of two deliveries at one moment both would be told that they are new.
-fn name(arrival: &Arrival, salt: u64, order: &str) -> Digest {
+fn name(entry: &InboxEntry, salt: u64, order: &str) -> Digest {
     let salt = salt.to_string();
-    let parts = [arrival.run.tenant.as_str(), arrival.run.run.as_str(), &salt, order];
-    Digest::of_parts("countersign/arrival-name/v1", &parts)
+    let parts = [entry.run.tenant.as_str(), entry.run.run.as_str(), &salt, order];
+    Digest::of_parts("countersign/entry-name/v1", &parts)
 }

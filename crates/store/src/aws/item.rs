@@ -11,7 +11,7 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::{Blobs, Shelf};
+use crate::blobs::{BlobKind, Blobs};
 use crate::error::StoreError;
 
 use super::key::{Key, PK};
@@ -48,9 +48,9 @@ pub(super) const DIGEST: &str = "digest";
 /// Whether a delivery is kept for a wait that is not open yet.
 pub(super) const KEPT: &str = "kept";
 /// What a message asks for.
-pub(super) const ERRAND: &str = "errand";
+pub(super) const JOB: &str = "job";
 /// Which way a message goes.
-pub(super) const LANE: &str = "lane";
+pub(super) const QUEUE: &str = "queue";
 /// The work that led to a message of the outbox.
 pub(super) const TRACE: &str = "trace";
 
@@ -108,7 +108,7 @@ pub(super) async fn body<B: Blobs>(
     if json.len() <= BODY_BYTES_MAX {
         return Ok(text(json));
     }
-    let blob = blobs.put_blob(Shelf::Bodies, tenant, json.into_bytes()).await?;
+    let blob = blobs.put_blob(BlobKind::Bodies, tenant, json.into_bytes()).await?;
     let pointer = [(SHA256, text(blob.sha256.to_string())), (BYTES, number(blob.bytes))];
     Ok(AttributeValue::M(pointer.map(|(name, value)| (name.to_owned(), value)).into()))
 }
@@ -153,7 +153,7 @@ async fn fetch<B: Blobs>(
         sha256: sha256.ok_or_else(unreadable)?,
         bytes: read_number(pointer, BYTES).ok_or_else(unreadable)?,
     };
-    let found = blobs.blob(Shelf::Bodies, tenant, &blob).await?;
+    let found = blobs.blob(BlobKind::Bodies, tenant, &blob).await?;
     found.ok_or_else(|| StoreError::broken(doing, Unfit::NoBlob(blob.sha256)))
 }
 

@@ -53,7 +53,7 @@ impl Key {
         Self::of_run(run, format!("signal#{id}"))
     }
 
-    /// The `number`th errand of the commit that made `version` of a run.
+    /// The `number`th job of the commit that made `version` of a run.
     pub(super) fn outbox(run: &RunKey, version: Version, number: usize) -> Self {
         Self::of_run(run, format!("outbox#{:020}#{number:03}", version.0))
     }
@@ -64,7 +64,7 @@ impl Key {
     }
 
     /// The right edge of a tenant's log of runs.
-    pub(super) fn log_edge(tenant: &TenantId) -> Self {
+    pub(super) fn log_head(tenant: &TenantId) -> Self {
         Self { pk: format!("{tenant}#log"), sk: "edge".to_owned() }
     }
 
@@ -99,8 +99,8 @@ impl Key {
     }
 
     /// What came in and may start a run.
-    pub(super) fn arrival(run: &RunKey) -> Self {
-        Self { pk: format!("{}#arrival#{}", run.tenant, run.run), sk: "arrival".to_owned() }
+    pub(super) fn entry(run: &RunKey) -> Self {
+        Self { pk: format!("{}#entry#{}", run.tenant, run.run), sk: "entry".to_owned() }
     }
 
     /// What proved where something came from.
@@ -108,9 +108,9 @@ impl Key {
         Self { pk: format!("{tenant}#proof#{proof}"), sk: "proof".to_owned() }
     }
 
-    /// What an arrival told.
-    pub(super) fn alike(tenant: &TenantId, alike: &Digest) -> Self {
-        Self { pk: format!("{tenant}#alike#{alike}"), sk: "alike".to_owned() }
+    /// What an entry told.
+    pub(super) fn dedupe_key(tenant: &TenantId, dedupe_key: &Digest) -> Self {
+        Self { pk: format!("{tenant}#dedupe_key#{dedupe_key}"), sk: "dedupe_key".to_owned() }
     }
 
     /// Which run has a ticket.
@@ -193,7 +193,7 @@ mod tests {
         let receipt = IdempotencyKey::new("sn:incident:update:acme/9d38").unwrap();
         for key in [
             Key::run(&of),
-            Key::log_edge(&tenant),
+            Key::log_head(&tenant),
             Key::plan(&tenant, &Digest::ZERO),
             Key::policy(&tenant, &Digest::ZERO),
             Key::receipt(&tenant, &receipt),

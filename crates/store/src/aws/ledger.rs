@@ -52,7 +52,7 @@ where
         run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
     }
 
-    async fn line_up(
+    async fn enqueue_waiter(
         &self,
         tenant: &TenantId,
         ticket: &Ticket,
@@ -138,7 +138,7 @@ where
         self.list_runs(tenant, query).await
     }
 
-    async fn due_but(
+    async fn due_excluding(
         &self,
         but: &BTreeSet<TenantId>,
         now: Timestamp,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_sqs::types::QueueAttributeName;
-use domain::Lane;
+use domain::QueueName;
 use serde_json::json;
 
 use crate::error::StoreError;
@@ -27,14 +27,18 @@ const DEAD_KEPT_SECONDS: &str = "1209600";
 /// are there.
 pub async fn create_queues(client: &aws_sdk_sqs::Client, prefix: &str) -> Result<QueueUrls, StoreError> {
     Ok(QueueUrls {
-        ingest: create_lane(client, prefix, Lane::Ingest).await?,
-        decisions: create_lane(client, prefix, Lane::Decisions).await?,
-        steps: create_lane(client, prefix, Lane::Steps).await?,
+        ingest: create_lane(client, prefix, QueueName::Ingest).await?,
+        decisions: create_lane(client, prefix, QueueName::Decisions).await?,
+        steps: create_lane(client, prefix, QueueName::Steps).await?,
     })
 }
 
-async fn create_lane(client: &aws_sdk_sqs::Client, prefix: &str, lane: Lane) -> Result<String, StoreError> {
-    let name = format!("{prefix}-{lane}");
+async fn create_lane(
+    client: &aws_sdk_sqs::Client,
+    prefix: &str,
+    queue: QueueName,
+) -> Result<String, StoreError> {
+    let name = format!("{prefix}-{queue}");
     let kept = |seconds: &str| (QueueAttributeName::MessageRetentionPeriod, seconds.to_owned());
     let its_dead = HashMap::from([kept(DEAD_KEPT_SECONDS)]);
     let dead = create_queue(client, &format!("{name}-dead"), its_dead).await?;

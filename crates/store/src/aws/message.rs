@@ -3,7 +3,7 @@
 //! No payload ever travels in a message, so none is too large and none holds what a queue's readers must not
 //! see. What cannot be read is left where it is: it ends with the dead letters, where a person looks.
 
-use domain::{Errand, Lane, Millis, Outgoing, RunKey};
+use domain::{Job, Millis, Outgoing, QueueName, RunKey};
 use serde::{Deserialize, Serialize};
 
 /// The only version there is.
@@ -30,23 +30,23 @@ struct Body {
     v: u32,
     tenant: String,
     run: String,
-    errand: String,
+    job: String,
 }
 
 /// What is sent of `message`.
 pub(super) fn write(message: &Outgoing) -> Result<String, BadMessage> {
-    let Outgoing { run, errand, .. } = message;
+    let Outgoing { run, job, .. } = message;
     let (tenant, run) = (run.tenant.as_str().to_owned(), run.run.as_str().to_owned());
-    let json = serde_json::to_string(&Body { v: VERSION, tenant, run, errand: errand.to_string() })?;
+    let json = serde_json::to_string(&Body { v: VERSION, tenant, run, job: job.to_string() })?;
     match json.len() {
         fits if fits <= BODY_BYTES_MAX => Ok(json),
         bytes => Err(BadMessage::TooLarge(bytes)),
     }
 }
 
-/// The message that came by `lane`.
-pub(super) fn read(lane: Lane, json: &str) -> Result<Outgoing, BadMessage> {
-    let Body { v, tenant, run, errand } = serde_json::from_str(json)?;
+/// The message that came by `queue`.
+pub(super) fn read(queue: QueueName, json: &str) -> Result<Outgoing, BadMessage> {
+    let Body { v, tenant, run, job } = serde_json::from_str(json)?;
     if v != VERSION {
         return Err(BadMessage::Version(v));
     }
@@ -54,8 +54,8 @@ pub(super) fn read(lane: Lane, json: &str) -> Result<Outgoing, BadMessage> {
         tenant: tenant.parse().map_err(|_| BadMessage::Names("tenant"))?,
         run: run.parse().map_err(|_| BadMessage::Names("run"))?,
     };
-    let errand: Errand = errand.parse().map_err(|_| BadMessage::Names("errand"))?;
-    Ok(Outgoing { run, lane, errand, delay: Millis(0) })
+    let job: Job = job.parse().map_err(|_| BadMessage::Names("job"))?;
+    Ok(Outgoing { run, queue, job, delay: Millis(0) })
 }
 
 #[cfg(test)]
@@ -64,19 +64,19 @@ mod tests {
 
     use super::*;
 
-    fn message(errand: Errand) -> Outgoing {
+    fn message(job: Job) -> Outgoing {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-        Outgoing { run, lane: Lane::Steps, errand, delay: Millis(0) }
+        Outgoing { run, queue: QueueName::Steps, job, delay: Millis(0) }
     }
 
     #[test]
     fn a_message_reads_as_it_was_written() {
-        for errand in [Errand::Walk, Errand::Seal, Errand::Show(ApprovalId::new("a-1").unwrap())] {
-            let message = message(errand);
-            assert_eq!(read(Lane::Steps, &write(&message).unwrap()).unwrap(), message);
+        for job in [Job::Advance, Job::BuildEvidence, Job::NotifyApproval(ApprovalId::new("a-1").unwrap())] {
+            let message = message(job);
+            assert_eq!(read(QueueName::Steps, &write(&message).unwrap()).unwrap(), message);
         }
-        let words = write(&message(Errand::Walk)).unwrap();
-        assert_eq!(words, r#"{"v":1,"tenant":"acme","run":"run-1","errand":"walk"}"#);
+        let words = write(&message(Job::Advance)).unwrap();
+        assert_eq!(words, r#"{"v":1,"tenant":"acme","run":"run-1","job":"walk"}"#);
     }
 
     #[test]
@@ -85,12 +85,12 @@ mod tests {
             "",
             "hello",
             "{}",
-            r#"{"v":2,"tenant":"acme","run":"run-1","errand":"walk"}"#,
-            r#"{"v":1,"tenant":"a#b","run":"run-1","errand":"walk"}"#,
-            r#"{"v":1,"tenant":"acme","run":"","errand":"walk"}"#,
-            r#"{"v":1,"tenant":"acme","run":"run-1","errand":"dance"}"#,
+            r#"{"v":2,"tenant":"acme","run":"run-1","job":"walk"}"#,
+            r#"{"v":1,"tenant":"a#b","run":"run-1","job":"walk"}"#,
+            r#"{"v":1,"tenant":"acme","run":"","job":"walk"}"#,
+            r#"{"v":1,"tenant":"acme","run":"run-1","job":"dance"}"#,
         ] {
-            assert!(read(Lane::Steps, words).is_err(), "{words}");
+            assert!(read(QueueName::Steps, words).is_err(), "{words}");
         }
     }
 
@@ -106,8 +106,8 @@ mod tests {
         for c in (0..=0x1f_u8).map(char::from).chain(['\u{fffe}', '\u{ffff}']) {
             let name = format!("a{c}b");
             assert!(TenantId::new(&name).is_err() && RunId::new(&name).is_err());
-            assert!(format!("show:{name}").parse::<Errand>().is_err());
+            assert!(format!("show:{name}").parse::<Job>().is_err());
         }
-        assert!(write(&message(Errand::Seal)).unwrap().chars().all(allowed));
+        assert!(write(&message(Job::BuildEvidence)).unwrap().chars().all(allowed));
     }
 }

@@ -1,7 +1,7 @@
 //! The store on AWS.
 //!
 //! The ledger is one DynamoDB table; a commit is one transaction whose conditions are the versions it was
-//! decided from. Messages go by SQS, a queue for each lane; bodies too large for an item and evidence go to S3.
+//! decided from. Messages go by SQS, a queue for each queue; bodies too large for an item and evidence go to S3.
 //! Both are given to the ledger, so that a test can put others in their place. Reads that decide are strongly
 //! consistent; an index only finds candidates; nothing is ever scanned.
 
@@ -21,10 +21,10 @@ mod local;
 mod message;
 mod order;
 mod outbox;
-mod roll;
 mod s3;
 mod sqs;
 mod table;
+mod worker_registry;
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -37,12 +37,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use domain::arrival::ALIKE_WITHIN;
-use domain::{BlobRef, Lane, Millis, Outgoing, RunId, TenantId, Timestamp};
+use domain::inbox::DUPLICATE_WITHIN;
+use domain::{BlobRef, Millis, Outgoing, QueueName, RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::{Blobs, Shelf};
+use crate::blobs::{BlobKind, Blobs};
 use crate::clock::Clock;
 use crate::error::{StoreError, told};
 use crate::ledger::Write;
@@ -97,7 +97,7 @@ pub struct AwsParts<Q, B> {
     pub queue: Q,
     /// Where large bodies go.
     pub blobs: B,
-    /// By which lists are ordered and errands become due.
+    /// By which lists are ordered and jobs become due.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -288,7 +288,7 @@ impl Condition {
 
     /// Nothing stands there, or what came long before `at`, or long after.
     fn is_no_echo(at: Timestamp) -> Self {
-        let apart = ALIKE_WITHIN.0.cast_signed();
+        let apart = DUPLICATE_WITHIN.0.cast_signed();
         let values = [(":before", at.0.saturating_sub(apart)), (":after", at.0.saturating_add(apart))];
         let values = values.map(|(name, at)| (name.to_owned(), item::number(at)));
         Self {
@@ -340,12 +340,12 @@ where
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(lane, max, visibility, wait).await
+        self.queue.receive(queue, max, visibility, wait).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -364,12 +364,12 @@ where
         self.queue.redrive(limit).await
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.queue.depth(lane).await
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.queue.depth(queue).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.queue.waiting(lane).await
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.queue.waiting(queue).await
     }
 }
 
@@ -378,13 +378,13 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         self.blobs.put_blob(on, tenant, bytes).await
     }
 
     async fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {

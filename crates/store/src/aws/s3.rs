@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::{BlobRef, Millis, TenantId, Timestamp};
 
-use crate::blobs::{self, Blobs, Shelf};
+use crate::blobs::{self, BlobKind, Blobs};
 use crate::clock::Clock;
 use crate::error::StoreError;
 
@@ -62,10 +62,10 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    fn of(&self, on: Shelf) -> &str {
+    fn of(&self, on: BlobKind) -> &str {
         match on {
-            Shelf::Payloads | Shelf::Bodies => &self.payloads,
-            Shelf::Evidence => &self.evidence,
+            BlobKind::Payloads | BlobKind::Bodies => &self.payloads,
+            BlobKind::Evidence => &self.evidence,
         }
     }
 }
@@ -84,9 +84,9 @@ impl S3Blobs {
         Self { client, buckets: Arc::new(buckets), clock }
     }
 
-    /// Against whom, and until when, something that is kept on this shelf is locked.
-    fn lock(&self, on: Shelf) -> Option<(ObjectLockMode, DateTime)> {
-        let Retention { mode, days } = self.buckets.retain.filter(|_| on == Shelf::Evidence)?;
+    /// Against whom, and until when, something that is kept on this kind is locked.
+    fn lock(&self, on: BlobKind) -> Option<(ObjectLockMode, DateTime)> {
+        let Retention { mode, days } = self.buckets.retain.filter(|_| on == BlobKind::Evidence)?;
         let mode = match mode {
             RetentionMode::Governance => ObjectLockMode::Governance,
             RetentionMode::Compliance => ObjectLockMode::Compliance,
@@ -96,7 +96,7 @@ impl S3Blobs {
     }
 
     /// Puts `bytes` where `blob` points, whatever is there.
-    fn put(&self, on: Shelf, tenant: &TenantId, blob: &BlobRef, bytes: Vec<u8>) -> PutObjectFluentBuilder {
+    fn put(&self, on: BlobKind, tenant: &TenantId, blob: &BlobRef, bytes: Vec<u8>) -> PutObjectFluentBuilder {
         let (mode, until) = self.lock(on).unzip();
         self.client
             .put_object()
@@ -115,14 +115,14 @@ impl S3Blobs {
         if self.is_young(tenant, &blob).await {
             return Ok(blob);
         }
-        let put = self.put(Shelf::Payloads, tenant, &blob, bytes).send().await;
+        let put = self.put(BlobKind::Payloads, tenant, &blob, bytes).send().await;
         put.map(|_| blob).map_err(|error| Fault::of(error).write(KEEPING))
     }
 
-    /// Whether a payload is known to have been put lately. Whoever could not look, or may not, does not know it; then
+    /// Whether a payload is known to have been put eventual. Whoever could not look, or may not, does not know it; then
     /// it is written once too often, and not lost.
     async fn is_young(&self, tenant: &TenantId, blob: &BlobRef) -> bool {
-        let on = Shelf::Payloads;
+        let on = BlobKind::Payloads;
         let look = self.client.head_object().bucket(self.buckets.of(on)).key(key(on, tenant, blob));
         let put_at = look.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
         put_at.is_some_and(|at| self.clock.now() < Timestamp(at) + RENEWED_AFTER)
@@ -130,15 +130,15 @@ impl S3Blobs {
 }
 
 impl Blobs for S3Blobs {
-    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let blob = blobs::pointer(&bytes);
         let put = self.put(on, tenant, &blob, bytes.clone()).if_none_match("*");
         match put.send().await.map_err(Fault::of) {
             Ok(_) => Ok(blob),
             // It is there, for the digest is in the key; a payload may be about to expire.
             Err(fault) if fault.class == Class::Superseded => match on {
-                Shelf::Payloads => Box::pin(self.renew(tenant, blob, bytes)).await,
-                Shelf::Bodies | Shelf::Evidence => Ok(blob),
+                BlobKind::Payloads => Box::pin(self.renew(tenant, blob, bytes)).await,
+                BlobKind::Bodies | BlobKind::Evidence => Ok(blob),
             },
             Err(fault) => Err(fault.write(KEEPING)),
         }
@@ -146,7 +146,7 @@ impl Blobs for S3Blobs {
 
     async fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
@@ -163,10 +163,10 @@ impl Blobs for S3Blobs {
 }
 
 /// What shares a bucket and not a lifetime is told apart by how its key begins.
-fn key(on: Shelf, tenant: &TenantId, blob: &BlobRef) -> String {
+fn key(on: BlobKind, tenant: &TenantId, blob: &BlobRef) -> String {
     match on {
-        Shelf::Payloads | Shelf::Bodies => format!("{}/{tenant}/{}", on.as_str(), blob.sha256),
-        Shelf::Evidence => format!("{tenant}/{}", blob.sha256),
+        BlobKind::Payloads | BlobKind::Bodies => format!("{}/{tenant}/{}", on.as_str(), blob.sha256),
+        BlobKind::Evidence => format!("{tenant}/{}", blob.sha256),
     }
 }
 
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn what_expires_begins_with_its_own_name_and_nothing_else_does() {
         let (tenant, blob) = ("acme".parse().unwrap(), blobs::pointer(b"large"));
-        let expires = |on: &Shelf| key(*on, &tenant, &blob).starts_with("payloads/");
-        assert_eq!(Shelf::ALL.into_iter().filter(expires).collect::<Vec<_>>(), [Shelf::Payloads]);
-        assert_eq!(key(Shelf::Bodies, &tenant, &blob), format!("bodies/acme/{}", blob.sha256));
+        let expires = |on: &BlobKind| key(*on, &tenant, &blob).starts_with("payloads/");
+        assert_eq!(BlobKind::ALL.into_iter().filter(expires).collect::<Vec<_>>(), [BlobKind::Payloads]);
+        assert_eq!(key(BlobKind::Bodies, &tenant, &blob), format!("bodies/acme/{}", blob.sha256));
     }
 }

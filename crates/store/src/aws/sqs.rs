@@ -1,6 +1,6 @@
-//! The queue on SQS: a standard queue for each lane, and one beside it for what was given up.
+//! The queue on SQS: a standard queue for each queue, and one beside it for what was given up.
 //!
-//! The tenant is the message group, so that SQS shares a lane fairly among tenants: a tenant with a backlog waits
+//! The tenant is the message group, so that SQS shares a queue fairly among tenants: a tenant with a backlog waits
 //! behind itself. SQS counts in whole seconds; what is shorter is rounded up, what is longer than it takes is
 //! cut, since a delivery that comes early finds nothing to do and the due index stands behind a longer delay.
 
@@ -15,7 +15,7 @@ use aws_sdk_sqs::types::{
     SendMessageBatchRequestEntry,
 };
 use domain::draft::DELAY_MAX;
-use domain::{Lane, Millis, Outgoing, TraceContext};
+use domain::{Millis, Outgoing, QueueName, TraceContext};
 
 use crate::error::StoreError;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
@@ -43,7 +43,7 @@ const SEND_AFTER: Duration = Duration::from_millis(20);
 const SENDING: &str = "send a message";
 const RECEIVING: &str = "receive messages";
 
-/// Where the queue of each lane is. What was given up is in a queue of the same name with `-dead` after it.
+/// Where the queue of each queue is. What was given up is in a queue of the same name with `-dead` after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUrls {
     /// What comes in.
@@ -55,11 +55,11 @@ pub struct QueueUrls {
 }
 
 impl QueueUrls {
-    pub(super) fn of(&self, lane: Lane) -> &str {
-        match lane {
-            Lane::Ingest => &self.ingest,
-            Lane::Decisions => &self.decisions,
-            Lane::Steps => &self.steps,
+    pub(super) fn of(&self, queue: QueueName) -> &str {
+        match queue {
+            QueueName::Ingest => &self.ingest,
+            QueueName::Decisions => &self.decisions,
+            QueueName::Steps => &self.steps,
         }
     }
 }
@@ -104,19 +104,19 @@ impl SqsQueue {
     }
 
     /// Sends what is left of a batch once.
-    async fn try_batch(&self, lane: Lane, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    async fn try_batch(&self, queue: QueueName, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let entries = batch.entries()?;
-        let send = self.client.send_message_batch().queue_url(self.urls.of(lane)).set_entries(Some(entries));
+        let send = self.client.send_message_batch().queue_url(self.urls.of(queue)).set_entries(Some(entries));
         let answer = send.send().await.map_err(|error| Fault::of(error).write(SENDING))?;
         batch.settle(answer.failed());
         Ok(())
     }
 
     /// Sends a batch, and again what SQS did not take of it.
-    async fn send_batch(&self, lane: Lane, left: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
+    async fn send_batch(&self, queue: QueueName, left: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
         let mut batch = Batch { left, settled: Vec::new() };
         for round in 1..=SENDS_MAX {
-            if let Err(error) = self.try_batch(lane, &mut batch).await {
+            if let Err(error) = self.try_batch(queue, &mut batch).await {
                 return batch.given_up(&error);
             }
             if batch.left.is_empty() {
@@ -216,7 +216,7 @@ impl Queue for SqsQueue {
         let send = self
             .client
             .send_message()
-            .queue_url(self.urls.of(message.lane))
+            .queue_url(self.urls.of(message.queue))
             .message_body(words(message)?)
             .message_group_id(message.run.tenant.as_str())
             .message_attributes(TraceContext::HEADER, traceparent(message)?)
@@ -232,11 +232,11 @@ impl Queue for SqsQueue {
             return sent;
         }
         let mut settled = Vec::with_capacity(messages.len());
-        for lane in Lane::ALL {
+        for queue in QueueName::ALL {
             let of_lane: Vec<_> =
-                messages.iter().enumerate().filter(|(_, message)| message.lane == lane).collect();
+                messages.iter().enumerate().filter(|(_, message)| message.queue == queue).collect();
             for batch in of_lane.chunks(BATCH_MAX) {
-                settled.extend(self.send_batch(lane, batch.to_vec()).await);
+                settled.extend(self.send_batch(queue, batch.to_vec()).await);
             }
         }
         settled.sort_by_key(|(number, _)| *number);
@@ -246,7 +246,7 @@ impl Queue for SqsQueue {
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
@@ -254,24 +254,24 @@ impl Queue for SqsQueue {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let received = self.take(self.urls.of(lane), Taking { max, visibility, wait }).await?;
-        Ok(received.iter().filter_map(|message| delivery(lane, message)).collect())
+        let received = self.take(self.urls.of(queue), Taking { max, visibility, wait }).await?;
+        Ok(received.iter().filter_map(|message| delivery(queue, message)).collect())
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
-        let Some((lane, receipt)) = opened(handle) else { return Ok(false) };
+        let Some((queue, receipt)) = opened(handle) else { return Ok(false) };
         let extend = self
             .client
             .change_message_visibility()
-            .queue_url(self.urls.of(lane))
+            .queue_url(self.urls.of(queue))
             .receipt_handle(receipt)
             .visibility_timeout(seconds(visibility, VISIBILITY_MAX));
         counted(extend.send().await.map(drop).map_err(Fault::of), "extend a message")
     }
 
     async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
-        let Some((lane, receipt)) = opened(handle) else { return Ok(false) };
-        let delete = self.client.delete_message().queue_url(self.urls.of(lane)).receipt_handle(receipt);
+        let Some((queue, receipt)) = opened(handle) else { return Ok(false) };
+        let delete = self.client.delete_message().queue_url(self.urls.of(queue)).receipt_handle(receipt);
         counted(delete.send().await.map(drop).map_err(Fault::of), "delete a message")
     }
 
@@ -283,24 +283,24 @@ impl Queue for SqsQueue {
         self.put_back(limit).await
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
         let counts = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
-        self.count(lane, &counts).await
+        self.count(queue, &counts).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.count(lane, &[QueueAttributeName::ApproximateNumberOfMessages]).await
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.count(queue, &[QueueAttributeName::ApproximateNumberOfMessages]).await
     }
 }
 
 impl SqsQueue {
     /// The sum of these counts.
-    async fn count(&self, lane: Lane, counts: &[QueueAttributeName]) -> Result<u64, StoreError> {
-        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(lane));
+    async fn count(&self, queue: QueueName, counts: &[QueueAttributeName]) -> Result<u64, StoreError> {
+        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
         let answer = ask.set_attribute_names(Some(counts.to_vec())).send().await;
         let answer = answer.map_err(|error| Fault::of(error).read("count messages"))?;
         let attributes = answer.attributes.unwrap_or_default();
@@ -320,13 +320,13 @@ pub(super) fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bo
     }
 }
 
-fn delivery(lane: Lane, received: &Message) -> Option<Delivery> {
-    let read = readable(lane, received)?;
+fn delivery(queue: QueueName, received: &Message) -> Option<Delivery> {
+    let read = readable(queue, received)?;
     let receipt = received.receipt_handle()?;
     let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
-    let handle = Handle::new(format!("{lane}:{receipt}"), count);
+    let handle = Handle::new(format!("{queue}:{receipt}"), count);
     let trace = told_trace(received).unwrap_or_else(|| TraceContext::of_run(&read.run));
-    Some(Delivery { run: read.run, lane, errand: read.errand, trace, handle })
+    Some(Delivery { run: read.run, queue, job: read.job, trace, handle })
 }
 
 /// The work that led to `received`; what cannot be read is worth no more than none.
@@ -336,12 +336,12 @@ pub(super) fn told_trace(received: &Message) -> Option<TraceContext> {
 
 /// What `received` says. What cannot be read is left alone: it comes again until it is put aside, and then a
 /// person looks at it.
-pub(super) fn readable(lane: Lane, received: &Message) -> Option<Outgoing> {
-    match message::read(lane, received.body().unwrap_or_default()) {
+pub(super) fn readable(queue: QueueName, received: &Message) -> Option<Outgoing> {
+    match message::read(queue, received.body().unwrap_or_default()) {
         Ok(message) => Some(message),
         Err(error) => {
             let id = received.message_id().unwrap_or_default();
-            tracing::error!(%lane, id, %error, "a message cannot be read, and is left alone");
+            tracing::error!(%queue, id, %error, "a message cannot be read, and is left alone");
             None
         }
     }
@@ -355,10 +355,10 @@ pub(super) fn attribute<N: std::str::FromStr>(
     message.attributes()?.get(name)?.parse().ok()
 }
 
-/// The lane and SQS's own name for a delivery; `None` if it is not one of ours.
-fn opened(handle: &Handle) -> Option<(Lane, &str)> {
-    let (lane, receipt) = handle.text().split_once(':')?;
-    Some((lane.parse().ok()?, receipt))
+/// The queue and SQS's own name for a delivery; `None` if it is not one of ours.
+fn opened(handle: &Handle) -> Option<(QueueName, &str)> {
+    let (queue, receipt) = handle.text().split_once(':')?;
+    Some((queue.parse().ok()?, receipt))
 }
 
 /// A length of time as SQS counts it: in whole seconds, never shorter than asked for, never longer than `max`.
@@ -368,7 +368,7 @@ pub(super) fn seconds(length: Millis, max: Millis) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Errand, RunKey};
+    use domain::{Job, RunKey};
 
     use super::*;
 
@@ -392,7 +392,7 @@ mod tests {
     fn two_batches_that_sqs_did_not_take_are_not_sent_again_at_the_same_time() {
         let waits = |run: &str| {
             let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
-            let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+            let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
             let batch = Batch { left: vec![(0, &message)], settled: Vec::new() };
             (1..=SENDS_MAX).map(|round| batch.rest_after(round)).collect::<Vec<_>>()
         };
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_handle_knows_its_lane() {
         let handle = Handle::new("decisions:AQEB:x==", 3);
-        assert_eq!(opened(&handle), Some((Lane::Decisions, "AQEB:x==")));
+        assert_eq!(opened(&handle), Some((QueueName::Decisions, "AQEB:x==")));
         for strange in ["17", "fast:AQEB", ""] {
             assert_eq!(opened(&Handle::new(strange, 1)), None);
         }

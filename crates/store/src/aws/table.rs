@@ -25,7 +25,7 @@ pub(super) struct Index {
     pub(super) range: &'static str,
 }
 
-/// Runs and errands by when somebody should look at them, in [`SHARDS`] parts.
+/// Runs and jobs by when somebody should look at them, in [`SHARDS`] parts.
 pub(super) const DUE: Index = Index { name: "due", hash: "due_in", range: "due_at" };
 /// All runs of a tenant, by when they began.
 pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "runs_of", range: "begun" };

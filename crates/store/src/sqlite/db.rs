@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, Errand, IdempotencyKey, Lane, Millis, Outgoing, Payload, Plan, Receipt,
+    BlobRef, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan, QueueName, Receipt,
     ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId, StepRecord, StepSeq,
     TenantId, Ticket, Timestamp, TraceContext,
 };
@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::Shelf;
+use crate::blobs::BlobKind;
 use crate::cursor::Cursor;
 use crate::ledger::{Hold, Holder, InLine, ORDER_SLACK, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
@@ -115,7 +115,7 @@ impl Db {
         )
     }
 
-    pub(super) fn line_up(
+    pub(super) fn enqueue_waiter(
         &self,
         (tenant, ticket): (&TenantId, &Ticket),
         stands: &Holder,
@@ -211,10 +211,15 @@ impl Db {
 
     fn write_receipts(&self, changes: &[ReceiptChange]) -> Sql<()> {
         for ReceiptChange { receipt, displaces, .. } in changes {
-            if let Some(theirs) = displaces {
+            if let Some(displaced) = displaces {
                 self.run(
                     "INSERT OR REPLACE INTO displaced (tenant, run, key, body) VALUES (?1, ?2, ?3, ?4)",
-                    params![theirs.tenant.as_str(), theirs.run.as_str(), theirs.key.as_str(), text(theirs)?],
+                    params![
+                        displaced.tenant.as_str(),
+                        displaced.run.as_str(),
+                        displaced.key.as_str(),
+                        text(displaced)?
+                    ],
                 )?;
             }
             self.run(
@@ -376,7 +381,12 @@ impl Db {
         Ok((after.unwrap_or(0), before.unwrap_or(i64::MAX)))
     }
 
-    pub(super) fn due_but(&self, but: &BTreeSet<TenantId>, now: Timestamp, limit: u32) -> Sql<Vec<RunKey>> {
+    pub(super) fn due_excluding(
+        &self,
+        but: &BTreeSet<TenantId>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Sql<Vec<RunKey>> {
         self.all(
             "SELECT tenant, run FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
              AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due_at LIMIT ?2",
@@ -400,86 +410,87 @@ impl Db {
     }
 
     pub(super) fn send(&self, message: &Outgoing, trace: TraceContext, now: Timestamp) -> Sql<()> {
-        let Outgoing { run, lane, errand, delay } = message;
+        let Outgoing { run, queue, job, delay } = message;
         let (tenant, run) = (run.tenant.as_str(), run.run.as_str());
         self.run(
-            "INSERT INTO queue (visible_at, lane, tenant, run, errand, trace) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![(now + *delay).0, lane.as_str(), tenant, run, errand.to_string(), trace.to_string()],
+            "INSERT INTO messages (visible_at, queue, tenant, run, job, trace) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![(now + *delay).0, queue.as_str(), tenant, run, job.to_string(), trace.to_string()],
         )
     }
 
-    pub(super) fn next_visible(&self, lane: Lane) -> Sql<Option<Timestamp>> {
-        let mut earliest = self.conn.prepare_cached("SELECT min(visible_at) FROM queue WHERE lane = ?1")?;
-        let next: Option<i64> = earliest.query_row([lane.as_str()], |row| row.get(0))?;
+    pub(super) fn next_visible(&self, queue: QueueName) -> Sql<Option<Timestamp>> {
+        let mut earliest =
+            self.conn.prepare_cached("SELECT min(visible_at) FROM messages WHERE queue = ?1")?;
+        let next: Option<i64> = earliest.query_row([queue.as_str()], |row| row.get(0))?;
         Ok(next.map(Timestamp))
     }
 
     pub(super) fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         now: Timestamp,
         visibility: Millis,
         receives_max: u32,
     ) -> Sql<Received> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let found: Vec<(i64, u32, RunKey, Errand, Option<TraceContext>)> = self.all(
-            "SELECT id, receives, tenant, run, errand, trace FROM queue WHERE lane = ?1 AND visible_at <= ?2 \
+        let found: Vec<(i64, u32, RunKey, Job, Option<TraceContext>)> = self.all(
+            "SELECT id, receives, tenant, run, job, trace FROM messages WHERE queue = ?1 AND visible_at <= ?2 \
              ORDER BY visible_at, id LIMIT ?3",
-            params![lane.as_str(), now.0, max],
-            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, errand(row, 4)?, trace(row, 5)?)),
+            params![queue.as_str(), now.0, max],
+            |row| Ok((row.get(0)?, row.get(1)?, run_key(row, 2)?, job(row, 4)?, trace(row, 5)?)),
         )?;
         let mut deliveries = Vec::with_capacity(found.len());
-        for (message, receives, run, errand, trace) in found {
+        for (message, receives, run, job, trace) in found {
             if receives >= receives_max {
                 self.give_up(message, now)?;
                 continue;
             }
             let handle = Handle::new(message.to_string(), receives.saturating_add(1));
             self.run(
-                "UPDATE queue SET receives = ?2, visible_at = ?3 WHERE id = ?1",
+                "UPDATE messages SET receives = ?2, visible_at = ?3 WHERE id = ?1",
                 params![message, handle.receive(), (now + visibility).0],
             )?;
             let trace = trace.unwrap_or_else(|| TraceContext::of_run(&run));
-            deliveries.push(Delivery { run, lane, errand, trace, handle });
+            deliveries.push(Delivery { run, queue, job, trace, handle });
         }
-        Ok(Received { deliveries, next: self.next_visible(lane)? })
+        Ok(Received { deliveries, next: self.next_visible(queue)? })
     }
 
     fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO dead_letters (at, receives, lane, tenant, run, errand, trace) \
-             SELECT ?2, receives, lane, tenant, run, errand, trace FROM queue WHERE id = ?1",
+            "INSERT INTO dead_letters (at, receives, queue, tenant, run, job, trace) \
+             SELECT ?2, receives, queue, tenant, run, job, trace FROM messages WHERE id = ?1",
             params![message, now.0],
         )?;
-        self.run("DELETE FROM queue WHERE id = ?1", [message])
+        self.run("DELETE FROM messages WHERE id = ?1", [message])
     }
 
     pub(super) fn extend(&self, handle: &Handle, visible_at: Timestamp) -> Sql<bool> {
         self.changed(
-            "UPDATE queue SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
+            "UPDATE messages SET visible_at = ?3 WHERE id = ?1 AND receives = ?2",
             params![message(handle), handle.receive(), visible_at.0],
         )
     }
 
     pub(super) fn delete(&self, handle: &Handle) -> Sql<bool> {
         self.changed(
-            "DELETE FROM queue WHERE id = ?1 AND receives = ?2",
+            "DELETE FROM messages WHERE id = ?1 AND receives = ?2",
             params![message(handle), handle.receive()],
         )
     }
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
         self.all(
-            "SELECT tenant, run, receives, at, errand, lane FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT tenant, run, receives, at, job, queue FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| {
                 Ok(DeadLetter {
                     run: run_key(row, 0)?,
                     receives: row.get(2)?,
                     at: Timestamp(row.get(3)?),
-                    errand: errand(row, 4)?,
-                    lane: lane(row, 5)?,
+                    job: job(row, 4)?,
+                    queue: queue(row, 5)?,
                 })
             },
         )
@@ -487,7 +498,7 @@ impl Db {
 
     pub(super) fn redrive(&self, limit: u32, now: Timestamp) -> Sql<u32> {
         let dead: Vec<(i64, Outgoing, Option<TraceContext>)> = self.all(
-            "SELECT id, tenant, run, errand, lane, trace FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT id, tenant, run, job, queue, trace FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| Ok((row.get(0)?, again(row)?, trace(row, 5)?)),
         )?;
@@ -498,17 +509,17 @@ impl Db {
         Ok(u32::try_from(dead.len()).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn depth(&self, lane: Lane) -> Sql<u64> {
-        self.count("SELECT count(*) FROM queue WHERE lane = ?1", [lane.as_str()])
+    pub(super) fn depth(&self, queue: QueueName) -> Sql<u64> {
+        self.count("SELECT count(*) FROM messages WHERE queue = ?1", [queue.as_str()])
     }
 
-    pub(super) fn waiting(&self, lane: Lane, now: Timestamp) -> Sql<u64> {
-        let sql = "SELECT count(*) FROM queue WHERE lane = ?1 AND visible_at <= ?2";
-        self.count(sql, params![lane.as_str(), now.0])
+    pub(super) fn waiting(&self, queue: QueueName, now: Timestamp) -> Sql<u64> {
+        let sql = "SELECT count(*) FROM messages WHERE queue = ?1 AND visible_at <= ?2";
+        self.count(sql, params![queue.as_str(), now.0])
     }
 
-    pub(super) fn errands(&self, before: Timestamp) -> Sql<u64> {
-        let sql = "SELECT count(*) FROM queue WHERE errand <> 'walk' AND visible_at <= ?1";
+    pub(super) fn jobs(&self, before: Timestamp) -> Sql<u64> {
+        let sql = "SELECT count(*) FROM messages WHERE job <> 'walk' AND visible_at <= ?1";
         self.count(sql, [before.0])
     }
 
@@ -517,21 +528,21 @@ impl Db {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    pub(super) fn put_blob(&self, place: (Shelf, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
+    pub(super) fn put_blob(&self, place: (BlobKind, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
         let (on, tenant) = place;
         self.run(
             "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?1, ?2)",
             params![blob.sha256.as_bytes(), bytes],
         )?;
         self.run(
-            "INSERT OR IGNORE INTO shelves (shelf, tenant, sha256) VALUES (?1, ?2, ?3)",
+            "INSERT OR IGNORE INTO blob_owners (kind, tenant, sha256) VALUES (?1, ?2, ?3)",
             params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
         )
     }
 
-    pub(super) fn blob(&self, (on, tenant): (Shelf, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
+    pub(super) fn blob(&self, (on, tenant): (BlobKind, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
         self.get(
-            "SELECT body FROM shelves JOIN blobs USING (sha256) WHERE shelf = ?1 AND tenant = ?2 AND sha256 = ?3",
+            "SELECT body FROM blob_owners JOIN blobs USING (sha256) WHERE kind = ?1 AND tenant = ?2 AND sha256 = ?3",
             params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
             |row| row.get(0),
         )
@@ -609,7 +620,7 @@ fn run_key(row: &Row<'_>, first: usize) -> Sql<RunKey> {
     Ok(RunKey { tenant, run })
 }
 
-fn errand(row: &Row<'_>, column: usize) -> Sql<Errand> {
+fn job(row: &Row<'_>, column: usize) -> Sql<Job> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
@@ -618,13 +629,13 @@ fn trace(row: &Row<'_>, column: usize) -> Sql<Option<TraceContext>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.and_then(|text| text.parse().ok()))
 }
 
-fn lane(row: &Row<'_>, column: usize) -> Sql<Lane> {
+fn queue(row: &Row<'_>, column: usize) -> Sql<QueueName> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
 /// A message that was given up, to be sent again.
 fn again(row: &Row<'_>) -> Sql<Outgoing> {
-    Ok(Outgoing { run: run_key(row, 1)?, errand: errand(row, 3)?, lane: lane(row, 4)?, delay: Millis(0) })
+    Ok(Outgoing { run: run_key(row, 1)?, job: job(row, 3)?, queue: queue(row, 4)?, delay: Millis(0) })
 }
 
 fn unreadable(column: usize, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -1,6 +1,6 @@
 //! The statements about what came in, and about the workflows it may start.
 
-use domain::{Applied, Arrival, Digest, Fate, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{Applied, Digest, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
 use crate::inbox::{Accepted, Again, DueSchedule};
@@ -8,31 +8,31 @@ use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
 
-/// How many forgotten arrivals are swept away whenever one comes.
+/// How many forgotten inbox_entries are swept away whenever one comes.
 const FORGOTTEN_MAX: u32 = 8;
 
 impl Db {
-    pub(super) fn accept(&self, arrival: &Arrival, now: Timestamp) -> Sql<Accepted> {
+    pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Accepted> {
         self.run(
-            "DELETE FROM arrivals WHERE (tenant, run) IN \
-             (SELECT tenant, run FROM arrivals WHERE forgotten_at <= ?1 ORDER BY forgotten_at LIMIT ?2)",
+            "DELETE FROM inbox_entries WHERE (tenant, run) IN \
+             (SELECT tenant, run FROM inbox_entries WHERE forgotten_at <= ?1 ORDER BY forgotten_at LIMIT ?2)",
             params![now.0, FORGOTTEN_MAX],
         )?;
-        let (tenant, proof) = (arrival.run.tenant.as_str(), arrival.proof.as_bytes());
-        if let Some(known) = self.known(arrival, now)? {
+        let (tenant, proof) = (entry.run.tenant.as_str(), entry.proof.as_bytes());
+        if let Some(known) = self.known(entry, now)? {
             return Ok(Accepted::Known(Box::new(known)));
         }
         self.run(
-            "INSERT OR REPLACE INTO arrivals (tenant, run, proof, forgotten_at, body, alike, came_at) \
+            "INSERT OR REPLACE INTO inbox_entries (tenant, run, proof, forgotten_at, body, dedupe_key, came_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 tenant,
-                arrival.run.run.as_str(),
+                entry.run.run.as_str(),
                 proof,
-                arrival.kept_until().0,
-                text(arrival)?,
-                arrival.alike.as_ref().map(Digest::as_bytes),
-                arrival.at.0
+                entry.kept_until().0,
+                text(entry)?,
+                entry.dedupe_key.as_ref().map(Digest::as_bytes),
+                entry.at.0
             ],
         )?;
         Ok(Accepted::New)
@@ -41,70 +41,70 @@ impl Db {
     /// What came before and is the same: under its key, with its proof, or just now in other words.
     ///
     /// Each is asked for by itself. Asked for at once, it is left to SQLite whether it reads one entry or all of them.
-    fn known(&self, arrival: &Arrival, now: Timestamp) -> Sql<Option<Arrival>> {
-        let tenant = arrival.run.tenant.as_str();
-        let same: Option<Arrival> = self.get(
-            "SELECT body FROM arrivals WHERE tenant = ?1 AND run = ?2 AND +forgotten_at > ?3",
-            params![tenant, arrival.run.run.as_str(), now.0],
+    fn known(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Option<InboxEntry>> {
+        let tenant = entry.run.tenant.as_str();
+        let same: Option<InboxEntry> = self.get(
+            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND +forgotten_at > ?3",
+            params![tenant, entry.run.run.as_str(), now.0],
             body,
         )?;
         if same.is_some() {
             return Ok(same);
         }
-        let proven: Option<Arrival> = self.get(
-            "SELECT body FROM arrivals INDEXED BY arrivals_by_proof \
+        let proven: Option<InboxEntry> = self.get(
+            "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_proof \
              WHERE tenant = ?1 AND proof = ?2 AND +forgotten_at > ?3",
-            params![tenant, arrival.proof.as_bytes(), now.0],
+            params![tenant, entry.proof.as_bytes(), now.0],
             body,
         )?;
         match proven {
             Some(proven) => Ok(Some(proven)),
-            None => self.echoed(arrival),
+            None => self.echoed(entry),
         }
     }
 
-    /// The arrival that told the same just now.
-    fn echoed(&self, arrival: &Arrival) -> Sql<Option<Arrival>> {
-        let Some(alike) = &arrival.alike else { return Ok(None) };
-        let latest: Option<Arrival> = self.get(
-            "SELECT body FROM arrivals INDEXED BY arrivals_alike WHERE tenant = ?1 AND alike = ?2 ORDER BY came_at DESC LIMIT 1",
-            params![arrival.run.tenant.as_str(), alike.as_bytes()],
+    /// The entry that told the same just now.
+    fn echoed(&self, entry: &InboxEntry) -> Sql<Option<InboxEntry>> {
+        let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
+        let latest: Option<InboxEntry> = self.get(
+            "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_dedupe_key WHERE tenant = ?1 AND dedupe_key = ?2 ORDER BY came_at DESC LIMIT 1",
+            params![entry.run.tenant.as_str(), dedupe_key.as_bytes()],
             body,
         )?;
-        Ok(latest.filter(|latest| arrival.echoes(latest)))
+        Ok(latest.filter(|latest| entry.is_duplicate_of(latest)))
     }
 
-    pub(super) fn arrival(&self, run: &RunKey) -> Sql<Option<Arrival>> {
+    pub(super) fn entry(&self, run: &RunKey) -> Sql<Option<InboxEntry>> {
         self.get(
-            "SELECT body FROM arrivals WHERE tenant = ?1 AND run = ?2",
+            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2",
             (run.tenant.as_str(), run.run.as_str()),
             body,
         )
     }
 
-    pub(super) fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Sql<Write> {
-        let settled = |arrival| Arrival { fate, ..arrival };
-        self.change_fate(run, &Fate::Waiting, settled, forget_at)
+    pub(super) fn settle(&self, run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Sql<Write> {
+        let settled = |entry| InboxEntry { status, ..entry };
+        self.change_status(run, &InboxStatus::Pending, settled, forget_at)
     }
 
     pub(super) fn reopen(&self, run: &RunKey, again: &Again) -> Sql<Write> {
-        let waiting = |arrival| Arrival { fate: Fate::Waiting, tries: again.tries, ..arrival };
-        self.change_fate(run, &again.was, waiting, again.keep_until)
+        let waiting = |entry| InboxEntry { status: InboxStatus::Pending, tries: again.tries, ..entry };
+        self.change_status(run, &again.was, waiting, again.keep_until)
     }
 
-    fn change_fate(
+    fn change_status(
         &self,
         run: &RunKey,
-        was: &Fate,
-        change: impl FnOnce(Arrival) -> Arrival,
+        was: &InboxStatus,
+        change: impl FnOnce(InboxEntry) -> InboxEntry,
         forget_at: Timestamp,
     ) -> Sql<Write> {
-        let Some(arrival) = self.arrival(run)?.filter(|arrival| arrival.fate == *was) else {
+        let Some(entry) = self.entry(run)?.filter(|entry| entry.status == *was) else {
             return Ok(Write::Superseded);
         };
         self.run(
-            "UPDATE arrivals SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
-            params![run.tenant.as_str(), run.run.as_str(), text(&change(arrival))?, forget_at.0],
+            "UPDATE inbox_entries SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
+            params![run.tenant.as_str(), run.run.as_str(), text(&change(entry))?, forget_at.0],
         )?;
         Ok(Write::Committed)
     }
@@ -114,8 +114,8 @@ impl Db {
         if !applied.follows(stands.as_ref().map(|(stands, _)| stands)) {
             return Ok(Write::Superseded);
         }
-        let alike = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
-        let due = alike.map_or(due, |(_, was_due)| was_due.or(due));
+        let dedupe_key = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
+        let due = dedupe_key.map_or(due, |(_, was_due)| was_due.or(due));
         let (name, body) = ((applied.tenant.as_str(), applied.workflow.as_str()), text(applied)?);
         self.run(
             "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",

@@ -11,9 +11,9 @@ mod db;
 mod front;
 mod governance;
 mod inbox;
-mod roll;
 mod schema;
 mod wake;
+mod worker_registry;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,15 @@ use domain::chain::StoredEvent;
 use domain::merkle::Position;
 use domain::record::Signal;
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence,
-    Fate, Fleet, IdempotencyKey, KeyId, Lane, Millis, Outgoing, Payload, Plan, Receipt, RunKey, RunRecord,
-    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkflowName,
+    ApiKey, Applied, Approval, ApprovalId, BlobRef, Card, Decision, Digest, Evidence, Fleet, IdempotencyKey,
+    InboxEntry, InboxStatus, KeyId, Millis, Outgoing, Payload, Plan, QueueName, Receipt, RunKey, RunRecord,
+    SignalId, StepRecord, StepSeq, Tenant, TenantId, Ticket, Timestamp, WorkerId, WorkerRecord, WorkflowName,
 };
 use tokio::time::Instant;
 
 use crate::access::{Access, KeyPage};
 use crate::archive::Archive;
-use crate::blobs::{self, Blobs, Shelf};
+use crate::blobs::{self, BlobKind, Blobs};
 use crate::clock::{Clock, SystemClock};
 use crate::cursor::{Cursor, PageQuery, UnknownCursor};
 use crate::error::StoreError;
@@ -40,9 +40,9 @@ use crate::governance::{ApprovalPage, Governance, PolicyFiles};
 use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
 use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
 use crate::queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
-use crate::roll::Roll;
 use crate::sqlite::wake::Bell;
 use crate::trace;
+use crate::worker_registry::WorkerRegistry;
 
 use db::{Db, First};
 use front::Front;
@@ -100,8 +100,8 @@ impl SqliteStore {
     }
 
     /// How many messages ask for something else than a walk, and come before `before` unless they are deleted.
-    pub async fn errands(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.front.read("count errands", |db| db.errands(before)).await
+    pub async fn jobs(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.front.read("count jobs", |db| db.jobs(before)).await
     }
 
     /// Moves what is in the write-ahead log into the database file.
@@ -129,17 +129,17 @@ impl SqliteStore {
 
     async fn try_receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
     ) -> Result<db::Received, StoreError> {
         // Looking first costs a read; only what is there costs a write.
         let now = self.now();
-        let next = self.front.read("look into the queue", |db| db.next_visible(lane)).await?;
+        let next = self.front.read("look into the queue", |db| db.next_visible(queue)).await?;
         match next {
             Some(at) if at <= now => {
                 let limit = self.options.receives_max;
-                let receive = move |db: &Db| db.receive(lane, max, now, visibility, limit);
+                let receive = move |db: &Db| db.receive(queue, max, now, visibility, limit);
                 self.front.write("receive messages", receive).await
             }
             next => Ok(db::Received { deliveries: Vec::new(), next }),
@@ -182,7 +182,7 @@ impl Ledger for SqliteStore {
         self.front.read("find who has a ticket", |db| db.holder(tenant, ticket)).await
     }
 
-    async fn line_up(
+    async fn enqueue_waiter(
         &self,
         tenant: &TenantId,
         ticket: &Ticket,
@@ -190,7 +190,7 @@ impl Ledger for SqliteStore {
         next: InLine,
     ) -> Result<Write, StoreError> {
         let (tenant, ticket) = (tenant.clone(), *ticket);
-        let write = move |db: &Db| db.line_up((&tenant, &ticket), &stands, &next);
+        let write = move |db: &Db| db.enqueue_waiter((&tenant, &ticket), &stands, &next);
         self.front.write("wait for a ticket", write).await
     }
 
@@ -245,13 +245,13 @@ impl Ledger for SqliteStore {
         self.front.read("list runs", |db| db.runs(tenant, &query, before)).await
     }
 
-    async fn due_but(
+    async fn due_excluding(
         &self,
         but: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
-        self.front.read("find due runs", |db| db.due_but(but, now, limit)).await
+        self.front.read("find due runs", |db| db.due_excluding(but, now, limit)).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
@@ -275,7 +275,7 @@ impl Queue for SqliteStore {
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
@@ -283,7 +283,7 @@ impl Queue for SqliteStore {
         let deadline = Instant::now() + wait;
         loop {
             let heard = self.bell.listen();
-            let received = self.try_receive(lane, max, visibility).await?;
+            let received = self.try_receive(queue, max, visibility).await?;
             if !received.deliveries.is_empty() || Instant::now() >= deadline {
                 return Ok(received.deliveries);
             }
@@ -316,13 +316,13 @@ impl Queue for SqliteStore {
         Ok(moved)
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.front.read("count messages", |db| db.depth(lane)).await
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.front.read("count messages", |db| db.depth(queue)).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
         let now = self.now();
-        self.front.read("count messages that wait", |db| db.waiting(lane, now)).await
+        self.front.read("count messages that wait", |db| db.waiting(queue, now)).await
     }
 }
 
@@ -339,7 +339,7 @@ impl Governance for SqliteStore {
         self.front.read("read the fleet's switch", Db::fleet).await
     }
 
-    async fn lately(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
+    async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
         self.front.read("read the switches", |db| Ok((db.fleet()?, db.tenant(tenant)?))).await
     }
 
@@ -405,17 +405,17 @@ impl Access for SqliteStore {
     }
 }
 
-impl Roll for SqliteStore {
-    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
-        self.front.read("find a worker", |db| db.enrolled(worker)).await
+impl WorkerRegistry for SqliteStore {
+    async fn registered_worker(&self, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
+        self.front.read("find a worker", |db| db.registered_worker(worker)).await
     }
 
-    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
+    async fn put_worker(&self, worker: WorkerRecord) -> Result<Write, StoreError> {
         let now = self.now();
-        self.front.write("sign the roll", move |db| db.enroll(&worker, now)).await
+        self.front.write("sign the roll", move |db| db.put_worker(&worker, now)).await
     }
 
-    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+    async fn roll(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         self.front.read("read the roll", Db::roll).await
     }
 }
@@ -448,7 +448,7 @@ impl Archive for SqliteStore {
 }
 
 impl Blobs for SqliteStore {
-    async fn put_blob(&self, on: Shelf, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
+    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let (blob, tenant) = (blobs::pointer(&bytes), tenant.clone());
         let write = move |db: &Db| db.put_blob((on, &tenant), &blob, &bytes);
         self.front.write("keep a blob", write).await?;
@@ -457,7 +457,7 @@ impl Blobs for SqliteStore {
 
     async fn blob(
         &self,
-        on: Shelf,
+        on: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
@@ -468,23 +468,28 @@ impl Blobs for SqliteStore {
 }
 
 impl Inbox for SqliteStore {
-    async fn accept(&self, arrival: Arrival) -> Result<Accepted, StoreError> {
+    async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
         let now = self.now();
-        self.front.write("keep an arrival", move |db| db.accept(&arrival, now)).await
+        self.front.write("keep an entry", move |db| db.accept(&entry, now)).await
     }
 
-    async fn arrival(&self, run: &RunKey) -> Result<Option<Arrival>, StoreError> {
-        self.front.read("read an arrival", |db| db.arrival(run)).await
+    async fn entry(&self, run: &RunKey) -> Result<Option<InboxEntry>, StoreError> {
+        self.front.read("read an entry", |db| db.entry(run)).await
     }
 
-    async fn settle(&self, run: &RunKey, fate: Fate, forget_at: Timestamp) -> Result<Write, StoreError> {
+    async fn settle(
+        &self,
+        run: &RunKey,
+        status: InboxStatus,
+        forget_at: Timestamp,
+    ) -> Result<Write, StoreError> {
         let run = run.clone();
-        self.front.write("settle an arrival", move |db| db.settle(&run, fate.clone(), forget_at)).await
+        self.front.write("settle an entry", move |db| db.settle(&run, status.clone(), forget_at)).await
     }
 
     async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
         let run = run.clone();
-        self.front.write("reopen an arrival", move |db| db.reopen(&run, &again)).await
+        self.front.write("reopen an entry", move |db| db.reopen(&run, &again)).await
     }
 
     async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {

@@ -65,26 +65,26 @@ CREATE TABLE signals (
 ) WITHOUT ROWID;
 
 -- AUTOINCREMENT: a handle never names a second message.
-CREATE TABLE queue (
+CREATE TABLE messages (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    lane       TEXT NOT NULL,
+    queue       TEXT NOT NULL,
     visible_at INTEGER NOT NULL,
     receives   INTEGER NOT NULL DEFAULT 0,
     tenant     TEXT NOT NULL,
     run        TEXT NOT NULL,
-    errand     TEXT NOT NULL,
+    job     TEXT NOT NULL,
     trace      TEXT
 );
-CREATE INDEX queue_by_lane ON queue (lane, visible_at, id);
+CREATE INDEX messages_by_queue ON messages (queue, visible_at, id);
 
 CREATE TABLE dead_letters (
     id       INTEGER PRIMARY KEY,
-    lane     TEXT NOT NULL,
+    queue     TEXT NOT NULL,
     at       INTEGER NOT NULL,
     receives INTEGER NOT NULL,
     tenant   TEXT NOT NULL,
     run      TEXT NOT NULL,
-    errand   TEXT NOT NULL,
+    job   TEXT NOT NULL,
     trace    TEXT
 );
 
@@ -93,11 +93,11 @@ CREATE TABLE blobs (
     body   BLOB NOT NULL
 ) WITHOUT ROWID;
 -- Which tenants own a blob, and for which purpose. The bytes are stored once.
-CREATE TABLE shelves (
-    shelf  TEXT NOT NULL,
+CREATE TABLE blob_owners (
+    kind  TEXT NOT NULL,
     tenant TEXT NOT NULL,
     sha256 BLOB NOT NULL,
-    PRIMARY KEY (shelf, tenant, sha256)
+    PRIMARY KEY (kind, tenant, sha256)
 ) WITHOUT ROWID;
 
 CREATE TABLE tenants (
@@ -148,7 +148,7 @@ CREATE TABLE log (
     run      INTEGER NOT NULL UNIQUE,
     position TEXT NOT NULL
 );
-CREATE TABLE log_edge (
+CREATE TABLE log_head (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
     frontier TEXT NOT NULL
 );
@@ -159,19 +159,19 @@ CREATE TABLE evidence (
 );
 
 -- Accepted events. Each is unique by its idempotency key (through the run id) and by its authentication proof.
-CREATE TABLE arrivals (
+CREATE TABLE inbox_entries (
     tenant       TEXT NOT NULL,
     run          TEXT NOT NULL,
     proof        BLOB NOT NULL,
-    alike        BLOB,
+    dedupe_key        BLOB,
     came_at      INTEGER NOT NULL,
     forgotten_at INTEGER NOT NULL,
     body         TEXT NOT NULL,
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX arrivals_by_proof ON arrivals (tenant, proof);
-CREATE INDEX arrivals_by_end ON arrivals (forgotten_at);
-CREATE INDEX arrivals_alike ON arrivals (tenant, alike, came_at) WHERE alike IS NOT NULL;
+CREATE UNIQUE INDEX inbox_entries_by_proof ON inbox_entries (tenant, proof);
+CREATE INDEX inbox_entries_by_expiry ON inbox_entries (forgotten_at);
+CREATE INDEX inbox_entries_by_dedupe_key ON inbox_entries (tenant, dedupe_key, came_at) WHERE dedupe_key IS NOT NULL;
 
 -- The latest applied version of each workflow. `due_at` is the next start of a workflow with a schedule.
 CREATE TABLE workflows (
@@ -209,7 +209,7 @@ CREATE TABLE fleet (
 );
 
 -- The worker registry.
-CREATE TABLE roll (
+CREATE TABLE workers (
     worker   TEXT PRIMARY KEY,
     seen     INTEGER NOT NULL,
     revision INTEGER NOT NULL,

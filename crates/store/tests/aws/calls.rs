@@ -6,13 +6,14 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
     Accepted, Access as _, Admission, Again, Archive as _, DueSchedule, Governance as _, Hold, Holder,
-    InLine, Inbox as _, Ledger as _, PageQuery, PolicyFiles, Roll as _, RunQuery, Write,
+    InLine, Inbox as _, Ledger as _, PageQuery, PolicyFiles, RunQuery, WorkerRegistry as _, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    ApiKey, Applied, Approval, Arrival, BlobRef, Card, Decision, Digest, Enrolled, Evidence, Fate, Fleet,
-    IdempotencyKey, Payload, Role, RunId, RunKey, Says, Source, StepSeq, Tenant, Ticket, merkle,
+    ApiKey, Applied, Approval, BlobRef, Card, Decision, Digest, Evidence, Fleet, IdempotencyKey, InboxEntry,
+    InboxStatus, Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, WorkerRecord, WorkerReport,
+    merkle,
 };
 use serde_json::json;
 
@@ -75,20 +76,20 @@ fn ledger() -> Vec<Call<Table>> {
             |store| { store.holder(&tenant(), &ticket()).await }
         ),
         call!(
-            "line_up",
+            "enqueue_waiter",
             |table| Box::pin(async {
                 assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
             }),
             |store| {
                 let stands = Holder { run: run().run, next: None };
                 let next = InLine { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
-                store.line_up(&tenant(), &ticket(), stands, next).await
+                store.enqueue_waiter(&tenant(), &ticket(), stands, next).await
             },
             again: SUPERSEDED
         ),
         call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
         Call {
-            name: "commit, whose errand goes late",
+            name: "commit, whose job goes late",
             given: SIGNALED,
             make: |table| {
                 Box::pin(async { said(table.with_a_slow_queue().commit(decision(Until::Asked)).await) })
@@ -110,9 +111,9 @@ fn ledger() -> Vec<Call<Table>> {
             store.runs(&tenant(), RunQuery { record: Some(record()), ..RunQuery::newest(10) }).await
         }),
         call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
-        call!("due_but", BEGUN, |store| {
+        call!("due_excluding", BEGUN, |store| {
             let others = BTreeSet::from(["umbrella".parse().unwrap()]);
-            store.due_but(&others, FAR_AHEAD, 10).await
+            store.due_excluding(&others, FAR_AHEAD, 10).await
         }),
         call!("tenants", BEGUN, |store| store.tenants().await),
         call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
@@ -137,7 +138,7 @@ fn heartbeat() -> Decision {
     story.decisions.pop().unwrap()
 }
 
-/// An errand that was committed and could not be sent.
+/// An job that was committed and could not be sent.
 const LEFT_BEHIND: Given = |table| {
     Box::pin(async {
         tell(&table.store, Until::Signaled).await;
@@ -164,11 +165,11 @@ fn governance() -> Vec<Call<Table>> {
             |store| store.fleet().await
         ),
         call!(
-            "lately",
+            "eventual",
             |table| Box::pin(async {
                 assert_eq!(table.store.put_fleet(Fleet::default()).await.unwrap(), Write::Committed);
             }),
-            |store| store.lately(&tenant()).await
+            |store| store.eventual(&tenant()).await
         ),
         call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, again: SUPERSEDED),
         call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
@@ -284,20 +285,20 @@ fn access() -> Vec<Call<Table>> {
 
 const SIGNED: Given = |table| {
     Box::pin(async {
-        assert_eq!(table.store.enroll(signed()).await.unwrap(), Write::Committed);
+        assert_eq!(table.store.put_worker(signed()).await.unwrap(), Write::Committed);
     })
 };
 
 fn roll() -> Vec<Call<Table>> {
     vec![
-        call!("enrolled", SIGNED, |store| store.enrolled(&signed().worker).await),
-        call!("enroll", NOTHING, |store| store.enroll(signed()).await, again: SUPERSEDED),
+        call!("registered_worker", SIGNED, |store| store.registered_worker(&signed().worker).await),
+        call!("put_worker", NOTHING, |store| store.put_worker(signed()).await, again: SUPERSEDED),
         call!("roll", SIGNED, |store| store.roll().await),
     ]
 }
 
-fn signed() -> Enrolled {
-    Enrolled::new("worker-1".parse().unwrap(), Says::Working { in_hand: 2 }, NOON)
+fn signed() -> WorkerRecord {
+    WorkerRecord::new("worker-1".parse().unwrap(), WorkerReport::Working { in_hand: 2 }, NOON)
 }
 
 fn api_key() -> ApiKey {
@@ -317,8 +318,8 @@ fn api_key() -> ApiKey {
 
 fn inbox() -> Vec<Call<Table>> {
     vec![
-        call!("accept", NOTHING, |store| store.accept(arrival("sn:1")).await, again: Some("Known")),
-        call!("accept, known by its proof", CAME, |store| store.accept(arrival("sn:2")).await),
+        call!("accept", NOTHING, |store| store.accept(entry("sn:1")).await, again: Some("Known")),
+        call!("accept, known by its proof", CAME, |store| store.accept(entry("sn:2")).await),
         call!(
             "accept, known by what it tells",
             |table| Box::pin(async {
@@ -326,18 +327,18 @@ fn inbox() -> Vec<Call<Table>> {
             }),
             |store| { store.accept(telling("github:2")).await }
         ),
-        call!("arrival", CAME, |store| store.arrival(&arrival("sn:1").run).await),
-        call!("settle", CAME, |store| store.settle(&arrival("sn:1").run, Fate::Begun, FAR_AHEAD).await, again: SUPERSEDED),
+        call!("entry", CAME, |store| store.entry(&entry("sn:1").run).await),
+        call!("settle", CAME, |store| store.settle(&entry("sn:1").run, InboxStatus::Started, FAR_AHEAD).await, again: SUPERSEDED),
         call!(
             "reopen",
             |table| Box::pin(async {
                 CAME(table).await;
-                let settled = table.store.settle(&arrival("sn:1").run, refused(), FAR_AHEAD).await;
+                let settled = table.store.settle(&entry("sn:1").run, refused(), FAR_AHEAD).await;
                 assert_eq!(settled.unwrap(), Write::Committed);
             }),
             |store| {
                 let again = Again { was: refused(), tries: 1, keep_until: FAR_AHEAD };
-                store.reopen(&arrival("sn:1").run, again).await
+                store.reopen(&entry("sn:1").run, again).await
             },
             again: SUPERSEDED
         ),
@@ -380,38 +381,38 @@ const SCHEDULED: Given = |table| {
 
 const CAME: Given = |table| {
     Box::pin(async {
-        assert_eq!(table.store.accept(arrival("sn:1")).await.unwrap(), Accepted::New);
+        assert_eq!(table.store.accept(entry("sn:1")).await.unwrap(), Accepted::New);
     })
 };
 
-fn arrival(key: &str) -> Arrival {
+fn entry(key: &str) -> InboxEntry {
     let key = IdempotencyKey::new(key).unwrap();
     let body = json!({ "record": { "sys_id": "abc" } });
-    Arrival {
-        run: Arrival::run_of(&tenant(), &key),
+    InboxEntry {
+        run: InboxEntry::run_of(&tenant(), &key),
         key,
         source: Source::ServiceNow,
         about: None,
         record: None,
         proof: Digest::of_bytes(b"proof"),
-        alike: None,
+        dedupe_key: None,
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
         asked: None,
         at: NOON,
         tries: 0,
-        fate: Fate::Waiting,
+        status: InboxStatus::Pending,
     }
 }
 
-fn refused() -> Fate {
-    Fate::refused("two workflows want it", NOON)
+fn refused() -> InboxStatus {
+    InboxStatus::rejected("two workflows want it", NOON)
 }
 
-/// An arrival that tells what others tell.
-fn telling(key: &str) -> Arrival {
-    let (proof, alike) = (Digest::of_bytes(key.as_bytes()), Some(Digest::of_bytes(b"opened")));
-    Arrival { proof, alike, ..arrival(key) }
+/// An entry that tells what others tell.
+fn telling(key: &str) -> InboxEntry {
+    let (proof, dedupe_key) = (Digest::of_bytes(key.as_bytes()), Some(Digest::of_bytes(b"opened")));
+    InboxEntry { proof, dedupe_key, ..entry(key) }
 }
 
 fn applied() -> Applied {

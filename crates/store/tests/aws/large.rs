@@ -1,6 +1,6 @@
 //! What is too large for an item goes by pointer, and what cannot is refused with its weight.
 
-use countersign_store::{Blobs as _, Governance as _, Ledger as _, PolicyFiles, Shelf, Write};
+use countersign_store::{BlobKind, Blobs as _, Governance as _, Ledger as _, PolicyFiles, Write};
 use domain::command::Pause;
 use domain::payload::Fingerprint;
 use domain::receipt::ReceiptState;
@@ -42,8 +42,8 @@ async fn a_body_that_is_too_large_for_an_item_is_kept_by_pointer(account: Accoun
     let body = serde_json::to_vec(&files).unwrap();
     let blob = domain::BlobRef { sha256: Digest::of_bytes(&body), bytes: body.len() as u64 };
     // Payloads expire; a policy does not.
-    assert_eq!(account.beside.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), None);
-    assert_eq!(account.beside.blob(Shelf::Bodies, &tenant(), &blob).await.unwrap(), Some(body));
+    assert_eq!(account.beside.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), None);
+    assert_eq!(account.beside.blob(BlobKind::Bodies, &tenant(), &blob).await.unwrap(), Some(body));
 }
 
 /// Each of its parts may stay in place; all of them together may not.

@@ -12,8 +12,8 @@ use countersign_store::{
 };
 use domain::command::Cancel;
 use domain::{
-    Applied, BlobRef, Cause, Digest, Errand, Evidence, Initiator, Lane, Millis, Outgoing, RunKey, RunRecord,
-    Timestamp, TraceContext,
+    Applied, BlobRef, Cause, Digest, Evidence, Initiator, Job, Millis, Outgoing, QueueName, RunKey,
+    RunRecord, Timestamp, TraceContext,
 };
 use tracing::instrument::WithSubscriber as _;
 
@@ -58,7 +58,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
     ]
 }
 
-/// Later than any errand waits.
+/// Later than any job waits.
 const FAR_AHEAD: Timestamp = Timestamp(i64::MAX / 2);
 
 async fn an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account: Account) {
@@ -76,7 +76,7 @@ async fn an_errand_that_was_not_sent_is_sent_by_the_sweep_and_once(account: Acco
     assert_eq!(store.flush_outbox(FAR_AHEAD, 10).await.unwrap(), 0);
 
     let received = received(&store).await;
-    let seals: Vec<_> = received.iter().filter(|delivery| delivery.errand == Errand::Seal).collect();
+    let seals: Vec<_> = received.iter().filter(|delivery| delivery.job == Job::BuildEvidence).collect();
     assert_eq!(seals.iter().map(|seal| seal.trace).collect::<Vec<_>>(), [led_here], "{received:?}");
 }
 
@@ -85,7 +85,7 @@ async fn evidence_is_asked_for_again_until_it_is_recorded(account: Account) {
     let record = begin(&store, "request").await;
     let canceled = decide(record.clone(), Cancel { reason: "enough".to_owned() });
     assert_eq!(store.commit(canceled).await.unwrap(), Write::Committed);
-    assert!(received(&store).await.iter().any(|delivery| delivery.errand == Errand::Seal));
+    assert!(received(&store).await.iter().any(|delivery| delivery.job == Job::BuildEvidence));
     assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), []);
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
@@ -105,7 +105,7 @@ async fn evidence_that_nobody_put_together_when_asked_again_is_asked_for_once_mo
         let now = ended + Millis::hours(hours);
         assert_eq!(store.flush_outbox(now, 10).await.unwrap(), sent, "after {hours} hours");
     }
-    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "there is nothing to walk");
+    assert_eq!(store.due(FAR_AHEAD, 10).await.unwrap(), [], "there is nothing to advance");
 
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     let evidence = Evidence { bundle, index: 0, sealed_at: ended };
@@ -149,44 +149,46 @@ async fn what_cannot_be_read_keeps_nothing_else_from_being_sent(account: Account
     let damaged = end(&store, "damaged").await.key;
     let whole = end(&store, "whole").await.key;
     damage(&account, &format!("{}#run#{}", damaged.tenant, damaged.run), "run").await;
-    // An errand of a version that is not there yet.
-    leave_behind(&account, &damaged, "dance", Lane::Steps).await;
+    // An job of a version that is not there yet.
+    leave_behind(&account, &damaged, "dance", QueueName::Steps).await;
     received(&store).await;
 
     let heard = Heard::default();
     let sent = store.flush_outbox(FAR_AHEAD, 10).with_subscriber(heard.clone()).await;
     assert_eq!(sent.unwrap(), 1);
-    let asked: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.errand)).collect();
-    assert_eq!(asked, [(whole, Errand::Seal)]);
+    let asked: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.job)).collect();
+    assert_eq!(asked, [(whole, Job::BuildEvidence)]);
     let passed_over = heard.of(&["WARN", "passed over", damaged.run.as_str()]);
     assert_eq!(passed_over.len(), 2, "{passed_over:?}");
 }
 
-/// One lane is away; what goes by another one does not wait for it.
+/// One queue is away; what goes by another one does not wait for it.
 async fn what_cannot_be_sent_keeps_nothing_else_from_being_sent(account: Account) {
     let (queue, down) = (account.beside.clone(), Arc::new(AtomicBool::new(false)));
-    let store =
-        store_over(&account, Unsteady { queue, down, shut: &[Lane::Decisions], refusing: Arc::default() });
+    let store = store_over(
+        &account,
+        Unsteady { queue, down, shut: &[QueueName::Decisions], refusing: Arc::default() },
+    );
     let over = end(&store, "over").await.key;
     let asked = begin(&store, "asked").await.key;
-    leave_behind(&account, &asked, "show:an-approval", Lane::Decisions).await;
-    leave_behind(&account, &over, "begin", Lane::Ingest).await;
+    leave_behind(&account, &asked, "show:an-approval", QueueName::Decisions).await;
+    leave_behind(&account, &over, "begin", QueueName::Ingest).await;
     received(&store).await;
 
     assert!(store.flush_outbox(FAR_AHEAD, 10).await.is_err(), "what is still to be sent is told");
-    let ingest = store.receive(Lane::Ingest, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
-    assert_eq!(ingest.into_iter().map(|sent| sent.errand).collect::<Vec<_>>(), [Errand::Begin]);
-    let steps: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.errand)).collect();
-    assert_eq!(steps, [(over, Errand::Seal)]);
+    let ingest = store.receive(QueueName::Ingest, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
+    assert_eq!(ingest.into_iter().map(|sent| sent.job).collect::<Vec<_>>(), [Job::Start]);
+    let steps: Vec<_> = received(&store).await.into_iter().map(|sent| (sent.run, sent.job)).collect();
+    assert_eq!(steps, [(over, Job::BuildEvidence)]);
 }
 
-/// Puts an errand of `run` beside it that was not sent.
-async fn leave_behind(account: &Account, run: &RunKey, errand: &str, lane: Lane) {
+/// Puts an job of `run` beside it that was not sent.
+async fn leave_behind(account: &Account, run: &RunKey, job: &str, queue: QueueName) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let put = account.client.put_item().table_name(&account.table);
     let put = put.item("pk", text(&format!("{}#run#{}", run.tenant, run.run)));
-    let put = put.item("sk", text("outbox#00000000000000000001#000")).item("errand", text(errand));
-    let put = put.item("lane", text(lane.as_str())).item("due_in", text("outbox#0"));
+    let put = put.item("sk", text("outbox#00000000000000000001#000")).item("job", text(job));
+    let put = put.item("queue", text(queue.as_str())).item("due_in", text("outbox#0"));
     put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
 }
 
@@ -219,7 +221,7 @@ async fn a_message_that_is_not_sent_is_logged_with_what_it_asks_for(account: Acc
     let heard = Heard::default();
     let written = store.commit(canceled).with_subscriber(heard.clone()).await;
     assert_eq!(written.unwrap(), Write::Committed);
-    let told = heard.of(&["WARN", &run, "lane=steps", "errand=seal", "the store is busy"]);
+    let told = heard.of(&["WARN", &run, "queue=steps", "job=seal", "the store is busy"]);
     assert_eq!(told.len(), 1, "{:?}", heard.of(&[]));
     assert!(heard.of(&["enough"]).is_empty(), "nothing that anybody wrote is logged");
 }
@@ -257,7 +259,7 @@ async fn a_walk_that_was_not_sent_is_found_by_the_due_index(account: Account) {
 }
 
 async fn received(store: &AwsStore<Unsteady, SqliteStore>) -> Vec<Delivery> {
-    store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap()
+    store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap()
 }
 
 /// A store whose queue can be taken away.
@@ -287,12 +289,12 @@ fn store_over(account: &Account, queue: Unsteady) -> AwsStore<Unsteady, SqliteSt
     })
 }
 
-/// A queue that takes no messages while it is down, never for lanes that are shut, and not the first ones.
+/// A queue that takes no messages while it is down, never for queues that are shut, and not the first ones.
 #[derive(Clone)]
 pub(crate) struct Unsteady {
     pub(crate) queue: SqliteStore,
     pub(crate) down: Arc<AtomicBool>,
-    pub(crate) shut: &'static [Lane],
+    pub(crate) shut: &'static [QueueName],
     /// How many more are refused.
     pub(crate) refusing: Arc<AtomicU32>,
 }
@@ -301,7 +303,7 @@ impl Queue for Unsteady {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
         let one_less = |left: u32| left.checked_sub(1);
         let refused = self.refusing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok();
-        if refused || self.down.load(Ordering::Relaxed) || self.shut.contains(&message.lane) {
+        if refused || self.down.load(Ordering::Relaxed) || self.shut.contains(&message.queue) {
             return Err(StoreError::Busy { doing: "send a message" });
         }
         self.queue.send(message).await
@@ -309,12 +311,12 @@ impl Queue for Unsteady {
 
     async fn receive(
         &self,
-        lane: Lane,
+        queue: QueueName,
         max: usize,
         visibility: Millis,
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(lane, max, visibility, wait).await
+        self.queue.receive(queue, max, visibility, wait).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
@@ -333,11 +335,11 @@ impl Queue for Unsteady {
         self.queue.redrive(limit).await
     }
 
-    async fn depth(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.queue.depth(lane).await
+    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.queue.depth(queue).await
     }
 
-    async fn waiting(&self, lane: Lane) -> Result<u64, StoreError> {
-        self.queue.waiting(lane).await
+    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.queue.waiting(queue).await
     }
 }

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryPartition;
 use countersign_store::aws::{AwsParts, AwsStore, create_table, retries, timeouts};
 use countersign_store::{Clock, Queue as _, SqliteOptions, SqliteStore};
-use domain::{Lane, Millis, Timestamp};
+use domain::{Millis, QueueName, Timestamp};
 
 use crate::account::{Store, config};
 use crate::faults::kept::{Still, items, sweep};
@@ -96,9 +96,9 @@ impl Table {
     async fn messages(&self) -> BTreeSet<String> {
         self.later.store(true, Ordering::Relaxed);
         let mut messages = BTreeSet::new();
-        for lane in Lane::ALL {
-            let received = self.store.receive(lane, 100, Millis::secs(60), Duration::ZERO).await.unwrap();
-            messages.extend(received.iter().map(|sent| format!("{lane} {} {}", sent.run, sent.errand)));
+        for queue in QueueName::ALL {
+            let received = self.store.receive(queue, 100, Millis::secs(60), Duration::ZERO).await.unwrap();
+            messages.extend(received.iter().map(|sent| format!("{queue} {} {}", sent.run, sent.job)));
         }
         messages
     }

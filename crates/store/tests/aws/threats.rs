@@ -8,7 +8,7 @@ use countersign_store::{
     Archive as _, Clock, Governance as _, Ledger as _, PageQuery, Queue as _, RunQuery, StoreError, Write,
 };
 use domain::chain::verify;
-use domain::{BlobRef, Digest, Evidence, Lane, Millis, RunStatus, Timestamp, merkle};
+use domain::{BlobRef, Digest, Evidence, Millis, QueueName, RunStatus, Timestamp, merkle};
 use engine::{Engine, EngineError, Parts, Swept, Timing};
 use tokio::time::{Instant, sleep};
 
@@ -205,13 +205,13 @@ async fn gsi_stale_read(table: Table) {
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     let evidence = Evidence { bundle, index: 0, sealed_at: NOON };
     assert_eq!(store.put_evidence(&run(), evidence).await.unwrap(), Write::Committed);
-    let messages = store.depth(Lane::Steps).await.unwrap();
+    let messages = store.depth(QueueName::Steps).await.unwrap();
     let asked = swept.len();
     table.line.set(swept);
     assert_eq!(sweep().await, Swept { sent: 0, woken: 0, scheduled: 0 });
     let queries = table.line.seen().into_iter().filter(|passed| passed.operation == "Query");
     assert_eq!(queries.count(), asked, "it asked what it had asked before, and was told the same");
-    assert_eq!(store.depth(Lane::Steps).await.unwrap(), messages);
+    assert_eq!(store.depth(QueueName::Steps).await.unwrap(), messages);
     table.line.set(None);
     assert_canceled_once(&table).await;
 }

@@ -42,5 +42,5 @@ fn plain(item: &std::collections::HashMap<String, AttributeValue>) -> BTreeMap<&
 pub(crate) async fn sweep<L: Ledger>(store: &L) -> BTreeSet<String> {
     store.flush(FAR_AHEAD, 100).await.unwrap();
     let due = store.due(FAR_AHEAD, 100).await.unwrap();
-    due.iter().map(|run| format!("steps {run} walk")).collect()
+    due.iter().map(|run| format!("steps {run} advance")).collect()
 }

@@ -270,7 +270,7 @@ async fn play_cell<S: Stage>(verb: &Call<S>, stage: &S, cell: &Cell, undisturbed
         stage.line().set(None);
     }
     if done.is_none() {
-        ours.assert_known(cell, &patiently(verb, stage).await);
+        ours.assert_known(cell, &retry_busy(verb, stage).await);
     }
     let kept = stage.kept().await;
     // Messages that were taken and did not arrive are nobody's for a while; then they come again.
@@ -283,7 +283,7 @@ async fn play_cell<S: Stage>(verb: &Call<S>, stage: &S, cell: &Cell, undisturbed
 }
 
 /// Asks until there is an answer, as the engine does.
-async fn patiently<S: Stage>(verb: &Call<S>, stage: &S) -> Answer {
+async fn retry_busy<S: Stage>(verb: &Call<S>, stage: &S) -> Answer {
     for _ in 0..ASKS_MAX {
         match (verb.make)(stage).await {
             Err(StoreError::Busy { .. } | StoreError::Unknown { .. }) => {}

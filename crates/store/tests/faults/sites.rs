@@ -46,10 +46,10 @@ pub(crate) const ROWS: &[Row] = rows![
     "admit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "admit, with a ticket": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "holder": "GetItem" from "mod.rs::get", Read, "find who has a ticket";
-    "line_up": "UpdateItem" from "mod.rs::update", Write, "wait for a ticket";
+    "enqueue_waiter": "UpdateItem" from "mod.rs::update", Write, "wait for a ticket";
     "commit": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "commit, whose errand goes late": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "commit, whose errand goes late": "DeleteItem" from "outbox.rs::forget", Courtesy, ;
+    "commit, whose job goes late": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "commit, whose job goes late": "DeleteItem" from "outbox.rs::forget", Courtesy, ;
     "commit, of a record alone": "UpdateItem" from "commit.rs::alone", Write, "commit a decision";
     "load": "GetItem" from "mod.rs::get", Read, "load a run";
     "input": "GetItem" from "mod.rs::get", Read, "read a run's input";
@@ -66,12 +66,12 @@ pub(crate) const ROWS: &[Row] = rows![
     "runs, about a record": "BatchGetItem" from "mod.rs::get_batch", Read, "list runs";
     "due": "Query" from "index.rs::query", Read, "find due runs";
     "due": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
-    "due_but": "Query" from "index.rs::query", Read, "find due runs";
-    "due_but": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
+    "due_excluding": "Query" from "index.rs::query", Read, "find due runs";
+    "due_excluding": "BatchGetItem" from "mod.rs::get_batch", Read, "find due runs";
     "tenants": "Query" from "index.rs::query", Read, "find tenants";
     "flush": "Query" from "index.rs::query", Read, "send what is left in the outbox";
     "flush": "GetItem" from "mod.rs::get", Read, "send what is left in the outbox";
-    "flush": "DeleteItem" from "outbox.rs::forget", Write, "forget an errand";
+    "flush": "DeleteItem" from "outbox.rs::forget", Write, "forget an job";
     "flush": "BatchGetItem" from "mod.rs::get_batch", Read, "send what is left in the outbox";
     "flush, for evidence": "Query" from "index.rs::query", Read, "send what is left in the outbox";
     "flush, for evidence": "BatchGetItem" from "mod.rs::get_batch", Read, "send what is left in the outbox";
@@ -80,7 +80,7 @@ pub(crate) const ROWS: &[Row] = rows![
     "tenant": "GetItem" from "mod.rs::get", Read, "read a tenant";
     "put_tenant": "PutItem" from "mod.rs::put", Write, "write a tenant";
     "fleet": "GetItem" from "mod.rs::get", Read, "read the fleet's switch";
-    "lately": "BatchGetItem" from "mod.rs::get_batch", Read, "read the switches";
+    "eventual": "BatchGetItem" from "mod.rs::get_batch", Read, "read the switches";
     "put_fleet": "PutItem" from "mod.rs::put", Write, "write the fleet's switch";
     "put_policy": "PutItem" from "mod.rs::put", Write, "keep a policy";
     "policy": "GetItem" from "mod.rs::get", Read, "read a policy";
@@ -104,14 +104,14 @@ pub(crate) const ROWS: &[Row] = rows![
     "filed": "GetItem" from "mod.rs::get", Read, "find evidence";
     "evidence": "GetItem" from "mod.rs::get", Read, "find evidence";
     // The inbox.
-    "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
-    "accept, known by its proof": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
-    "accept, known by its proof": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
-    "accept, known by what it tells": "TransactWriteItems" from "commit.rs::transact", Write, "keep an arrival";
-    "accept, known by what it tells": "GetItem" from "mod.rs::get", Read, "read an arrival" | "keep an arrival";
-    "arrival": "GetItem" from "mod.rs::get", Read, "read an arrival";
-    "settle": "UpdateItem" from "mod.rs::update", Write, "settle an arrival";
-    "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an arrival";
+    "accept": "TransactWriteItems" from "commit.rs::transact", Write, "keep an entry";
+    "accept, known by its proof": "TransactWriteItems" from "commit.rs::transact", Write, "keep an entry";
+    "accept, known by its proof": "GetItem" from "mod.rs::get", Read, "read an entry" | "keep an entry";
+    "accept, known by what it tells": "TransactWriteItems" from "commit.rs::transact", Write, "keep an entry";
+    "accept, known by what it tells": "GetItem" from "mod.rs::get", Read, "read an entry" | "keep an entry";
+    "entry": "GetItem" from "mod.rs::get", Read, "read an entry";
+    "settle": "UpdateItem" from "mod.rs::update", Write, "settle an entry";
+    "reopen": "UpdateItem" from "mod.rs::update", Write, "reopen an entry";
     "apply": "GetItem" from "mod.rs::get", Read, "put a workflow to use";
     "apply": "TransactWriteItems" from "commit.rs::transact", Write, "put a workflow to use";
     "due_schedules": "Query" from "index.rs::query", Read, "find due schedules";
@@ -124,8 +124,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_key": "PutItem" from "mod.rs::put", Write, "write a key";
     "keys": "Query" from "index.rs::range", Read, "read a tenant's keys";
     // The roll.
-    "enrolled": "GetItem" from "mod.rs::get", Read, "find a worker";
-    "enroll": "PutItem" from "mod.rs::put", Write, "sign the roll";
+    "registered_worker": "GetItem" from "mod.rs::get", Read, "find a worker";
+    "put_worker": "PutItem" from "mod.rs::put", Write, "sign the roll";
     "roll": "Query" from "index.rs::range", Read, "read the roll";
     // The queue.
     "send": "SendMessage" from "sqs.rs::send", Write, "send a message";
@@ -155,8 +155,8 @@ pub(crate) const ROWS: &[Row] = rows![
     "put_policy, by pointer": "PutItem" from "mod.rs::put", Write, "keep a policy";
     "policy, by pointer": "GetItem" from "mod.rs::get", Read, "read a policy";
     "policy, by pointer": "GetObject" from "s3.rs::blob", Read, "read a blob";
-    "commit, with errands": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
-    "commit, with errands": "SendMessage" from "sqs.rs::send", Courtesy, "send a message";
+    "commit, with jobs": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
+    "commit, with jobs": "SendMessage" from "sqs.rs::send", Courtesy, "send a message";
     "commit, of the end": "TransactWriteItems" from "commit.rs::transact", Write, "commit a decision";
     "commit, of the end": "SendMessage" from "sqs.rs::send", Courtesy, "send a message";
     // What a local stand-in is furnished with.

@@ -5,7 +5,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ObjectLockRetentionMode;
 use countersign_store::aws::{Retention, RetentionMode, create_buckets};
 use countersign_store::{
-    Blobs as _, Clock as _, Governance as _, PolicyFiles, Shelf, StoreError, SystemClock,
+    BlobKind, Blobs as _, Clock as _, Governance as _, PolicyFiles, StoreError, SystemClock,
 };
 use domain::{BlobRef, Digest, Millis, TenantId};
 
@@ -46,26 +46,26 @@ fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-fn key(on: Shelf, blob: &BlobRef) -> String {
+fn key(on: BlobKind, blob: &BlobRef) -> String {
     match on {
-        Shelf::Payloads => format!("payloads/acme/{}", blob.sha256),
-        Shelf::Bodies => format!("bodies/acme/{}", blob.sha256),
-        Shelf::Evidence => format!("acme/{}", blob.sha256),
+        BlobKind::Payloads => format!("payloads/acme/{}", blob.sha256),
+        BlobKind::Bodies => format!("bodies/acme/{}", blob.sha256),
+        BlobKind::Evidence => format!("acme/{}", blob.sha256),
     }
 }
 
 /// Somebody who may write to the bucket changed what is there.
 async fn s3_checksum_mismatch(account: Account) {
     let blobs = account.blobs(None);
-    for shelf in Shelf::ALL {
-        let bucket = match shelf {
-            Shelf::Payloads | Shelf::Bodies => &account.buckets.payloads,
-            Shelf::Evidence => &account.buckets.evidence,
+    for kind in BlobKind::ALL {
+        let bucket = match kind {
+            BlobKind::Payloads | BlobKind::Bodies => &account.buckets.payloads,
+            BlobKind::Evidence => &account.buckets.evidence,
         };
-        let blob = blobs.put_blob(shelf, &tenant(), b"the truth".to_vec()).await.unwrap();
+        let blob = blobs.put_blob(kind, &tenant(), b"the truth".to_vec()).await.unwrap();
         let lie = ByteStream::from_static(b"something else");
-        account.s3.put_object().bucket(bucket).key(key(shelf, &blob)).body(lie).send().await.unwrap();
-        let error = blobs.blob(shelf, &tenant(), &blob).await.unwrap_err();
+        account.s3.put_object().bucket(bucket).key(key(kind, &blob)).body(lie).send().await.unwrap();
+        let error = blobs.blob(kind, &tenant(), &blob).await.unwrap_err();
         let altered = |error: &StoreError| match error {
             StoreError::Broken { source, .. } => source.to_string().contains("was altered"),
             StoreError::Busy { .. } | StoreError::Unknown { .. } => false,
@@ -82,12 +82,12 @@ fn answer(status: u16, code: &str) -> Fault {
 /// It is busy, which the engine has patience for, and nothing was done.
 async fn s3_503_slowdown(account: Account) {
     let blobs = account.blobs_over(Line::with([answer(503, "SlowDown"), answer(503, "SlowDown")]));
-    let error = blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
+    let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-    let kept = account.blobs(None).put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
-    let error = blobs.blob(Shelf::Payloads, &tenant(), &kept).await.unwrap_err();
+    let kept = account.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let error = blobs.blob(BlobKind::Payloads, &tenant(), &kept).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-    assert_eq!(blobs.blob(Shelf::Payloads, &tenant(), &kept).await.unwrap(), Some(b"large".to_vec()));
+    assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &kept).await.unwrap(), Some(b"large".to_vec()));
 }
 
 async fn every_fault_of_keeping_a_blob_has_its_meaning(account: Account) {
@@ -104,7 +104,7 @@ async fn every_fault_of_keeping_a_blob_has_its_meaning(account: Account) {
         (Fault::LoseRequest, "unknown"),
     ] {
         let blobs = account.blobs_over(Line::with([fault.clone()]));
-        let means = match blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await {
+        let means = match blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await {
             Ok(_) => "kept",
             Err(StoreError::Busy { .. }) => "busy",
             Err(StoreError::Unknown { .. }) => "unknown",
@@ -116,11 +116,11 @@ async fn every_fault_of_keeping_a_blob_has_its_meaning(account: Account) {
 
 async fn a_blob_that_is_there_is_not_written_over(account: Account) {
     let blobs = account.blobs(None);
-    let blob = blobs.put_blob(Shelf::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
-    let place = key(Shelf::Evidence, &blob);
+    let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
+    let place = key(BlobKind::Evidence, &blob);
     let head = || account.s3.head_object().bucket(&account.buckets.evidence).key(&place).send();
     let first = head().await.unwrap();
-    assert_eq!(blobs.put_blob(Shelf::Evidence, &tenant(), b"proof".to_vec()).await.unwrap(), blob);
+    assert_eq!(blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap(), blob);
     // The bucket keeps versions; a second writing would have made one.
     assert_eq!(head().await.unwrap().version_id(), first.version_id());
     assert!(first.version_id().is_some());
@@ -128,26 +128,26 @@ async fn a_blob_that_is_there_is_not_written_over(account: Account) {
 
 async fn a_blob_whose_reply_was_lost_is_kept_once(account: Account) {
     let blobs = account.blobs_over(Line::with([Fault::LoseReply]));
-    let error = blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
+    let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
-    let blob = blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
-    assert_eq!(blobs.blob(Shelf::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
+    let blob = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
 }
 
 async fn a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days(account: Account) {
     let (today, later) = (SystemClock.now(), SystemClock.now() + Millis::hours(48));
-    for (shelf, now, sends) in [
-        (Shelf::Payloads, today, "PutObject HeadObject"),
-        (Shelf::Payloads, later, "PutObject HeadObject PutObject"),
-        (Shelf::Bodies, later, "PutObject"),
-        (Shelf::Evidence, later, "PutObject"),
+    for (kind, now, sends) in [
+        (BlobKind::Payloads, today, "PutObject HeadObject"),
+        (BlobKind::Payloads, later, "PutObject HeadObject PutObject"),
+        (BlobKind::Bodies, later, "PutObject"),
+        (BlobKind::Evidence, later, "PutObject"),
     ] {
-        let blob = account.blobs(None).put_blob(shelf, &tenant(), b"large".to_vec()).await.unwrap();
+        let blob = account.blobs(None).put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap();
         let line = Line::with([]);
         let blobs = account.blobs_at(now, line.clone());
-        assert_eq!(blobs.put_blob(shelf, &tenant(), b"large".to_vec()).await.unwrap(), blob);
-        assert_eq!(sent(&line), sends, "{shelf:?}");
-        assert_eq!(blobs.blob(shelf, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
+        assert_eq!(blobs.put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap(), blob);
+        assert_eq!(sent(&line), sends, "{kind:?}");
+        assert_eq!(blobs.blob(kind, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
     }
 }
 
@@ -159,11 +159,11 @@ fn sent(line: &Line) -> String {
 
 /// The webhook function puts payloads and reads none.
 async fn whoever_may_not_look_at_a_payload_writes_it_anew(account: Account) {
-    let blob = account.blobs(None).put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let blob = account.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     let line = Line::with([]);
     line.set([Trouble::forever("HeadObject", answer(403, "AccessDenied"))]);
     let blobs = account.blobs_over(line.clone());
-    assert_eq!(blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap(), blob);
+    assert_eq!(blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap(), blob);
     assert_eq!(sent(&line), "PutObject HeadObject PutObject");
 }
 
@@ -183,11 +183,11 @@ async fn evidence_is_locked_and_payloads_are_not(account: Account) {
         let blobs = account.blobs(Some(Retention { mode, days: 30 }));
         let bytes = format!("proof under {mode:?}").into_bytes();
         let before = SystemClock.now();
-        let blob = blobs.put_blob(Shelf::Evidence, &tenant(), bytes).await.unwrap();
-        blobs.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+        let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), bytes).await.unwrap();
+        blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
 
         let ask = account.s3.get_object_retention().bucket(&account.buckets.evidence);
-        let retention = ask.key(key(Shelf::Evidence, &blob)).send().await.unwrap().retention.unwrap();
+        let retention = ask.key(key(BlobKind::Evidence, &blob)).send().await.unwrap().retention.unwrap();
         assert_eq!(retention.mode(), Some(&locked));
         let days = 30 * 24 * 60 * 60;
         let until = retention.retain_until_date().unwrap().secs() - before.0 / 1000;
@@ -197,7 +197,7 @@ async fn evidence_is_locked_and_payloads_are_not(account: Account) {
 
 async fn buckets_are_created_once(account: Account) {
     let blobs = account.blobs(None);
-    let blob = blobs.put_blob(Shelf::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
+    let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
     create_buckets(&account.s3, &account.buckets).await.unwrap();
-    assert_eq!(blobs.blob(Shelf::Evidence, &tenant(), &blob).await.unwrap(), Some(b"proof".to_vec()));
+    assert_eq!(blobs.blob(BlobKind::Evidence, &tenant(), &blob).await.unwrap(), Some(b"proof".to_vec()));
 }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use countersign_store::aws::{Buckets, create_buckets, create_queues};
-use countersign_store::{Blobs as _, Governance as _, Handle, Ledger as _, PolicyFiles, Queue as _, Shelf};
-use domain::{BlobRef, Digest, Errand, Lane, Millis, Outgoing, RunId, RunKey};
+use countersign_store::{
+    BlobKind, Blobs as _, Governance as _, Handle, Ledger as _, PolicyFiles, Queue as _,
+};
+use domain::{BlobRef, Digest, Job, Millis, Outgoing, QueueName, RunId, RunKey};
 
 use crate::faults::matrix::{Call, Held, said};
 use crate::faults::story::{FAR_AHEAD, Until, decision, tell, tenant};
@@ -21,8 +23,8 @@ const SIGNALED: Given = |cell| Box::pin(tell(&cell.store, Until::Signaled));
 const FINISHED: Given = |cell| {
     Box::pin(async {
         tell(&cell.store, Until::Finished).await;
-        for lane in [Lane::Decisions, Lane::Steps] {
-            cell.sqs.purge_queue().queue_url(cell.place.lane(lane)).send().await.unwrap();
+        for queue in [QueueName::Decisions, QueueName::Steps] {
+            cell.sqs.purge_queue().queue_url(cell.place.queue(queue)).send().await.unwrap();
         }
     })
 };
@@ -31,7 +33,8 @@ const FINISHED: Given = |cell| {
 const RECEIVED: Given = |cell| {
     Box::pin(async {
         tell(&cell.store, Until::Begun).await;
-        let received = cell.store.receive(Lane::Steps, 1, Millis::secs(60), Duration::ZERO).await.unwrap();
+        let received =
+            cell.store.receive(QueueName::Steps, 1, Millis::secs(60), Duration::ZERO).await.unwrap();
         *cell.held.lock().unwrap() = Some(received[0].handle.clone());
     })
 };
@@ -45,10 +48,10 @@ const DEAD: Given = |cell| {
     Box::pin(async {
         cell.store.send(&message("one")).await.unwrap();
         let received =
-            cell.sqs.receive_message().queue_url(cell.place.lane(Lane::Steps)).send().await.unwrap();
+            cell.sqs.receive_message().queue_url(cell.place.queue(QueueName::Steps)).send().await.unwrap();
         let words = received.messages()[0].body().unwrap();
         cell.sqs.send_message().queue_url(cell.place.dead()).message_body(words).send().await.unwrap();
-        cell.sqs.purge_queue().queue_url(cell.place.lane(Lane::Steps)).send().await.unwrap();
+        cell.sqs.purge_queue().queue_url(cell.place.queue(QueueName::Steps)).send().await.unwrap();
     })
 };
 
@@ -72,7 +75,7 @@ pub(crate) fn calls() -> Vec<Call<Cell>> {
 
 fn message(name: &str) -> Outgoing {
     let run = RunKey { tenant: tenant(), run: RunId::new(name).unwrap() };
-    Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
+    Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 fn queue() -> Vec<Call<Cell>> {
@@ -84,13 +87,13 @@ fn queue() -> Vec<Call<Cell>> {
         }),
         // What was taken and did not arrive is hidden.
         call!("receive", SENT, |cell| {
-            let received = cell.store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await;
+            let received = cell.store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await;
             received.map(|received| received.into_iter().map(|got| got.run).collect::<Vec<_>>())
         }, again: Some("[]")),
         call!("extend", RECEIVED, |cell| cell.store.extend(&held(cell), Millis::secs(60)).await),
         call!("delete", RECEIVED, |cell| cell.store.delete(&held(cell)).await, again: Some("false")),
-        call!("depth", SENT, |cell| cell.store.depth(Lane::Steps).await),
-        call!("waiting", SENT, |cell| cell.store.waiting(Lane::Steps).await),
+        call!("depth", SENT, |cell| cell.store.depth(QueueName::Steps).await),
+        call!("waiting", SENT, |cell| cell.store.waiting(QueueName::Steps).await),
     ]
 }
 
@@ -108,7 +111,7 @@ fn dead() -> Vec<Call<Cell>> {
 /// A payload.
 const KEPT: Given = |cell| {
     Box::pin(async {
-        cell.store.put_blob(Shelf::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+        cell.store.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     })
 };
 
@@ -116,19 +119,19 @@ fn blobs() -> Vec<Call<Cell>> {
     vec![
         call!("put_blob", NOTHING, |cell| cell
             .store
-            .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
+            .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
         call!("put_blob, of what is there", KEPT, |cell| cell
             .store
-            .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
+            .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
         call!("put_blob, of what is old", KEPT, |cell| cell
             .blobs_at(FAR_AHEAD)
-            .put_blob(Shelf::Payloads, &tenant(), b"large".to_vec())
+            .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
         call!("blob", KEPT, |cell| {
             let blob = BlobRef { sha256: Digest::of_bytes(b"large"), bytes: 5 };
-            cell.store.blob(Shelf::Payloads, &tenant(), &blob).await
+            cell.store.blob(BlobKind::Payloads, &tenant(), &blob).await
         }),
     ]
 }
@@ -149,7 +152,7 @@ fn ledger() -> Vec<Call<Cell>> {
                 policy.map(|policy| policy == Some(large()))
             }
         ),
-        call!("commit, with errands", SIGNALED, |cell| {
+        call!("commit, with jobs", SIGNALED, |cell| {
             cell.store.commit(decision(Until::Asked)).await
         }, again: Some("Superseded")),
         call!("commit, of the end", FINISHED, |cell| {

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use countersign_store::aws::{AwsSettings, configure, create_queues, open, sqs};
-use countersign_store::{Blobs as _, Ledger as _, Queue as _, Shelf};
-use domain::{Errand, Lane, Millis, Outgoing, RunId, RunKey, TenantId};
+use countersign_store::{BlobKind, Blobs as _, Ledger as _, Queue as _};
+use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::Own;
 use crate::account::Account;
@@ -46,13 +46,13 @@ pub(crate) async fn speak(account: &str) {
     let run = RunKey { tenant: tenant.clone(), run: RunId::new("run").unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
 
-    let blob = store.put_blob(Shelf::Evidence, &tenant, b"proof".to_vec()).await.unwrap();
-    assert_eq!(store.blob(Shelf::Evidence, &tenant, &blob).await.unwrap(), Some(b"proof".to_vec()));
+    let blob = store.put_blob(BlobKind::Evidence, &tenant, b"proof".to_vec()).await.unwrap();
+    assert_eq!(store.blob(BlobKind::Evidence, &tenant, &blob).await.unwrap(), Some(b"proof".to_vec()));
 
     // Waiting for a message takes longer than any other request may.
     let wait = Duration::from_secs(3);
-    assert_eq!(store.receive(Lane::Steps, 10, Millis::secs(60), wait).await.unwrap(), []);
-    let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
+    assert_eq!(store.receive(QueueName::Steps, 10, Millis::secs(60), wait).await.unwrap(), []);
+    let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
     store.send(&message).await.unwrap();
-    assert_eq!(store.receive(Lane::Steps, 10, Millis::secs(60), wait).await.unwrap().len(), 1);
+    assert_eq!(store.receive(QueueName::Steps, 10, Millis::secs(60), wait).await.unwrap().len(), 1);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_store::aws::create_queues;
 use countersign_store::{Handle, Queue as _, RECEIVES_MAX, StoreError};
-use domain::{Errand, Lane, Millis, Outgoing, RunId, RunKey, TenantId};
+use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
 use crate::Own;
 use crate::account::Account;
@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Own)> {
 
 fn message(name: &str) -> Outgoing {
     let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new(name).unwrap() };
-    Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
+    Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 /// The number of messages in the queue at `url`.
@@ -51,17 +51,17 @@ async fn a_message_that_cannot_be_read_is_left_until_it_is_put_aside_and_stays_t
     account.sqs.send_message().queue_url(&url).message_body("hello").send().await.unwrap();
     queue.send(&message("run")).await.unwrap();
 
-    let received = queue.receive(Lane::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
+    let received = queue.receive(QueueName::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
     assert_eq!(received.iter().map(|delivery| delivery.run.run.as_str()).collect::<Vec<_>>(), ["run"]);
     for _ in 0..=RECEIVES_MAX {
-        queue.receive(Lane::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
+        queue.receive(QueueName::Steps, 10, Millis(0), Duration::ZERO).await.unwrap();
     }
 
-    assert_eq!(queue.depth(Lane::Steps).await.unwrap(), 0);
+    assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 0);
     let dead = queue.dead_letters(10).await.unwrap();
     assert_eq!(dead.iter().map(|letter| &letter.run).collect::<Vec<_>>(), [&message("run").run]);
     assert_eq!(queue.redrive(10).await.unwrap(), 1);
-    assert_eq!(queue.depth(Lane::Steps).await.unwrap(), 1);
+    assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 1);
     assert_eq!(counted(&account, &format!("{url}-dead")).await, 1, "what cannot be read is still there");
 }
 
@@ -78,7 +78,7 @@ async fn what_a_batch_did_not_take_is_sent_again_and_nothing_else(account: Accou
     let sent = queue.send_all(&[message("zero"), message("one"), message("two")]).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     // The others were taken by the line, which only says that it did.
-    let received = queue.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
+    let received = queue.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
     assert_eq!(received.iter().map(|delivery| delivery.run.run.as_str()).collect::<Vec<_>>(), ["two"]);
 
     let never = account.queue_over(Line::with(std::iter::repeat_n(partly(&[1], false), 10)));
@@ -137,7 +137,7 @@ async fn a_handle_of_another_queue_names_nothing(account: Account) {
 async fn queues_are_created_once(account: Account) {
     account.queue().send(&message("run")).await.unwrap();
     assert_eq!(create_queues(&account.sqs, account.name()).await.unwrap(), account.queues);
-    assert_eq!(account.queue().depth(Lane::Steps).await.unwrap(), 1);
+    assert_eq!(account.queue().depth(QueueName::Steps).await.unwrap(), 1);
 }
 
 async fn messages_of_a_tenant_are_one_group(account: Account) {

@@ -15,7 +15,7 @@ use countersign_store::aws::{
     AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue, create_buckets, create_queues, create_table,
     dynamodb, retries, s3, sqs, timeouts,
 };
-use domain::{Lane, Timestamp};
+use domain::{QueueName, Timestamp};
 
 use crate::account::{At, Store, config};
 use crate::faults::kept::{Still, items, sweep};
@@ -64,12 +64,12 @@ impl Place {
         Self { name, endpoint: endpoint.to_owned(), queues, buckets }
     }
 
-    /// Where the messages of `lane` are.
-    pub(crate) fn lane(&self, lane: Lane) -> &str {
-        match lane {
-            Lane::Ingest => &self.queues.ingest,
-            Lane::Decisions => &self.queues.decisions,
-            Lane::Steps => &self.queues.steps,
+    /// Where the messages of `queue` are.
+    pub(crate) fn queue(&self, queue: QueueName) -> &str {
+        match queue {
+            QueueName::Ingest => &self.queues.ingest,
+            QueueName::Decisions => &self.queues.decisions,
+            QueueName::Steps => &self.queues.steps,
         }
     }
 
@@ -79,7 +79,7 @@ impl Place {
     }
 
     fn urls(&self) -> [String; 3] {
-        [self.lane(Lane::Decisions).to_owned(), self.lane(Lane::Steps).to_owned(), self.dead()]
+        [self.queue(QueueName::Decisions).to_owned(), self.queue(QueueName::Steps).to_owned(), self.dead()]
     }
 
     /// A cell with nothing in it, and the patience that the store has on AWS.

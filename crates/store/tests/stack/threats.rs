@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use countersign_store::{Ledger as _, Queue as _, RECEIVES_MAX, StoreError, SystemClock, Write};
 use domain::chain::verify;
-use domain::{Errand, Event, EventBody, Lane, Millis, Outgoing, RunId, RunKey, RunStatus, StepSeq};
-use engine::{Engine, Parts, StartRun, Timing, WalkEnd, WalkLimits};
+use domain::{Event, EventBody, Job, Millis, Outgoing, QueueName, RunId, RunKey, RunStatus, StepSeq};
+use engine::{AdvanceLimits, AdvanceResult, Engine, Parts, StartRun, Timing};
 use serde_json::json;
 
 use crate::Own;
@@ -62,8 +62,8 @@ async fn start(engine: &Engine<Store>, key: &str) -> RunKey {
     Box::pin(engine.start(wish)).await.unwrap().run
 }
 
-async fn walk(engine: &Engine<Store>, run: &RunKey) -> WalkEnd {
-    Box::pin(engine.walk(run, &(), WalkLimits::default())).await.unwrap()
+async fn advance(engine: &Engine<Store>, run: &RunKey) -> AdvanceResult {
+    Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap()
 }
 
 /// The run came to its end, each step once: its story says so, and nobody has taken anything up a second time.
@@ -85,10 +85,10 @@ async fn sqs_duplicate_after_delete(account: Account) {
     let engine = engine(store.clone());
     let run = start(&engine, "request").await;
     line.set(None);
-    let received = || store.receive(Lane::Steps, 1, Millis::secs(60), Duration::ZERO);
+    let received = || store.receive(QueueName::Steps, 1, Millis::secs(60), Duration::ZERO);
     let first = received().await.unwrap().remove(0);
     let answer = line.seen().remove(0).answer;
-    assert_eq!(walk(&engine, &run).await, WalkEnd::Done);
+    assert_eq!(advance(&engine, &run).await, AdvanceResult::Done);
     assert!(store.delete(&first.handle).await.unwrap());
     let before = store.load(&run).await.unwrap();
 
@@ -96,7 +96,7 @@ async fn sqs_duplicate_after_delete(account: Account) {
     let again = received().await.unwrap().remove(0);
 
     assert_eq!(again, first);
-    assert_eq!(walk(&engine, &run).await, WalkEnd::Done);
+    assert_eq!(advance(&engine, &run).await, AdvanceResult::Done);
     assert_eq!(store.load(&run).await.unwrap(), before, "a run that ended does not move");
     // Whether SQS still knows the handle is its own affair; it is not an error.
     store.delete(&again.handle).await.unwrap();
@@ -111,15 +111,15 @@ async fn sqs_reordered(account: Account) {
     for key in ["a", "b", "c"] {
         runs.push(start(&engine, key).await);
     }
-    let mut received = store.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
+    let mut received = store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
     assert_eq!(received.len(), runs.len());
     received.reverse();
     for delivery in &received {
-        assert_eq!(walk(&engine, &delivery.run).await, WalkEnd::Done);
+        assert_eq!(advance(&engine, &delivery.run).await, AdvanceResult::Done);
     }
     for delivery in &received {
         let before = store.load(&delivery.run).await.unwrap();
-        assert_eq!(walk(&engine, &delivery.run).await, WalkEnd::Done);
+        assert_eq!(advance(&engine, &delivery.run).await, AdvanceResult::Done);
         assert_eq!(store.load(&delivery.run).await.unwrap(), before, "a run that ended does not move");
     }
     for run in &runs {
@@ -134,16 +134,16 @@ async fn sqs_visibility_expires_mid_work(account: Account) {
     store.put_plan(&tenant(), &plan()).await.unwrap();
     tell(&store, Until::Answered).await;
     assert_eq!(store.commit(decision(Until::Claimed)).await.unwrap(), Write::Committed);
-    let receive = || store.receive(Lane::Steps, 10, Millis::secs(1), Duration::from_secs(3));
+    let receive = || store.receive(QueueName::Steps, 10, Millis::secs(1), Duration::from_secs(3));
     let first = receive().await.unwrap();
     let second = receive().await.unwrap();
     assert_eq!((&first[0].run, &second[0].run), (&run(), &run()), "it was delivered twice");
 
     // The story is told at noon, and so is the second receiver's clock.
     let late = Engine::new(Parts { clock: Arc::new(Still), ..parts(store.clone()) });
-    let end = walk(&late, &run()).await;
+    let end = advance(&late, &run()).await;
 
-    assert_eq!(end, WalkEnd::NotBefore(NOON + LEASE));
+    assert_eq!(end, AdvanceResult::NotBefore(NOON + LEASE));
     assert_eq!(store.commit(decision(Until::Finished)).await.unwrap(), Write::Committed);
     assert_eq!(store.steps(&run()).await.unwrap().len(), 1);
 }
@@ -152,7 +152,7 @@ async fn sqs_visibility_expires_mid_work(account: Account) {
 async fn sqs_poison_to_dlq(account: Account) {
     let queue = account.queue();
     queue.send(&message("poison")).await.unwrap();
-    let receive = || queue.receive(Lane::Steps, 10, Millis(0), Duration::ZERO);
+    let receive = || queue.receive(QueueName::Steps, 10, Millis(0), Duration::ZERO);
     for count in 1..=RECEIVES_MAX {
         assert_eq!(receive().await.unwrap()[0].receives(), count);
     }
@@ -163,13 +163,13 @@ async fn sqs_poison_to_dlq(account: Account) {
     let told: Vec<_> = dead.iter().map(|letter| (letter.run.run.as_str(), letter.receives)).collect();
     assert_eq!(told, [("poison", RECEIVES_MAX)]);
     assert_eq!(queue.redrive(10).await.unwrap(), 1);
-    assert_eq!(queue.depth(Lane::Steps).await.unwrap(), 2);
+    assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 2);
     assert_eq!(queue.dead_letters(10).await.unwrap(), []);
 }
 
 fn message(name: &str) -> Outgoing {
     let run = RunKey { tenant: tenant(), run: RunId::new(name).unwrap() };
-    Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) }
+    Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
 /// The one is sent again, and the nine are not.
@@ -180,11 +180,11 @@ async fn batch_one_of_ten_fails(account: Account) {
     line.set([Trouble::once("SendMessageBatch", 0, Fault::Partial)]);
     let sent = queue.send_all(&messages).await;
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-    let received = queue.receive(Lane::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
+    let received = queue.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await.unwrap();
     let mut runs: Vec<_> = received.iter().map(|got| got.run.clone()).collect();
     runs.sort();
     assert_eq!(runs, messages.iter().map(|message| message.run.clone()).collect::<Vec<_>>());
-    assert_eq!(queue.depth(Lane::Steps).await.unwrap(), 10, "none was sent twice");
+    assert_eq!(queue.depth(QueueName::Steps).await.unwrap(), 10, "none was sent twice");
 
     line.set([Trouble::forever("SendMessageBatch", Fault::Partial)]);
     let sent = queue.send_all(&messages).await;

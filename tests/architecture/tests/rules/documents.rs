@@ -1,39 +1,43 @@
-//! What the pages under `docs/` and their neighbours refer to is there: tests by name, files by link.
+//! The tests and files that the README and the pages under `docs/` refer to exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::invariants::test_faults;
+use crate::invariants::missing_tests;
 use crate::workspace::{file, root};
 
+/// The section of `docs/semantics.md` that lists what is not guaranteed. It needs no test.
+const NOT_GUARANTEED: &str = "Not guaranteed";
+
 #[test]
-fn every_test_that_a_page_names_exists() {
-    let faults = |page: &String| -> Vec<String> {
-        prose(&file(page)).iter().flat_map(|text| test_faults(text, page)).collect()
+fn every_test_link_resolves() {
+    let missing_in = |page: &String| -> Vec<String> {
+        prose(&file(page)).iter().flat_map(|text| missing_tests(text, page)).collect()
     };
-    let wrong: Vec<String> = pages().iter().flat_map(faults).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let missing: Vec<String> = pages().iter().flat_map(missing_in).collect();
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 #[test]
-fn every_promise_of_the_semantics_names_its_test() {
+fn every_section_of_the_semantics_names_a_test() {
     let page = file("docs/semantics.md");
-    let promises: Vec<&str> = page.split("\n## ").skip(1).filter(|part| !is_told_elsewhere(part)).collect();
-    assert!(promises.len() > 5, "docs/semantics.md has no sections");
-    for promise in promises {
-        let name = promise.lines().next().unwrap_or_default();
-        assert!(promise.contains(".rs::"), "`{name}` in docs/semantics.md names no test");
+    let sections = page.split("\n## ").skip(1);
+    let guarantees: Vec<&str> = sections.filter(|section| !section.starts_with(NOT_GUARANTEED)).collect();
+    assert!(guarantees.len() > 5, "docs/semantics.md has no sections");
+    for guarantee in guarantees {
+        let heading = guarantee.lines().next().unwrap_or_default();
+        assert!(guarantee.contains(".rs::"), "`{heading}` in docs/semantics.md names no test");
     }
 }
 
 #[test]
-fn every_link_of_a_page_leads_somewhere() {
+fn every_relative_link_resolves() {
     let broken: Vec<String> = pages().iter().flat_map(|page| broken_links(page, &file(page))).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn the_addresses_in_the_manifest_for_slack_are_routes() {
+fn the_slack_manifest_uses_deployed_routes() {
     let routes = file("infra/modules/api/main.tf");
     let manifest = file("docs/slack.md");
     let addresses: Vec<&str> =
@@ -46,18 +50,13 @@ fn the_addresses_in_the_manifest_for_slack_are_routes() {
 }
 
 #[test]
-fn a_link_is_seen_and_one_to_nowhere_is_found_out() {
+fn a_broken_link_is_reported() {
     let text = "[a](README.md) [b](docs/none.md#there) [c](https://example.com) [d](#below)\n## Below\n";
-    assert_eq!(broken_links("README.md", text), ["README.md links to docs/none.md, which is not there"]);
+    assert_eq!(broken_links("README.md", text), ["README.md links to docs/none.md, which does not exist"]);
     assert_eq!(
         broken_links("README.md", "[d](#none)"),
-        ["README.md links to #none, which is no heading of it"]
+        ["README.md links to #none, but has no such heading"]
     );
-}
-
-/// A section that only repeats, or says what is not promised.
-fn is_told_elsewhere(section: &str) -> bool {
-    section.starts_with("What is not promised")
 }
 
 /// The README, and every page under `docs/`.
@@ -78,36 +77,37 @@ fn pages() -> Vec<String> {
     pages
 }
 
+/// A message for each link of `page` whose file or heading does not exist.
 fn broken_links(page: &str, text: &str) -> Vec<String> {
     let anchors: Vec<String> = text.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
     let folder = Path::new(page).parent().unwrap();
     let broken = |link: &str| match link.split_once('#') {
         _ if link.contains("://") => None,
         Some(("", name)) if anchors.iter().any(|anchor| anchor == name) => None,
-        Some(("", name)) => Some(format!("{page} links to #{name}, which is no heading of it")),
+        Some(("", name)) => Some(format!("{page} links to #{name}, but has no such heading")),
         other => {
             let path = other.map_or(link, |(path, _)| path);
-            let there = root().join(folder).join(path).exists();
-            (!there).then(|| format!("{page} links to {path}, which is not there"))
+            let exists = root().join(folder).join(path).exists();
+            (!exists).then(|| format!("{page} links to {path}, which does not exist"))
         }
     };
     links(text).into_iter().filter_map(broken).collect()
 }
 
-/// What stands in round brackets after square ones.
+/// The targets of the Markdown links in `text`.
 fn links(text: &str) -> Vec<&str> {
     let linked = prose(text).into_iter().flat_map(|prose| prose.split("](").skip(1));
     linked.filter_map(|rest| rest.split(')').next()).collect()
 }
 
-/// The page without its blocks of code.
+/// The text outside code blocks.
 fn prose(text: &str) -> Vec<&str> {
     text.split("```").step_by(2).collect()
 }
 
-/// How a heading is linked to.
+/// The anchor that GitHub gives a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    let allowed = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    allowed.map(|c| if c == ' ' { '-' } else { c }).collect()
 }

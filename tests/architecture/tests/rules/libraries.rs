@@ -82,7 +82,8 @@ fn the_binary_is_built_without_the_aws_sdk() {
 
 #[test]
 fn the_client_is_built_without_the_http_server() {
-    let server: Vec<_> = built_into("countersign-client").into_iter().filter(|name| fits("axum*", name)).collect();
+    let server: Vec<_> =
+        built_into("countersign-client").into_iter().filter(|name| fits("axum*", name)).collect();
     assert_eq!(server, [""; 0], "a program that calls the API needs no server");
 }
 

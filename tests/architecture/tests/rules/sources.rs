@@ -11,8 +11,7 @@ const READS_THE_TIME: [&str; 6] =
 const READS_THE_ENVIRONMENT: [&str; 2] = ["env::var", "env::args"];
 
 /// What the simulation runs in its own time.
-const SIMULATED: [&str; 8] =
-    [
+const SIMULATED: [&str; 8] = [
     "crates/domain/",
     "crates/workflow/",
     "crates/policy/",

@@ -1,4 +1,4 @@
-//! Every page, on a desk and on a telephone, by day and by night.
+//! Every page, on a handle and on a telephone, by day and by night.
 
 use countersign_browser::{Browser, Look, Stage};
 use domain::Role;

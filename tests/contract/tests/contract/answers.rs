@@ -15,12 +15,12 @@ async fn a_yes_counts_once() {
     assert_eq!(first.json()["outcome"], "decided", "{}", first.text());
     let asked = house.get(key, &path).await;
     let again = house.post(key, &format!("{path}/approve"), &json!({ "reason": "fine" })).await;
-    assert_eq!((again.status, &again.json()["outcome"]), (200, &json!("before")));
+    assert_eq!((again.status, &again.json()["outcome"]), (200, &json!("duplicate")));
     assert_eq!(house.get(key, &path).await, asked);
     let late = house.post(key, &format!("{path}/reject"), &json!({ "reason": "no" })).await;
     assert_eq!(late.told(), (409, "RUN_INVALID_TRANSITION".to_owned()));
     // The credential is kept with the vote, and never shown as more than its name.
-    let vote = house.desk(acme, "anna").approval(&acme.runs.approval.parse().unwrap()).await.unwrap().votes;
+    let vote = house.handle(acme, "anna").approval(&acme.runs.approval.parse().unwrap()).await.unwrap().votes;
     let named = format!("key:{}", acme.key_id(Role::Approver));
     assert_eq!(vote[0].through, domain::Channel::Api { credential: named });
 }
@@ -45,7 +45,7 @@ async fn nobody_answers_for_their_own_run() {
     let key = house.acme.key(Role::Admin);
     let started = house.post(key, "/runs", &json!({ "workflow": "asks" })).await.json();
     let run: domain::RunId = started["run"].as_str().unwrap().parse().unwrap();
-    house.walk(&house.acme, &run).await;
+    house.advance(&house.acme, &run).await;
     let open = house.get(key, "/approvals").await.json();
     let own =
         open["approvals"].as_array().unwrap().iter().find(|asked| asked["run"] == started["run"]).unwrap();
@@ -93,8 +93,8 @@ async fn after_a_no_an_operator_says_how_the_run_goes_on() {
         assert_eq!(shown["status"], "paused");
         assert!(shown["waits"]["why"].as_str().unwrap().contains("not today"));
         let moved = house.post(operator, &format!("{run}/{verb}"), &json!({ "reason": "so be it" })).await;
-        assert_eq!(moved.json()["fate"], "done", "{}", moved.text());
-        house.walk(acme, &acme.runs.asking).await;
+        assert_eq!(moved.json()["status"], "done", "{}", moved.text());
+        house.advance(acme, &acme.runs.asking).await;
         assert_eq!(house.get(operator, &run).await.json()["status"], status, "{verb}");
     }
 }

@@ -3,7 +3,7 @@
 use api::rows;
 use countersign_contract::{House, Place, Reply, Told, body_for};
 use domain::{Digest, Role, RunId, RunKey, Source};
-use engine::Knock;
+use engine::InboundEvent;
 use serde_json::json;
 use store::SqliteStore;
 
@@ -19,14 +19,14 @@ async fn apply(house: &House, name: &str) {
 
 /// The run that something would start which comes in for acme.
 async fn come(house: &House, key: &str) -> RunKey {
-    let knock = Knock {
+    let knock = InboundEvent {
         tenant: house.acme.tenant.clone(),
         key: key.parse().unwrap(),
         source: Source::Webhook,
         about: None,
         record: None,
         proof: Digest::of_bytes(key.as_bytes()),
-        alike: None,
+        dedupe_key: None,
         body: json!({ "body": { "host": "db1" } }),
         asked: None,
     };

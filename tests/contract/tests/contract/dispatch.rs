@@ -20,12 +20,12 @@ async fn the_switch_is_turned_for_one_tenant_and_says_by_whom_and_why() {
 
     let started = house.post(house.acme.key(Role::Operator), "/runs", &json!({ "workflow": "plain" })).await;
     let run = started.json()["run"].as_str().unwrap().parse().unwrap();
-    house.walk(&house.acme, &run).await;
+    house.advance(&house.acme, &run).await;
     let status = async || house.get(viewer, &format!("/runs/{run}")).await.json()["status"].clone();
     assert_eq!(status().await, "queued");
     let started = house.post(admin, "/dispatch/start", &json!({})).await.json();
     assert_eq!(started, json!({ "announced": 1, "all": null, "next": null }));
-    house.walk(&house.acme, &run).await;
+    house.advance(&house.acme, &run).await;
     assert_eq!(status().await, "succeeded");
     let unsaid = house.post(admin, "/dispatch/stop", &json!({})).await;
     assert_eq!(unsaid.told(), (400, "BAD_REQUEST".to_owned()));

@@ -146,8 +146,8 @@ async fn a_token_opens_what_its_roles_open_in_the_tenant_that_it_names() {
         assert_eq!(me["roles"], json!(["viewer"]));
         let start = scene.house.post(&token, "/runs", &json!({ "workflow": "plain" })).await;
         assert_eq!(start.told(), (403, "FORBIDDEN".to_owned()));
-        let theirs = format!("/runs/{}", scene.house.umbrella.runs.finished);
-        assert_eq!(scene.house.get(&token, &theirs).await.told(), (404, "NOT_FOUND".to_owned()));
+        let other = format!("/runs/{}", scene.house.umbrella.runs.finished);
+        assert_eq!(scene.house.get(&token, &other).await.told(), (404, "NOT_FOUND".to_owned()));
     }
     assert_eq!(scene.asked(), 1, "the keys are kept");
     let nobody = rs256(&without("roles"));

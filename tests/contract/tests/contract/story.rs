@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use base64::Engine as _;
 use countersign_contract::House;
-use domain::{Digest, Lane, Millis, Role, RunId, TraceContext};
+use domain::{Digest, Millis, QueueName, Role, RunId, TraceContext};
 use serde_json::json;
 use store::Queue as _;
 
@@ -21,10 +21,10 @@ async fn a_run_is_started_seen_paused_signalled_and_stopped() {
     let path = format!("/runs/{run}");
     assert_eq!(house.get(key, &path).await.json()["status"], "queued");
     let paused = house.post(key, &format!("{path}/pause"), &json!({ "reason": "wait" })).await;
-    assert_eq!(paused.json(), json!({ "run": run, "status": "paused", "fate": "done" }));
+    assert_eq!(paused.json(), json!({ "run": run, "status": "paused", "status": "done" }));
     let resumed = house.post(key, &format!("{path}/resume"), &json!({})).await;
-    assert_eq!(resumed.json()["fate"], "done", "{}", resumed.text());
-    house.walk(&house.acme, &run).await;
+    assert_eq!(resumed.json()["status"], "done", "{}", resumed.text());
+    house.advance(&house.acme, &run).await;
     assert_eq!(house.get(key, &path).await.json()["status"], "waiting_event");
     let signal = json!({ "id": "s1", "event": "news.came", "payload": { "n": 1 } });
     let delivered = house.post(key, &format!("{path}/signals"), &signal).await;
@@ -53,9 +53,9 @@ async fn led_to_by(house: &House, told: &[&str]) -> RunId {
 /// What the messages carry that are there about `run`.
 async fn carried(house: &House, run: &RunId) -> Vec<TraceContext> {
     let mut carried = Vec::new();
-    for lane in Lane::ALL {
+    for queue in QueueName::ALL {
         let received =
-            house.engine.store().receive(lane, 100, Millis::hours(1), Duration::ZERO).await.unwrap();
+            house.engine.store().receive(queue, 100, Millis::hours(1), Duration::ZERO).await.unwrap();
         carried
             .extend(received.iter().filter(|message| message.run.run == *run).map(|message| message.trace));
     }
@@ -69,7 +69,7 @@ async fn a_run_belongs_to_the_work_that_led_to_it_as_long_as_it_goes_on() {
     let house = House::new().await;
     let run = led_to_by(&house, &[told]).await;
     assert_eq!(carried(&house, &run).await, [told.parse().unwrap()]);
-    house.walk(&house.acme, &run).await;
+    house.advance(&house.acme, &run).await;
 
     let signal = json!({ "id": "s1", "event": "news.came" });
     let path = format!("/runs/{run}/signals");
@@ -201,7 +201,7 @@ async fn a_run_of_a_workflow_that_nobody_put_to_use_is_not_started() {
     let reply = house.post(house.acme.key(Role::Operator), "/runs", &json!({ "workflow": "none" })).await;
     assert_eq!(reply.told(), (404, "NO_WORKFLOW".to_owned()));
     // Nor one that another tenant has.
-    let theirs = json!({ "workflow": "only-umbrella" });
-    let other = house.post(house.acme.key(Role::Operator), "/runs", &theirs).await;
+    let other = json!({ "workflow": "only-umbrella" });
+    let other = house.post(house.acme.key(Role::Operator), "/runs", &other).await;
     assert_eq!(other.text().replace("only-umbrella", "none"), reply.text());
 }

@@ -1,22 +1,29 @@
 //! The workers of the fleet.
 
 use countersign_contract::House;
-use domain::{Cause, Enrolled, Initiator, Millis, Role, Says};
+use domain::{Cause, Initiator, Millis, Role, WorkerRecord, WorkerReport};
 use serde_json::json;
-use store::Roll as _;
+use store::WorkerRegistry as _;
 
 #[tokio::test]
 async fn operators_of_every_tenant_see_the_workers_that_serve_all_of_them() {
     let house = House::new().await;
     let now = house.engine.now();
-    let busy = Enrolled::new("w-1".parse().unwrap(), Says::Working { in_hand: 2 }, now.earlier(Millis(1)));
-    let lost =
-        Enrolled::new("w-0".parse().unwrap(), Says::Working { in_hand: 0 }, now.earlier(Millis::mins(2)));
+    let busy = WorkerRecord::new(
+        "w-1".parse().unwrap(),
+        WorkerReport::Working { in_hand: 2 },
+        now.earlier(Millis(1)),
+    );
+    let lost = WorkerRecord::new(
+        "w-0".parse().unwrap(),
+        WorkerReport::Working { in_hand: 0 },
+        now.earlier(Millis::mins(2)),
+    );
     for worker in [&busy, &lost] {
-        house.engine.store().enroll(worker.clone()).await.unwrap();
+        house.engine.store().put_worker(worker.clone()).await.unwrap();
     }
     let by = Initiator::new(Cause::User, "root");
-    house.engine.ask_to_leave(&busy.worker, &by, "a new release").await.unwrap();
+    house.engine.request_drain(&busy.worker, &by, "a new release").await.unwrap();
 
     let seen = house.get(house.acme.key(Role::Operator), "/workers").await.json();
     let workers = seen["workers"].as_array().unwrap();

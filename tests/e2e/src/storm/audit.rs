@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 
-use domain::{Digest, Errand, Fate, Lane, RunKey, RunRecord, RunStatus};
+use domain::{Digest, InboxStatus, Job, QueueName, RunKey, RunRecord, RunStatus};
 use evidence::PublicKey;
 use store::aws::{AwsStore, S3Blobs, SqsQueue};
-use store::{Archive as _, Blobs as _, DeadLetter, Inbox as _, Ledger as _, Queue as _, RunQuery, Shelf};
+use store::{Archive as _, BlobKind, Blobs as _, DeadLetter, Inbox as _, Ledger as _, Queue as _, RunQuery};
 use tokio::task::JoinSet;
 
 use crate::account::{Account, TENANT};
@@ -57,8 +57,8 @@ impl Audit<'_> {
             changes_of_one_max: changes.values().copied().max().unwrap_or_default(),
             evidence: self.evidence(&store, &runs, tell).await,
             dead: self.dead(&store).await,
-            given_up: by_lane(async |lane| self.account.given_up(lane).await).await,
-            left: by_lane(async |lane| store.depth(lane).await.unwrap()).await,
+            given_up: by_lane(async |queue| self.account.given_up(queue).await).await,
+            left: by_lane(async |queue| store.depth(queue).await.unwrap()).await,
         }
     }
 
@@ -89,11 +89,11 @@ impl Audit<'_> {
     async fn dead(&self, store: &Store) -> Vec<Dead> {
         let mut dead = Vec::new();
         for letter in store.dead_letters(DEAD_MAX).await.unwrap() {
-            let DeadLetter { run, lane, errand, receives, .. } = letter;
-            let done = is_done(store, &run, &errand).await;
+            let DeadLetter { run, queue, job, receives, .. } = letter;
+            let done = is_done(store, &run, &job).await;
             let warnings = self.warnings.about(&run.to_string());
-            let (lane, errand, run) = (lane.to_string(), errand.to_string(), run.to_string());
-            dead.push(Dead { lane, errand, run, receives, done, warnings });
+            let (queue, job, run) = (queue.to_string(), job.to_string(), run.to_string());
+            dead.push(Dead { queue, job, run, receives, done, warnings });
         }
         dead
     }
@@ -103,7 +103,7 @@ impl Audit<'_> {
 async fn look(store: &Store, run: &RunKey, key: &PublicKey) -> Result<u64, String> {
     let recorded = store.evidence(run).await.map_err(|error| error.to_string())?;
     let recorded = recorded.ok_or("not recorded")?;
-    let bytes = store.blob(Shelf::Evidence, &run.tenant, &recorded.bundle).await;
+    let bytes = store.blob(BlobKind::Evidence, &run.tenant, &recorded.bundle).await;
     let bytes = bytes.map_err(|error| error.to_string())?.ok_or("not in the bucket")?;
     if Digest::of_bytes(&bytes) != recorded.bundle.sha256 {
         return Err("not what was recorded".to_owned());
@@ -116,15 +116,15 @@ async fn look(store: &Store, run: &RunKey, key: &PublicKey) -> Result<u64, Strin
 }
 
 /// Whether what the message asked for was done all the same.
-async fn is_done(store: &Store, run: &RunKey, errand: &Errand) -> bool {
-    match errand {
-        Errand::Begin => {
-            store.arrival(run).await.unwrap().is_some_and(|arrival| arrival.fate != Fate::Waiting)
+async fn is_done(store: &Store, run: &RunKey, job: &Job) -> bool {
+    match job {
+        Job::Start => {
+            store.entry(run).await.unwrap().is_some_and(|entry| entry.status != InboxStatus::Pending)
         }
-        Errand::Walk => store.load(run).await.unwrap().is_some_and(|record| record.status.is_terminal()),
-        Errand::Seal => store.evidence(run).await.unwrap().is_some(),
+        Job::Advance => store.load(run).await.unwrap().is_some_and(|record| record.status.is_terminal()),
+        Job::BuildEvidence => store.evidence(run).await.unwrap().is_some(),
         // Nobody is asked anything here.
-        Errand::Show(_) => false,
+        Job::NotifyApproval(_) => false,
     }
 }
 
@@ -141,12 +141,12 @@ async fn all_runs(store: &Store) -> Vec<RunRecord> {
     }
 }
 
-/// The counts of all lanes.
-async fn by_lane(count: impl AsyncFn(Lane) -> u64) -> Queues {
+/// The counts of all queues.
+async fn by_lane(count: impl AsyncFn(QueueName) -> u64) -> Queues {
     Queues {
-        ingest: count(Lane::Ingest).await,
-        decisions: count(Lane::Decisions).await,
-        steps: count(Lane::Steps).await,
+        ingest: count(QueueName::Ingest).await,
+        decisions: count(QueueName::Decisions).await,
+        steps: count(QueueName::Steps).await,
     }
 }
 

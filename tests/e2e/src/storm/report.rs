@@ -89,7 +89,7 @@ pub struct Counted {
     pub changes_of_one_max: u32,
     /// Their evidence.
     pub evidence: Evidence,
-    /// How many messages were given up, by lane.
+    /// How many messages were given up, by queue.
     pub given_up: Queues,
     /// What these asked for, and why they were given up, as far as they can be read.
     pub dead: Vec<Dead>,
@@ -119,9 +119,9 @@ impl Queues {
 #[derive(Debug, Clone, Serialize)]
 pub struct Dead {
     /// Which way it went.
-    pub lane: String,
+    pub queue: String,
     /// What it asked for.
-    pub errand: String,
+    pub job: String,
     /// Which run it was about.
     pub run: String,
     /// How often it was delivered.
@@ -132,7 +132,7 @@ pub struct Dead {
     pub warnings: BTreeMap<String, u32>,
 }
 
-/// Messages by lane.
+/// Messages by queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Queues {
     /// What comes in.
@@ -191,7 +191,7 @@ impl Report {
         if counted.given_up.sum() != counted.dead.len() as u64 {
             broken.push(format!("given up: {:?}, and {} can be read", counted.given_up, counted.dead.len()));
         }
-        broken.extend(lost.map(|dead| format!("given up, and not done: {} of {}", dead.errand, dead.run)));
+        broken.extend(lost.map(|dead| format!("given up, and not done: {} of {}", dead.job, dead.run)));
         if self.sweeps == 0 {
             broken.push(format!("of {} sweeps none answered", self.sweeps_failed));
         }
@@ -255,7 +255,7 @@ fn dead_in_short(dead: &[Dead]) -> String {
     let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
     for dead in dead {
         let done = if dead.done { "done all the same" } else { "NOT DONE" };
-        *kinds.entry(format!("{} in {}, {done}", dead.errand, dead.lane)).or_default() += 1;
+        *kinds.entry(format!("{} in {}, {done}", dead.job, dead.queue)).or_default() += 1;
     }
     kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("; ")
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{Lane, RunKey};
+use domain::{QueueName, RunKey};
 use store::aws::{AwsStore, S3Blobs, SqsQueue};
 use store::{Archive as _, Inbox as _, Ledger as _, Queue as _};
 
@@ -128,8 +128,8 @@ impl Watch {
     /// A queue that does not answer is as it was.
     async fn queued(&self, before: [u64; 3]) -> [u64; 3] {
         let mut queued = before;
-        for (lane, count) in Lane::ALL.into_iter().zip(&mut queued) {
-            *count = self.store.depth(lane).await.unwrap_or(*count);
+        for (queue, count) in QueueName::ALL.into_iter().zip(&mut queued) {
+            *count = self.store.depth(queue).await.unwrap_or(*count);
         }
         queued
     }
@@ -156,8 +156,8 @@ impl Watch {
                 let (status, live) = (record.status, serde_json::to_string(&record.live).unwrap_or_default());
                 format!("{run}: {status}, due at {:?}, {live}", record.due_at)
             }
-            Ok(None) => match self.store.arrival(run).await {
-                Ok(arrival) => format!("{run}: not begun, {:?}", arrival.map(|arrival| arrival.fate)),
+            Ok(None) => match self.store.entry(run).await {
+                Ok(entry) => format!("{run}: not begun, {:?}", entry.map(|entry| entry.status)),
                 Err(error) => format!("{run}: not begun, {error}"),
             },
             Err(error) => format!("{run}: {error}"),

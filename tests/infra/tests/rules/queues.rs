@@ -57,7 +57,7 @@ fn a_queue_without_is_found() {
 #[test]
 fn a_dead_letter_is_kept_for_longer_than_its_message() {
     assert_eq!(gone_early(&infra()), [""; 0]);
-    let alike = r#"
+    let dedupe_key = r#"
         resource "aws_sqs_queue" "a" {
           name                      = "a"
           message_retention_seconds = 14 * 24 * 60 * 60
@@ -67,7 +67,10 @@ fn a_dead_letter_is_kept_for_longer_than_its_message() {
           message_retention_seconds = 14 * 24 * 60 * 60
         }
     "#;
-    assert_found(&gone_early(&fixture(alike)), "a dead letter of aws_sqs_queue.a may be gone after 0 days");
+    assert_found(
+        &gone_early(&fixture(dedupe_key)),
+        "a dead letter of aws_sqs_queue.a may be gone after 0 days",
+    );
     let unsaid = r#"
         resource "aws_sqs_queue" "a" { name = var.name }
         resource "aws_sqs_queue" "b" {

@@ -79,8 +79,8 @@ fn a_policy_that_cannot_be_read_here_is_refused() {
         let put_together = format!("data \"aws_iam_policy_document\" \"a\" {{\n{key} = [var.policy]\n}}");
         assert_found(&faults(&fixture(&put_together)), "a policy of somebody else");
     }
-    let theirs = r#"resource "aws_iam_role_policy_attachment" "a" {}"#;
-    assert_found(&faults(&fixture(theirs)), "a policy of somebody else");
+    let foreign_intent = r#"resource "aws_iam_role_policy_attachment" "a" {}"#;
+    assert_found(&faults(&fixture(foreign_intent)), "a policy of somebody else");
 }
 
 #[test]

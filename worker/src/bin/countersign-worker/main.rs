@@ -36,7 +36,7 @@ const HEARTBEAT: Millis = Millis::secs(5);
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
 /// A message that is visible again may be seen only by the next poll, so polls are short enough for a take-over
-/// within half a minute. Three lanes asked this often cost some fifty cents a month.
+/// within half a minute. Three queues asked this often cost some fifty cents a month.
 const POLL: Duration = Duration::from_secs(5);
 
 #[tokio::main]

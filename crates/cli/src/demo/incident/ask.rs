@@ -4,7 +4,7 @@ use domain::{Approval, Ruling, RunKey, StepRecord, StepSeq, Subject, TenantId};
 use fakes::servicenow::INCIDENT;
 use fakes::slack::Message;
 use serde_json::{Value, json};
-use store::{Blobs as _, Shelf};
+use store::{BlobKind, Blobs as _};
 use views::money;
 
 use crate::demo::card;
@@ -80,7 +80,8 @@ async fn said(stage: &Stage, tenant: &TenantId, step: &StepRecord) -> Result<Str
     let output = match &step.output {
         Some(domain::Payload::Inline(value)) => value.clone(),
         Some(domain::Payload::Blob(blob)) => {
-            let bytes = stage.engine.store().blob(Shelf::Payloads, tenant, blob).await?.unwrap_or_default();
+            let bytes =
+                stage.engine.store().blob(BlobKind::Payloads, tenant, blob).await?.unwrap_or_default();
             serde_json::from_slice(&bytes).unwrap_or_default()
         }
         None => Value::Null,

@@ -58,7 +58,7 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
     let answer = Answer { reason: args.reason, subject: Some(asked.subject) };
     let answered = link.client.answer(&asked.approval, approve, &answer).await?;
     let follows = match answered.outcome {
-        AnswerOutcome::Before => "you had said so before, nothing changed".to_owned(),
+        AnswerOutcome::Duplicate => "you had said so before, nothing changed".to_owned(),
         AnswerOutcome::Counted if answered.missing == 1 => "one more person must agree".to_owned(),
         AnswerOutcome::Counted => format!("{} more people must agree", answered.missing),
         AnswerOutcome::Decided => follows(link.client.run(&run.run).await?.status),
@@ -71,7 +71,7 @@ pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<
         "approval": asked.approval,
         "approved": approve,
         "by": person,
-        "new": answered.outcome != AnswerOutcome::Before,
+        "new": answered.outcome != AnswerOutcome::Duplicate,
     });
     context.answer(&text, &json)?;
     Ok(Ending::Done)

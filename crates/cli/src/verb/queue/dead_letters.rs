@@ -48,7 +48,7 @@ async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) ->
             json!({
                 "run": letter.run.run,
                 "tenant": letter.run.tenant,
-                "lane": letter.lane.as_str(),
+                "queue": letter.queue.as_str(),
                 "receives": letter.receives,
                 "at": moment(letter.at),
             })

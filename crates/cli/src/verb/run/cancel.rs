@@ -1,6 +1,6 @@
 //! `countersign run cancel`: stops a run.
 
-use api_types::Fate;
+use api_types::RunActionResult;
 use serde_json::json;
 
 use crate::context::Context;
@@ -25,13 +25,17 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let (link, run) = context.link_to(&args.wish.run)?;
     let canceled = link.client.cancel(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
-    let (result, words) = match canceled.fate {
-        Fate::Done if canceled.status.is_terminal() => ("done", format!("the run is {}", canceled.status)),
-        Fate::Done => ("done", "the run stops".to_owned()),
-        Fate::Requested => {
+    let (result, words) = match canceled.result {
+        RunActionResult::Done if canceled.status.is_terminal() => {
+            ("done", format!("the run is {}", canceled.status))
+        }
+        RunActionResult::Done => ("done", "the run stops".to_owned()),
+        RunActionResult::Requested => {
             ("requested", "its step is being worked on; the run stops when that has finished".to_owned())
         }
-        Fate::Before => ("before", "that was asked for before; nothing changed".to_owned()),
+        RunActionResult::AlreadyRequested => {
+            ("already_requested", "that was asked for before; nothing changed".to_owned())
+        }
     };
     let show = link.hints.run("show", &run);
     context.answer(&format!("{words}\n  see {show}"), &json!({ "run": run.run, "result": result }))?;

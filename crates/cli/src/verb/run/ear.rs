@@ -114,12 +114,12 @@ impl<'a> Ear<'a> {
 
     /// What stands in the chain behind event `last`; as much of it as a page holds.
     pub(super) async fn page(&self, last: Option<u32>) -> Result<Vec<EventDocument>, CliError> {
-        self.patiently(|| self.link.client.events(&self.run.run, last)).await.map(|page| page.events)
+        self.retry_busy(|| self.link.client.events(&self.run.run, last)).await.map(|page| page.events)
     }
 
     /// The whole run.
     pub(super) async fn run(&self) -> Result<Run, CliError> {
-        self.patiently(|| self.link.client.run(&self.run.run)).await
+        self.retry_busy(|| self.link.client.run(&self.run.run)).await
     }
 
     /// Waits until the run is there, as long as what starts it waits.
@@ -133,7 +133,7 @@ impl<'a> Ear<'a> {
     }
 
     /// Asks until there is an answer, or the server has been away for long.
-    async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, CliError>
+    async fn retry_busy<T, F>(&self, ask: impl Fn() -> F) -> Result<T, CliError>
     where
         F: Future<Output = Result<T, ClientError>>,
     {

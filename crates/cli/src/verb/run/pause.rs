@@ -1,6 +1,6 @@
 //! `countersign run pause`: holds a run for an operator.
 
-use api_types::Fate;
+use api_types::RunActionResult;
 use serde_json::json;
 
 use crate::context::Context;
@@ -23,9 +23,9 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     let (link, run) = context.link_to(&args.wish.run)?;
     let paused = link.client.pause(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
-    let (result, words) = match paused.fate {
-        Fate::Done | Fate::Before => ("done", "the run is paused"),
-        Fate::Requested => {
+    let (result, words) = match paused.result {
+        RunActionResult::Done | RunActionResult::AlreadyRequested => ("done", "the run is paused"),
+        RunActionResult::Requested => {
             ("requested", "its step is being worked on; the run pauses when that has finished")
         }
     };

@@ -1,7 +1,7 @@
 //! How somebody follows a request whose run is not there yet, because another run is about the same ticket.
 
 use domain::RunKey;
-use domain::arrival::WAITING_MAX;
+use domain::inbox::WAITING_MAX;
 use tokio::time::timeout;
 
 use super::ear::Ear;

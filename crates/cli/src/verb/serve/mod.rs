@@ -167,7 +167,7 @@ impl<S: Store> Serving<S> {
             seeds,
             public: key,
             doors: described::doors(&server.sources, &variable).map_err(wrong)?,
-            slack: described::slack_doors(&config, &variable)?,
+            slack: described::slack_installations(&config, &variable)?,
             secrets: secrets::names(&config),
             engine: Arc::new(engine(store, &config, variable)?),
         })

@@ -6,7 +6,7 @@
 //! are counted. Nothing is cleaned up, nothing is flushed: that is the point.
 //!
 //! With `--concurrency 1` the worker makes its calls one after the other, so that a short run meets the same
-//! calls under the same numbers every time: the first three receive, one for each lane, that of steps last. With
+//! calls under the same numbers every time: the first three receive, one for each queue, that of steps last. With
 //! more, it looks for further messages while it works.
 
 use std::convert::Infallible;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api_types::Worker;
-use domain::roll::{OFFLINE_AFTER, SIGNS_EVERY};
-use domain::{Enrolled, Says, WorkerId};
+use domain::worker_registry::{HEARTBEAT_EVERY, OFFLINE_AFTER};
+use domain::{WorkerId, WorkerRecord, WorkerReport};
 use engine::Engine;
 use serde_json::json;
 use store::Store;
@@ -56,7 +56,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
 }
 
 async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let asked = engine.ask_to_leave(&args.worker, &context.by_user(), &args.reason).await?;
+    let asked = engine.request_drain(&args.worker, &context.by_user(), &args.reason).await?;
     let (stands, end) = if args.no_wait {
         (asked, End::NotWaitedFor)
     } else {
@@ -81,17 +81,19 @@ enum End {
 /// known by how long its place stays as it is.
 async fn gone<S: Store>(
     engine: &Engine<S>,
-    mut stands: Enrolled,
+    mut stands: WorkerRecord,
     mut so_far: SoFar,
-) -> Result<(Enrolled, End), CliError> {
+) -> Result<(WorkerRecord, End), CliError> {
     let mut heard = Instant::now();
     loop {
         let so = match &stands.says {
-            Says::Left { .. } => return Ok((stands, End::Left)),
+            WorkerReport::Left { .. } => return Ok((stands, End::Left)),
             _ if heard.elapsed() > OFFLINE_AFTER.std() => return Ok((stands, End::Vanished)),
-            Says::Leaving { in_hand } => format!("{} has {} in hand", stands.worker, messages(*in_hand)),
-            Says::Working { .. } | Says::Unwell { .. } => {
-                format!("{} hears of it within {SIGNS_EVERY}", stands.worker)
+            WorkerReport::Leaving { in_hand } => {
+                format!("{} has {} in hand", stands.worker, messages(*in_hand))
+            }
+            WorkerReport::Working { .. } | WorkerReport::Unwell { .. } => {
+                format!("{} hears of it within {HEARTBEAT_EVERY}", stands.worker)
             }
         };
         so_far.say(&so);
@@ -104,13 +106,13 @@ async fn gone<S: Store>(
     }
 }
 
-fn words(stands: &Enrolled, end: End) -> (String, Ending) {
+fn words(stands: &WorkerRecord, end: End) -> (String, Ending) {
     let worker = &stands.worker;
     match (&stands.says, end) {
-        (Says::Left { finished: true }, _) => {
+        (WorkerReport::Left { finished: true }, _) => {
             (format!("{worker} has left; it finished all it had in hand"), Ending::Done)
         }
-        (Says::Left { finished: false }, _) => {
+        (WorkerReport::Left { finished: false }, _) => {
             let rest = "steps that it did not finish are taken over when their leases run out";
             (format!("{worker} has left; {rest}"), Ending::NotDone)
         }
@@ -123,7 +125,10 @@ fn words(stands: &Enrolled, end: End) -> (String, Ending) {
                 0 => String::new(),
                 some => format!(", and finishes {} before it goes", messages(some)),
             };
-            (format!("{worker} is asked to leave; it hears of it within {SIGNS_EVERY}{rest}"), Ending::Done)
+            (
+                format!("{worker} is asked to leave; it hears of it within {HEARTBEAT_EVERY}{rest}"),
+                Ending::Done,
+            )
         }
     }
 }

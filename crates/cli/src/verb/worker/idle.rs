@@ -4,7 +4,7 @@
 //! So the due index, read to its end, finds all of them, whether or not there is a message for them. A run in it
 //! is at rest if it waits for a person or an event and its deadline is not over; any other can move by itself:
 //! it is ready, held, due for another attempt, or being taken back. Nothing is left to do when every run in the
-//! index is at rest and no other errand is due: people may still have to be shown something, and the evidence of
+//! index is at rest and no other job is due: people may still have to be shown something, and the evidence of
 //! a run that is over may not be there yet. A message to walk a run at rest is one that came twice, and whoever
 //! gets it finds nothing to do. What is started or answered after the look is for another worker.
 
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// With more open runs than this nobody can say that nothing is left, and the worker stays.
 const OPEN_MAX: u32 = 10_000;
 
-/// An errand that is put off for longer than this is for another worker, or for another day: what somebody has
+/// An job that is put off for longer than this is for another worker, or for another day: what somebody has
 /// in hand is hidden for half a minute.
 const SOON: Millis = Millis::mins(1);
 
@@ -47,7 +47,7 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(store.errands(SystemClock.now() + SOON).await? == 0)
+    Ok(store.jobs(SystemClock.now() + SOON).await? == 0)
 }
 
 fn is_at_rest(record: &RunRecord, now: Timestamp) -> bool {

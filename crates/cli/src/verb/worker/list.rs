@@ -1,6 +1,6 @@
 //! `countersign worker list`: which workers there are.
 
-use api_types::{AskedToLeave, Worker};
+use api_types::{DrainRequest, Worker};
 use connectors::Toolbox;
 use domain::Timestamp;
 use serde_json::json;
@@ -17,7 +17,7 @@ Examples:
   countersign worker list
   countersign worker list --all --json
 
-Standing:
+WorkerStatus:
   idle       there, with nothing to do
   executing  at work on so many messages
   errored    there, and not working as it should; the last column says why
@@ -81,6 +81,6 @@ fn remark(worker: &Worker) -> String {
     let asked = worker
         .asked
         .as_ref()
-        .map(|AskedToLeave { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
+        .map(|DrainRequest { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
     wrong.into_iter().chain(unfinished).chain(asked).collect::<Vec<_>>().join("; ")
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use connectors::{Ask, Call, Done, Outcome, Tool, Toolbox};
 use countersign_worker::{Leave, Worker, WorkerSettings, leaving};
-use domain::roll::{KEPT_FOR, OFFLINE_AFTER, SIGNS_EVERY};
+use domain::worker_registry::{HEARTBEAT_EVERY, KEPT_FOR, OFFLINE_AFTER};
 use domain::{
-    Action, Cause, EffectClass, Enrolled, Failure, IdempotencyKey, Initiator, Reversibility, RunKey,
-    RunStatus, Says, Standing, ToolName, WorkerId,
+    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Reversibility, RunKey, RunStatus,
+    ToolName, WorkerId, WorkerRecord, WorkerReport, WorkerStatus,
 };
 use engine::{Engine, EngineError, Parts, StartRun, Timing};
 use serde_json::json;
 use store::{
-    Intercept, Intercepted, Ledger as _, Roll as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
-    SystemClock,
+    Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock,
+    WorkerRegistry as _,
 };
 use support::Virtual;
 use tokio::task::JoinHandle;
@@ -114,11 +114,11 @@ impl<S: Store> Scene<S> {
         (leave, tokio::spawn(worker.run()))
     }
 
-    async fn worker(&self) -> Enrolled {
+    async fn worker(&self) -> WorkerRecord {
         self.engine.worker(&me()).await.unwrap()
     }
 
-    async fn standing(&self) -> Standing {
+    async fn standing(&self) -> WorkerStatus {
         self.worker().await.standing(self.engine.now())
     }
 
@@ -132,17 +132,17 @@ async fn a_worker_says_what_it_does_while_it_is_there_and_that_it_leaves() {
     let scene = Scene::set();
     let (leave, working) = scene.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.standing().await, Standing::Idle);
+    assert_eq!(scene.standing().await, WorkerStatus::Idle);
     let run = scene.start(1).await;
-    sleep(SIGNS_EVERY.std()).await;
-    assert_eq!(scene.worker().await.says, Says::Working { in_hand: 1 });
-    assert_eq!(scene.standing().await, Standing::Executing);
+    sleep(HEARTBEAT_EVERY.std()).await;
+    assert_eq!(scene.worker().await.says, WorkerReport::Working { in_hand: 1 });
+    assert_eq!(scene.standing().await, WorkerStatus::Executing);
 
     leave.ask();
     sleep(Duration::from_millis(300)).await;
-    assert_eq!(scene.worker().await.says, Says::Leaving { in_hand: 1 }, "at once");
+    assert_eq!(scene.worker().await.says, WorkerReport::Leaving { in_hand: 1 }, "at once");
     assert!(working.await.unwrap());
-    assert_eq!(scene.worker().await.says, Says::Left { finished: true });
+    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: true });
     assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
 }
 
@@ -152,21 +152,21 @@ async fn a_worker_that_is_asked_through_the_roll_finishes_its_step_and_begins_no
     let run = scene.start(3).await;
     let (_leave, working) = scene.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    let asked = scene.engine.ask_to_leave(&me(), &ada(), "a new release").await.unwrap();
-    assert_eq!(asked.standing(scene.engine.now()), Standing::Draining);
+    let asked = scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    assert_eq!(asked.standing(scene.engine.now()), WorkerStatus::Draining);
     let again =
-        scene.engine.ask_to_leave(&me(), &Initiator::new(Cause::User, "grace"), "me too").await.unwrap();
+        scene.engine.request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too").await.unwrap();
     assert_eq!(again, asked, "whoever asked first is remembered");
 
     let began = Instant::now();
     assert!(working.await.unwrap(), "all it had in hand is finished");
-    assert!(began.elapsed() < SIGNS_EVERY.std() + TAKES, "{:?}", began.elapsed());
+    assert!(began.elapsed() < HEARTBEAT_EVERY.std() + TAKES, "{:?}", began.elapsed());
     let left = scene.worker().await;
-    assert_eq!((left.says, left.asked), (Says::Left { finished: true }, asked.asked));
+    assert_eq!((left.says, left.asked), (WorkerReport::Left { finished: true }, asked.asked));
     let record = scene.engine.store().load(&run).await.unwrap().unwrap();
     let ended = scene.engine.store().steps(&run).await.unwrap().len();
     assert_eq!((record.status, ended), (RunStatus::Running, 1), "the next step is for others");
-    let late = scene.engine.ask_to_leave(&me(), &ada(), "again").await.unwrap();
+    let late = scene.engine.request_drain(&me(), &ada(), "again").await.unwrap();
     assert_eq!(late, scene.worker().await, "there is nothing left to ask");
 }
 
@@ -179,7 +179,7 @@ async fn a_worker_that_cannot_finish_in_time_says_that_it_left_something_to_othe
     sleep(Duration::from_secs(1)).await;
     leave.ask();
     assert!(!working.await.unwrap());
-    assert_eq!(scene.worker().await.says, Says::Left { finished: false });
+    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: false });
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,20 +188,20 @@ async fn a_worker_that_dies_is_missed_and_after_a_day_forgotten() {
     let (_leave, working) = scene.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     working.abort();
-    sleep(SIGNS_EVERY.std() * 2).await;
-    assert_eq!(scene.standing().await, Standing::Idle);
+    sleep(HEARTBEAT_EVERY.std() * 2).await;
+    assert_eq!(scene.standing().await, WorkerStatus::Idle);
     sleep(OFFLINE_AFTER.std()).await;
-    assert_eq!(scene.standing().await, Standing::Offline);
+    assert_eq!(scene.standing().await, WorkerStatus::Offline);
     assert_eq!(scene.engine.workers().await.unwrap().len(), 1);
     sleep(KEPT_FOR.std()).await;
     assert_eq!(scene.engine.workers().await.unwrap(), []);
-    let gone = scene.engine.ask_to_leave(&me(), &ada(), "a new release").await;
+    let gone = scene.engine.request_drain(&me(), &ada(), "a new release").await;
     assert!(matches!(gone, Err(EngineError::NoWorker { .. })), "{gone:?}");
 }
 
 /// What fails of a worker's signatures.
 #[derive(Clone, Copy, PartialEq)]
-enum Roll {
+enum WorkerRegistry {
     /// None is written.
     Down,
     /// All are written, and nobody is told.
@@ -210,11 +210,11 @@ enum Roll {
     Silent,
 }
 
-impl Intercept for Roll {
+impl Intercept for WorkerRegistry {
     type Pass = bool;
 
     async fn before(&self, site: &Site) -> Result<bool, StoreError> {
-        let of_roll = site.name == "roll.enroll";
+        let of_roll = site.name == "roll.put_worker";
         match self {
             Self::Down if of_roll => Err(StoreError::Busy { doing: "sign the roll" }),
             Self::Silent if of_roll => std::future::pending().await,
@@ -232,7 +232,7 @@ impl Intercept for Roll {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_sign_works_all_the_same_and_leaves_when_it_is_told() {
-    for roll in [Roll::Down, Roll::Deaf, Roll::Silent] {
+    for roll in [WorkerRegistry::Down, WorkerRegistry::Deaf, WorkerRegistry::Silent] {
         let scene = Scene::on(|store| Intercepted::new(store, roll));
         let run = scene.start(2).await;
         let (leave, working) = scene.employ(WorkerSettings::default());
@@ -240,25 +240,25 @@ async fn a_worker_that_cannot_sign_works_all_the_same_and_leaves_when_it_is_told
         assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
         leave.ask();
         assert!(timeout(Duration::from_secs(5), working).await.unwrap().unwrap());
-        let told = scene.engine.store().enrolled(&me()).await.unwrap();
-        assert_eq!(told.is_some(), roll == Roll::Deaf);
+        let told = scene.engine.store().registered_worker(&me()).await.unwrap();
+        assert_eq!(told.is_some(), roll == WorkerRegistry::Deaf);
         if let Some(told) = told {
-            assert_eq!(told.says, Says::Left { finished: true });
+            assert_eq!(told.says, WorkerReport::Left { finished: true });
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wish_is_heard_though_no_answer_to_a_signature_ever_arrives() {
-    let scene = Scene::on(|store| Intercepted::new(store, Roll::Deaf));
+    let scene = Scene::on(|store| Intercepted::new(store, WorkerRegistry::Deaf));
     let (_leave, working) = scene.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     // Whoever asks is not told either, and finds its own mark when it asks again.
-    scene.engine.ask_to_leave(&me(), &ada(), "a new release").await.unwrap_err();
-    let asked = scene.engine.ask_to_leave(&me(), &ada(), "a new release").await.unwrap();
+    scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap_err();
+    let asked = scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert_eq!(asked.asked.map(|asked| asked.reason).as_deref(), Some("a new release"));
-    assert!(timeout(SIGNS_EVERY.std() * 2, working).await.unwrap().unwrap());
-    assert_eq!(scene.worker().await.says, Says::Left { finished: true });
+    assert!(timeout(HEARTBEAT_EVERY.std() * 2, working).await.unwrap().unwrap());
+    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: true });
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,14 +266,14 @@ async fn what_was_said_to_an_earlier_worker_of_the_same_name_is_not_for_the_next
     let scene = Scene::set();
     let (_leave, first) = scene.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    scene.engine.ask_to_leave(&me(), &ada(), "a new release").await.unwrap();
+    scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert!(first.await.unwrap());
     let before = scene.worker().await;
 
     let (leave, second) = scene.employ(WorkerSettings::default());
-    sleep(SIGNS_EVERY.std() * 3).await;
+    sleep(HEARTBEAT_EVERY.std() * 3).await;
     let now = scene.worker().await;
-    assert_eq!((scene.standing().await, &now.asked), (Standing::Idle, &None));
+    assert_eq!((scene.standing().await, &now.asked), (WorkerStatus::Idle, &None));
     assert!(now.since > before.since && now.revision > before.revision);
     leave.ask();
     assert!(second.await.unwrap());

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use domain::{Digest, Source, TenantId, Timestamp};
 use signing::Secrets;
 
-use super::proof::Proof;
+use super::scheme::Proof;
 use crate::http::Headers;
 
 /// The doors of every tenant. Each has a secret of its own, so that what one tenant's sender signs opens no
 /// other's.
 #[derive(Debug)]
-pub struct Doors {
+pub struct WebhookAuth {
     doors: BTreeMap<(TenantId, Source), Proof>,
     /// What is tried where there is no door, so that the answer takes as long. It opens nothing.
     decoy: Proof,
@@ -19,7 +19,7 @@ pub struct Doors {
 
 /// Why a door cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidDoor {
+pub enum InvalidWebhookAuth {
     /// The source cannot prove itself in this way.
     #[error(
         "{source_name} of tenant {tenant}: GitHub signs as GitHub does, ServiceNow and webhooks as we ask"
@@ -40,7 +40,7 @@ pub enum InvalidDoor {
     },
 }
 
-impl Default for Doors {
+impl Default for WebhookAuth {
     #[expect(clippy::expect_used, reason = "the decoy is a constant")]
     fn default() -> Self {
         let decoy =
@@ -49,22 +49,22 @@ impl Default for Doors {
     }
 }
 
-impl Doors {
+impl WebhookAuth {
     /// The same, with one more door.
-    pub fn and(mut self, tenant: TenantId, source: Source, proof: Proof) -> Result<Self, InvalidDoor> {
-        let has_door = Source::DOORS.contains(&source);
+    pub fn and(mut self, tenant: TenantId, source: Source, proof: Proof) -> Result<Self, InvalidWebhookAuth> {
+        let has_door = Source::WEBHOOKS.contains(&source);
         if !has_door || matches!(proof, Proof::GitHub(_)) != (source == Source::GitHub) {
-            return Err(InvalidDoor::Proof { tenant, source_name: source });
+            return Err(InvalidWebhookAuth::Proof { tenant, source_name: source });
         }
         if self.doors.contains_key(&(tenant.clone(), source)) {
-            return Err(InvalidDoor::Twice { tenant, source_name: source });
+            return Err(InvalidWebhookAuth::Twice { tenant, source_name: source });
         }
         self.doors.insert((tenant, source), proof);
         Ok(self)
     }
 
     /// Whose door this is and what proves the sender, if the door is there and the sender is proved.
-    pub(super) fn enter(
+    pub(super) fn authenticate(
         &self,
         tenant: &str,
         source: &str,
@@ -78,7 +78,7 @@ impl Doors {
         match (door, proved) {
             (Some((_, (tenant, source))), Ok(code)) => {
                 let parts = [tenant.as_str().as_bytes(), source.as_str().as_bytes(), code.as_bytes()];
-                let proof = Digest::of_parts("countersign/arrival-proof/v1", &parts);
+                let proof = Digest::of_parts("countersign/entry-proof/v1", &parts);
                 Some((tenant, source, proof))
             }
             (Some((_, (tenant, source))), Err(fault)) => {

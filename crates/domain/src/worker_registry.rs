@@ -14,7 +14,7 @@ use crate::initiator::Initiator;
 use crate::time::{Millis, Timestamp};
 
 /// How often a worker signs.
-pub const SIGNS_EVERY: Millis = Millis::secs(15);
+pub const HEARTBEAT_EVERY: Millis = Millis::secs(15);
 
 /// A worker that has missed three signatures counts as gone.
 pub const OFFLINE_AFTER: Millis = Millis::secs(45);
@@ -27,7 +27,7 @@ pub const KEPT_FOR: Millis = Millis::hours(24);
 
 /// A worker on the roll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolled {
+pub struct WorkerRecord {
     /// Its name.
     pub worker: WorkerId,
     /// When it came, by its own clock.
@@ -35,10 +35,10 @@ pub struct Enrolled {
     /// When it signed last, by its own clock.
     pub seen: Timestamp,
     /// What it said then.
-    pub says: Says,
+    pub says: WorkerReport,
     /// Set once somebody has asked it to leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<AskedToLeave>,
+    pub asked: Option<DrainRequest>,
     /// Grows with every change.
     pub revision: u32,
 }
@@ -46,7 +46,7 @@ pub struct Enrolled {
 /// What a worker says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Says {
+pub enum WorkerReport {
     /// It works on so many messages; it is idle if there is none.
     Working {
         /// How many.
@@ -71,7 +71,7 @@ pub enum Says {
     },
 }
 
-impl Says {
+impl WorkerReport {
     /// How many messages it has in hand.
     pub fn in_hand(&self) -> u32 {
         match self {
@@ -83,7 +83,7 @@ impl Says {
 
 /// Somebody has asked a worker to leave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedToLeave {
+pub struct DrainRequest {
     /// Who.
     pub by: Initiator,
     /// Why.
@@ -92,7 +92,7 @@ pub struct AskedToLeave {
     pub at: Timestamp,
 }
 
-impl AskedToLeave {
+impl DrainRequest {
     /// Asked at `at` by `by`, because of `reason`.
     pub fn new(by: Initiator, reason: &str, at: Timestamp) -> Self {
         Self { by, reason: bounded(reason, MESSAGE_CHARS_MAX), at }
@@ -101,7 +101,7 @@ impl AskedToLeave {
 
 /// How a worker stands, as whoever looks at the roll sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum WorkerStatus {
     /// There, with nothing to do.
     Idle,
     /// There, and at work.
@@ -116,7 +116,7 @@ pub enum Standing {
     Left,
 }
 
-impl Standing {
+impl WorkerStatus {
     /// As it is written everywhere.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -130,47 +130,47 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for WorkerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl Enrolled {
+impl WorkerRecord {
     /// The first signature of `worker`.
-    pub fn new(worker: WorkerId, says: Says, at: Timestamp) -> Self {
+    pub fn new(worker: WorkerId, says: WorkerReport, at: Timestamp) -> Self {
         Self { worker, since: at, seen: at, says, asked: None, revision: 0 }
     }
 
     /// The next signature.
     #[must_use]
-    pub fn signs(&self, says: Says, at: Timestamp) -> Self {
+    pub fn signs(&self, says: WorkerReport, at: Timestamp) -> Self {
         Self { says, seen: at, revision: self.revision.saturating_add(1), ..self.clone() }
     }
 
     /// The same with a wish that it leaves. Whoever wished that first is remembered.
     #[must_use]
-    pub fn asked_to_leave(&self, asked: AskedToLeave) -> Self {
+    pub fn with_drain_request(&self, asked: DrainRequest) -> Self {
         let asked = self.asked.clone().or(Some(asked));
         Self { asked, revision: self.revision.saturating_add(1), ..self.clone() }
     }
 
     /// How it stands at `now`.
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    pub fn standing(&self, now: Timestamp) -> WorkerStatus {
         match &self.says {
-            Says::Left { .. } => Standing::Left,
-            _ if now - self.seen > OFFLINE_AFTER => Standing::Offline,
-            Says::Leaving { .. } => Standing::Draining,
-            _ if self.asked.is_some() => Standing::Draining,
-            Says::Unwell { .. } => Standing::Errored,
-            Says::Working { in_hand: 0 } => Standing::Idle,
-            Says::Working { .. } => Standing::Executing,
+            WorkerReport::Left { .. } => WorkerStatus::Left,
+            _ if now - self.seen > OFFLINE_AFTER => WorkerStatus::Offline,
+            WorkerReport::Leaving { .. } => WorkerStatus::Draining,
+            _ if self.asked.is_some() => WorkerStatus::Draining,
+            WorkerReport::Unwell { .. } => WorkerStatus::Errored,
+            WorkerReport::Working { in_hand: 0 } => WorkerStatus::Idle,
+            WorkerReport::Working { .. } => WorkerStatus::Executing,
         }
     }
 
     /// Whether it is there at `now`, or should be: it has not said that it left, and was heard of within an hour.
     pub fn is_expected(&self, now: Timestamp) -> bool {
-        self.standing(now) != Standing::Left && now - self.seen <= MISSED_FOR
+        self.standing(now) != WorkerStatus::Left && now - self.seen <= MISSED_FOR
     }
 
     /// When its name is taken off the roll, unless it signs again.
@@ -186,26 +186,29 @@ mod tests {
 
     const CAME: Timestamp = Timestamp(1_000_000);
 
-    fn says(says: Says) -> Enrolled {
-        Enrolled::new(WorkerId::new("worker-1").unwrap(), says, CAME)
+    fn says(says: WorkerReport) -> WorkerRecord {
+        WorkerRecord::new(WorkerId::new("worker-1").unwrap(), says, CAME)
     }
 
-    fn asked(by: &str) -> AskedToLeave {
-        AskedToLeave::new(Initiator::new(Cause::User, by), "a new release", CAME)
+    fn asked(by: &str) -> DrainRequest {
+        DrainRequest::new(Initiator::new(Cause::User, by), "a new release", CAME)
     }
 
     #[test]
     fn a_worker_stands_as_it_says_until_nothing_is_heard_of_it() {
         let last = CAME + OFFLINE_AFTER;
         for (said, standing) in [
-            (Says::Working { in_hand: 0 }, Standing::Idle),
-            (Says::Working { in_hand: 3 }, Standing::Executing),
-            (Says::Unwell { in_hand: 3, why: "the store does not answer".to_owned() }, Standing::Errored),
-            (Says::Leaving { in_hand: 3 }, Standing::Draining),
+            (WorkerReport::Working { in_hand: 0 }, WorkerStatus::Idle),
+            (WorkerReport::Working { in_hand: 3 }, WorkerStatus::Executing),
+            (
+                WorkerReport::Unwell { in_hand: 3, why: "the store does not answer".to_owned() },
+                WorkerStatus::Errored,
+            ),
+            (WorkerReport::Leaving { in_hand: 3 }, WorkerStatus::Draining),
         ] {
             let worker = says(said);
             assert_eq!(worker.standing(last), standing);
-            assert_eq!(worker.standing(last + Millis(1)), Standing::Offline);
+            assert_eq!(worker.standing(last + Millis(1)), WorkerStatus::Offline);
             assert!(
                 worker.is_expected(CAME + MISSED_FOR) && !worker.is_expected(CAME + MISSED_FOR + Millis(1))
             );
@@ -218,17 +221,18 @@ mod tests {
     #[test]
     fn a_worker_that_left_is_not_one_that_vanished() {
         for finished in [true, false] {
-            let left = says(Says::Left { finished });
-            assert_eq!(left.standing(Timestamp(i64::MAX)), Standing::Left);
+            let left = says(WorkerReport::Left { finished });
+            assert_eq!(left.standing(Timestamp(i64::MAX)), WorkerStatus::Left);
             assert!(!left.is_expected(CAME));
         }
     }
 
     #[test]
     fn a_worker_that_is_asked_to_leave_drains_and_remembers_who_said_so_first() {
-        let leaving = says(Says::Working { in_hand: 0 }).asked_to_leave(asked("ada"));
-        assert_eq!(leaving.standing(CAME), Standing::Draining);
-        let twice = leaving.asked_to_leave(asked("grace")).signs(Says::Working { in_hand: 1 }, CAME);
+        let leaving = says(WorkerReport::Working { in_hand: 0 }).with_drain_request(asked("ada"));
+        assert_eq!(leaving.standing(CAME), WorkerStatus::Draining);
+        let twice =
+            leaving.with_drain_request(asked("grace")).signs(WorkerReport::Working { in_hand: 1 }, CAME);
         assert_eq!(twice.asked, Some(asked("ada")));
         assert_eq!(twice.revision, 3);
     }

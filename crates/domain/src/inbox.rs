@@ -1,6 +1,6 @@
 //! Arrivals: what came in from outside, kept before anybody is told that it was accepted.
 //!
-//! An arrival names the run it would start before anything else is known about it: the run's id is derived
+//! An entry names the run it would start before anything else is known about it: the run's id is derived
 //! from the tenant and the request's key. So whoever sent it can be told at once, a second delivery finds the
 //! first, and taking it up twice starts one run.
 
@@ -29,20 +29,20 @@ const TIMELESS_REMEMBERED_FOR: Millis = Millis::hours(24 * 90);
 /// How long a refusal is remembered: whoever is told of it needs some time to put right what was wrong.
 pub const REFUSAL_REMEMBERED_FOR: Millis = Millis::hours(1);
 
-/// How often an arrival that is delivered again is taken up again within that time, the first time included.
+/// How often an entry that is delivered again is taken up again within that time, the first time included.
 pub const TRIES_MAX: u32 = 3;
 
 /// Arrivals that tell the same within this time are one: whoever tells it twice does so at once.
-pub const ALIKE_WITHIN: Millis = Millis::secs(5);
+pub const DUPLICATE_WITHIN: Millis = Millis::secs(5);
 
-/// How long an arrival may wait for its ticket. A run that takes longer than this has been forgotten itself.
+/// How long an entry may wait for its ticket. A run that takes longer than this has been forgotten itself.
 pub const WAITING_MAX: Millis = Millis::hours(24 * 28);
 
-/// How long an arrival that waits is kept: longer than it may wait, so that none is lost.
+/// How long an entry that waits is kept: longer than it may wait, so that none is lost.
 const WAITING_KEPT: Millis = Millis::hours(24 * 30);
 
-/// Why an arrival started nothing, in a sentence or two.
-const WHY_CHARS_MAX: usize = 512;
+/// Why an entry started nothing, in a sentence or two.
+const REASON_CHARS_MAX: usize = 512;
 
 /// Where something comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Source {
     pub const TRIGGERS: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Schedule];
 
     /// Those that come in by a door for webhooks.
-    pub const DOORS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
+    pub const WEBHOOKS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
 
     /// As it stands in addresses, workflow files and records.
     pub fn as_str(self) -> &'static str {
@@ -95,7 +95,7 @@ impl Source {
         }
     }
 
-    /// Until when an arrival from there is kept that waits from `at` on.
+    /// Until when an entry from there is kept that waits from `at` on.
     pub fn waiting_kept_until(self, at: Timestamp) -> Timestamp {
         at + WAITING_KEPT.max(self.remembered_for())
     }
@@ -115,14 +115,14 @@ pub struct UnknownSource(String);
 impl FromStr for Source {
     type Err = UnknownSource;
     fn from_str(text: &str) -> Result<Self, UnknownSource> {
-        let named = Self::DOORS.into_iter().find(|source| source.as_str() == text);
+        let named = Self::WEBHOOKS.into_iter().find(|source| source.as_str() == text);
         named.ok_or_else(|| UnknownSource(bounded(text, 64)))
     }
 }
 
 /// Something that came in from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Arrival {
+pub struct InboxEntry {
     /// The run it starts, if it starts one.
     pub run: RunKey,
     /// Names the request.
@@ -138,10 +138,10 @@ pub struct Arrival {
     /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
     /// itself the second time.
     pub proof: Digest,
-    /// Stands for what it tells, in whichever words. Whatever tells the same within [`ALIKE_WITHIN`] is the same
+    /// Stands for what it tells, in whichever words. Whatever tells the same within [`DUPLICATE_WITHIN`] is the same
     /// request. Absent, where only the key and the proof tell requests apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alike: Option<Digest>,
+    pub dedupe_key: Option<Digest>,
     /// The fingerprint of what came.
     pub fingerprint: Fingerprint,
     /// What came.
@@ -155,7 +155,7 @@ pub struct Arrival {
     #[serde(default)]
     pub tries: u32,
     /// What became of it.
-    pub fate: Fate,
+    pub status: InboxStatus,
 }
 
 /// A run that is asked for by name.
@@ -171,43 +171,43 @@ pub struct Asked {
     pub by: Initiator,
 }
 
-/// What became of an arrival.
+/// What became of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "fate")]
-pub enum Fate {
+#[serde(rename_all = "snake_case", tag = "status")]
+pub enum InboxStatus {
     /// Nobody has taken it up yet.
-    Waiting,
+    Pending,
     /// It started its run.
-    Begun,
+    Started,
     /// Another run has its ticket, and answers for it.
     Joined {
         /// That run.
         run: RunId,
     },
     /// No workflow wanted it.
-    Unwanted {
+    Unmatched {
         /// When.
         #[serde(default)]
         at: Timestamp,
     },
     /// It could not start a run.
-    Refused {
+    Rejected {
         /// Why.
-        why: String,
+        reason: String,
         /// When.
         #[serde(default)]
         at: Timestamp,
     },
 }
 
-impl Fate {
-    /// It could not start a run, because of `why`.
-    pub fn refused(why: &str, at: Timestamp) -> Self {
-        Self::Refused { why: bounded(why, WHY_CHARS_MAX), at }
+impl InboxStatus {
+    /// It could not start a run, because of `reason`.
+    pub fn rejected(reason: &str, at: Timestamp) -> Self {
+        Self::Rejected { reason: bounded(reason, REASON_CHARS_MAX), at }
     }
 }
 
-impl Arrival {
+impl InboxEntry {
     /// The run that a request with this key starts.
     pub fn run_of(tenant: &TenantId, key: &IdempotencyKey) -> RunKey {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
@@ -215,31 +215,31 @@ impl Arrival {
 
     /// Whether it may be taken up again now that it is delivered again; then, how often nothing came of it before.
     pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
-        let at = match self.fate {
+        let at = match self.status {
             // Whoever connects a source first and its workflow second has it delivered again.
-            Fate::Refused { at, .. } | Fate::Unwanted { at } => at,
-            Fate::Waiting | Fate::Begun | Fate::Joined { .. } => return None,
+            InboxStatus::Rejected { at, .. } | InboxStatus::Unmatched { at } => at,
+            InboxStatus::Pending | InboxStatus::Started | InboxStatus::Joined { .. } => return None,
         };
         let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
         (tries < TRIES_MAX).then_some(tries)
     }
 
     /// Whether this goes by the name of `known`, or with its proof, and is something else.
-    pub fn contradicts(&self, known: &Self) -> bool {
+    pub fn conflicts_with(&self, known: &Self) -> bool {
         let same_name = self.key == known.key || self.proof == known.proof;
         same_name && self.fingerprint != known.fingerprint
     }
 
     /// Whether this is the same request as `known`, told at about the same time in other words.
-    pub fn echoes(&self, known: &Self) -> bool {
+    pub fn is_duplicate_of(&self, known: &Self) -> bool {
         let apart = (self.at - known.at).max(known.at - self.at);
-        self.alike.is_some() && self.alike == known.alike && apart < ALIKE_WITHIN
+        self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key && apart < DUPLICATE_WITHIN
     }
 
     /// Until when it is kept: long while nothing becomes of it; once something has, as long as [`Source::remembered_for`].
     pub fn kept_until(&self) -> Timestamp {
-        match self.fate {
-            Fate::Waiting => self.source.waiting_kept_until(self.at),
+        match self.status {
+            InboxStatus::Pending => self.source.waiting_kept_until(self.at),
             _ => self.at + self.source.remembered_for(),
         }
     }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_source_is_read_as_it_is_written() {
-        for source in Source::DOORS {
+        for source in Source::WEBHOOKS {
             assert_eq!(source.as_str().parse(), Ok(source));
         }
         for source in Source::ALL {
@@ -268,31 +268,31 @@ mod tests {
     #[test]
     fn what_started_nothing_is_tried_three_times_within_an_hour_and_afresh_after_it() {
         let key = IdempotencyKey::new("sn:1").unwrap();
-        let refused = |tries| Arrival {
-            run: Arrival::run_of(&"acme".parse().unwrap(), &key),
+        let refused = |tries| InboxEntry {
+            run: InboxEntry::run_of(&"acme".parse().unwrap(), &key),
             key: key.clone(),
             source: Source::ServiceNow,
             about: None,
             record: None,
             proof: Digest::ZERO,
-            alike: None,
+            dedupe_key: None,
             fingerprint: Fingerprint::of(&serde_json::json!(1)),
             body: Payload::Inline(serde_json::json!(1)),
             asked: None,
             at: Timestamp(0),
             tries,
-            fate: Fate::refused("two workflows want it", Timestamp(0)),
+            status: InboxStatus::rejected("two workflows want it", Timestamp(0)),
         };
         let soon = Timestamp(1);
         assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
         let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
         assert_eq!(refused(2).may_try_again(late), Some(0));
-        let unwanted = |tries, at| Arrival { fate: Fate::Unwanted { at }, ..refused(tries) };
+        let unwanted = |tries, at| InboxEntry { status: InboxStatus::Unmatched { at }, ..refused(tries) };
         let at_once = [0, 1, 2].map(|tries| unwanted(tries, Timestamp(0)).may_try_again(soon));
         assert_eq!(at_once, [Some(1), Some(2), None]);
         assert_eq!(unwanted(2, late).may_try_again(late), None, "what counts is when nobody wanted it last");
-        for fate in [Fate::Waiting, Fate::Begun] {
-            assert_eq!(Arrival { fate, ..refused(0) }.may_try_again(late), None);
+        for status in [InboxStatus::Pending, InboxStatus::Started] {
+            assert_eq!(InboxEntry { status, ..refused(0) }.may_try_again(late), None);
         }
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connectors::{Allow, Settings};
-use countersign_engine::{Engine, EngineError, Knock, Parts, StartRun, Timing, Welcome};
-use domain::arrival::TRIES_MAX;
-use domain::{Cause, Digest, Errand, Fate, Initiator, Lane, Millis, Refusal, Source, TenantId, WorkspaceId};
+use countersign_engine::{AcceptResult, Engine, EngineError, InboundEvent, Parts, StartRun, Timing};
+use domain::inbox::TRIES_MAX;
+use domain::{
+    Cause, Digest, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, Source, TenantId, WorkspaceId,
+};
 use serde_json::{Value, json};
 use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
 
@@ -57,15 +59,15 @@ async fn who_put_a_version_to_use_first_is_remembered() {
     assert_eq!(engine.versions(&acme(), &first.workflow).await.unwrap(), [next, first]);
 }
 
-fn knock(key: &str, body: Value) -> Knock {
-    Knock {
+fn knock(key: &str, body: Value) -> InboundEvent {
+    InboundEvent {
         tenant: acme(),
         key: key.parse().unwrap(),
         source: Source::ServiceNow,
         about: Some("incident".to_owned()),
         record: None,
         proof: Digest::of_bytes(key.as_bytes()),
-        alike: None,
+        dedupe_key: None,
         body,
         asked: None,
     }
@@ -77,19 +79,20 @@ fn urgent() -> Value {
 
 const URGENT: &str = "{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }";
 
-async fn fate(engine: &Engine<SqliteStore>, welcome: &Welcome) -> Fate {
+async fn status(engine: &Engine<SqliteStore>, welcome: &AcceptResult) -> InboxStatus {
     engine.begin(&welcome.run).await.unwrap();
-    engine.store().arrival(&welcome.run).await.unwrap().unwrap().fate
+    engine.store().entry(&welcome.run).await.unwrap().unwrap().status
 }
 
 #[tokio::test]
 async fn what_comes_in_is_durable_and_announced_before_it_is_accepted() {
     let engine = engine();
     let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert!(welcome.new && engine.store().arrival(&welcome.run).await.unwrap().is_some());
-    let messages = engine.store().receive(Lane::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap();
+    assert!(welcome.new && engine.store().entry(&welcome.run).await.unwrap().is_some());
+    let messages =
+        engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap();
     assert_eq!(messages.len(), 1);
-    assert_eq!((&messages[0].run, &messages[0].errand), (&welcome.run, &Errand::Begin));
+    assert_eq!((&messages[0].run, &messages[0].job), (&welcome.run, &Job::Start));
 }
 
 #[tokio::test]
@@ -97,17 +100,17 @@ async fn the_workflow_that_wants_it_is_started_once_however_often_it_is_delivere
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
+    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
     let first = engine.store().load(&welcome.run).await.unwrap().unwrap();
     assert_eq!((first.workflow.as_str(), first.trigger.kind.as_str()), ("triage", "servicenow"));
 
     let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Begun });
+    assert_eq!(again, AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Started });
     engine.begin(&welcome.run).await.unwrap();
     assert_eq!(engine.store().load(&welcome.run).await.unwrap(), Some(first));
 }
 
-/// Whoever took it up died after the run was there, and before anybody was told or the arrival was settled.
+/// Whoever took it up died after the run was there, and before anybody was told or the entry was settled.
 #[tokio::test]
 async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_taken_up_again() {
     let engine = engine();
@@ -129,13 +132,13 @@ async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_ta
         engine.store().delete(&lost.handle).await.unwrap();
     }
 
-    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
+    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
     let messages = walks(&engine).await;
     assert_eq!(messages.iter().map(|message| &message.run).collect::<Vec<_>>(), [&welcome.run]);
 }
 
 async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
-    engine.store().receive(Lane::Steps, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
+    engine.store().receive(QueueName::Steps, 10, Millis::secs(30), Duration::ZERO).await.unwrap()
 }
 
 #[tokio::test]
@@ -153,7 +156,7 @@ async fn what_nobody_wants_starts_nothing() {
     apply(&engine, "changes", 1, "{ servicenow: { table: change_request } }").await.unwrap();
     apply(&engine, "pushes", 1, "{ github: { event: push } }").await.unwrap();
     let welcome = engine.accept(knock("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
-    assert!(matches!(fate(&engine, &welcome).await, Fate::Unwanted { .. }));
+    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Unmatched { .. }));
     assert_eq!(engine.store().load(&welcome.run).await.unwrap(), None);
 }
 
@@ -161,11 +164,11 @@ async fn what_nobody_wants_starts_nothing() {
 async fn what_nobody_wanted_begins_when_it_is_delivered_again_to_a_workflow_that_does() {
     let engine = engine();
     let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert!(matches!(fate(&engine, &welcome).await, Fate::Unwanted { .. }));
+    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Unmatched { .. }));
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Waiting });
-    assert_eq!(fate(&engine, &again).await, Fate::Begun);
+    assert_eq!(again, AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Pending });
+    assert_eq!(status(&engine, &again).await, InboxStatus::Started);
 }
 
 #[tokio::test]
@@ -173,13 +176,13 @@ async fn what_two_workflows_want_or_none_can_judge_is_refused_with_the_reason() 
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     let welcome = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap();
-    let Fate::Refused { why, .. } = fate(&engine, &welcome).await else { panic!("not refused") };
-    assert!(why.contains("triage") && why.contains("priority"), "{why}");
+    let InboxStatus::Rejected { reason, .. } = status(&engine, &welcome).await else { panic!("not refused") };
+    assert!(reason.contains("triage") && reason.contains("priority"), "{reason}");
 
     apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
     let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
-    let Fate::Refused { why, .. } = fate(&engine, &welcome).await else { panic!("not refused") };
-    assert!(why.contains("triage") && why.contains("assign"), "{why}");
+    let InboxStatus::Rejected { reason, .. } = status(&engine, &welcome).await else { panic!("not refused") };
+    assert!(reason.contains("triage") && reason.contains("assign"), "{reason}");
 }
 
 #[tokio::test]
@@ -202,17 +205,20 @@ async fn what_was_refused_is_taken_up_again_when_it_is_delivered_again_some_time
     apply(&engine, "other", 1, URGENT).await.unwrap();
     let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
     for _ in 1..TRIES_MAX {
-        assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+        assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
         let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
-        assert_eq!(again, Welcome { run: welcome.run.clone(), new: false, fate: Fate::Waiting });
+        assert_eq!(
+            again,
+            AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Pending }
+        );
     }
-    assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
     let enough = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert!(matches!(enough.fate, Fate::Refused { .. }), "{enough:?}");
+    assert!(matches!(enough.status, InboxStatus::Rejected { .. }), "{enough:?}");
 
     let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
-    assert!(matches!(fate(&engine, &welcome).await, Fate::Refused { .. }));
+    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
     apply(&engine, "other", 2, "{ github: {} }").await.unwrap();
     engine.accept(knock("sn:2", urgent())).await.unwrap();
-    assert_eq!(fate(&engine, &welcome).await, Fate::Begun);
+    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
 }

@@ -18,12 +18,12 @@ const OWN_ID_BYTES_MAX: usize = 512;
 
 /// What was delivered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Letter {
+pub(super) struct ParsedEvent {
     pub(super) key: IdempotencyKey,
     pub(super) about: Option<String>,
     pub(super) record: Option<RecordName>,
     /// Stands for what it tells, where the same may be told twice in other words.
-    pub(super) alike: Option<Digest>,
+    pub(super) dedupe_key: Option<Digest>,
     pub(super) body: Value,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Unusable {
     OtherTenant,
 }
 
-impl Letter {
+impl ParsedEvent {
     /// Reads what `source` delivered. Nothing, if it only asked whether somebody is there.
     pub(super) fn read(source: Source, headers: &Headers<'_>, body: Value) -> Result<Option<Self>, Unusable> {
         match source {
@@ -52,7 +52,7 @@ impl Letter {
     }
 }
 
-fn servicenow(body: Value) -> Result<Letter, Unusable> {
+fn servicenow(body: Value) -> Result<ParsedEvent, Unusable> {
     let table = word(body["table"].as_str(), WORD_BYTES_MAX).ok_or(Unusable::Field("table"))?;
     let record = body["record"].as_object().ok_or(Unusable::Field("record"))?;
     let sys_id = record.get("sys_id").and_then(Value::as_str);
@@ -67,12 +67,12 @@ fn servicenow(body: Value) -> Result<Letter, Unusable> {
     let about = Some(table.to_owned());
     let key = key(&format!("servicenow:{table}:{sys_id}:{state}"), "record")?;
     let record = RecordName::new(&format!("servicenow:{table}:{sys_id}")).ok();
-    Ok(Letter { key, about, record, alike: None, body })
+    Ok(ParsedEvent { key, about, record, dedupe_key: None, body })
 }
 
 /// The headers are not signed, so a workflow sees only the one it needs: the event. The delivery's id is the
 /// key; the same bytes under another id are recognised by their proof.
-fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusable> {
+fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<ParsedEvent>, Unusable> {
     let header = |name, bytes_max| word(headers.only(name), bytes_max).ok_or(Unusable::Header(name));
     let event = header("x-github-event", WORD_BYTES_MAX)?;
     let delivery = header("x-github-delivery", ID_BYTES_MAX)?;
@@ -83,9 +83,9 @@ fn github(headers: &Headers<'_>, body: &Value) -> Result<Option<Letter>, Unusabl
         return Ok(None);
     }
     let key = key(&format!("github:{delivery}"), "x-github-delivery")?;
-    let (about, record, alike) =
+    let (about, record, dedupe_key) =
         (Some(event.to_owned()), on_github(body), told_of_a_pull_request(event, body));
-    Ok(Some(Letter { key, about, record, alike, body: json!({ "event": event, "body": body }) }))
+    Ok(Some(ParsedEvent { key, about, record, dedupe_key, body: json!({ "event": event, "body": body }) }))
 }
 
 /// What something is done to on a pull request, beside its commit: each is an object with an `id`.
@@ -123,7 +123,7 @@ fn on_github(body: &Value) -> Option<RecordName> {
 
 /// Headers are not signed, so what names the request stands in the body: its `id`, or all of it. A `record` that is
 /// named as we name them is what it is about.
-fn webhook(body: &Value) -> Result<Letter, Unusable> {
+fn webhook(body: &Value) -> Result<ParsedEvent, Unusable> {
     let key_text = match body.get("id") {
         None => format!("webhook:body:{}", json::digest("countersign/delivered-body/v1", body)),
         Some(Value::String(id)) if (1..=OWN_ID_BYTES_MAX).contains(&id.len()) => {
@@ -133,7 +133,7 @@ fn webhook(body: &Value) -> Result<Letter, Unusable> {
     };
     let record = body["record"].as_str().and_then(|record| record.parse().ok());
     let body = json!({ "body": body });
-    Ok(Letter { key: key(&key_text, "id")?, about: None, record, alike: None, body })
+    Ok(ParsedEvent { key: key(&key_text, "id")?, about: None, record, dedupe_key: None, body })
 }
 
 fn key(text: &str, field: &'static str) -> Result<IdempotencyKey, Unusable> {

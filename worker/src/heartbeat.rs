@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use domain::{AskedToLeave, Enrolled, Says, Timestamp, WorkerId};
+use domain::{DrainRequest, Timestamp, WorkerId, WorkerRecord, WorkerReport};
 use store::{Store, StoreError, Write};
 use tokio::time::{sleep, timeout};
 
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     came: Timestamp,
     /// How often it signs; `None`, if it never does.
     every: Option<Duration>,
-    stands: Option<Enrolled>,
+    stands: Option<WorkerRecord>,
     /// Whether that is what the store has: not, while an answer is out or after one that was lost.
     sure: bool,
 }
@@ -37,19 +37,19 @@ impl Place {
     }
 
     /// The next signature. What was said to an earlier worker of the same name is not for this one.
-    fn signed(&self, says: Says, now: Timestamp) -> Enrolled {
+    fn signed(&self, says: WorkerReport, now: Timestamp) -> WorkerRecord {
         match &self.stands {
             Some(stands) if stands.since == self.came => stands.signs(says, now),
-            before => Enrolled {
+            before => WorkerRecord {
                 seen: now,
                 revision: before.as_ref().map_or(0, |before| before.revision.saturating_add(1)),
-                ..Enrolled::new(self.me.clone(), says, self.came)
+                ..WorkerRecord::new(self.me.clone(), says, self.came)
             },
         }
     }
 
     /// Who has asked this worker to leave.
-    fn asked(&self) -> Option<&AskedToLeave> {
+    fn asked(&self) -> Option<&DrainRequest> {
         self.stands.as_ref().filter(|stands| stands.since == self.came)?.asked.as_ref()
     }
 }
@@ -73,7 +73,7 @@ impl<S: Store> Worker<S> {
             return;
         }
         // If it is not written, the worker is missed before long.
-        match timeout(LAST_SIGNATURE, self.sign(place, Says::Left { finished })).await {
+        match timeout(LAST_SIGNATURE, self.sign(place, WorkerReport::Left { finished })).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "nobody was told on the roll that this worker left"),
             Err(_) => tracing::warn!("nobody was told in time on the roll that this worker left"),
@@ -81,25 +81,25 @@ impl<S: Store> Worker<S> {
     }
 
     /// What the worker says of itself.
-    fn says(&self) -> Says {
+    fn says(&self) -> WorkerReport {
         let in_hand = self.health.in_hand();
         match self.health.condition() {
-            _ if self.leaving.is_asked() => Says::Leaving { in_hand },
-            Condition::Well => Says::Working { in_hand },
-            Condition::Unwell(why) => Says::Unwell { in_hand, why },
+            _ if self.leaving.is_asked() => WorkerReport::Leaving { in_hand },
+            Condition::Well => WorkerReport::Working { in_hand },
+            Condition::Unwell(why) => WorkerReport::Unwell { in_hand, why },
         }
     }
 
-    async fn sign(&self, place: &mut Place, says: Says) -> Result<(), StoreError> {
+    async fn sign(&self, place: &mut Place, says: WorkerReport) -> Result<(), StoreError> {
         let store = self.engine.store();
         for _ in 0..ROUNDS_MAX {
             if !place.sure {
-                place.stands = store.enrolled(&place.me).await?;
+                place.stands = store.registered_worker(&place.me).await?;
             }
             let signed = place.signed(says.clone(), self.engine.now());
             place.sure = false;
             // Superseded: somebody has asked it to leave.
-            if store.enroll(signed.clone()).await? == Write::Committed {
+            if store.put_worker(signed.clone()).await? == Write::Committed {
                 (place.stands, place.sure) = (Some(signed), true);
                 return Ok(());
             }
@@ -110,7 +110,7 @@ impl<S: Store> Worker<S> {
 
 /// Passes on what stands beside the name.
 fn heed(place: &Place, leaving: &Leaving) {
-    if let Some(AskedToLeave { by, reason, .. }) = place.asked().filter(|_| !leaving.is_asked()) {
+    if let Some(DrainRequest { by, reason, .. }) = place.asked().filter(|_| !leaving.is_asked()) {
         tracing::warn!(by = by.id, reason, "asked to leave; steps under way may finish");
         leaving.ask();
     }

@@ -34,41 +34,41 @@ const ENDS_WITHIN: Millis = Millis::secs(3);
 /// Who waits this long for room is told to come again, instead of standing in a line without end.
 const ROOM_WITHIN: Millis = Millis::secs(5);
 
-/// Room for thoughts.
-pub(crate) struct Aside {
+/// Permit for thoughts.
+pub(crate) struct PolicyPool {
     all: Arc<Semaphore>,
     /// Of those tenants that have something thought about.
     tenants: Mutex<BTreeMap<TenantId, Arc<Semaphore>>>,
 }
 
-impl Default for Aside {
+impl Default for PolicyPool {
     fn default() -> Self {
         Self { all: Arc::new(Semaphore::new(AT_ONCE)), tenants: Mutex::default() }
     }
 }
 
-/// Room for one thought, until it is dropped.
-struct Room {
+/// Permit for one thought, until it is dropped.
+struct Permit {
     _of_tenant: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-impl Aside {
-    /// Room for a thought of `tenant`; none, if there is none in time. Whoever waits has room among the tenant's own
+impl PolicyPool {
+    /// Permit for a thought of `tenant`; none, if there is none in time. Whoever waits has room among the tenant's own
     /// first, so the line for the room of all has one of each tenant.
-    async fn room(&self, tenant: &TenantId) -> Option<Room> {
+    async fn room(&self, tenant: &TenantId) -> Option<Permit> {
         let (own, all) = (self.of(tenant), Arc::clone(&self.all));
         let both = async {
             let of_tenant = own.acquire_owned().await.ok()?;
             let of_all = all.acquire_owned().await.ok()?;
-            Some(Room { _of_tenant: of_tenant, _of_all: of_all })
+            Some(Permit { _of_tenant: of_tenant, _of_all: of_all })
         };
         timeout(ROOM_WITHIN.std(), both).await.ok().flatten()
     }
 
     fn of(&self, tenant: &TenantId) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever waits or thinks holds on to theirs.
+        // Whoever waits or thinks holds a permit.
         tenants.retain(|_, own| Arc::strong_count(own) > 1);
         let own = tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE_OF_ONE)));
         Arc::clone(own)
@@ -86,18 +86,18 @@ impl Drop for Waiting {
 
 impl<S: Store> Engine<S> {
     /// What `thought` of `tenant` comes to. It is asked to end early by what it is given.
-    pub(crate) async fn aside<T: Send + 'static>(
+    pub(crate) async fn policy_pool<T: Send + 'static>(
         &self,
         tenant: &TenantId,
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.aside.think(tenant, thought).await
+        self.policy_pool.run(tenant, thought).await
     }
 }
 
-impl Aside {
+impl PolicyPool {
     /// The same, in this room.
-    pub(crate) async fn think<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         tenant: &TenantId,
         thought: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
@@ -154,32 +154,37 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_thinks_long_keeps_nobody_else_waiting() {
-        let aside = Aside::default();
-        let long = aside.room(&tenant("acme")).await.unwrap();
+        let policy_pool = PolicyPool::default();
+        let long = policy_pool.room(&tenant("acme")).await.unwrap();
         let begun = Instant::now();
         let (acme, umbrella) = (tenant("acme"), tenant("umbrella"));
-        let other = async { (aside.room(&umbrella).await.is_some(), begun.elapsed()) };
+        let other = async { (policy_pool.room(&umbrella).await.is_some(), begun.elapsed()) };
         // However many more of them stand in line.
-        let (one, two, three, four, other) =
-            tokio::join!(aside.room(&acme), aside.room(&acme), aside.room(&acme), aside.room(&acme), other);
+        let (one, two, three, four, other) = tokio::join!(
+            policy_pool.room(&acme),
+            policy_pool.room(&acme),
+            policy_pool.room(&acme),
+            policy_pool.room(&acme),
+            other
+        );
         assert!([one, two, three, four].iter().all(Option::is_none));
         assert_eq!(other, (true, Duration::ZERO), "there was room at once");
         drop(long);
-        assert!(aside.room(&tenant("acme")).await.is_some());
+        assert!(policy_pool.room(&tenant("acme")).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_together_have_so_much_room_and_no_more() {
-        let aside = Aside::default();
+        let policy_pool = PolicyPool::default();
         let mut rooms = Vec::new();
         for n in 0..AT_ONCE {
-            rooms.push(aside.room(&tenant(&format!("t{n}"))).await.unwrap());
+            rooms.push(policy_pool.room(&tenant(&format!("t{n}"))).await.unwrap());
         }
         let begun = Instant::now();
-        assert!(aside.room(&tenant("one-more")).await.is_none());
+        assert!(policy_pool.room(&tenant("one-more")).await.is_none());
         assert_eq!(begun.elapsed(), ROOM_WITHIN.std(), "it is told, and does not stand in line for ever");
         rooms.pop();
-        assert!(aside.room(&tenant("one-more")).await.is_some());
+        assert!(policy_pool.room(&tenant("one-more")).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -189,24 +194,24 @@ mod tests {
         let asking = {
             let engine = Arc::clone(&engine);
             let thought = move |_: &dyn Fn() -> bool| ends.recv().is_ok();
-            tokio::spawn(async move { engine.aside(&tenant("acme"), thought).await })
+            tokio::spawn(async move { engine.policy_pool(&tenant("acme"), thought).await })
         };
         while !asking.is_finished() {
             advance(Duration::from_secs(1)).await;
         }
         let told = asking.await.unwrap();
         assert!(matches!(told, Err(EngineError::PolicyBusy { .. })), "{told:?}");
-        let room = |name| engine.aside.of(&tenant(name)).available_permits();
+        let room = |name| engine.policy_pool.of(&tenant(name)).available_permits();
         assert_eq!((room("acme"), room("umbrella")), (0, 1));
         drop(end);
     }
 
     #[tokio::test]
     async fn tenants_that_have_nothing_thought_about_are_forgotten() {
-        let aside = Aside::default();
+        let policy_pool = PolicyPool::default();
         for n in 0..100 {
-            assert!(aside.room(&tenant(&format!("t{n}"))).await.is_some());
+            assert!(policy_pool.room(&tenant(&format!("t{n}"))).await.is_some());
         }
-        assert_eq!(aside.tenants.lock().unwrap().len(), 1);
+        assert_eq!(policy_pool.tenants.lock().unwrap().len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Which way a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
+pub enum QueueName {
     /// What comes in from outside and is not a run yet.
     Ingest,
     /// What people decided, and what they are to be shown: it never waits behind a backlog of steps.
@@ -14,7 +14,7 @@ pub enum Lane {
     Steps,
 }
 
-impl Lane {
+impl QueueName {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Ingest, Self::Decisions, Self::Steps];
 
@@ -28,23 +28,23 @@ impl Lane {
     }
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// The text names no lane.
+/// The text names no queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a lane")]
-pub struct UnknownLane(String);
+#[error("{0:?} is not a queue")]
+pub struct UnknownQueue(String);
 
-impl FromStr for Lane {
-    type Err = UnknownLane;
+impl FromStr for QueueName {
+    type Err = UnknownQueue;
 
-    fn from_str(text: &str) -> Result<Self, UnknownLane> {
-        let named = Self::ALL.into_iter().find(|lane| lane.as_str() == text);
-        named.ok_or_else(|| UnknownLane(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, UnknownQueue> {
+        let named = Self::ALL.into_iter().find(|queue| queue.as_str() == text);
+        named.ok_or_else(|| UnknownQueue(text.to_owned()))
     }
 }
 
@@ -54,9 +54,9 @@ mod tests {
 
     #[test]
     fn a_lane_is_found_by_its_name() {
-        for lane in Lane::ALL {
-            assert_eq!(lane.as_str().parse(), Ok(lane));
+        for queue in QueueName::ALL {
+            assert_eq!(queue.as_str().parse(), Ok(queue));
         }
-        assert!("fast".parse::<Lane>().is_err());
+        assert!("fast".parse::<QueueName>().is_err());
     }
 }

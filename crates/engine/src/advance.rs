@@ -24,14 +24,14 @@ use crate::{Engine, Loaded};
 
 /// How far a walk goes before it lets others have a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkLimits {
+pub struct AdvanceLimits {
     /// At most this many steps.
     pub steps: u32,
     /// For at most this long.
     pub time: Millis,
 }
 
-impl Default for WalkLimits {
+impl Default for AdvanceLimits {
     fn default() -> Self {
         // The longest run there can be, as long as its steps are quick; a slow one takes turns.
         Self { steps: 64, time: Millis::secs(20) }
@@ -53,7 +53,7 @@ impl Hurry for () {
 
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WalkEnd {
+pub enum AdvanceResult {
     /// There is nothing to do now; the message can go.
     Done,
     /// There is nothing to do before this time, and the message should come back then.
@@ -61,7 +61,7 @@ pub enum WalkEnd {
 }
 
 /// Where a walk stands.
-pub(crate) enum Standing {
+pub(crate) enum RunPosition {
     /// Nothing is held.
     Free(Loaded),
     /// A step is held.
@@ -78,17 +78,17 @@ pub(crate) struct Held {
 }
 
 /// A walk under way.
-pub(crate) struct Walk<'h, H> {
+pub(crate) struct RunDriver<'h, H> {
     pub(crate) hurry: &'h H,
     pub(crate) memory: Memory,
-    limits: WalkLimits,
+    limits: AdvanceLimits,
     steps: u32,
     until: Instant,
     /// The record's version when the walk began.
     found: Version,
 }
 
-impl<H: Hurry> Walk<'_, H> {
+impl<H: Hurry> RunDriver<'_, H> {
     /// Whether another step may be begun.
     pub(crate) fn goes_on(&self) -> bool {
         !self.hurry.is_leaving() && self.steps < self.limits.steps && Instant::now() < self.until
@@ -127,43 +127,43 @@ impl Unbound {
 
 impl<S: Store> Engine<S> {
     /// Takes `run` as far as it will go.
-    pub async fn walk<H: Hurry>(
+    pub async fn advance<H: Hurry>(
         &self,
         run: &RunKey,
         hurry: &H,
-        limits: WalkLimits,
-    ) -> Result<WalkEnd, EngineError> {
+        limits: AdvanceLimits,
+    ) -> Result<AdvanceResult, EngineError> {
         let loaded = match self.load(run).await {
             Ok(loaded) => loaded,
-            Err(EngineError::NoRun { .. }) => return Ok(WalkEnd::Done),
+            Err(EngineError::NoRun { .. }) => return Ok(AdvanceResult::Done),
             Err(error) => return Err(error),
         };
         if loaded.record.status.is_terminal() {
             self.ask_for_evidence(run).await?;
-            return Ok(WalkEnd::Done);
+            return Ok(AdvanceResult::Done);
         }
         let until = Instant::now() + limits.time.std();
         let found = loaded.record.version;
-        let mut walk = Walk { hurry, memory: Memory::default(), limits, steps: 0, until, found };
-        let mut standing = Standing::Free(loaded);
+        let mut driver = RunDriver { hurry, memory: Memory::default(), limits, steps: 0, until, found };
+        let mut position = RunPosition::Free(loaded);
         loop {
-            standing = match standing {
-                Standing::Free(loaded) => {
+            position = match position {
+                RunPosition::Free(loaded) => {
                     let todo = next(&loaded.record, loaded.plan.plan(), self.now());
                     match todo {
-                        Next::Nothing => return Ok(WalkEnd::Done),
-                        Next::NotBefore(at) => return Ok(WalkEnd::NotBefore(at)),
-                        _ if !walk.goes_on() => return Ok(self.left_behind(walk.found, &loaded.record)),
+                        Next::Nothing => return Ok(AdvanceResult::Done),
+                        Next::NotBefore(at) => return Ok(AdvanceResult::NotBefore(at)),
+                        _ if !driver.goes_on() => return Ok(self.left_behind(driver.found, &loaded.record)),
                         // The run stays due, and whoever starts dispatch again announces it.
                         todo if begins(todo) && !self.may_begin(&loaded.record).await? => {
-                            return Ok(WalkEnd::Done);
+                            return Ok(AdvanceResult::Done);
                         }
-                        todo => self.take(&mut walk, loaded, todo).await?,
+                        todo => self.take(&mut driver, loaded, todo).await?,
                     }
                 }
-                Standing::Holding(loaded, held) => {
-                    walk.steps += 1;
-                    self.work(&mut walk, loaded, *held).await?
+                RunPosition::Holding(loaded, held) => {
+                    driver.steps += 1;
+                    self.work(&mut driver, loaded, *held).await?
                 }
             };
         }
@@ -171,10 +171,10 @@ impl<S: Store> Engine<S> {
 
     /// The walk's turn is over. What a commit since the walk began has left ready has a message of its
     /// own; otherwise this message may be the only one, and is given back.
-    fn left_behind(&self, found: Version, record: &RunRecord) -> WalkEnd {
+    fn left_behind(&self, found: Version, record: &RunRecord) -> AdvanceResult {
         match &record.live {
-            Live::Ready { .. } | Live::Retrying { .. } if record.version > found => WalkEnd::Done,
-            _ => WalkEnd::NotBefore(self.now()),
+            Live::Ready { .. } | Live::Retrying { .. } if record.version > found => AdvanceResult::Done,
+            _ => AdvanceResult::NotBefore(self.now()),
         }
     }
 
@@ -185,31 +185,31 @@ impl<S: Store> Engine<S> {
     /// Does what can be done with a step that nobody holds.
     async fn take<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         todo: Next,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         match todo {
-            Next::Claim | Next::TakeOver => self.claim(walk, loaded, todo == Next::TakeOver).await,
+            Next::Claim | Next::TakeOver => self.claim(driver, loaded, todo == Next::TakeOver).await,
             Next::OpenWait | Next::OpenGate => {
                 let seq = loaded.record.at;
-                let follow = self.prepare(walk, &loaded, seq).await?;
+                let follow = self.prepare(driver, &loaded, seq).await?;
                 self.open(loaded, follow).await
             }
             Next::TimeOut => self.time_passed(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
             Next::Nudge => self.time_passed(loaded, |draft| Nudge.decide(draft)).await,
-            Next::Nothing | Next::NotBefore(_) => Ok(Standing::Free(loaded)),
+            Next::Nothing | Next::NotBefore(_) => Ok(RunPosition::Free(loaded)),
         }
     }
 
     async fn claim<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: Loaded,
         take_over: bool,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         let seq = loaded.record.at;
-        let proposal = match self.bind(&loaded, &mut walk.memory, seq).await? {
+        let proposal = match self.bind(&loaded, &mut driver.memory, seq).await? {
             Ok(proposal) => proposal,
             Err(unbound) => {
                 return self.once(loaded, &self.myself(), |draft| unbound.settle(draft).map(|()| None)).await;
@@ -217,13 +217,13 @@ impl<S: Store> Engine<S> {
         };
         let claim = self.claim_of(&proposal);
         let since = Instant::now();
-        let standing = |claimed| match claimed {
+        let position = |claimed| match claimed {
             Claimed::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal, since })),
             Claimed::Settled(_) | Claimed::Later(_) | Claimed::Asked => None,
         };
         self.once(loaded, &self.myself(), |draft| {
             let claimed = if take_over { TakeOver(claim).decide(draft) } else { claim.decide(draft) };
-            claimed.map(standing)
+            claimed.map(position)
         })
         .await
     }
@@ -243,12 +243,16 @@ impl<S: Store> Engine<S> {
         &self,
         loaded: Loaded,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         let by = Initiator::new(Cause::Timeout, self.me.as_str());
         self.once(loaded, &by, |draft| decide(draft).map(|()| None)).await
     }
 
-    async fn open(&self, loaded: Loaded, follow: Result<Follow, Unbound>) -> Result<Standing, EngineError> {
+    async fn open(
+        &self,
+        loaded: Loaded,
+        follow: Result<Follow, Unbound>,
+    ) -> Result<RunPosition, EngineError> {
         self.once(loaded, &self.myself(), |draft| match follow {
             Ok(Follow::OpenWait(early)) => OpenWait { early }.decide(draft).map(|_| None),
             Ok(Follow::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
@@ -264,7 +268,7 @@ impl<S: Store> Engine<S> {
         loaded: Loaded,
         by: &Initiator,
         decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<Held>>, Refusal>,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         let (held, decision) = {
             let mut draft = self.draft(&loaded, by);
             match decide(&mut draft) {
@@ -272,59 +276,59 @@ impl<S: Store> Engine<S> {
                 // Whatever made the rules say no is on the record; look again. Time moves on between
                 // looking and deciding, so this is no contradiction.
                 Err(Refusal::Held { .. } | Refusal::NotBefore { .. } | Refusal::StaleFence { .. }) => {
-                    return self.load(&loaded.record.key).await.map(Standing::Free);
+                    return self.load(&loaded.record.key).await.map(RunPosition::Free);
                 }
                 Err(refusal) => return Err(refusal.into()),
             }
         };
         match self.commit(&loaded, decision).await? {
             Committed::Yes(now) => Ok(match held {
-                Some(held) => Standing::Holding(now, held),
-                None => Standing::Free(now),
+                Some(held) => RunPosition::Holding(now, held),
+                None => RunPosition::Free(now),
             }),
-            Committed::Overtaken(now) => Ok(Standing::Free(now)),
+            Committed::Overtaken(now) => Ok(RunPosition::Free(now)),
         }
     }
 
     /// What can be done with the step at `seq` in the same commit that makes it ready.
     pub(crate) async fn follow<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Result<Follow, EngineError> {
         let record = &loaded.record;
         // A request changes what comes next, and an undoing goes the other way: both are looked at afresh.
         let plain = record.cancel.is_none() && record.pause.is_none() && !record.is_undoing();
-        if !plain || !walk.goes_on() || loaded.plan.plan().step(seq).is_none() {
+        if !plain || !driver.goes_on() || loaded.plan.plan().step(seq).is_none() {
             return Ok(Follow::Leave);
         }
         if !self.may_begin(record).await? {
             return Ok(Follow::Leave);
         }
-        Ok(self.prepare(walk, loaded, seq).await?.unwrap_or(Follow::Leave))
+        Ok(self.prepare(driver, loaded, seq).await?.unwrap_or(Follow::Leave))
     }
 
     async fn prepare<H: Hurry>(
         &self,
-        walk: &mut Walk<'_, H>,
+        driver: &mut RunDriver<'_, H>,
         loaded: &Loaded,
         seq: StepSeq,
     ) -> Result<Result<Follow, Unbound>, EngineError> {
         match loaded.plan.plan().step(seq).map(|step| &step.work) {
             Some(Work::Call(_)) => Ok(self
-                .bind(loaded, &mut walk.memory, seq)
+                .bind(loaded, &mut driver.memory, seq)
                 .await?
                 .map(|proposal| Follow::Claim(seq, Box::new(proposal)))),
             Some(Work::Wait { event, .. }) => {
                 let kept = loaded.record.early.iter().find(|early| early.event == *event);
                 let Some(kept) = kept else { return Ok(Ok(Follow::OpenWait(None))) };
                 let run = &loaded.record.key;
-                let signal = self.patiently(|| self.store.signal(run, &kept.signal)).await?;
+                let signal = self.retry_busy(|| self.store.signal(run, &kept.signal)).await?;
                 Ok(Ok(Follow::OpenWait(signal)))
             }
             Some(Work::Gate { .. }) => {
-                let question = self.question(loaded, &mut walk.memory, seq).await?;
+                let question = self.question(loaded, &mut driver.memory, seq).await?;
                 Ok(question.map(Follow::OpenGate).map_err(Unbound::from))
             }
             None => Ok(Ok(Follow::Leave)),
@@ -338,21 +342,21 @@ impl<S: Store> Engine<S> {
         mut loaded: Loaded,
         mut follow: Follow,
         end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
-    ) -> Result<Standing, EngineError> {
+    ) -> Result<RunPosition, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let concluded = self.conclusion(&loaded, &follow, &end);
             let (held, decision) = match concluded {
                 Ok(concluded) => concluded,
                 Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {
-                    return Ok(Standing::Free(loaded));
+                    return Ok(RunPosition::Free(loaded));
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
             match self.commit(&loaded, decision).await? {
                 Committed::Yes(now) => {
                     return Ok(match held {
-                        Some(held) => Standing::Holding(now, held),
-                        None => Standing::Free(now),
+                        Some(held) => RunPosition::Holding(now, held),
+                        None => RunPosition::Free(now),
                     });
                 }
                 // It may be the next step's receipt that somebody else has written. Ending this one must

@@ -1,8 +1,8 @@
-//! A desk: the runtime's verbs for one person of one tenant.
+//! A handle: the runtime's verbs for one person of one tenant.
 //!
-//! Whoever stands at a desk names runs and requests by their ids alone; whose they are is settled when the desk
+//! Whoever stands at a handle names runs and requests by their ids alone; whose they are is settled when the handle
 //! is opened. What belongs to another tenant is therefore not forbidden but not there, and there is no verb
-//! with which to ask for it. Everything that people reach through the network goes over a desk.
+//! with which to ask for it. Everything that people reach through the network goes over a handle.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use domain::chain::StoredEvent;
 use domain::command::{Advanced, Answered, Canceling, Delivered};
 use domain::{
-    ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Enrolled, Evidence, IdempotencyKey,
-    Initiator, KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, StepSeq, Stopped,
-    Tenant, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
+    ApiKey, Applied, Approval, ApprovalId, Cause, Channel, Digest, Evidence, IdempotencyKey, Initiator,
+    KeyId, PersonId, Plan, Receipt, RecordName, RunId, RunKey, RunRecord, StepSeq, Stopped, Tenant, TenantId,
+    Timestamp, ToolName, WorkerRecord, WorkflowName, WorkspaceId,
 };
 use serde_json::Value;
 use store::{ApprovalPage, Cursor, KeyPage, PageQuery, PolicyFiles, RunPage, RunQuery, Store};
@@ -30,22 +30,22 @@ use crate::{
 };
 
 /// The runtime's verbs for one person of one tenant.
-pub struct Desk<S> {
+pub struct TenantHandle<S> {
     engine: Arc<Engine<S>>,
     tenant: TenantId,
     person: PersonId,
 }
 
-// By hand: a desk can be copied whatever the store is.
-impl<S> Clone for Desk<S> {
+// By hand: a handle can be copied whatever the store is.
+impl<S> Clone for TenantHandle<S> {
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine), tenant: self.tenant.clone(), person: self.person.clone() }
     }
 }
 
-/// What a person at a desk answers.
+/// What a person at a handle answers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DeskReply {
+pub struct ApprovalReply {
     /// To which request.
     pub approval: ApprovalId,
     /// The hash of what they saw.
@@ -58,8 +58,8 @@ pub struct DeskReply {
     pub through: Channel,
 }
 
-impl<S: Store> Desk<S> {
-    /// A desk of `tenant` at which `person` stands.
+impl<S: Store> TenantHandle<S> {
+    /// A handle of `tenant` at which `person` stands.
     pub fn open(engine: Arc<Engine<S>>, tenant: TenantId, person: PersonId) -> Self {
         Self { engine, tenant, person }
     }
@@ -98,7 +98,7 @@ impl<S: Store> Desk<S> {
     /// Runs, newest first.
     pub async fn runs(&self, query: RunQuery) -> Result<RunPage, EngineError> {
         let store = self.engine.store();
-        Ok(self.engine.patiently(|| store.runs(&self.tenant, query.clone())).await?)
+        Ok(self.engine.retry_busy(|| store.runs(&self.tenant, query.clone())).await?)
     }
 
     /// Everything there is to know about a run.
@@ -109,7 +109,7 @@ impl<S: Store> Desk<S> {
     /// A run's record alone.
     pub async fn record(&self, run: &RunId) -> Result<RunRecord, EngineError> {
         let key = self.key(run);
-        let record = self.engine.patiently(|| self.engine.store().load(&key)).await?;
+        let record = self.engine.retry_busy(|| self.engine.store().load(&key)).await?;
         self.found(record.ok_or(EngineError::NoRun { run: key })).await
     }
 
@@ -121,12 +121,12 @@ impl<S: Store> Desk<S> {
     /// The chain of a run from event `from` on, at most `limit` entries. Nothing, if there is no such run.
     pub async fn events(&self, run: &RunId, from: u32, limit: u32) -> Result<Vec<StoredEvent>, EngineError> {
         let key = self.key(run);
-        Ok(self.engine.patiently(|| self.engine.store().events(&key, from, limit)).await?)
+        Ok(self.engine.retry_busy(|| self.engine.store().events(&key, from, limit)).await?)
     }
 
     /// The receipt under `key`.
     pub async fn receipt(&self, key: &IdempotencyKey) -> Result<Option<Receipt>, EngineError> {
-        Ok(self.engine.patiently(|| self.engine.store().receipt(&self.tenant, key)).await?)
+        Ok(self.engine.retry_busy(|| self.engine.store().receipt(&self.tenant, key)).await?)
     }
 
     /// Starts a run of a workflow that is in use, or finds the one that the same request started before.
@@ -194,7 +194,7 @@ impl<S: Store> Desk<S> {
         limit: u32,
     ) -> Result<ApprovalPage, EngineError> {
         let (store, query) = (self.engine.store(), PageQuery { after, limit });
-        Ok(self.engine.patiently(|| store.open_approvals(&self.tenant, query.clone())).await?)
+        Ok(self.engine.retry_busy(|| store.open_approvals(&self.tenant, query.clone())).await?)
     }
 
     /// A request for approval.
@@ -203,8 +203,8 @@ impl<S: Store> Desk<S> {
     }
 
     /// Answers a request for approval, in the name of whoever stands here.
-    pub async fn answer(&self, reply: DeskReply) -> Result<Answered, EngineError> {
-        let DeskReply { approval, subject, approve, reason, through } = reply;
+    pub async fn answer(&self, reply: ApprovalReply) -> Result<Answered, EngineError> {
+        let ApprovalReply { approval, subject, approve, reason, through } = reply;
         let reply = Reply { approval, subject, person: self.person.clone(), approve, reason, through };
         self.engine.answer(&self.tenant, reply).await
     }
@@ -245,7 +245,7 @@ impl<S: Store> Desk<S> {
     }
 
     /// The workers of the fleet, which serve every tenant, the one that came first first.
-    pub async fn workers(&self) -> Result<Vec<Enrolled>, EngineError> {
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>, EngineError> {
         self.engine.workers().await
     }
 
@@ -378,7 +378,7 @@ mod tests {
     use store::{SqliteOptions, SqliteStore, SystemClock};
 
     use super::*;
-    use crate::{Knock, Parts, Timing};
+    use crate::{InboundEvent, Parts, Timing};
 
     fn engine() -> Arc<Engine<SqliteStore>> {
         Arc::new(Engine::new(Parts {
@@ -392,8 +392,8 @@ mod tests {
         }))
     }
 
-    fn desk(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Desk<SqliteStore> {
-        Desk::open(Arc::clone(engine), tenant.parse().unwrap(), "ada".parse().unwrap())
+    fn handle(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TenantHandle<SqliteStore> {
+        TenantHandle::open(Arc::clone(engine), tenant.parse().unwrap(), "ada".parse().unwrap())
     }
 
     /// Puts a workflow of acme's to use that wants whatever comes, one run at a time for each host.
@@ -409,14 +409,14 @@ mod tests {
 
     /// The run that something would start which comes in for acme.
     async fn come(engine: &Engine<SqliteStore>, key: &str) -> RunKey {
-        let knock = Knock {
+        let knock = InboundEvent {
             tenant: "acme".parse().unwrap(),
             key: key.parse().unwrap(),
             source: Source::Webhook,
             about: None,
             record: None,
             proof: Digest::of_bytes(key.as_bytes()),
-            alike: None,
+            dedupe_key: None,
             body: json!({ "body": { "host": "db1" } }),
             asked: None,
         };
@@ -433,15 +433,15 @@ mod tests {
     #[tokio::test]
     async fn of_a_run_that_was_not_started_is_told_what_became_of_what_came_in() {
         let engine = engine();
-        let desk = desk(&engine, "acme");
-        let says = async |run: &RunKey| desk.run(&run.run).await.err().unwrap().to_string();
+        let handle = handle(&engine, "acme");
+        let says = async |run: &RunKey| handle.run(&run.run).await.err().unwrap().to_string();
         assert!(says(&come(&engine, "waits").await).await.contains("waits for a worker"));
         let unwanted = begin(&engine, "unwanted").await;
         assert!(says(&unwanted).await.contains("no workflow wanted"), "{}", says(&unwanted).await);
 
         apply(&engine, "first").await;
         let begun = begin(&engine, "begun").await;
-        assert!(desk.run(&begun.run).await.is_ok());
+        assert!(handle.run(&begun.run).await.is_ok());
         let joined = begin(&engine, "joined").await;
         assert!(says(&joined).await.contains(begun.run.as_str()), "{}", says(&joined).await);
 
@@ -453,18 +453,18 @@ mod tests {
     #[tokio::test]
     async fn whatever_is_asked_of_a_run_that_was_not_started_the_answer_is_the_same() {
         let engine = engine();
-        let (desk, run) = (desk(&engine, "acme"), begin(&engine, "unwanted").await.run);
-        let no = desk.run(&run).await.err().unwrap().to_string();
+        let (handle, run) = (handle(&engine, "acme"), begin(&engine, "unwanted").await.run);
+        let no = handle.run(&run).await.err().unwrap().to_string();
         for other in [
-            desk.record(&run).await.err(),
-            desk.cancel(&run, "").await.err(),
-            desk.pause(&run, "").await.err(),
-            desk.resume(&run, "").await.err(),
-            desk.roll_back(&run, "").await.err(),
-            desk.undo_plan(&run).await.err(),
-            desk.undo(&run).await.err(),
-            desk.evidence(&run).await.err(),
-            desk.receipts(&run).await.err(),
+            handle.record(&run).await.err(),
+            handle.cancel(&run, "").await.err(),
+            handle.pause(&run, "").await.err(),
+            handle.resume(&run, "").await.err(),
+            handle.roll_back(&run, "").await.err(),
+            handle.undo_plan(&run).await.err(),
+            handle.undo(&run).await.err(),
+            handle.evidence(&run).await.err(),
+            handle.receipts(&run).await.err(),
         ] {
             assert_eq!(other.unwrap().to_string(), no);
         }
@@ -474,7 +474,7 @@ mod tests {
     async fn what_came_in_for_another_tenant_is_not_there() {
         let engine = engine();
         let run = begin(&engine, "unwanted").await.run;
-        let told = desk(&engine, "umbrella").run(&run).await.err();
+        let told = handle(&engine, "umbrella").run(&run).await.err();
         assert!(matches!(told, Some(EngineError::NoRun { .. })), "{told:?}");
     }
 }

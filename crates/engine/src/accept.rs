@@ -1,16 +1,16 @@
 //! Arrive: what comes in from outside is kept, then taken up.
 //!
-//! Accepting is two small writes: the arrival, and a message that it is there. Whoever sent it is told that it
+//! Accepting is two small writes: the entry, and a message that it is there. Whoever sent it is told that it
 //! was accepted only after both, and may send it again if it hears nothing. Taking it up finds the one workflow
 //! that wants it and starts its run; done twice, it starts one run.
 
 use std::sync::Arc;
 
-use domain::arrival::WAITING_MAX;
+use domain::inbox::WAITING_MAX;
 use domain::{
-    Applied, Arrival, Asked, Cause, Digest, Errand, Fate, IdempotencyKey, Initiator, Lane, Millis, Outgoing,
-    Plan, RecordName, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkflowName, WorkspaceId,
-    json,
+    Applied, Asked, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, Job, Millis, Outgoing,
+    Plan, QueueName, RecordName, Refusal, RunKey, Source, TenantId, Timestamp, WhenTaken, WorkflowName,
+    WorkspaceId, json,
 };
 use serde_json::Value;
 use store::{Accepted, Again, Store, Write};
@@ -18,21 +18,21 @@ use workflow::CompiledPlan;
 
 use crate::Engine;
 use crate::admit::{StartRun, Started, Tried};
+use crate::advance::AdvanceResult;
 use crate::error::{EngineError, told};
 use crate::journal;
-use crate::walk::WalkEnd;
 
-/// How long before an arrival the message goes that it is there, for somebody who may be cut off in between: longer than
+/// How long before an entry the message goes that it is there, for somebody who may be cut off in between: longer than
 /// anybody who may be waits.
 const AHEAD: Millis = Millis::secs(10);
 
-/// How soon an arrival whose ticket is taken is looked at again. Runs are over in seconds, or in hours.
+/// How soon an entry whose ticket is taken is looked at again. Runs are over in seconds, or in hours.
 const LOOK_AGAIN_MIN: Millis = Millis::secs(1);
 const LOOK_AGAIN_MAX: Millis = Millis::secs(60);
 
 /// What came, once it is known where from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Knock {
+pub struct InboundEvent {
     /// For whom.
     pub tenant: TenantId,
     /// Names the request.
@@ -46,7 +46,7 @@ pub struct Knock {
     /// Stands for what proved where it comes from.
     pub proof: Digest,
     /// Stands for what it tells, where the same may be told twice in other words.
-    pub alike: Option<Digest>,
+    pub dedupe_key: Option<Digest>,
     /// What came.
     pub body: Value,
     /// What is asked for by name; otherwise the workflow that wants it is looked for.
@@ -55,21 +55,21 @@ pub struct Knock {
 
 /// What was accepted, now or before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Welcome {
+pub struct AcceptResult {
     /// The run it starts, if it starts one.
     pub run: RunKey,
     /// Whether it was new.
     pub new: bool,
     /// What has become of it.
-    pub fate: Fate,
+    pub status: InboxStatus,
 }
 
 impl<S: Store> Engine<S> {
     /// Keeps what came and sees to it that it is taken up. It is durable when this returns.
-    pub async fn accept(&self, knock: Knock) -> Result<Welcome, EngineError> {
-        let welcome = self.come_in(knock, Fate::Waiting).await?;
+    pub async fn accept(&self, knock: InboundEvent) -> Result<AcceptResult, EngineError> {
+        let welcome = self.come_in(knock, InboxStatus::Pending).await?;
         // Whoever kept it the first time may have died before saying so.
-        if welcome.fate == Fate::Waiting {
+        if welcome.status == InboxStatus::Pending {
             self.tell_of(&welcome.run, Millis(0)).await?;
         }
         Ok(welcome)
@@ -78,47 +78,51 @@ impl<S: Store> Engine<S> {
     /// The same for somebody who is not waited for and cannot send it again: one more message goes ahead, so that what is
     /// kept is taken up even if nobody gets as far as saying so. If nothing is kept, it finds nothing. While it waits for its
     /// ticket, two messages look after it.
-    pub async fn accept_at_once(&self, knock: Knock) -> Result<Welcome, EngineError> {
-        self.tell_of(&Arrival::run_of(&knock.tenant, &knock.key), AHEAD).await?;
+    pub async fn accept_at_once(&self, knock: InboundEvent) -> Result<AcceptResult, EngineError> {
+        self.tell_of(&InboxEntry::run_of(&knock.tenant, &knock.key), AHEAD).await?;
         self.accept(knock).await
     }
 
     /// Sees to it that somebody takes up what came for `run`, in a while.
     async fn tell_of(&self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
-        let message = Outgoing { run: run.clone(), lane: Lane::Ingest, errand: Errand::Begin, delay };
-        Ok(self.patiently(|| self.store.send(&message)).await?)
+        let message = Outgoing { run: run.clone(), queue: QueueName::Ingest, job: Job::Start, delay };
+        Ok(self.retry_busy(|| self.store.send(&message)).await?)
     }
 
-    /// Keeps what came, of which `fate` has become by now.
-    pub(crate) async fn come_in(&self, knock: Knock, fate: Fate) -> Result<Welcome, EngineError> {
+    /// Keeps what came, of which `status` has become by now.
+    pub(crate) async fn come_in(
+        &self,
+        knock: InboundEvent,
+        status: InboxStatus,
+    ) -> Result<AcceptResult, EngineError> {
         json::check(&knock.body).map_err(|source| EngineError::BadInput { what: "what came", source })?;
         let (body, fingerprint) = self.keep(&knock.tenant, &knock.body).await?;
-        let arrival = Arrival {
-            run: Arrival::run_of(&knock.tenant, &knock.key),
+        let entry = InboxEntry {
+            run: InboxEntry::run_of(&knock.tenant, &knock.key),
             key: knock.key,
             source: knock.source,
             about: knock.about,
             record: knock.record,
             proof: knock.proof,
-            alike: knock.alike,
+            dedupe_key: knock.dedupe_key,
             fingerprint,
             body,
             asked: knock.asked,
             at: self.now(),
             tries: 0,
-            fate,
+            status,
         };
-        match self.patiently(|| self.store.accept(arrival.clone())).await? {
-            Accepted::New => Ok(Welcome { run: arrival.run, new: true, fate: arrival.fate }),
-            Accepted::Known(known) if arrival.contradicts(&known) => {
+        match self.retry_busy(|| self.store.accept(entry.clone())).await? {
+            Accepted::New => Ok(AcceptResult { run: entry.run, new: true, status: entry.status }),
+            Accepted::Known(known) if entry.conflicts_with(&known) => {
                 Err(Refusal::KeyConflict { run: known.run }.into())
             }
             Accepted::Known(known) => {
                 // Our own write whose reply was lost, and a slot that two look at, came once.
-                let came_again = *known != arrival && known.source != Source::Schedule;
+                let came_again = *known != entry && known.source != Source::Schedule;
                 let (welcome, stands) = self.known(*known).await?;
                 if came_again && stands {
-                    journal::known(&welcome.run, arrival.source.as_str());
+                    journal::known(&welcome.run, entry.source.as_str());
                 }
                 Ok(welcome)
             }
@@ -127,106 +131,106 @@ impl<S: Store> Engine<S> {
 
     /// What came before and is delivered again, and whether what became of it stands. If nothing was started it may be
     /// taken up again, some times.
-    async fn known(&self, known: Arrival) -> Result<(Welcome, bool), EngineError> {
-        let Arrival { run, fate, .. } = &known;
+    async fn known(&self, known: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
+        let InboxEntry { run, status, .. } = &known;
         let Some(tries) = known.may_try_again(self.now()) else {
-            return Ok((Welcome { run: known.run, new: false, fate: known.fate }, true));
+            return Ok((AcceptResult { run: known.run, new: false, status: known.status }, true));
         };
         let keep_until = known.source.waiting_kept_until(self.now());
-        let again = Again { was: fate.clone(), tries, keep_until };
+        let again = Again { was: status.clone(), tries, keep_until };
         // Whoever was faster has let it wait, too.
-        self.patiently(|| self.store.reopen(run, again.clone())).await?;
-        Ok((Welcome { run: known.run, new: false, fate: Fate::Waiting }, false))
+        self.retry_busy(|| self.store.reopen(run, again.clone())).await?;
+        Ok((AcceptResult { run: known.run, new: false, status: InboxStatus::Pending }, false))
     }
 
     /// Why there is no `run`: nobody was to start it, or what came in to do so has not, and what has become of that.
     pub async fn no_run(&self, run: RunKey) -> EngineError {
-        let arrival = self.patiently(|| self.store.arrival(&run)).await;
-        match arrival {
-            Ok(Some(Arrival { fate, .. })) => EngineError::NotBegun { run, fate },
+        let entry = self.retry_busy(|| self.store.entry(&run)).await;
+        match entry {
+            Ok(Some(InboxEntry { status, .. })) => EngineError::NotBegun { run, status },
             Ok(None) => EngineError::NoRun { run },
             Err(error) => error.into(),
         }
     }
 
     /// Takes up what came: starts its run, if a workflow wants it and its ticket is free.
-    pub async fn begin(&self, run: &RunKey) -> Result<WalkEnd, EngineError> {
-        let arrival = self.patiently(|| self.store.arrival(run)).await?;
-        let waits = arrival.filter(|arrival| arrival.fate == Fate::Waiting);
-        let Some(arrival) = waits else { return Ok(WalkEnd::Done) };
-        let came = Arc::new(self.fetch(&run.tenant, &arrival.body).await?);
-        let found = match &arrival.asked {
+    pub async fn begin(&self, run: &RunKey) -> Result<AdvanceResult, EngineError> {
+        let entry = self.retry_busy(|| self.store.entry(run)).await?;
+        let waits = entry.filter(|entry| entry.status == InboxStatus::Pending);
+        let Some(entry) = waits else { return Ok(AdvanceResult::Done) };
+        let came = Arc::new(self.fetch(&run.tenant, &entry.body).await?);
+        let found = match &entry.asked {
             Some(asked) => Wanted::By(self.plan(&run.tenant, asked.plan).await?),
-            None => self.who_wants(&arrival, &came).await?,
+            None => self.who_wants(&entry, &came).await?,
         };
-        let fate = match found {
-            Wanted::By(plan) => self.start_from(&arrival, &plan, &came).await?,
-            Wanted::ByNobody => Fate::Unwanted { at: self.now() },
-            Wanted::Unclear(why) => Fate::refused(&why, self.now()),
+        let status = match found {
+            Wanted::By(plan) => self.start_from(&entry, &plan, &came).await?,
+            Wanted::ByNobody => InboxStatus::Unmatched { at: self.now() },
+            Wanted::Unclear(why) => InboxStatus::rejected(&why, self.now()),
         };
-        if fate == Fate::Waiting {
-            return Ok(WalkEnd::NotBefore(look_again(&arrival, self.now())));
+        if status == InboxStatus::Pending {
+            return Ok(AdvanceResult::NotBefore(look_again(&entry, self.now())));
         }
-        tracing::info!(%run, source = %arrival.source, ?fate, "an arrival was taken up");
-        let forget_at = self.now() + arrival.source.remembered_for();
-        self.patiently(|| self.store.settle(run, fate.clone(), forget_at)).await?;
-        Ok(WalkEnd::Done)
+        tracing::info!(%run, source = %entry.source, ?status, "an entry was taken up");
+        let forget_at = self.now() + entry.source.remembered_for();
+        self.retry_busy(|| self.store.settle(run, status.clone(), forget_at)).await?;
+        Ok(AdvanceResult::Done)
     }
 
     async fn start_from(
         &self,
-        arrival: &Arrival,
+        entry: &InboxEntry,
         plan: &CompiledPlan,
         came: &Value,
-    ) -> Result<Fate, EngineError> {
-        let wish = wish(arrival, plan, came);
-        match self.try_start(&wish, arrival.at).await {
-            Ok(Tried::Started(Started { new: true, .. })) => Ok(Fate::Begun),
+    ) -> Result<InboxStatus, EngineError> {
+        let wish = wish(entry, plan, came);
+        match self.try_start(&wish, entry.at).await {
+            Ok(Tried::Started(Started { new: true, .. })) => Ok(InboxStatus::Started),
             Ok(Tried::Started(Started { run, .. })) => self.begun_before(run).await,
             Ok(Tried::Taken(taken)) => match wish.when_taken() {
-                WhenTaken::Join => Ok(Fate::Joined { run: taken.by.run }),
-                WhenTaken::Queue if self.now() < arrival.at + WAITING_MAX => {
-                    self.line_up(arrival, taken).await?;
-                    Ok(Fate::Waiting)
+                WhenTaken::Join => Ok(InboxStatus::Joined { run: taken.by.run }),
+                WhenTaken::Queue if self.now() < entry.at + WAITING_MAX => {
+                    self.enqueue_waiter(entry, taken).await?;
+                    Ok(InboxStatus::Pending)
                 }
                 WhenTaken::Queue | WhenTaken::Refuse => {
-                    Ok(Fate::refused(&wish.refused(taken.by).to_string(), self.now()))
+                    Ok(InboxStatus::rejected(&wish.refused(taken.by).to_string(), self.now()))
                 }
             },
             // Whoever started it died before saying so, and since then another workflow has come to want what came.
-            Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, arrival).await? => {
+            Err(EngineError::Refused(Refusal::KeyConflict { run })) if self.is_of(&run, entry).await? => {
                 self.begun_before(run).await
             }
-            Err(EngineError::Refused(refusal)) => Ok(Fate::refused(&refusal.to_string(), self.now())),
+            Err(EngineError::Refused(refusal)) => Ok(InboxStatus::rejected(&refusal.to_string(), self.now())),
             Err(error) => Err(error),
         }
     }
 
     /// Whoever started it the first time may have died before saying so. Nobody would look at the run for minutes
     /// then; one message too many finds nothing to do.
-    async fn begun_before(&self, run: RunKey) -> Result<Fate, EngineError> {
-        let message = Outgoing { run, lane: Lane::Steps, errand: Errand::Walk, delay: Millis(0) };
-        self.patiently(|| self.store.send(&message)).await?;
-        Ok(Fate::Begun)
+    async fn begun_before(&self, run: RunKey) -> Result<InboxStatus, EngineError> {
+        let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
+        self.retry_busy(|| self.store.send(&message)).await?;
+        Ok(InboxStatus::Started)
     }
 
-    /// Whether `run` was started by `arrival`. What is asked for by name has one workflow, and no other can have come to
+    /// Whether `run` was started by `entry`. What is asked for by name has one workflow, and no other can have come to
     /// want it.
-    async fn is_of(&self, run: &RunKey, arrival: &Arrival) -> Result<bool, EngineError> {
-        if arrival.asked.is_some() {
+    async fn is_of(&self, run: &RunKey, entry: &InboxEntry) -> Result<bool, EngineError> {
+        if entry.asked.is_some() {
             return Ok(false);
         }
-        let started = self.patiently(|| self.store.load(run)).await?;
-        Ok(started.is_some_and(|run| run.trigger.input == arrival.fingerprint.sha256))
+        let started = self.retry_busy(|| self.store.load(run)).await?;
+        Ok(started.is_some_and(|run| run.trigger.input == entry.fingerprint.sha256))
     }
 
     /// The workflow that wants what came. If two do, nobody may guess.
-    async fn who_wants(&self, arrival: &Arrival, came: &Arc<Value>) -> Result<Wanted, EngineError> {
-        let tenant = &arrival.run.tenant;
-        let applied = self.patiently(|| self.store.applied(tenant)).await?;
+    async fn who_wants(&self, entry: &InboxEntry, came: &Arc<Value>) -> Result<Wanted, EngineError> {
+        let tenant = &entry.run.tenant;
+        let applied = self.retry_busy(|| self.store.applied(tenant)).await?;
         let mut unclear = None;
         let mut wanting: Option<Arc<CompiledPlan>> = None;
-        for applied in applied.iter().filter(|applied| is_about(applied, arrival)) {
+        for applied in applied.iter().filter(|applied| is_about(applied, entry)) {
             let plan = self.plan(tenant, applied.plan).await?;
             // There may be many, and others want to go on meanwhile.
             tokio::task::yield_now().await;
@@ -266,7 +270,7 @@ impl<S: Store> Engine<S> {
             by,
         });
         let due = self.first_slot(plan)?;
-        match self.patiently(|| self.store.apply(applied.clone(), due)).await? {
+        match self.retry_busy(|| self.store.apply(applied.clone(), due)).await? {
             Write::Committed => Ok(applied),
             Write::Superseded => {
                 Err(Refusal::NotNewer { workflow: applied.workflow, version: applied.version }.into())
@@ -280,39 +284,39 @@ impl<S: Store> Engine<S> {
         tenant: &TenantId,
         workflow: &WorkflowName,
     ) -> Result<Vec<Applied>, EngineError> {
-        Ok(self.patiently(|| self.store.versions(tenant, workflow)).await?)
+        Ok(self.retry_busy(|| self.store.versions(tenant, workflow)).await?)
     }
 
     /// The workflows in use, by name.
     pub async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, EngineError> {
-        Ok(self.patiently(|| self.store.applied(tenant)).await?)
+        Ok(self.retry_busy(|| self.store.applied(tenant)).await?)
     }
 }
 
-/// The run that an arrival starts.
-fn wish(arrival: &Arrival, plan: &CompiledPlan, came: &Value) -> StartRun {
-    let source = arrival.source.as_str();
-    let asked = arrival.asked.clone().unwrap_or_else(|| Asked {
+/// The run that an entry starts.
+fn wish(entry: &InboxEntry, plan: &CompiledPlan, came: &Value) -> StartRun {
+    let source = entry.source.as_str();
+    let asked = entry.asked.clone().unwrap_or_else(|| Asked {
         plan: plan.plan().hash(),
         workspace: WorkspaceId::default(),
         trigger_kind: source.to_owned(),
         by: Initiator::new(Cause::Webhook, source),
     });
     StartRun {
-        tenant: arrival.run.tenant.clone(),
+        tenant: entry.run.tenant.clone(),
         workspace: asked.workspace,
         plan: plan.plan().clone(),
         trigger_kind: asked.trigger_kind,
-        key: arrival.key.clone(),
-        record: arrival.record.clone(),
+        key: entry.key.clone(),
+        record: entry.record.clone(),
         input: came.clone(),
         by: asked.by,
     }
 }
 
-/// When an arrival whose ticket is taken is looked at again: soon if it is new, and at most a minute late.
-fn look_again(arrival: &Arrival, now: Timestamp) -> Timestamp {
-    let waited = now - arrival.at;
+/// When an entry whose ticket is taken is looked at again: soon if it is new, and at most a minute late.
+fn look_again(entry: &InboxEntry, now: Timestamp) -> Timestamp {
+    let waited = now - entry.at;
     now + Millis(waited.0 / 4).clamp(LOOK_AGAIN_MIN, LOOK_AGAIN_MAX)
 }
 
@@ -324,9 +328,9 @@ enum Wanted {
     Unclear(String),
 }
 
-fn is_about(applied: &Applied, arrival: &Arrival) -> bool {
+fn is_about(applied: &Applied, entry: &InboxEntry) -> bool {
     applied
         .triggered_by
         .as_ref()
-        .is_some_and(|by| by.source == arrival.source && (by.about.is_none() || by.about == arrival.about))
+        .is_some_and(|by| by.source == entry.source && (by.about.is_none() || by.about == entry.about))
 }

@@ -1,27 +1,27 @@
 //! The roll of workers.
 
-use domain::{Enrolled, WorkerId};
+use domain::{WorkerId, WorkerRecord};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::ledger::Write;
 use crate::queue::Queue;
-use crate::roll::{ROLL_MAX, Roll};
+use crate::worker_registry::{WORKERS_MAX, WorkerRegistry};
 
 use super::item::{BODY, REVISION, number, text};
 use super::key::Key;
 use super::{AwsStore, Condition, TIME_TO_LIVE, with};
 
-impl<Q, B> Roll for AwsStore<Q, B>
+impl<Q, B> WorkerRegistry for AwsStore<Q, B>
 where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn enrolled(&self, worker: &WorkerId) -> Result<Option<Enrolled>, StoreError> {
+    async fn registered_worker(&self, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
         self.get_body(&Key::worker(worker.as_str()), "find a worker").await
     }
 
-    async fn enroll(&self, worker: Enrolled) -> Result<Write, StoreError> {
+    async fn put_worker(&self, worker: WorkerRecord) -> Result<Write, StoreError> {
         let doing = "sign the roll";
         // What a worker says is short, so it never goes by pointer: there is no tenant whose blob it would be.
         let body = serde_json::to_string(&worker).map_err(|error| StoreError::broken(doing, error))?;
@@ -34,11 +34,11 @@ where
         self.put(item, condition, doing).await
     }
 
-    async fn roll(&self) -> Result<Vec<Enrolled>, StoreError> {
+    async fn roll(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         let doing = "read the roll";
         let ends = (&Key::worker(""), &Key::worker("~"));
         let mut workers = Vec::new();
-        for item in self.range(ends, ROLL_MAX, doing).await? {
+        for item in self.range(ends, WORKERS_MAX, doing).await? {
             workers.push(self.read(&item, doing).await?);
         }
         Ok(workers)

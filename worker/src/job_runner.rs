@@ -1,11 +1,11 @@
-//! One message, one errand.
+//! One message, one job.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::draft::DELAY_MAX;
-use domain::{Errand, Millis, Outgoing, Refusal, Timestamp};
-use engine::{Again, Engine, EngineError, Hurry, NotShown, WalkEnd, WalkLimits};
+use domain::{Job, Millis, Outgoing, Refusal, Timestamp};
+use engine::{AdvanceLimits, AdvanceResult, Again, Engine, EngineError, Hurry, NotShown};
 use store::{Delivery, Handle, Store, StoreError};
 
 use tokio::time::sleep;
@@ -19,11 +19,11 @@ const BEATS: u32 = 3;
 /// is replaced by a fresh one after this many deliveries, long before it would be taken for one that gets nowhere.
 const POSTPONED_MAX: u32 = 6;
 
-/// An errand may be sent before the commit that it belongs to. What has no commit when it comes for this many times,
+/// An job may be sent before the commit that it belongs to. What has no commit when it comes for this many times,
 /// about a minute later, belongs to one that was given up: a store repeats no commit for that long.
 const TOO_EARLY_MAX: u32 = 3;
 
-/// Whether an errand is for something that has not happened.
+/// Whether an job is for something that has not happened.
 fn is_too_early(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(Refusal::UnknownApproval { .. }))
 }
@@ -67,10 +67,10 @@ impl Went {
     }
 }
 
-pub(crate) struct Walker<S> {
+pub(crate) struct JobRunner<S> {
     pub(crate) engine: Arc<Engine<S>>,
     pub(crate) visibility: Millis,
-    pub(crate) limits: WalkLimits,
+    pub(crate) limits: AdvanceLimits,
     pub(crate) leaving: Leaving,
 }
 
@@ -80,7 +80,7 @@ impl Hurry for Leaving {
     }
 }
 
-impl<S: Store> Walker<S> {
+impl<S: Store> JobRunner<S> {
     /// Does what the message asks for. Nobody else is given it meanwhile, however long a store takes to say no: each who
     /// was would count as one more who got nowhere with it.
     pub(crate) async fn run(&self, delivery: Delivery) -> Went {
@@ -104,21 +104,23 @@ impl<S: Store> Walker<S> {
         }
     }
 
-    async fn deal_with(&self, delivery: &Delivery) -> Result<WalkEnd, EngineError> {
-        let Delivery { run, errand, .. } = delivery;
-        match errand {
-            Errand::Walk => self.engine.walk(run, &self.leaving, self.limits).await,
-            Errand::Show(approval) => self.engine.show(run, approval).await.map(|()| WalkEnd::Done),
-            Errand::Seal => self.engine.seal(run).await.map(|_| WalkEnd::Done),
-            Errand::Begin => self.engine.begin(run).await,
+    async fn deal_with(&self, delivery: &Delivery) -> Result<AdvanceResult, EngineError> {
+        let Delivery { run, job, .. } = delivery;
+        match job {
+            Job::Advance => self.engine.advance(run, &self.leaving, self.limits).await,
+            Job::NotifyApproval(approval) => {
+                self.engine.show(run, approval).await.map(|()| AdvanceResult::Done)
+            }
+            Job::BuildEvidence => self.engine.seal(run).await.map(|_| AdvanceResult::Done),
+            Job::Start => self.engine.begin(run).await,
         }
     }
 
     /// What becomes of the message.
-    async fn settle(&self, delivery: &Delivery, done: Result<WalkEnd, EngineError>) -> Went {
+    async fn settle(&self, delivery: &Delivery, done: Result<AdvanceResult, EngineError>) -> Went {
         match done {
-            Ok(WalkEnd::Done) => self.delete(delivery).await,
-            Ok(WalkEnd::NotBefore(at)) => self.come_back(delivery, at).await,
+            Ok(AdvanceResult::Done) => self.delete(delivery).await,
+            Ok(AdvanceResult::NotBefore(at)) => self.come_back(delivery, at).await,
             Err(error) => {
                 self.failed(delivery, &error).await;
                 return Went::of(&error);
@@ -127,9 +129,9 @@ impl<S: Store> Walker<S> {
         Went::Somewhere
     }
 
-    /// An errand that failed comes back with its message.
+    /// An job that failed comes back with its message.
     async fn failed(&self, delivery: &Delivery, error: &EngineError) {
-        let (run, errand, receives) = (&delivery.run, &delivery.errand, delivery.receives());
+        let (run, job, receives) = (&delivery.run, &delivery.job, delivery.receives());
         match error {
             // Others can; this message is for one of them.
             EngineError::NoKey | EngineError::NoSlack => self.put_off(delivery, DELAY_MAX).await,
@@ -137,15 +139,15 @@ impl<S: Store> Walker<S> {
             error if is_too_early(error) && receives >= TOO_EARLY_MAX => self.delete(delivery).await,
             error => {
                 let why = engine::told(error);
-                tracing::warn!(%run, %errand, error = why, receives, "errand failed");
+                tracing::warn!(%run, %job, error = why, receives, "job failed");
                 // Whatever ails the other side, or the store, may take hours; that is no reason to give people up.
-                match (waits_for(error, receives), errand) {
+                match (waits_for(error, receives), job) {
                     // The run is due until somebody gets on with it, and each look brings a message: if none of them
                     // ever went, there would be more and more.
-                    (Some(_), Errand::Walk) if receives > POSTPONED_MAX => self.delete(delivery).await,
+                    (Some(_), Job::Advance) if receives > POSTPONED_MAX => self.delete(delivery).await,
                     // On AWS the store asks for evidence again by itself, so that a few messages come together while it
                     // cannot be kept. Now and then each of them waits for longer.
-                    (Some(_), Errand::Seal) if receives > POSTPONED_MAX => {
+                    (Some(_), Job::BuildEvidence) if receives > POSTPONED_MAX => {
                         self.put_off(delivery, DELAY_MAX).await;
                     }
                     (Some(delay), _) => self.put_off(delivery, delay).await,
@@ -188,8 +190,8 @@ impl<S: Store> Walker<S> {
         if !matches!(self.engine.store().extend(&delivery.handle, self.visibility).await, Ok(true)) {
             return;
         }
-        let Delivery { run, lane, errand, .. } = delivery.clone();
-        let message = Outgoing { run, lane, errand, delay: self.until(at) };
+        let Delivery { run, queue, job, .. } = delivery.clone();
+        let message = Outgoing { run, queue, job, delay: self.until(at) };
         match self.engine.store().send(&message).await {
             Ok(()) => self.delete(delivery).await,
             Err(error) => tracing::warn!(run = %delivery.run, %error, "message not replaced"),
