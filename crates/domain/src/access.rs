@@ -1,7 +1,7 @@
-//! Who may do what: roles, and the keys that programs and people prove themselves with.
+//! Roles and API keys.
 //!
-//! A key belongs to one tenant and to one person or program in it. Its text is shown once, when it is made; what is
-//! kept is a digest of its secret, from which nobody gets the secret back.
+//! An API key belongs to one tenant and to one user or program of it. Its text is shown once, when it is created. The
+//! store keeps only a digest of its secret.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,26 +14,26 @@ use crate::failure::bounded;
 use crate::id::{KeyId, PersonId, TenantId};
 use crate::time::Timestamp;
 
-/// What a key's text begins with, so that a scanner of sources and logs finds one that was left there.
+/// The prefix of every key, so that secret scanners find keys in sources and logs.
 const PREFIX: &str = "csk";
 
-/// A secret has 256 bits, as hex digits: nobody guesses it, so its digest need not be slow.
+/// A secret is 256 random bits in hexadecimal. It cannot be guessed, so a fast digest is enough.
 const SECRET_CHARS: usize = 64;
 
-/// How much of a note is kept.
+/// The maximum length of a note.
 pub const NOTE_CHARS_MAX: usize = 200;
 
-/// What somebody may do.
+/// What a user may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looks at everything of the tenant.
+    /// Reads all data of the tenant.
     Viewer,
-    /// Starts runs and says how they go on.
+    /// Starts runs, and resumes, pauses, cancels or rolls them back.
     Operator,
-    /// Answers requests for approval.
+    /// Votes on approvals.
     Approver,
-    /// Does all of that, and settles what counts: workflows, policies, people, keys.
+    /// Everything above, and changes workflows, policies, users and keys.
     Admin,
 }
 
@@ -41,7 +41,7 @@ impl Role {
     /// Every role.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Operator, Self::Approver, Self::Admin];
 
-    /// As it is written everywhere.
+    /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -58,9 +58,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// The text names no role.
+/// The text is not a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a role; there are viewer, operator, approver and admin")]
+#[error("{0:?} is not a role; use viewer, operator, approver or admin")]
 pub struct UnknownRole(String);
 
 impl FromStr for Role {
@@ -71,20 +71,20 @@ impl FromStr for Role {
     }
 }
 
-/// What somebody may do, all told.
+/// The roles of a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Roles(BTreeSet<Role>);
 
 impl Roles {
-    /// Whether what `role` may do is among it. Whoever has any role may look, and an admin may do everything.
+    /// Whether the roles include the permissions of `role`. Every role may read, and an admin may do everything.
     pub fn allow(&self, role: Role) -> bool {
         self.0.contains(&role)
             || self.0.contains(&Role::Admin)
             || (role == Role::Viewer && !self.0.is_empty())
     }
 
-    /// The roles, least first.
+    /// The roles, from the least powerful.
     pub fn iter(&self) -> impl Iterator<Item = Role> {
         self.0.iter().copied()
     }
@@ -96,60 +96,60 @@ impl FromIterator<Role> for Roles {
     }
 }
 
-/// A key, as it is kept.
+/// A stored API key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// Whose runs it is for.
+    /// The tenant whose data the key opens.
     pub tenant: TenantId,
-    /// Which key.
+    /// The public id of the key.
     pub id: KeyId,
-    /// Who acts with it: what is done is done in their name.
+    /// The user in whose name the key acts.
     pub person: PersonId,
-    /// What they may do with it.
+    /// The roles of the key.
     pub roles: Roles,
-    /// The digest of its secret.
+    /// The digest of the secret.
     pub secret: Digest,
-    /// What it is for, in somebody's words.
+    /// What the key is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// When it was made.
+    /// When the key was created.
     pub created_at: Timestamp,
-    /// Until when it opens anything; for ever, if absent.
+    /// When the key expires; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// When it was taken back.
+    /// When the key was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// Grows with every change.
+    /// Incremented by every change.
     #[serde(default)]
     pub revision: u32,
 }
 
 impl ApiKey {
-    /// Whether the key opens anything at `now`.
+    /// Whether the key is valid at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Whether `shown` is this key. Digests are compared, so how long it takes tells nothing about the secret.
-    pub fn is_shown(&self, shown: &ShownKey<'_>) -> bool {
+    /// Whether `shown` is this key. The comparison is on digests, so its duration reveals nothing about the secret.
+    pub fn matches(&self, shown: &PresentedKey<'_>) -> bool {
         self.tenant == shown.tenant && self.id == shown.id && self.secret == shown.digest()
     }
 }
 
-/// A key as somebody shows it: `csk_TENANT_ID_SECRET`.
-pub struct ShownKey<'t> {
-    /// Whose runs it is for.
+/// The text of a key, as a caller presents it: `csk_TENANT_ID_SECRET`.
+pub struct PresentedKey<'t> {
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which key.
+    /// The public id of the key.
     pub id: KeyId,
     secret: &'t str,
 }
 
-impl<'t> ShownKey<'t> {
-    /// Reads a key's text. A text that is none says nothing about why.
-    pub fn read(text: &'t str) -> Option<Self> {
-        // From the right: a tenant's name may hold the character that joins the parts, the others do not.
+impl<'t> PresentedKey<'t> {
+    /// Parses the text of a key. An invalid text gives no reason.
+    pub fn parse(text: &'t str) -> Option<Self> {
+        // From the right: a tenant id may contain the separator, the other parts may not.
         let (rest, secret) = text.rsplit_once('_')?;
         let (rest, id) = rest.rsplit_once('_')?;
         let tenant = rest.strip_prefix(PREFIX)?.strip_prefix('_')?.parse().ok()?;
@@ -160,29 +160,32 @@ impl<'t> ShownKey<'t> {
         Some(Self { tenant, id: id.parse().ok()?, secret })
     }
 
-    /// Whether `text` is meant to be a key, whatever it is.
-    pub fn is_meant(text: &str) -> bool {
+    /// Whether `text` starts like a key.
+    pub fn has_prefix(text: &str) -> bool {
         text.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('_'))
     }
 
-    /// The text of a key, to be shown once. `id` and `secret` are hex digits.
-    pub fn write(tenant: &TenantId, id: &KeyId, secret: &str) -> String {
+    /// The text of a key, shown once. `id` and `secret` are hexadecimal.
+    pub fn format(tenant: &TenantId, id: &KeyId, secret: &str) -> String {
         format!("{PREFIX}_{tenant}_{id}_{secret}")
     }
 
-    /// The digest of its secret, as it is kept.
+    /// The digest of the secret.
     pub fn digest(&self) -> Digest {
         secret_digest(&self.tenant, &self.id, self.secret)
     }
 }
 
-impl fmt::Debug for ShownKey<'_> {
+impl fmt::Debug for PresentedKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShownKey").field("tenant", &self.tenant).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("PresentedKey")
+            .field("tenant", &self.tenant)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
-/// The digest of a secret, as it is kept: bound to the key it belongs to.
+/// The digest of a secret, bound to its key.
 pub fn secret_digest(tenant: &TenantId, id: &KeyId, secret: &str) -> Digest {
     Digest::of_parts("countersign/api-key/v1", &[tenant.as_str(), id.as_str(), secret])
 }
@@ -210,21 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_as_it_was_written_even_if_the_tenant_holds_what_joins_its_parts() {
+    fn key_round_trips_with_separator_in_tenant() {
         for tenant in ["acme", "acme_east_1", "csk_acme"] {
             let key = key(tenant);
-            let text = ShownKey::write(&key.tenant, &key.id, SECRET);
-            assert!(key.is_shown(&ShownKey::read(&text).unwrap()), "{text}");
+            let text = PresentedKey::format(&key.tenant, &key.id, SECRET);
+            assert!(key.matches(&PresentedKey::parse(&text).unwrap()), "{text}");
         }
     }
 
     #[test]
-    fn a_text_that_is_no_key_or_another_key_opens_nothing() {
+    fn other_texts_and_keys_do_not_match() {
         let key = key("acme");
         for text in
             ["", "csk", "csk_acme", "csk_acme_00ff", "csk_acme_00ff_", "csk_acme_00ff_0123", "csk__00ff_0"]
         {
-            assert!(ShownKey::read(text).is_none(), "{text}");
+            assert!(PresentedKey::parse(text).is_none(), "{text}");
         }
         for (tenant, id, secret) in [
             ("umbrella", "00ff", SECRET.to_owned()),
@@ -232,12 +235,12 @@ mod tests {
             ("acme", "00ff", SECRET.replace('0', "1")),
         ] {
             let text = format!("csk_{tenant}_{id}_{secret}");
-            assert!(!key.is_shown(&ShownKey::read(&text).unwrap()), "{text}");
+            assert!(!key.matches(&PresentedKey::parse(&text).unwrap()), "{text}");
         }
     }
 
     #[test]
-    fn a_key_opens_nothing_after_its_end_or_once_it_is_taken_back() {
+    fn expired_or_revoked_key_is_invalid() {
         let key = key("acme");
         assert!(key.is_live(Timestamp(9)));
         assert!(!key.is_live(Timestamp(10)));
@@ -245,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_stands_in_no_text_about_a_key() {
+    fn debug_output_omits_the_secret() {
         let text = format!("csk_acme_00ff_{SECRET}");
-        let shown = format!("{:?} {:?}", ShownKey::read(&text).unwrap(), key("acme"));
+        let shown = format!("{:?} {:?}", PresentedKey::parse(&text).unwrap(), key("acme"));
         assert!(!shown.contains(SECRET), "{shown}");
     }
 
     #[test]
-    fn each_role_allows_what_it_says_and_no_more() {
+    fn roles_allow_exactly_their_permissions() {
         let allowed = |role| Role::ALL.map(|wanted| Roles::from_iter([role]).allow(wanted));
         assert_eq!(allowed(Role::Viewer), [true, false, false, false]);
         assert_eq!(allowed(Role::Operator), [true, true, false, false]);

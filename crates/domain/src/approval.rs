@@ -1,8 +1,7 @@
-//! Approvals: a question to people, about one exact thing.
+//! Approvals: users approve or reject one exact subject.
 //!
-//! An approval belongs to one step of one run and is bound to the hash of what was shown. Everything that
-//! happens to it happens in the same commit as the step it belongs to, so there is one answer, and whoever
-//! comes second is shown the first.
+//! An approval belongs to one step of one run and is bound to the hash of its subject. Every change to it is part of a
+//! commit of its run, so there is exactly one decision.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,84 +10,86 @@ use crate::effect::Action;
 use crate::id::{ApprovalId, Fence, PersonId, RunKey, StepId, StepSeq, WorkflowName};
 use crate::json;
 use crate::plan::{Environment, OnReject};
+use crate::refusal::{NotApprover, Refusal};
+use crate::tenant::Tenant;
 use crate::time::{Millis, Timestamp};
-use crate::verdict::{Demand, Verdict};
+use crate::verdict::{ApprovalRequirement, Verdict};
 
 /// A request for approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Which one.
+    /// The id.
     pub id: ApprovalId,
-    /// Whose run asks.
+    /// The run.
     #[serde(flatten)]
     pub run: RunKey,
-    /// Of which workflow.
+    /// The workflow of the run.
     pub workflow: WorkflowName,
-    /// Where it runs.
+    /// The environment of the workflow.
     pub environment: Environment,
-    /// The step that asks.
+    /// The step that needs the approval.
     pub step: StepId,
-    /// Its place in the run.
+    /// The position of the step.
     pub seq: StepSeq,
-    /// Whether it is about taking the step's effect back.
+    /// Whether the approval is for the rollback of the step.
     #[serde(default)]
     pub undo: bool,
-    /// What is asked about.
+    /// What the approval is about.
     pub subject: Subject,
-    /// Who must say yes.
-    pub demand: Demand,
-    /// Who wanted the run, and so may not answer.
+    /// Who must approve.
+    pub requirement: ApprovalRequirement,
+    /// The user who requested the run, and so may not vote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,
-    /// Who wrote the workflow, and so may not answer.
+    /// The author of the workflow, who may not vote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<PersonId>,
-    /// What a no means.
+    /// What a rejection does.
     pub on_reject: OnReject,
-    /// How it stands.
+    /// The status.
     pub status: ApprovalStatus,
-    /// What people said, in the order they did.
+    /// The votes, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
-    /// When it was asked.
-    pub asked_at: Timestamp,
-    /// When an answer is overdue.
+    /// When the approval was requested.
+    pub requested_at: Timestamp,
+    /// When the approval is overdue and escalated.
     pub sla_at: Timestamp,
-    /// When the question lapses, and the step fails.
+    /// When the approval expires and the step fails.
     pub expires_at: Timestamp,
-    /// How often people were reminded.
+    /// The number of reminders.
     #[serde(default)]
     pub reminders: u32,
-    /// When it was escalated, if it was.
+    /// When the approval was escalated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated_at: Option<Timestamp>,
-    /// The attempt that used it, if one did.
+    /// The attempt that used the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed: Option<Consumed>,
-    /// Grows with every change.
+    /// Incremented by every change.
     pub revision: u32,
 }
 
-/// What an approval is about.
+/// The subject of an approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "about")]
+#[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Subject {
-    /// A gate in the workflow: a question in the author's words.
+    /// A gate of the workflow: a question in the author's words.
     Question {
         /// The question.
         message: String,
     },
-    /// An action, exactly.
+    /// One exact action.
     Action {
-        /// What would be done.
+        /// The action.
         action: Box<Action>,
-        /// What policy said about it.
+        /// The verdict on it.
         verdict: Verdict,
     },
 }
 
 impl Subject {
-    /// The hash that people approve: of the action, or of the question.
+    /// The hash that approvers approve: of the action or of the question.
     pub fn hash(&self) -> Digest {
         match self {
             Self::Question { message } => json::digest("countersign/question/v1", message),
@@ -96,7 +97,7 @@ impl Subject {
         }
     }
 
-    /// The policy that asked for it, if one did.
+    /// The policy that required the approval, if one did.
     pub fn policy(&self) -> Option<Digest> {
         match self {
             Self::Question { .. } => None,
@@ -105,24 +106,24 @@ impl Subject {
     }
 }
 
-/// How an approval stands.
+/// The status of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
-    /// People are asked.
+    /// Open for votes.
     Requested,
-    /// Enough of them said yes.
+    /// Approved by the required number of users.
     Approved,
-    /// One of them said no.
+    /// Rejected by one user.
     Rejected,
-    /// Nobody answered in time.
+    /// Undecided when it expired.
     Expired,
-    /// The question was withdrawn: the run stopped, or what was asked about has changed.
+    /// Withdrawn: the run stopped, or the subject changed.
     Canceled,
 }
 
 impl ApprovalStatus {
-    /// The status as it is written everywhere.
+    /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Requested => "requested",
@@ -134,38 +135,38 @@ impl ApprovalStatus {
     }
 }
 
-/// What one person said.
+/// The vote of one user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
-    /// Who.
+    /// The user.
     pub person: PersonId,
-    /// Yes or no.
+    /// Whether the user approves.
     pub approve: bool,
-    /// In their words.
+    /// The user's reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// When.
+    /// When the user voted.
     pub at: Timestamp,
-    /// Through what, and how surely they were known.
+    /// The channel that authenticated the user.
     pub through: Channel,
 }
 
-/// Through what a person spoke, which says how surely they were known.
+/// How a vote arrived, which says how the user was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "channel")]
 pub enum Channel {
-    /// The command line: whoever can open the store says who they are.
+    /// The command line with direct access to the store: the caller states the user without proof.
     CommandLine,
-    /// A click in Slack, under Slack's signature.
+    /// A signed request from Slack.
     Slack {
-        /// The workspace.
+        /// The Slack team.
         team: String,
-        /// The user in it.
+        /// The Slack user.
         user: String,
     },
-    /// The API, with a credential of their own.
+    /// The API.
     Api {
-        /// Which credential, never the secret.
+        /// The id of the credential, never its secret.
         credential: String,
     },
 }
@@ -173,38 +174,37 @@ pub enum Channel {
 /// The attempt that used an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumed {
-    /// Under which fence.
+    /// The fence of the attempt.
     pub fence: Fence,
-    /// When.
+    /// When it started.
     pub at: Timestamp,
 }
 
 impl Approval {
-    /// Everybody who said yes.
+    /// The users who approved.
     pub fn approvers(&self) -> impl Iterator<Item = &PersonId> {
         self.votes.iter().filter(|vote| vote.approve).map(|vote| &vote.person)
     }
 
-    /// Which of its revisions people are to be shown. That it was used is no news to those who said yes: a card that shows
-    /// their answer need not be changed for it.
-    pub fn news(&self) -> u32 {
+    /// The revision that approval cards must show. Use by an attempt does not change the card, so it does not count.
+    pub fn card_revision(&self) -> u32 {
         self.revision.saturating_sub(u32::from(self.consumed.is_some()))
     }
 
-    /// How many more people must say yes.
+    /// The number of approvals still needed.
     pub fn missing(&self) -> usize {
-        self.demand.people.count().saturating_sub(self.approvers().count())
+        self.requirement.people.count().saturating_sub(self.approvers().count())
     }
 
-    /// Everybody who may not answer.
+    /// The users who may not vote.
     pub fn excluded(&self) -> Vec<PersonId> {
         self.requester.iter().chain(&self.author).cloned().collect()
     }
 
-    /// When people are to be reminded, or others told: halfway to the time an answer is overdue, then at
-    /// that time, then no more until the question lapses.
+    /// When the next reminder or escalation is due: a reminder halfway to the SLA, the escalation at the SLA, then
+    /// nothing until the approval expires.
     pub fn nudge_at(&self) -> Timestamp {
-        let halfway = self.asked_at + Millis((self.sla_at - self.asked_at).0 / 2);
+        let halfway = self.requested_at + Millis((self.sla_at - self.requested_at).0 / 2);
         let at = match (self.reminders, self.escalated_at) {
             (_, Some(_)) => self.expires_at,
             (0, None) => halfway,
@@ -213,7 +213,7 @@ impl Approval {
         at.min(self.expires_at)
     }
 
-    /// What became of it, for whoever comes second.
+    /// The decision as text, for a refused later vote.
     pub fn outcome(&self) -> String {
         let last = self.votes.last().map(|vote| (vote.person.clone(), vote.at));
         match (self.status, last) {
@@ -224,20 +224,34 @@ impl Approval {
         }
     }
 
-    /// Whether people can still answer.
+    /// Whether the approval is open for votes.
     pub fn is_open(&self) -> bool {
         self.status == ApprovalStatus::Requested
     }
 }
 
-/// What people have been shown of an approval. Kept apart from it: the one who shows it holds no run.
+/// Refuses a user who may not vote on `approval`: the requester of the run, the author of the workflow, a user outside
+/// the tenant's directory, or one outside the required groups.
+pub fn may_approve(approval: &Approval, person: &PersonId, tenant: &Tenant) -> Result<(), Refusal> {
+    let why = match person {
+        person if approval.requester.as_ref() == Some(person) => NotApprover::Requester,
+        person if approval.author.as_ref() == Some(person) => NotApprover::Author,
+        person if !tenant.knows(person) => NotApprover::UnknownUser,
+        person if !tenant.belongs(person, &approval.requirement.groups) => NotApprover::NotInGroup,
+        _ => return Ok(()),
+    };
+    Err(Refusal::NotApprover { approval: approval.id.clone(), person: person.clone(), why })
+}
+
+/// The notification that was posted for an approval. Stored apart from it, because the process that posts it holds no
+/// run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Where it stands, in the words of whoever shows it: a channel and a message.
-    pub place: String,
-    /// The revision that was last shown.
-    pub shown: u32,
-    /// How many reminders were posted.
+    /// The location of the message, in the notifier's format: a channel and a message.
+    pub message: String,
+    /// The revision that was last posted.
+    pub revision: u32,
+    /// The number of posted reminders.
     #[serde(default)]
     pub reminders: u32,
     /// Whether the escalation was posted.

@@ -1,60 +1,60 @@
-//! The event chain: each entry's hash covers the one before it.
+//! The event chain: the hash of each event covers the event before it.
 //!
-//! `h_n = SHA-256(tag, tenant, run, n, h_{n-1}, canonical event)`, each part with its length. An entry that
-//! is changed, dropped, swapped or brought in from another run breaks every hash after it.
+//! `h_n = SHA-256(tag, tenant, run, n, h_{n-1}, canonical event)`, with length-prefixed parts. A changed, dropped,
+//! reordered or foreign event breaks every later hash.
 
 use crate::digest::Digest;
 use crate::event::Event;
 use crate::id::RunKey;
 use crate::json;
 
-/// An event with its place in the chain fixed.
+/// An event with its position in the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealedEvent {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// Its canonical bytes, which are what is hashed and what is stored.
+    /// The canonical bytes, which are hashed and stored.
     pub canonical: Vec<u8>,
-    /// The hash of it and all before it.
+    /// The hash of this event and all earlier ones.
     pub hash: Digest,
 }
 
-/// Why a chain does not hold.
+/// Why a chain is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// An event is missing, doubled or out of order.
-    #[error("event {expected} is missing; event {found} stands in its place")]
+    /// An event is missing, duplicated or out of order.
+    #[error("event {expected} is missing; event {found} is in its place")]
     Gap {
-        /// Which number should stand here.
+        /// The expected number.
         expected: u32,
-        /// Which one does.
+        /// The number found.
         found: u32,
     },
-    /// The bytes do not give the recorded hash.
+    /// The bytes do not match the recorded hash.
     #[error("event {n} was altered, or belongs to another run")]
     Altered {
-        /// Which event.
+        /// The number of the event.
         n: u32,
     },
     /// The bytes are not an event.
-    #[error("event {n} cannot be read: {why}")]
+    #[error("event {n} cannot be parsed: {why}")]
     Unreadable {
-        /// Which place it stands at.
+        /// The position in the chain.
         n: u32,
-        /// What is wrong.
+        /// The parse error.
         why: String,
     },
-    /// The chain ends elsewhere than the record says.
-    #[error("the chain ends with {events} events; the record counts {counted}, or has another head")]
+    /// The chain does not end where the record says.
+    #[error("the chain has {events} events; the record counts {counted}, or has another head hash")]
     Head {
-        /// How many there are.
+        /// The number of events in the chain.
         events: u32,
-        /// How many the record counts.
+        /// The number of events in the record.
         counted: u32,
     },
 }
 
-/// Fixes `event` behind the entry whose hash is `before`.
+/// Appends `event` after the event whose hash is `before`.
 pub fn seal(run: &RunKey, before: &Digest, event: Event) -> SealedEvent {
     let canonical = json::canonical(&event);
     let hash = link(run, event.n, before, &canonical);
@@ -74,7 +74,7 @@ fn link(run: &RunKey, n: u32, before: &Digest, canonical: &[u8]) -> Digest {
     )
 }
 
-/// A stored entry: its canonical bytes and the hash recorded beside them.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
     /// The canonical bytes.
@@ -83,8 +83,8 @@ pub struct StoredEvent {
     pub hash: Digest,
 }
 
-/// Walks the chain of `run` and gives back its events, or says where it breaks. `counted` and `head` are
-/// what the run's record says, so that a chain cut short shows.
+/// Verifies the chain of `run` and returns its events. `counted` and `head` come from the run's record, so that a
+/// truncated chain is detected.
 pub fn verify(
     run: &RunKey,
     entries: &[StoredEvent],

@@ -1,9 +1,8 @@
-//! Cron: at which minutes of a calendar something comes round.
+//! Cron expressions.
 //!
-//! Five fields — minute, hour, day of month, month, day of week — as cron has always read them: a number, `*`, a range,
-//! a step, a list of these, and English names for months and days. Where both a day of the month and a day of the week
-//! are named, either will do. This is about the calendar alone; which moment a minute of it is depends on the place, and
-//! is found elsewhere.
+//! Five fields: minute, hour, day of month, month, day of week. A field is a number, `*`, a range, a step or a list of
+//! these; months and days have English names. If both a day of month and a day of week are given, either matches. This
+//! module covers the calendar only; the engine maps calendar minutes to timestamps in a time zone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::bounded;
 
-/// A line that people read.
+/// The maximum length of input quoted in an error.
 const TEXT_CHARS_MAX: usize = 120;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The most days that each month ever has.
+/// The maximum number of days of each month.
 const DAYS: [u8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 const MINUTE: Field = Field { name: "minute", least: 0, most: 59, names: &[] };
@@ -28,7 +27,7 @@ const DAY: Field = Field { name: "day of month", least: 1, most: 31, names: &[] 
 const MONTH: Field = Field { name: "month", least: 1, most: 12, names: &MONTHS };
 const WEEKDAY: Field = Field { name: "day of week", least: 0, most: 7, names: &WEEKDAYS };
 
-/// When something comes round.
+/// A cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cron {
@@ -40,7 +39,7 @@ pub struct Cron {
     weekdays: Values,
 }
 
-/// A date, as a cron looks at it.
+/// A calendar date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
     /// From 1.
@@ -51,37 +50,37 @@ pub struct Date {
     pub weekday: u8,
 }
 
-/// Why a text is not a cron.
+/// Why a text is not a cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCron {
     /// Not five fields.
     #[error(
-        "a cron has five fields, minute, hour, day of month, month and day of week, such as `30 2 * * mon-fri`; found {found}"
+        "a cron expression has five fields (minute, hour, day of month, month, day of week), such as `30 2 * * mon-fri`; found {found}"
     )]
     Fields {
-        /// How many there are.
+        /// The number of fields.
         found: usize,
     },
-    /// A field that cannot be read.
+    /// A field cannot be parsed.
     #[error(
-        "{found:?} is no {field} of a cron; allowed are {least} to {most}, `*`, ranges (`a-b`), steps (`*/n`) and lists (`a,b`)"
+        "{found:?} is not a valid cron {field}; allowed are {least} to {most}, `*`, ranges (`a-b`), steps (`*/n`) and lists (`a,b`)"
     )]
     Field {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What is there, in short.
+        /// The text of the field, shortened.
         found: String,
-        /// The least it may be.
+        /// The minimum.
         least: u8,
-        /// The most it may be.
+        /// The maximum.
         most: u8,
     },
-    /// The thirtieth of February.
-    #[error("this cron never comes: no month that it names has such a day")]
+    /// No matching date exists, such as February 30.
+    #[error("this cron expression never matches: no month that it names has such a day")]
     Never,
 }
 
-/// A field, and what may stand in it.
+/// A field and its allowed values.
 struct Field {
     name: &'static str,
     least: u8,
@@ -93,7 +92,7 @@ struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Values {
     bits: u64,
-    /// Whether it begins with `*`, and so leaves it to its neighbour which days are meant.
+    /// Whether the field starts with `*`, so that the other day field alone decides.
     any: bool,
 }
 
@@ -107,13 +106,13 @@ impl Field {
     fn read(&self, text: &str) -> Result<Values, InvalidCron> {
         let mut bits = 0;
         for part in text.split(',') {
-            let (first, last, step) = self.part(part).ok_or_else(|| self.wrong(text))?;
+            let (first, last, step) = self.part(part).ok_or_else(|| self.invalid(text))?;
             bits |= (first..=last).step_by(step).fold(0, |bits, value| bits | 1_u64 << value);
         }
         Ok(Values { bits, any: text.starts_with('*') })
     }
 
-    /// The first and the last value of a part, and how far apart they are.
+    /// The first value, the last value and the step of a part.
     fn part(&self, part: &str) -> Option<(u8, u8, usize)> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(digits(step).filter(|step| *step > 0)?)),
@@ -122,7 +121,7 @@ impl Field {
         let (first, last) = match range.split_once('-') {
             _ if range == "*" => (self.least, self.most),
             Some((first, last)) => (self.value(first)?, self.value(last)?),
-            // A step from one value on would be read by some as that value alone.
+            // Cron implementations disagree about a step on a single value.
             None if step.is_some() => return None,
             None => (self.value(range)?, self.value(range)?),
         };
@@ -138,7 +137,7 @@ impl Field {
         (self.least..=self.most).contains(&value).then_some(value)
     }
 
-    fn wrong(&self, found: &str) -> InvalidCron {
+    fn invalid(&self, found: &str) -> InvalidCron {
         let Self { name, least, most, .. } = *self;
         InvalidCron::Field { field: name, found: bounded(found, TEXT_CHARS_MAX), least, most }
     }
@@ -151,7 +150,7 @@ fn digits(text: &str) -> Option<u8> {
 }
 
 impl Cron {
-    /// Whether it comes round on this date.
+    /// Whether the expression matches this date.
     pub fn falls_on(&self, date: Date) -> bool {
         let (day, weekday) = (self.days.has(date.day), self.weekdays.has(date.weekday));
         let named = match (self.days.any, self.weekdays.any) {
@@ -161,24 +160,25 @@ impl Cron {
         named && self.months.has(date.month)
     }
 
-    /// The hours and minutes of a day at which it comes round, in their order.
+    /// The matching hours and minutes of a day, in order.
     pub fn times(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
         let minutes =
             |hour| (0..60).filter(|minute| self.minutes.has(*minute)).map(move |minute| (hour, minute));
         (0..24).filter(|hour| self.hours.has(*hour)).flat_map(minutes)
     }
 
-    /// Whether it comes round in every hour there is, and so goes by how time passes and not by what clocks show.
+    /// Whether the expression matches in every hour. It then follows elapsed time, and daylight saving changes do not
+    /// affect it.
     pub fn is_hourly(&self) -> bool {
         (0..24).all(|hour| self.hours.has(hour))
     }
 
-    /// As it was written.
+    /// The expression as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    fn ever_comes(&self) -> bool {
+    fn can_match(&self) -> bool {
         let has_day = |month: u8| {
             let longest = DAYS[usize::from(month) - 1];
             self.months.has(month) && (1..=longest).any(|day| self.days.has(day))
@@ -196,7 +196,7 @@ impl FromStr for Cron {
             return Err(InvalidCron::Fields { found: fields.len() });
         };
         let mut weekdays = WEEKDAY.read(weekday)?;
-        // Sunday is the first day and the last.
+        // Sunday is both 0 and 7.
         weekdays.bits |= weekdays.bits >> 7;
         let cron = Self {
             text: fields.join(" "),
@@ -206,7 +206,7 @@ impl FromStr for Cron {
             months: MONTH.read(month)?,
             weekdays,
         };
-        if cron.ever_comes() { Ok(cron) } else { Err(InvalidCron::Never) }
+        if cron.can_match() { Ok(cron) } else { Err(InvalidCron::Never) }
     }
 }
 
@@ -241,11 +241,11 @@ mod tests {
         cron(text).times().collect()
     }
 
-    /// The third of March, a Tuesday.
+    /// March 3, a Tuesday.
     const TUESDAY: Date = Date { month: 3, day: 3, weekday: 2 };
 
     #[test]
-    fn numbers_ranges_steps_and_lists_name_the_times_of_a_day() {
+    fn times_match_numbers_ranges_steps_and_lists() {
         assert_eq!(times("30 2 * * *"), [(2, 30)]);
         assert_eq!(times("0,30 9-10 * * *"), [(9, 0), (9, 30), (10, 0), (10, 30)]);
         assert_eq!(times("5-20/15 */12 * * *"), [(0, 5), (0, 20), (12, 5), (12, 20)]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn months_and_days_have_names_and_sunday_has_two_numbers() {
+    fn months_and_days_have_names() {
         assert!(cron("0 0 * Mar tue").falls_on(TUESDAY));
         assert!(cron("0 0 * 1-3 MON-FRI").falls_on(TUESDAY));
         assert!(!cron("0 0 * apr *").falls_on(TUESDAY));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn where_both_kinds_of_day_are_named_either_will_do() {
+    fn either_kind_of_day_matches() {
         assert!(cron("0 0 3 * fri").falls_on(TUESDAY));
         assert!(cron("0 0 9 * tue").falls_on(TUESDAY));
         assert!(!cron("0 0 9 * fri").falls_on(TUESDAY));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_be_read_in_two_ways_is_refused_with_what_is_allowed() {
+    fn ambiguous_fields_are_rejected() {
         for bad in [
             "60 * * * *",
             "* 24 * * *",
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_refused() {
+    fn impossible_date_is_rejected() {
         for never in ["0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
             assert_eq!(never.parse::<Cron>(), Err(InvalidCron::Never), "{never}");
         }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cron_is_kept_as_it_was_written() {
+    fn cron_text_round_trips() {
         let kept = serde_json::to_value(cron("0  9 * *   mon")).unwrap();
         assert_eq!(kept, "0 9 * * mon");
         assert_eq!(serde_json::from_value::<Cron>(kept).unwrap(), cron("0 9 * * mon"));

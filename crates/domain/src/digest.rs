@@ -1,21 +1,20 @@
-//! SHA-256 digests, always taken over a domain tag and length-prefixed parts, so that no two different
-//! things can be made to hash the same bytes.
+//! SHA-256 digests over a domain tag and length-prefixed parts, so that different inputs never hash the same bytes.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest; written as 64 lower-case hex digits.
+/// A SHA-256 digest; as text, 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Thirty-two zero bytes: what stands before the first link of a chain.
+    /// Zero bytes: the hash before the first event of a chain.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The plain SHA-256 of `bytes`; for content addresses, which other tools must be able to check.
+    /// The plain SHA-256 of `bytes`, for content addresses that other tools can check.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -30,12 +29,12 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The digest's bytes.
+    /// The bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first twelve hex digits: enough for a person to tell two apart, never to decide by.
+    /// The first twelve hexadecimal digits. For display only.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
@@ -65,7 +64,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Why a text is not a digest.
+/// The text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 lower-case hex digits")]
 pub struct InvalidDigest;
@@ -118,13 +117,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_cannot_be_shifted_into_each_other() {
+    fn parts_are_length_prefixed() {
         assert_ne!(Digest::of_parts("t", &["ab", "c"]), Digest::of_parts("t", &["a", "bc"]));
         assert_ne!(Digest::of_parts("t", &["a"]), Digest::of_parts("u", &["a"]));
     }
 
     #[test]
-    fn a_digest_reads_back() {
+    fn digest_round_trips() {
         let digest = Digest::of_bytes(b"abc");
         assert_eq!(digest.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(digest.to_string().parse(), Ok(digest));

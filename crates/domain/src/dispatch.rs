@@ -1,7 +1,7 @@
-//! The switch: whether anything is begun at all, for one tenant or for all.
+//! The dispatch switch: whether steps start, for one tenant or for all tenants.
 //!
-//! Where dispatch is stopped no step is claimed and no question asked. What is under way finishes under its lease,
-//! what comes in is accepted, and people can still answer; it all waits until dispatch is started again.
+//! While dispatch is stopped, no step is claimed and no approval requested. Running steps finish under their leases,
+//! triggers are accepted, and users can vote. All of that waits until dispatch starts again.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,40 +10,40 @@ use crate::initiator::Initiator;
 use crate::record::RunRecord;
 use crate::time::Timestamp;
 
-/// Dispatch is stopped.
+/// A stop of dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// By whom.
+pub struct DispatchStop {
+    /// Who stopped it.
     pub by: Initiator,
     /// Why.
     pub reason: String,
     /// When.
     pub at: Timestamp,
-    /// Since when what was under way is being ended, if it is. A run that must settle or take back something before
-    /// it can end goes on that far, and no further.
+    /// When a backout started, if one did. A run that must resolve or undo an effect before it can end continues that
+    /// far, and no further.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backout: Option<Timestamp>,
 }
 
-impl Stopped {
-    /// Stopped at `at` by `by`, because of `reason`.
+impl DispatchStop {
+    /// A stop with a bounded reason.
     pub fn new(by: Initiator, reason: &str, at: Timestamp) -> Self {
         Self { by, reason: bounded(reason, MESSAGE_CHARS_MAX), at, backout: None }
     }
 
-    /// Whether something may be begun for the run all the same.
-    pub fn lets(&self, run: &RunRecord) -> bool {
+    /// Whether the run may continue although dispatch is stopped.
+    pub fn allows(&self, run: &RunRecord) -> bool {
         self.backout.is_some() && (run.cancel.is_some() || run.is_undoing())
     }
 }
 
-/// What is settled for all tenants.
+/// The settings for all tenants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fleet {
-    /// Set while nothing is begun for anybody.
+    /// Set while dispatch is stopped for all tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stopped>,
-    /// Grows with every change.
+    pub stopped: Option<DispatchStop>,
+    /// Incremented by every change.
     #[serde(default)]
     pub revision: u32,
 }

@@ -1,12 +1,11 @@
-//! A decision in the making.
+//! Drafts of decisions.
 //!
-//! A command works on a [`Draft`]: a copy of the record that it moves along, and the events, records,
-//! receipts and messages that belong to the same commit. Commands compose — finishing a step and claiming
-//! the next are two commands on one draft, and so one commit.
+//! A command works on a [`Draft`]: a copy of the record, and the events, step records, receipts and messages of the
+//! same commit. Commands compose: finishing a step and claiming the next one are two commands on one draft, and one
+//! commit.
 //!
-//! Two things are never left to a command, because forgetting them once would lose a run: when a draft is
-//! closed, whatever it leaves to be done now or later gets a message, and whatever can still move gets a
-//! due time.
+//! Two rules do not depend on the commands, because one omission would lose a run. When a draft is closed, pending work
+//! gets a message, and every run that can still move gets a due time.
 
 use std::fmt;
 
@@ -26,37 +25,37 @@ use crate::record::{Lease, Live, ORPHANED_AFTER, RunRecord, Signal, StepRecord};
 use crate::refusal::Refusal;
 use crate::time::{Millis, Timestamp};
 
-/// The longest delay a queue can be asked for; beyond it the due index wakes the run.
+/// The maximum delay of a queue message. The due index wakes runs after longer delays.
 pub const DELAY_MAX: Millis = Millis::mins(15);
 
-/// How long after a delayed message should have come the due index looks for itself.
+/// How long after its delayed message a run becomes due.
 const DELAY_GRACE: Millis = Millis::secs(60);
 
-/// How long a woken run is left alone before it is woken again.
+/// The minimum time between two wake messages of a run.
 const WAKE_AGAIN_AFTER: Millis = Millis::secs(60);
 
-/// What every decision is stamped with.
+/// The id, time and cause of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// Names the write.
+    /// The id of the write.
     pub op: OpId,
-    /// When it is decided.
+    /// The time of the decision.
     pub now: Timestamp,
     /// Who or what caused it.
     pub by: Initiator,
 }
 
-/// What a message asks for.
+/// The job that a message requests.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// The run has something to do now.
+    /// Advance the run.
     Advance,
-    /// People should be shown how this request for approval stands.
+    /// Show the current state of this approval to its approvers.
     NotifyApproval(ApprovalId),
-    /// The run is over, and its evidence is to be put together.
+    /// Build the evidence of the run, which has ended.
     BuildEvidence,
-    /// Something came in that may start this run.
+    /// Start the run of an inbox entry.
     Start,
 }
 
@@ -71,9 +70,9 @@ impl fmt::Display for Job {
     }
 }
 
-/// The text names no job.
+/// The text is not a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an job")]
+#[error("{0:?} is not a job")]
 pub struct UnknownJob(String);
 
 impl std::str::FromStr for Job {
@@ -93,63 +92,63 @@ impl std::str::FromStr for Job {
 /// A message about a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Which run.
+    /// The run.
     pub run: RunKey,
-    /// Which way it goes.
+    /// The queue.
     pub queue: QueueName,
-    /// What for.
+    /// The job.
     pub job: Job,
-    /// How long the message is held back.
+    /// The delay before delivery.
     pub delay: Millis,
 }
 
-/// A write of a receipt, conditional on what it replaces.
+/// A conditional write of a receipt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiptChange {
-    /// The revision that must stand there; `None` means that nothing may.
+    /// The revision that is replaced; `None` if there must be no receipt.
     pub replaces: Option<u32>,
-    /// The receipt of another run whose place this one takes. It stays that run's account of what it did,
-    /// so it is kept under its name.
+    /// The receipt of another run that this one replaces. It stays that run's record of its effect, so it is stored
+    /// under that run.
     pub displaces: Option<Receipt>,
-    /// The receipt.
+    /// The new receipt.
     pub receipt: Receipt,
 }
 
-/// A write of an event from outside.
+/// A write of a signal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SignalChange {
-    /// Record this delivery; one of this id must not exist.
+    /// Record this delivery. Its id must be new.
     Record(Box<Signal>),
-    /// The kept delivery was used.
+    /// Mark the buffered delivery as used.
     Use(SignalId),
 }
 
-/// Everything one commit writes, or nothing of it.
+/// The content of one commit. All of it is written, or nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The version the decision was made from; `None` means that the run must not exist.
+    /// The version that the decision was made from; `None` if the run must not exist.
     pub replaces: Option<Version>,
-    /// When somebody would have looked at the run, as it stood before.
+    /// The due time before the decision.
     pub was_due: Option<Timestamp>,
-    /// The run's record.
+    /// The record of the run.
     pub record: RunRecord,
-    /// The new entries of its chain.
+    /// The new events of the chain.
     pub events: Vec<SealedEvent>,
-    /// Records of steps that ended.
+    /// The records of steps that ended.
     pub steps: Vec<StepRecord>,
-    /// Receipts.
+    /// The changed receipts.
     pub receipts: Vec<ReceiptChange>,
-    /// Events from outside.
+    /// The changed signals.
     pub signals: Vec<SignalChange>,
-    /// Requests for approval, as they stand now. The run's version guards them too.
+    /// The changed approvals. The run's version guards them too.
     pub approvals: Vec<Approval>,
-    /// Messages, sent if and only if the rest is written.
+    /// The messages, sent if and only if the rest is written.
     pub outgoing: Vec<Outgoing>,
 }
 
 impl Decision {
-    /// Whether committing this would change anything about `from`, which it was made from: a repetition
-    /// is answered, and leaves a run that is over as it is.
+    /// Whether the commit would change `from`, the record that the decision was made from. A repeated command changes
+    /// nothing.
     pub fn changes(&self, from: &RunRecord) -> bool {
         let same = RunRecord {
             version: from.version,
@@ -161,40 +160,40 @@ impl Decision {
     }
 }
 
-/// A decision in the making.
+/// A decision in progress.
 #[derive(Debug)]
 pub struct Draft<'p> {
-    /// The run's plan.
+    /// The plan of the run.
     pub plan: &'p Plan,
-    /// What the decision is stamped with.
+    /// The id, time and cause of the decision.
     pub stamp: Stamp,
-    /// The record as the commands so far have moved it.
+    /// The record as changed by the commands so far.
     pub record: RunRecord,
-    /// The request for approval that the current step waits for or carries, if it does.
-    asked: Option<Approval>,
+    /// The approval that the current step waits for or carries.
+    approval: Option<Approval>,
     pub(crate) events: Vec<SealedEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: Vec<ReceiptChange>,
     pub(crate) signals: Vec<SignalChange>,
     approvals: Vec<Approval>,
-    shows: Vec<ApprovalId>,
-    was_over: bool,
+    notifications: Vec<ApprovalId>,
+    was_terminal: bool,
     was_due: Option<Timestamp>,
     replaces: Option<Version>,
-    #[expect(clippy::option_option, reason = "whether the run moved, and whether it was anywhere before")]
+    #[expect(clippy::option_option, reason = "whether the run moved, and whether it existed before")]
     run_from: Option<Option<RunStatus>>,
     step_from: Option<(StepSeq, StepStatus, StepStatus)>,
     woken: bool,
 }
 
 impl<'p> Draft<'p> {
-    /// A draft on top of `record`.
+    /// A draft based on `record`.
     pub fn new(record: RunRecord, plan: &'p Plan, stamp: Stamp) -> Self {
         let replaces = Some(record.version);
         Self::onto(record, replaces, plan, stamp)
     }
 
-    /// A draft of a run that does not exist yet.
+    /// The draft of a run that does not exist yet.
     pub(crate) fn first(record: RunRecord, plan: &'p Plan, stamp: Stamp) -> Self {
         let mut draft = Self::onto(record, None, plan, stamp);
         draft.run_from = Some(None);
@@ -207,12 +206,12 @@ impl<'p> Draft<'p> {
         Self {
             plan,
             stamp,
-            was_over: record.status.is_terminal(),
+            was_terminal: record.status.is_terminal(),
             was_due: record.due_at,
             record,
-            asked: None,
+            approval: None,
             approvals: Vec::new(),
-            shows: Vec::new(),
+            notifications: Vec::new(),
             events: Vec::new(),
             steps: Vec::new(),
             receipts: Vec::new(),
@@ -224,36 +223,36 @@ impl<'p> Draft<'p> {
         }
     }
 
-    /// The same draft with the request for approval that the record names.
+    /// Adds the approval that the record names.
     #[must_use]
-    pub fn knowing(mut self, approval: Option<Approval>) -> Self {
-        self.asked = approval;
+    pub fn with_approval(mut self, approval: Option<Approval>) -> Self {
+        self.approval = approval;
         self
     }
 
-    /// The request for approval that the record names as `id`.
-    pub(crate) fn asked(&self, id: &ApprovalId) -> Result<Approval, Refusal> {
-        let asked = self.asked.as_ref().filter(|approval| approval.id == *id);
-        asked.cloned().ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() })
+    /// The approval `id`, if the record names it.
+    pub(crate) fn approval(&self, id: &ApprovalId) -> Result<Approval, Refusal> {
+        let approval = self.approval.as_ref().filter(|approval| approval.id == *id);
+        approval.cloned().ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() })
     }
 
-    /// Writes `approval` as it now stands.
-    pub(crate) fn keep_approval(&mut self, mut approval: Approval) {
+    /// Writes `approval`.
+    pub(crate) fn save_approval(&mut self, mut approval: Approval) {
         approval.revision = approval.revision.saturating_add(1);
-        self.approvals.retain(|kept| kept.id != approval.id);
+        self.approvals.retain(|saved| saved.id != approval.id);
         self.approvals.push(approval.clone());
-        self.asked = Some(approval);
+        self.approval = Some(approval);
     }
 
-    /// Writes `approval` as it now stands, and has people shown it.
-    pub(crate) fn show_approval(&mut self, approval: Approval) {
-        if !self.shows.contains(&approval.id) {
-            self.shows.push(approval.id.clone());
+    /// Writes `approval` and requests a notification about it.
+    pub(crate) fn publish_approval(&mut self, approval: Approval) {
+        if !self.notifications.contains(&approval.id) {
+            self.notifications.push(approval.id.clone());
         }
-        self.keep_approval(approval);
+        self.save_approval(approval);
     }
 
-    /// When this is decided.
+    /// The time of the decision.
     pub fn now(&self) -> Timestamp {
         self.stamp.now
     }
@@ -275,25 +274,25 @@ impl<'p> Draft<'p> {
         }
     }
 
-    /// What must be sent so that nothing waits for a message that nobody sends.
+    /// The messages for the pending work.
     fn messages(&self) -> Vec<Outgoing> {
         let send = |queue, job, delay| Outgoing { run: self.record.key.clone(), queue, job, delay };
-        let walk = self.advance_in().map(|delay| send(self.advance_queue(), Job::Advance, delay));
-        let show = |approval: &ApprovalId| {
+        let advance = self.advance_in().map(|delay| send(self.advance_queue(), Job::Advance, delay));
+        let notify = |approval: &ApprovalId| {
             send(QueueName::Decisions, Job::NotifyApproval(approval.clone()), Millis(0))
         };
-        let ended = self.record.status.is_terminal() && !self.was_over;
-        let seal = ended.then(|| send(QueueName::Steps, Job::BuildEvidence, Millis(0)));
-        walk.into_iter().chain(self.shows.iter().map(show)).chain(seal).collect()
+        let ended = self.record.status.is_terminal() && !self.was_terminal;
+        let evidence = ended.then(|| send(QueueName::Steps, Job::BuildEvidence, Millis(0)));
+        advance.into_iter().chain(self.notifications.iter().map(notify)).chain(evidence).collect()
     }
 
-    /// Which way a message goes that has the run walked: whatever a person said is heard at once.
+    /// Decisions by users take effect at once, so they bypass the backlog of steps.
     fn advance_queue(&self) -> QueueName {
-        let said = self.events.iter().any(|sealed| sealed.event.is_a_persons_word());
-        if said { QueueName::Decisions } else { QueueName::Steps }
+        let human = self.events.iter().any(|sealed| sealed.event.is_human_decision());
+        if human { QueueName::Decisions } else { QueueName::Steps }
     }
 
-    /// In how long somebody should walk the run, if a message is to tell them.
+    /// The delay of the message to advance the run; `None` if no message is needed.
     fn advance_in(&self) -> Option<Millis> {
         match &self.record.live {
             _ if self.record.status.is_terminal() || self.record.status == RunStatus::Paused => None,
@@ -302,24 +301,24 @@ impl<'p> Draft<'p> {
             Live::Retrying { not_before, .. } => {
                 Some(*not_before - self.now()).filter(|delay| *delay <= DELAY_MAX)
             }
-            // A holder has its message; a wait is woken by what ends it, or by the due index.
+            // A leased step has its message. An event, a vote or the due index wakes a waiting step.
             Live::Running(_)
             | Live::Unresolved { .. }
             | Live::WaitingEvent { .. }
             | Live::WaitingApproval { .. }
-            | Live::Over { .. } => None,
+            | Live::Ended { .. } => None,
         }
     }
 
-    /// When somebody should look at the run if nobody has. An entry in the index is another write on
-    /// DynamoDB, so a due time that still serves is left as it is.
+    /// When the sweep wakes the run, unless it is advanced before. A due time that is still useful is kept, because
+    /// each change is another index write on DynamoDB.
     fn due(&self) -> Option<Timestamp> {
         let now = self.now();
         if self.record.status.is_terminal() || self.record.status == RunStatus::Paused {
             return None;
         }
         let due = match &self.record.live {
-            Live::Ready { .. } | Live::Running(_) | Live::Unresolved { .. } | Live::Over { .. } => {
+            Live::Ready { .. } | Live::Running(_) | Live::Unresolved { .. } | Live::Ended { .. } => {
                 let latest = now + ORPHANED_AFTER;
                 self.record.due_at.filter(|due| *due > now && *due <= latest).unwrap_or(latest)
             }
@@ -331,7 +330,7 @@ impl<'p> Draft<'p> {
         Some(if self.woken { due.max(now + WAKE_AGAIN_AFTER) } else { due })
     }
 
-    /// Sends a message whatever the state is; the sweep's way.
+    /// Sends a message in any state; used by the sweep.
     pub(crate) fn wake(&mut self) {
         self.woken = true;
     }
@@ -342,17 +341,17 @@ impl<'p> Draft<'p> {
         self.plan.step(seq).ok_or_else(|| Refusal::OffPlan { run: self.record.key.clone(), seq: seq.0 })
     }
 
-    /// Refuses if the run is over.
-    pub(crate) fn open(&self) -> Result<(), Refusal> {
+    /// Refuses if the run has ended.
+    pub(crate) fn ensure_active(&self) -> Result<(), Refusal> {
         match self.record.status {
             status if status.is_terminal() => Err(Refusal::Terminal { run: self.record.key.clone(), status }),
             _ => Ok(()),
         }
     }
 
-    /// The lease, if it is held under `fence`.
-    pub(crate) fn held(&self, fence: Fence) -> Result<Lease, Refusal> {
-        self.open()?;
+    /// The lease, if its fence is `fence`.
+    pub(crate) fn lease(&self, fence: Fence) -> Result<Lease, Refusal> {
+        self.ensure_active()?;
         match &self.record.live {
             Live::Running(lease) if lease.fence == fence => Ok(lease.clone()),
             Live::Running(_)
@@ -361,11 +360,11 @@ impl<'p> Draft<'p> {
             | Live::Unresolved { .. }
             | Live::WaitingEvent { .. }
             | Live::WaitingApproval { .. }
-            | Live::Over { .. } => Err(Refusal::StaleFence { yours: fence, held: self.record.fence }),
+            | Live::Ended { .. } => Err(Refusal::StaleFence { yours: fence, held: self.record.fence }),
         }
     }
 
-    /// Moves the run; the next event says so.
+    /// Moves the run. The next event records the transition.
     pub(crate) fn move_run(&mut self, by: RunMove) -> Result<(), Refusal> {
         let from = self.record.status;
         self.record.status = from.after(by)?;
@@ -376,27 +375,26 @@ impl<'p> Draft<'p> {
         Ok(())
     }
 
-    /// Moves the current step; the next event says so. `live` must be the state that the move leads to.
-    /// While the run rolls back, the live state is that of the undoing, which is work like any other; the
-    /// step itself stays succeeded until it is rolled back.
+    /// Moves the current step to `live`. The next event records the transition. During a rollback the live state is
+    /// that of the undo; the step itself stays succeeded until it is rolled back.
     pub(crate) fn move_step(&mut self, by: StepMove, live: Live) -> Result<(), Refusal> {
         let from = self.record.live.status();
         let to = from.after(by)?;
         debug_assert_eq!(to, live.status(), "{by:?}");
         self.record.live = live;
         if !self.record.is_undoing() {
-            self.note_step(self.record.at, from, to);
+            self.record_step_transition(self.record.at, from, to);
         }
         Ok(())
     }
 
-    /// Notes a step's transition for the next event.
-    pub(crate) fn note_step(&mut self, seq: StepSeq, from: StepStatus, to: StepStatus) {
-        let from = self.step_from.filter(|(noted, ..)| *noted == seq).map_or(from, |(_, from, _)| from);
+    /// Records a step transition for the next event.
+    pub(crate) fn record_step_transition(&mut self, seq: StepSeq, from: StepStatus, to: StepStatus) {
+        let from = self.step_from.filter(|(pending, ..)| *pending == seq).map_or(from, |(_, from, _)| from);
         self.step_from = Some((seq, from, to));
     }
 
-    /// Records what happened, with the transitions made since the last event; gives back its number.
+    /// Appends an event with the transitions since the last one, and returns its number.
     pub(crate) fn record_event(&mut self, body: EventBody) -> u32 {
         let n = self.record.events;
         let event = Event {
@@ -428,7 +426,7 @@ impl<'p> Draft<'p> {
         (from != to).then_some(StepTransition { seq, id, from, to })
     }
 
-    /// The seed of this step's jitter: the same for everybody who decides about it.
+    /// The seed of the step's jitter, the same on every worker.
     pub(crate) fn jitter_seed(&self) -> Digest {
         Digest::of_parts(
             "countersign/jitter-seed/v1",

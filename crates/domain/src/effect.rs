@@ -1,4 +1,4 @@
-//! What a tool call would do outside, said before it is done.
+//! Actions: the effect of a tool call, described before it is performed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,24 +9,24 @@ use crate::json;
 use crate::key::IdempotencyKey;
 use crate::time::Millis;
 
-/// What may be done when an intent has no result: the promise a tool makes about being asked again.
+/// Whether and how a tool's effect can be repeated when its outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Changes nothing outside. Done again.
+    /// Changes nothing. Safe to repeat.
     ReadOnly,
-    /// The other side drops a second request with the same key. Done again with the same key.
+    /// The external system ignores a second request with the same key. Safe to repeat with the same key.
     NativeKey,
-    /// The request carries a precondition that the effect itself makes false. Done again.
+    /// The request carries a precondition that the effect makes false. Safe to repeat.
     CompareAndSet,
-    /// The effect can be found by a unique field, and an old holder's requests can be shut out first.
+    /// The effect can be found by a unique field, and the previous worker's access can be revoked first.
     LookUp,
-    /// None of these. Nobody guesses: the run pauses until a person decides.
+    /// None of these. The run pauses until an operator decides.
     Opaque,
 }
 
 impl EffectClass {
-    /// Whether the class changes anything outside, and so needs an intent before and a receipt after.
+    /// Whether the class changes an external system, and so needs an intent and a receipt.
     pub fn has_effect(self) -> bool {
         match self {
             Self::ReadOnly => false,
@@ -35,86 +35,85 @@ impl EffectClass {
     }
 }
 
-/// Whether, and how, an effect can be taken back.
+/// Whether and how an effect can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
-    /// There is nothing to take back.
+    /// There is no effect.
     NoEffect,
-    /// The receipt carries the call that restores what was there before.
+    /// The receipt contains the call that restores the previous state.
     Inverse,
-    /// Another call makes up for it, if the workflow names one.
+    /// Another call compensates for it, if the workflow names one.
     Compensable,
-    /// It cannot be taken back; the text says why.
+    /// It cannot be undone; the text says why.
     Irreversible(String),
 }
 
-/// The exact change that is proposed, bound from persisted data before the claim.
+/// The exact change that a step proposes, computed from persisted data before the claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// Which tool.
+    /// The tool.
     pub tool: ToolName,
-    /// The version of the tool's contract the fields were bound under.
+    /// The version of the tool's contract.
     pub contract: u32,
-    /// What it promises about being asked again.
+    /// Whether and how the effect can be repeated.
     pub class: EffectClass,
-    /// Whether it can be taken back.
+    /// Whether the effect can be undone.
     pub reversibility: Reversibility,
-    /// What it changes, for people and for keys: a host and path, a table and record.
+    /// What the action changes, for approvers and for keys: a host and path, a table and record.
     pub target: String,
-    /// Names the effect. Present for every class that has one.
+    /// Identifies the effect.
     pub key: IdempotencyKey,
-    /// How long the other side remembers the key, if the class rests on that.
+    /// How long the external system remembers the key, if the class depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_retention: Option<Millis>,
-    /// Every field, bound and defaulted.
+    /// All fields, evaluated and with defaults.
     pub fields: Value,
-    /// What changes, field by field, as far as the tool can say before it acts. The values that stood there
-    /// are part of the action: if they change, it is another action.
+    /// The changes, field by field, as far as the tool can tell. The previous values are part of the action: if they
+    /// differ, it is another action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
-    /// Whether it destroys something.
+    /// Whether the action destroys data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub destructive: bool,
-    /// What it would cost at most, in millionths of a US dollar, where a tool can say.
+    /// The maximum cost in millionths of a US dollar, if the tool can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_microusd: Option<u64>,
 }
 
-/// One field that an action changes.
+/// A change to one field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldChange {
-    /// Which field.
+    /// The field.
     pub field: String,
-    /// What stands there; absent if that is not known, or nothing does.
+    /// The current value; absent if unknown or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What would stand there.
+    /// The new value.
     pub after: Value,
 }
 
-/// An action that people are to judge, or that a record must hold, has at most this many bytes.
+/// The maximum size of an action, so that approvers can review it and a record can hold it.
 pub const ACTION_BYTES_MAX: usize = 128 * 1024;
 
 impl Action {
-    /// The hash that stands in the intent, the receipt and the events, and that an approval binds to.
+    /// The hash in the intent, the receipt and the events. An approval is bound to it.
     pub fn hash(&self) -> Digest {
         json::digest("countersign/action/v1", self)
     }
 
-    /// The part of the tool's name that says which system it speaks to: `servicenow` of
-    /// `servicenow.update`.
+    /// The first part of the tool's name: `servicenow` of `servicenow.update`.
     pub fn connector(&self) -> &str {
         self.tool.as_str().split_once('.').map_or(self.tool.as_str(), |(connector, _)| connector)
     }
 
-    /// The part of the tool's name that says what it does there.
+    /// The second part of the tool's name: `update` of `servicenow.update`.
     pub fn operation(&self) -> &str {
         self.tool.as_str().split_once('.').map_or(self.tool.as_str(), |(_, operation)| operation)
     }
 
-    /// Refuses what could not be hashed, or judged, the same by everybody: a value that breaks the rules of
-    /// [`json::check`], a fraction, too many bytes.
+    /// Refuses values that readers could hash or evaluate differently: values that break the rules of [`json::check`],
+    /// fractions, and actions above the size limit.
     pub fn check(&self) -> Result<(), String> {
         let values = self.changes.iter().flat_map(|change| change.before.iter().chain([&change.after]));
         for value in std::iter::once(&self.fields).chain(values) {
@@ -123,7 +122,7 @@ impl Action {
         }
         match json::canonical(self).len() {
             bytes if bytes > ACTION_BYTES_MAX => {
-                Err(format!("the action has {bytes} bytes; nobody can judge more than {ACTION_BYTES_MAX}"))
+                Err(format!("the action has {bytes} bytes; the maximum is {ACTION_BYTES_MAX}"))
             }
             _ => Ok(()),
         }
@@ -133,7 +132,7 @@ impl Action {
 fn no_fraction(value: &Value) -> Result<(), String> {
     match value {
         Value::Number(number) if number.as_f64().is_some_and(|n| n.fract() != 0.0) => {
-            Err(format!("the fraction {number} may be rounded by whoever reads it; send it as a text"))
+            Err(format!("readers may round the fraction {number}; send it as a string"))
         }
         Value::Array(items) => items.iter().try_for_each(no_fraction),
         Value::Object(fields) => fields.values().try_for_each(no_fraction),

@@ -1,7 +1,6 @@
-//! What happened, in the order it happened: the entries of a run's chain.
+//! The events of a run's chain.
 //!
-//! An event names the transitions it made, who or what caused it, and fingerprints where the ledger keeps
-//! payloads; it never holds a payload itself.
+//! An event names its transitions, its cause, and the fingerprints of payloads. It never contains a payload.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,328 +15,328 @@ use crate::initiator::{Cause, Initiator};
 use crate::key::IdempotencyKey;
 use crate::machine::{RunStatus, StepStatus};
 use crate::payload::Fingerprint;
-use crate::record::{Effects, Trigger, Usage};
+use crate::record::{Effects, ModelUsage, Trigger};
 use crate::time::Timestamp;
-use crate::verdict::{Demand, Verdict};
+use crate::verdict::{ApprovalRequirement, Verdict};
 
-/// One entry of a run's chain.
+/// One event of a run's chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number, from 0 without a gap.
+    /// The number, from 0 without gaps.
     pub n: u32,
-    /// When it was decided, on the decider's clock.
+    /// The time of the decision, by the decider's clock.
     pub at: Timestamp,
     /// Who or what caused it.
     pub by: Initiator,
-    /// The step it is about: where the run stood.
+    /// The current step.
     pub seq: StepSeq,
-    /// Whether it is about taking that step back.
+    /// Whether the event is about the rollback of that step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
-    /// The run's transition, if it made one.
+    /// The transition of the run, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunTransition>,
-    /// The step's transition, if it made one.
+    /// The transition of the step, if it made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepTransition>,
-    /// What happened.
+    /// The content.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
 impl Event {
-    /// Whether a person said how the run goes on.
-    pub fn is_a_persons_word(&self) -> bool {
+    /// Whether a user decided how the run continues.
+    pub fn is_human_decision(&self) -> bool {
         match self.body {
             EventBody::ApprovalVoted { .. } | EventBody::RunResumed { .. } => true,
-            // A run that fails takes its effects back by itself.
+            // A failed run starts its rollback by itself.
             EventBody::RollbackStarted { .. } => self.by.cause == Cause::User,
             _ => false,
         }
     }
 }
 
-/// A run's transition.
+/// A transition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunTransition {
-    /// From here; absent when the run began.
+    /// The previous status; absent for a new run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<RunStatus>,
-    /// To here.
+    /// The new status.
     pub to: RunStatus,
 }
 
-/// A step's transition.
+/// A transition of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepTransition {
-    /// Its place in the run.
+    /// The position of the step.
     pub seq: StepSeq,
-    /// Its name.
+    /// The id of the step.
     pub id: StepId,
-    /// From here.
+    /// The previous status.
     pub from: StepStatus,
-    /// To here.
+    /// The new status.
     pub to: StepStatus,
 }
 
-/// How a held step was worked on.
+/// An attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Its number, from 0.
+    /// The number, from 0.
     pub number: u32,
-    /// Who worked on it.
+    /// The worker.
     pub worker: WorkerId,
-    /// Under which fence.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// Since when.
+    /// When the attempt started.
     pub since: Timestamp,
 }
 
-/// A receipt as an event names it.
+/// A reference to a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRef {
-    /// The effect's key.
+    /// The idempotency key of the effect.
     pub key: IdempotencyKey,
     /// The hash of the exact action.
     pub action: Digest,
 }
 
-/// What happened.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventBody {
     /// The run was admitted.
     RunAdmitted {
-        /// Of which workflow.
+        /// The workflow.
         workflow: WorkflowName,
-        /// Of which version of it.
+        /// The version of the workflow.
         version: u32,
-        /// Under which plan.
+        /// The hash of the plan.
         plan: Digest,
-        /// Because of what.
+        /// What started the run.
         trigger: Trigger,
-        /// With what input.
+        /// The fingerprint of the input.
         input: Fingerprint,
     },
     /// A tool call succeeded.
     StepSucceeded {
-        /// How it was worked on; absent when an earlier receipt was reused.
+        /// The attempt; absent if an earlier receipt was reused.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<Attempt>,
-        /// What it gave.
+        /// The fingerprint of the output.
         output: Fingerprint,
-        /// The effect it had.
+        /// The effect.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<ReceiptRef>,
-        /// What it cost, in millionths of a US dollar.
+        /// The cost in millionths of a US dollar.
         #[serde(default, skip_serializing_if = "is_zero")]
         cost_microusd: u64,
-        /// What that was for.
+        /// The metered usage behind the cost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        usage: Option<Usage>,
+        usage: Option<ModelUsage>,
     },
-    /// An attempt failed; another is due.
+    /// An attempt failed, and another is scheduled.
     AttemptFailed {
-        /// Which attempt, from 0.
+        /// The attempt, from 0.
         number: u32,
         /// Why.
         failure: Failure,
-        /// When the next one is due.
+        /// When the next attempt is due.
         not_before: Timestamp,
     },
-    /// A step failed for good.
+    /// A step failed permanently.
     StepFailed {
-        /// In which attempt, from 0.
+        /// The attempt, from 0.
         number: u32,
         /// Why.
         failure: Failure,
     },
-    /// A holder went silent and its step was taken over.
+    /// A lease expired, and another worker took over the step.
     LeaseExpired {
-        /// The holder that went silent.
-        silent: WorkerId,
-        /// The fence that now counts.
+        /// The worker whose lease expired.
+        previous_worker: WorkerId,
+        /// The new fence.
         fence: Fence,
-        /// Which attempt begins, from 0.
+        /// The new attempt, from 0.
         number: u32,
     },
-    /// Nobody knows whether an effect happened; the run waits for a person.
+    /// The outcome of an effect is unknown, and the run waits for an operator.
     OutcomeUnknown {
         /// The effect.
         receipt: ReceiptRef,
         /// What is known.
         failure: Failure,
     },
-    /// A wait was opened.
+    /// A wait opened.
     WaitOpened {
-        /// For which event.
+        /// The event.
         event: EventName,
-        /// Until when.
+        /// When the wait times out.
         deadline: Timestamp,
     },
-    /// An event came before its wait was open, and is kept.
-    EventKept {
-        /// Which event.
+    /// An event arrived before its wait and is buffered.
+    EventBuffered {
+        /// The event.
         event: EventName,
-        /// Which delivery.
+        /// The delivery.
         signal: SignalId,
-        /// What came with it.
+        /// The fingerprint of the payload.
         payload: Fingerprint,
     },
     /// An event ended a wait.
     EventDelivered {
-        /// Which event.
+        /// The event.
         event: EventName,
-        /// Which delivery.
+        /// The delivery.
         signal: SignalId,
-        /// What came with it.
+        /// The fingerprint of the payload.
         payload: Fingerprint,
     },
-    /// A deadline passed.
+    /// A wait timed out.
     TimedOut {
-        /// What it ended.
+        /// The failure.
         failure: Failure,
     },
-    /// An effect is about to be attempted: this verdict, and this approval where one was needed, allow it.
+    /// An effect is about to be attempted, allowed by this verdict and, if required, this approval.
     EffectIntended {
         /// The effect.
         receipt: ReceiptRef,
-        /// The tool that does it.
+        /// The tool.
         tool: ToolName,
-        /// What is promised about being asked again.
+        /// Whether and how the effect can be repeated.
         class: EffectClass,
         /// What it changes.
         target: String,
-        /// What policy said.
+        /// The verdict.
         verdict: Verdict,
-        /// The approval that is used for it.
+        /// The approval that it uses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<ApprovalId>,
-        /// Under which fence.
+        /// The fence of the lease.
         fence: Fence,
     },
-    /// Policy said no, and so the step failed.
+    /// Policy denied the action, and the step failed.
     ActionDenied {
-        /// The effect that does not happen.
+        /// The effect, which does not happen.
         receipt: ReceiptRef,
-        /// The tool that would have done it.
+        /// The tool.
         tool: ToolName,
         /// What it would have changed.
         target: String,
-        /// What policy said.
+        /// The verdict.
         verdict: Verdict,
     },
-    /// People are asked.
+    /// An approval was requested.
     ApprovalRequested {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
-        /// The hash of what they are asked about: an action, or a question.
+        /// The hash of the subject: an action or a question.
         subject: Digest,
-        /// Who must say yes.
-        demand: Demand,
-        /// What policy said, if it is about an action.
+        /// Who must approve.
+        requirement: ApprovalRequirement,
+        /// The verdict, if the subject is an action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         verdict: Option<Verdict>,
-        /// Who may not answer.
+        /// The users who may not vote.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         excluded: Vec<PersonId>,
-        /// When an answer is overdue.
+        /// When the approval is overdue.
         sla_at: Timestamp,
-        /// When the question lapses.
+        /// When the approval expires.
         expires_at: Timestamp,
     },
-    /// A person answered.
+    /// A user voted.
     ApprovalVoted {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
-        /// The hash of what they answered about.
+        /// The hash of the subject.
         subject: Digest,
-        /// What they said.
+        /// The vote.
         vote: Vote,
-        /// How the request stands with it.
+        /// The status of the approval after the vote.
         status: ApprovalStatus,
     },
-    /// People were asked again.
+    /// The approvers were reminded.
     ApprovalReminded {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
     },
-    /// The answer is overdue, and others are told.
+    /// The approval is overdue and was escalated.
     ApprovalEscalated {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
     },
-    /// Nobody answered in time.
+    /// The approval expired.
     ApprovalExpired {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
-        /// How that ends the step.
+        /// The failure of the step.
         failure: Failure,
     },
-    /// The question was withdrawn before it was used.
+    /// The approval was withdrawn before it was used.
     ApprovalWithdrawn {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
         /// Why.
         reason: String,
     },
-    /// Somebody asked to stop the run while its step was held.
+    /// A user asked to cancel the run while its step was leased.
     CancelRequested {
         /// Why.
         reason: String,
     },
-    /// The run was stopped.
+    /// The run was canceled.
     RunCanceled {
         /// Why.
         reason: String,
-        /// What became of its effects.
+        /// The counts of its effects.
         effects: Effects,
     },
-    /// The run failed, and everything it did that says how has been taken back.
+    /// The run failed, and its rollback is complete.
     RunFailed {
         /// Why.
         reason: String,
-        /// What became of its effects.
+        /// The counts of its effects.
         effects: Effects,
     },
-    /// Somebody asked to pause the run while its step was held.
+    /// A user asked to pause the run while its step was leased.
     PauseRequested {
         /// Why.
         reason: String,
     },
-    /// The run waits for an operator.
+    /// The run paused and waits for an operator.
     RunPaused {
         /// Why.
         reason: String,
     },
-    /// An operator said to go on.
+    /// An operator resumed the run.
     RunResumed {
         /// Why.
         reason: String,
     },
-    /// Effects are being taken back.
+    /// A rollback started.
     RollbackStarted {
-        /// The first to be taken back.
+        /// The first step to undo.
         from: StepSeq,
         /// Why.
         reason: String,
     },
-    /// A step's effect was taken back.
+    /// A step was rolled back.
     StepRolledBack {
-        /// How that was worked on; absent when an earlier receipt was reused.
+        /// The attempt; absent if an earlier receipt was reused.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<Attempt>,
-        /// The effect that took it back.
+        /// The effect that undid it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<ReceiptRef>,
-        /// What it gave.
+        /// The fingerprint of the output.
         output: Fingerprint,
-        /// What it cost, in millionths of a US dollar.
+        /// The cost in millionths of a US dollar.
         #[serde(default, skip_serializing_if = "is_zero")]
         cost_microusd: u64,
-        /// What that was for.
+        /// The metered usage behind the cost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        usage: Option<Usage>,
+        usage: Option<ModelUsage>,
     },
 }
 

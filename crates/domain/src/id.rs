@@ -1,8 +1,7 @@
 //! Ids and small numbers as types.
 //!
-//! Every text id is checked once, where it enters: a bounded length and a charset without the delimiters
-//! that stores build keys from. A value of these types can therefore be joined into a key, a path or a log
-//! line without a second look.
+//! Every text id is checked once, where it enters: its length is bounded, and its characters exclude the delimiters of
+//! store keys. Values of these types are therefore safe in keys, paths and log lines.
 
 use std::fmt;
 
@@ -11,40 +10,40 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::text::checked_text;
 
-/// Ids become key parts in a table whose keys hold at most 1,024 bytes; a key has at most four of them.
+/// A store key has at most 1,024 bytes and at most four ids.
 pub const ID_BYTES_MAX: usize = 128;
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidId {
-    /// Nothing there.
+    /// The text is empty.
     #[error("{kind} is empty")]
     Empty {
-        /// Which id was meant.
+        /// The kind of id.
         kind: &'static str,
     },
-    /// Dots alone, which a path would read as another place.
-    #[error("{kind} is made of dots alone")]
+    /// Only dots, which a path would resolve to another directory.
+    #[error("{kind} consists of dots only")]
     Dots {
-        /// Which id was meant.
+        /// The kind of id.
         kind: &'static str,
     },
     /// Longer than [`ID_BYTES_MAX`].
-    #[error("{kind} has {bytes} bytes; at most {ID_BYTES_MAX} are allowed")]
+    #[error("{kind} has {bytes} bytes; the maximum is {ID_BYTES_MAX}")]
     TooLong {
-        /// Which id was meant.
+        /// The kind of id.
         kind: &'static str,
-        /// How long it is.
+        /// The length.
         bytes: usize,
     },
-    /// A character outside the charset.
-    #[error("{kind} holds {found:?} at position {at}; allowed are letters, digits, `.`, `_` and `-`")]
+    /// A character that is not allowed.
+    #[error("{kind} contains {found:?} at position {at}; allowed are letters, digits, `.`, `_` and `-`")]
     Charset {
-        /// Which id was meant.
+        /// The kind of id.
         kind: &'static str,
-        /// The character that is not allowed.
+        /// The character.
         found: char,
-        /// Where it stands, counted in characters from 0.
+        /// Its position, in characters from 0.
         at: usize,
     },
 }
@@ -77,7 +76,7 @@ macro_rules! text_id {
         pub struct $name(std::sync::Arc<str>);
 
         impl $name {
-            /// Checks `text` and takes it as an id.
+            /// Checks `text`.
             pub fn new(text: &str) -> Result<Self, InvalidId> {
                 check($kind, text)?;
                 Ok(Self(text.into()))
@@ -94,16 +93,16 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// Whose run it is. First in every key.
+    /// A tenant. First in every key.
     TenantId, "tenant id"
 );
 text_id!(
-    /// A part of a tenant.
+    /// A workspace of a tenant.
     WorkspaceId, "workspace id"
 );
 
 impl Default for WorkspaceId {
-    /// The part that a tenant has without naming any.
+    /// The workspace of a tenant that names none.
     fn default() -> Self {
         Self("default".into())
     }
@@ -114,7 +113,7 @@ text_id!(
     RunId, "run id"
 );
 text_id!(
-    /// The stable name of a step, from the workflow file.
+    /// The stable id of a step, from the workflow file.
     StepId, "step id"
 );
 text_id!(
@@ -126,28 +125,28 @@ text_id!(
     ToolName, "tool name"
 );
 text_id!(
-    /// One incarnation of a worker process; a restart is a new worker.
+    /// One worker process; a restarted worker has a new id.
     WorkerId, "worker id"
 );
 text_id!(
-    /// What kind of event a step waits for.
+    /// The kind of event that a step waits for.
     EventName, "event name"
 );
 text_id!(
-    /// Names one delivery of an event, so that a second delivery changes nothing.
+    /// One delivery of an event, so that a repeated delivery changes nothing.
     SignalId, "signal id"
 );
 text_id!(
-    /// Names one write. Whoever finds its own `OpId` on a record knows that the write landed.
+    /// One write. A caller that finds its own `OpId` on a record knows that its write was committed.
     OpId, "op id"
 );
 
 text_id!(
-    /// A person, as the tenant's directory names them, whatever channel they come through.
+    /// A user, as the tenant's directory names them, on every channel.
     PersonId, "person"
 );
 text_id!(
-    /// A group of people who may approve.
+    /// A group of users who may approve.
     GroupName, "group"
 );
 text_id!(
@@ -155,12 +154,12 @@ text_id!(
     ApprovalId, "approval id"
 );
 text_id!(
-    /// The public part of a key that somebody proves themselves with.
+    /// The public part of an API key.
     KeyId, "key id"
 );
 
 impl ApprovalId {
-    /// The `number`th request of `run`.
+    /// The id of approval `number` of `run`.
     pub fn derive(run: &RunKey, number: u32) -> Self {
         let digest = Digest::of_parts(
             "countersign/approval-id/v1",
@@ -170,12 +169,12 @@ impl ApprovalId {
     }
 }
 
-/// A run and whose it is. No query goes by run id alone.
+/// A run and its tenant. No query uses the run id alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which one.
+    /// The run.
     pub run: RunId,
 }
 
@@ -186,11 +185,11 @@ impl fmt::Display for RunKey {
 }
 
 impl RunId {
-    /// The run that `key` starts for `tenant`: the same key always names the same run, so that whoever
-    /// accepts a trigger can already say which run it will be, and a repeated trigger finds it.
+    /// The run that `key` starts for `tenant`. The same key always names the same run, so the id is known before the
+    /// run exists, and a repeated trigger finds it.
     pub fn derive(tenant: &TenantId, key: &crate::key::IdempotencyKey) -> Self {
         let digest = Digest::of_parts("countersign/run-id/v1", &[tenant.as_str(), key.as_str()]);
-        // 128 bits: a tenant would need 2^64 runs before two keys were likely to share an id.
+        // 128 bits: two keys of a tenant are unlikely to collide below 2^64 runs.
         Self(format!("run-{}", &digest.to_string()[..32]).into())
     }
 }
@@ -205,7 +204,7 @@ macro_rules! number {
         pub struct $name(pub $of);
 
         impl $name {
-            /// The number after this one.
+            /// The next number.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
@@ -221,37 +220,35 @@ macro_rules! number {
 }
 
 number!(
-    /// Grows with every claim of a run's step and never falls. A holder's writes are accepted only while
-    /// the record still shows its fence.
+    /// Incremented by every claim of a run. A worker's writes are accepted only while the record has its fence.
     Fence, u64
 );
 number!(
-    /// Grows with every write of a run's record. A decision is committed only onto the version it was
-    /// made from.
+    /// Incremented by every write of a run's record. A decision is committed only onto the version it was made from.
     Version, u64
 );
 number!(
-    /// A step's place in its run, from 0.
+    /// The position of a step in its run, from 0.
     StepSeq, u16
 );
 
 impl StepSeq {
-    /// The step as an index into a plan.
+    /// The position as an index into a plan.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// How far a mistake of a step would reach.
+/// How far a mistake of a step reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Blast {
-    /// One record, easily put right.
+pub enum BlastRadius {
+    /// One record, easily corrected.
     #[default]
     Low,
     /// One service.
     Medium,
-    /// More than one service, or people.
+    /// More than one service, or users.
     High,
 }
 
@@ -260,14 +257,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_holds_no_key_delimiter() {
+    fn id_rejects_delimiters() {
         for bad in ["a#b", "a:b", "a/b", "a b", "a\0b", "ä", "a\n"] {
             assert!(matches!(TenantId::new(bad), Err(InvalidId::Charset { .. })), "{bad:?}");
         }
     }
 
     #[test]
-    fn an_id_is_bounded() {
+    fn id_length_is_bounded() {
         assert!(RunId::new(&"x".repeat(ID_BYTES_MAX)).is_ok());
         assert_eq!(
             RunId::new(&"x".repeat(ID_BYTES_MAX + 1)),
@@ -277,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_names_the_same_run_and_only_for_its_tenant() {
+    fn run_id_depends_on_tenant_and_key() {
         let key = crate::key::IdempotencyKey::new("api:cli:1").unwrap();
         let (a, b) = (TenantId::new("a").unwrap(), TenantId::new("b").unwrap());
         assert_eq!(RunId::derive(&a, &key), RunId::derive(&a, &key));

@@ -1,8 +1,8 @@
-//! Arrivals: what came in from outside, kept before anybody is told that it was accepted.
+//! The inbox: triggers from external systems, stored before they are acknowledged.
 //!
-//! An entry names the run it would start before anything else is known about it: the run's id is derived
-//! from the tenant and the request's key. So whoever sent it can be told at once, a second delivery finds the
-//! first, and taking it up twice starts one run.
+//! An entry names its run from the start, because the run id is derived from the tenant and the request's key. The
+//! sender therefore gets the run id at once, a second delivery finds the first, and processing an entry twice starts
+//! one run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,33 +18,32 @@ use crate::payload::{Fingerprint, Payload};
 use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
 
-/// How long a delivery is remembered: nobody delivers the same thing a day later, and the run that it started
-/// keeps its key for ever.
-pub const REMEMBERED_FOR: Millis = Millis::hours(24);
+/// How long a delivery is remembered. Senders do not repeat a delivery after a day, and the run keeps its key forever.
+pub const DEDUPE_TTL: Millis = Millis::hours(24);
 
-/// How long a delivery is remembered whose signature names no time. Whoever has got hold of one can send it again under
-/// another id for as long as the secret stands; a quarter is about how long one should.
-const TIMELESS_REMEMBERED_FOR: Millis = Millis::hours(24 * 90);
+/// The same for deliveries whose signature carries no timestamp. A captured one can be replayed under another id as
+/// long as the secret is valid, which should be at most a quarter.
+const UNTIMED_DEDUPE_TTL: Millis = Millis::hours(24 * 90);
 
-/// How long a refusal is remembered: whoever is told of it needs some time to put right what was wrong.
-pub const REFUSAL_REMEMBERED_FOR: Millis = Millis::hours(1);
+/// How long a rejection counts, so that the operator has time to fix its cause.
+pub const REJECTION_TTL: Millis = Millis::hours(1);
 
-/// How often an entry that is delivered again is taken up again within that time, the first time included.
+/// How often an entry that is delivered again is processed within that time, including the first time.
 pub const TRIES_MAX: u32 = 3;
 
-/// Arrivals that tell the same within this time are one: whoever tells it twice does so at once.
+/// Entries with the same dedupe key within this time are duplicates. Senders repeat such events at once.
 pub const DUPLICATE_WITHIN: Millis = Millis::secs(5);
 
-/// How long an entry may wait for its ticket. A run that takes longer than this has been forgotten itself.
-pub const WAITING_MAX: Millis = Millis::hours(24 * 28);
+/// How long an entry may wait for its concurrency key.
+pub const PENDING_MAX: Millis = Millis::hours(24 * 28);
 
-/// How long an entry that waits is kept: longer than it may wait, so that none is lost.
-const WAITING_KEPT: Millis = Millis::hours(24 * 30);
+/// How long a pending entry is stored: longer than it may wait, so that none is lost.
+const PENDING_TTL: Millis = Millis::hours(24 * 30);
 
-/// Why an entry started nothing, in a sentence or two.
+/// The maximum length of a rejection reason.
 const REASON_CHARS_MAX: usize = 512;
 
-/// Where something comes from.
+/// The source of a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -54,13 +53,13 @@ pub enum Source {
     /// GitHub.
     #[serde(rename = "github")]
     GitHub,
-    /// Anything that signs its requests as we ask.
+    /// A sender that signs its requests with the documented scheme.
     Webhook,
-    /// A person or a program that asks for a run by name.
+    /// A user or a program that starts a run through the API.
     Api,
-    /// A person in Slack who asks for a run by name.
+    /// A user in Slack who starts a run.
     Slack,
-    /// A schedule whose time has come.
+    /// A schedule.
     Schedule,
 }
 
@@ -69,13 +68,13 @@ impl Source {
     pub const ALL: [Self; 6] =
         [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Api, Self::Slack, Self::Schedule];
 
-    /// Those that a workflow's trigger can name.
+    /// The sources that a workflow's trigger can name.
     pub const TRIGGERS: [Self; 4] = [Self::ServiceNow, Self::GitHub, Self::Webhook, Self::Schedule];
 
-    /// Those that come in by a door for webhooks.
+    /// The sources that have a webhook endpoint.
     pub const WEBHOOKS: [Self; 3] = [Self::ServiceNow, Self::GitHub, Self::Webhook];
 
-    /// As it stands in addresses, workflow files and records.
+    /// The name used in addresses, workflow files and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ServiceNow => "servicenow",
@@ -87,17 +86,17 @@ impl Source {
         }
     }
 
-    /// How long a delivery from there is remembered when something has become of it.
-    pub fn remembered_for(self) -> Millis {
+    /// How long a processed delivery from this source is remembered.
+    pub fn dedupe_ttl(self) -> Millis {
         match self {
-            Self::GitHub => TIMELESS_REMEMBERED_FOR,
-            Self::ServiceNow | Self::Webhook | Self::Api | Self::Slack | Self::Schedule => REMEMBERED_FOR,
+            Self::GitHub => UNTIMED_DEDUPE_TTL,
+            Self::ServiceNow | Self::Webhook | Self::Api | Self::Slack | Self::Schedule => DEDUPE_TTL,
         }
     }
 
-    /// Until when an entry from there is kept that waits from `at` on.
-    pub fn waiting_kept_until(self, at: Timestamp) -> Timestamp {
-        at + WAITING_KEPT.max(self.remembered_for())
+    /// When an entry from this source expires that is pending since `at`.
+    pub fn pending_expires_at(self, at: Timestamp) -> Timestamp {
+        at + PENDING_TTL.max(self.dedupe_ttl())
     }
 }
 
@@ -107,9 +106,9 @@ impl fmt::Display for Source {
     }
 }
 
-/// The text names no source that has a door.
+/// The text is not a source with a webhook endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a source; there are servicenow, github and webhook")]
+#[error("{0:?} is not a source; use servicenow, github or webhook")]
 pub struct UnknownSource(String);
 
 impl FromStr for Source {
@@ -120,71 +119,70 @@ impl FromStr for Source {
     }
 }
 
-/// Something that came in from outside.
+/// A stored trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InboxEntry {
-    /// The run it starts, if it starts one.
+    /// The run that it starts.
     pub run: RunKey,
-    /// Names the request.
+    /// Identifies the request.
     pub key: IdempotencyKey,
-    /// Where it comes from.
+    /// The source.
     pub source: Source,
-    /// What it is about: a table, the name of an event.
+    /// The table of the record, or the name of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub about: Option<String>,
-    /// The record outside that it is about, if it names one.
+    pub topic: Option<String>,
+    /// The external record that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordName>,
-    /// Stands for what proved where it comes from. The same proof is the same request, whatever it calls
-    /// itself the second time.
+    /// The digest of the authentication of the request. The same proof is the same request, even under another key.
     pub proof: Digest,
-    /// Stands for what it tells, in whichever words. Whatever tells the same within [`DUPLICATE_WITHIN`] is the same
-    /// request. Absent, where only the key and the proof tell requests apart.
+    /// The digest of the content that identifies the event. Entries with the same value within [`DUPLICATE_WITHIN`] are
+    /// duplicates. Absent if only the key and the proof identify requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<Digest>,
-    /// The fingerprint of what came.
+    /// The fingerprint of the body.
     pub fingerprint: Fingerprint,
-    /// What came.
+    /// The body.
     pub body: Payload,
-    /// What is asked for by name. Otherwise the workflow that wants it is looked for.
+    /// The run that is requested by name. If absent, a workflow with a matching trigger is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
-    /// When.
+    pub start_request: Option<StartRequest>,
+    /// When it arrived.
     pub at: Timestamp,
-    /// How often nothing came of it before it was taken up again.
+    /// How often it was processed without starting a run.
     #[serde(default)]
     pub tries: u32,
-    /// What became of it.
+    /// The status.
     pub status: InboxStatus,
 }
 
-/// A run that is asked for by name.
+/// A run that is requested by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// What it does, by hash.
+pub struct StartRequest {
+    /// The hash of the plan.
     pub plan: Digest,
-    /// For which part of the tenant.
+    /// The workspace of the tenant.
     pub workspace: WorkspaceId,
-    /// What kind of thing asks.
+    /// The kind of trigger.
     pub trigger_kind: String,
-    /// Who or what asks.
+    /// Who or what requested it.
     pub by: Initiator,
 }
 
-/// What became of an entry.
+/// The status of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum InboxStatus {
-    /// Nobody has taken it up yet.
+    /// Not processed yet.
     Pending,
     /// It started its run.
     Started,
-    /// Another run has its ticket, and answers for it.
+    /// It joined another run, which holds its concurrency key.
     Joined {
-        /// That run.
+        /// The other run.
         run: RunId,
     },
-    /// No workflow wanted it.
+    /// No workflow has a matching trigger.
     Unmatched {
         /// When.
         #[serde(default)]
@@ -201,7 +199,7 @@ pub enum InboxStatus {
 }
 
 impl InboxStatus {
-    /// It could not start a run, because of `reason`.
+    /// A rejection with a bounded reason.
     pub fn rejected(reason: &str, at: Timestamp) -> Self {
         Self::Rejected { reason: bounded(reason, REASON_CHARS_MAX), at }
     }
@@ -213,40 +211,40 @@ impl InboxEntry {
         RunKey { tenant: tenant.clone(), run: RunId::derive(tenant, key) }
     }
 
-    /// Whether it may be taken up again now that it is delivered again; then, how often nothing came of it before.
-    pub fn may_try_again(&self, now: Timestamp) -> Option<u32> {
+    /// The number of earlier tries, if the entry may be processed again on this delivery.
+    pub fn next_try(&self, now: Timestamp) -> Option<u32> {
         let at = match self.status {
-            // Whoever connects a source first and its workflow second has it delivered again.
+            // The workflow may have been applied after the first delivery.
             InboxStatus::Rejected { at, .. } | InboxStatus::Unmatched { at } => at,
             InboxStatus::Pending | InboxStatus::Started | InboxStatus::Joined { .. } => return None,
         };
-        let tries = if now - at < REFUSAL_REMEMBERED_FOR { self.tries.saturating_add(1) } else { 0 };
+        let tries = if now - at < REJECTION_TTL { self.tries.saturating_add(1) } else { 0 };
         (tries < TRIES_MAX).then_some(tries)
     }
 
-    /// Whether this goes by the name of `known`, or with its proof, and is something else.
+    /// Whether this entry has the key or the proof of `known`, and other content.
     pub fn conflicts_with(&self, known: &Self) -> bool {
         let same_name = self.key == known.key || self.proof == known.proof;
         same_name && self.fingerprint != known.fingerprint
     }
 
-    /// Whether this is the same request as `known`, told at about the same time in other words.
+    /// Whether this entry is a duplicate of `known` with another body.
     pub fn is_duplicate_of(&self, known: &Self) -> bool {
         let apart = (self.at - known.at).max(known.at - self.at);
         self.dedupe_key.is_some() && self.dedupe_key == known.dedupe_key && apart < DUPLICATE_WITHIN
     }
 
-    /// Until when it is kept: long while nothing becomes of it; once something has, as long as [`Source::remembered_for`].
-    pub fn kept_until(&self) -> Timestamp {
+    /// When the entry expires: late while it is pending, otherwise after [`Source::dedupe_ttl`].
+    pub fn expires_at(&self) -> Timestamp {
         match self.status {
-            InboxStatus::Pending => self.source.waiting_kept_until(self.at),
-            _ => self.at + self.source.remembered_for(),
+            InboxStatus::Pending => self.source.pending_expires_at(self.at),
+            _ => self.at + self.source.dedupe_ttl(),
         }
     }
 
-    /// Until when what proved where it comes from is remembered.
-    pub fn proof_forgotten_at(&self) -> Timestamp {
-        self.at + self.source.remembered_for()
+    /// When the proof of the request expires.
+    pub fn proof_expires_at(&self) -> Timestamp {
+        self.at + self.source.dedupe_ttl()
     }
 }
 
@@ -255,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_read_as_it_is_written() {
+    fn source_round_trips() {
         for source in Source::WEBHOOKS {
             assert_eq!(source.as_str().parse(), Ok(source));
         }
@@ -266,33 +264,33 @@ mod tests {
     }
 
     #[test]
-    fn what_started_nothing_is_tried_three_times_within_an_hour_and_afresh_after_it() {
+    fn rejected_entry_is_retried_three_times_an_hour() {
         let key = IdempotencyKey::new("sn:1").unwrap();
         let refused = |tries| InboxEntry {
             run: InboxEntry::run_of(&"acme".parse().unwrap(), &key),
             key: key.clone(),
             source: Source::ServiceNow,
-            about: None,
+            topic: None,
             record: None,
             proof: Digest::ZERO,
             dedupe_key: None,
             fingerprint: Fingerprint::of(&serde_json::json!(1)),
             body: Payload::Inline(serde_json::json!(1)),
-            asked: None,
+            start_request: None,
             at: Timestamp(0),
             tries,
-            status: InboxStatus::rejected("two workflows want it", Timestamp(0)),
+            status: InboxStatus::rejected("two workflows match", Timestamp(0)),
         };
         let soon = Timestamp(1);
-        assert_eq!([0, 1, 2].map(|tries| refused(tries).may_try_again(soon)), [Some(1), Some(2), None]);
-        let late = Timestamp(0) + REFUSAL_REMEMBERED_FOR;
-        assert_eq!(refused(2).may_try_again(late), Some(0));
-        let unwanted = |tries, at| InboxEntry { status: InboxStatus::Unmatched { at }, ..refused(tries) };
-        let at_once = [0, 1, 2].map(|tries| unwanted(tries, Timestamp(0)).may_try_again(soon));
+        assert_eq!([0, 1, 2].map(|tries| refused(tries).next_try(soon)), [Some(1), Some(2), None]);
+        let late = Timestamp(0) + REJECTION_TTL;
+        assert_eq!(refused(2).next_try(late), Some(0));
+        let unmatched = |tries, at| InboxEntry { status: InboxStatus::Unmatched { at }, ..refused(tries) };
+        let at_once = [0, 1, 2].map(|tries| unmatched(tries, Timestamp(0)).next_try(soon));
         assert_eq!(at_once, [Some(1), Some(2), None]);
-        assert_eq!(unwanted(2, late).may_try_again(late), None, "what counts is when nobody wanted it last");
+        assert_eq!(unmatched(2, late).next_try(late), None, "the last time counts");
         for status in [InboxStatus::Pending, InboxStatus::Started] {
-            assert_eq!(InboxEntry { status, ..refused(0) }.may_try_again(late), None);
+            assert_eq!(InboxEntry { status, ..refused(0) }.next_try(late), None);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! JSON from outside, and JSON for hashing.
+//! Strict JSON parsing and canonical JSON.
 //!
-//! [`parse`] takes bytes from a stranger and gives back a value that means the same to every reader:
-//! duplicate keys, integers that a double cannot hold, numbers out of range, invalid UTF-8, lone surrogates,
-//! NUL and other control characters that queues refuse, too deep nesting and too many bytes are all errors.
-//! [`check`] holds a value that was made here (a step's result, say) to the same rules. [`canonical`] writes
-//! a checked value the one way RFC 8785 allows, which is what gets hashed.
+//! [`parse`] accepts untrusted bytes and returns a value that every reader understands the same way. It rejects
+//! duplicate keys, integers that a double cannot hold, numbers out of range, invalid UTF-8, lone surrogates, control
+//! characters that queues reject, deep nesting and large documents. [`check`] applies the same rules to a value made in
+//! the process, such as a step's result. [`canonical`] writes a value in the canonical form of RFC 8785, which is the
+//! form that is hashed.
 
 use std::fmt;
 
@@ -13,47 +13,46 @@ use serde_json::{Map, Number, Value};
 
 use crate::digest::Digest;
 
-/// Deeper than any honest document, shallower than any stack.
+/// Deeper than real documents, and safe for the stack.
 pub const DEPTH_MAX: usize = 64;
 
-/// A payload that people send by hand or by webhook; larger things belong into a file store, by pointer.
+/// The maximum size of a document. Larger payloads belong in a file store, by reference.
 pub const BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The largest integer that every JSON reader agrees on: 2^53 − 1 fits a double exactly, and so does each
-/// integer below it.
+/// The largest integer that a double holds exactly, as does every smaller one: 2^53 − 1.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// A name may be as long as its document; an error shows as much of it as a person would read.
+/// The maximum length of a key quoted in an error.
 const NAME_SHOWN_MAX: usize = 64;
 
-/// Why a document is refused.
+/// Why a document is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidJson {
-    /// No bytes at all.
+    /// No bytes.
     #[error("the document is empty")]
     Empty,
     /// More than [`BYTES_MAX`].
-    #[error("the document has {bytes} bytes; at most {BYTES_MAX} are allowed")]
+    #[error("the document has {bytes} bytes; the maximum is {BYTES_MAX}")]
     TooLarge {
-        /// How many it has.
+        /// The size.
         bytes: usize,
     },
-    /// Not JSON, or JSON that readers disagree about.
+    /// Not JSON, or JSON that readers understand differently.
     #[error("{message} at line {line} column {column}")]
     Syntax {
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// Where, counted from 1.
+        /// The line, from 1.
         line: usize,
-        /// Where, counted from 1.
+        /// The column, from 1.
         column: usize,
     },
-    /// A value made here breaks a rule of [`parse`].
+    /// A value made in the process breaks a rule of [`parse`].
     #[error("{0}")]
     Value(String),
 }
 
-/// Reads one document of at most [`BYTES_MAX`] bytes.
+/// Parses one document of at most [`BYTES_MAX`] bytes.
 pub fn parse(bytes: &[u8]) -> Result<Value, InvalidJson> {
     if bytes.is_empty() {
         return Err(InvalidJson::Empty);
@@ -70,13 +69,13 @@ pub fn parse(bytes: &[u8]) -> Result<Value, InvalidJson> {
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives the error away")]
 fn syntax(error: serde_json::Error) -> InvalidJson {
     let (line, column) = (error.line(), error.column());
-    // serde_json repeats the place at the end of its text; we say it ourselves.
+    // serde_json repeats the position at the end of its message.
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
     InvalidJson::Syntax { message, line, column }
 }
 
-/// Holds a value to the rules of [`parse`].
+/// Checks a value against the rules of [`parse`].
 pub fn check(value: &Value) -> Result<(), InvalidJson> {
     check_at(value, 0).map_err(InvalidJson::Value)
 }
@@ -105,7 +104,7 @@ fn check_number(number: &Number) -> Result<(), String> {
     let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
     match magnitude {
         Some(magnitude) if magnitude > INTEGER_MAX => Err(too_large(&number.to_string())),
-        // A whole number written as a fraction is read as one by half the world's parsers.
+        // Many parsers read a whole number with a fraction part as an integer.
         None if number.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() >= 9_007_199_254_740_992.0) => {
             Err(too_large(&number.to_string()))
         }
@@ -119,15 +118,16 @@ fn too_large(number: &str) -> String {
 
 fn check_text(text: &str) -> Result<(), String> {
     match text.chars().find(|c| is_forbidden(*c)) {
-        Some(c) => {
-            Err(format!("a text holds the control character U+{:04X}, which is not allowed", u32::from(c)))
-        }
+        Some(c) => Err(format!(
+            "a string contains the control character U+{:04X}, which is not allowed",
+            u32::from(c)
+        )),
         None => Ok(()),
     }
 }
 
-/// Control characters that no queue message may hold, and that nobody types: all of C0 but tab, line feed
-/// and carriage return, and the two noncharacters at the end of the basic plane.
+/// Control characters that queue messages cannot contain: all of C0 except tab, line feed and carriage return, and the
+/// two noncharacters at the end of the basic plane.
 pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
@@ -214,7 +214,7 @@ impl<'de> Visitor<'de> for Strict {
             check_text(&name).map_err(A::Error::custom)?;
             if object.contains_key(&name) {
                 let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
-                return Err(A::Error::custom(format!("the key {shown:?} stands twice in one object")));
+                return Err(A::Error::custom(format!("the key {shown:?} appears twice in one object")));
             }
             let field = fields.next_value_seed(self.deeper())?;
             object.insert(name, field);
@@ -238,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_document_reads_as_itself() {
+    fn plain_document_parses() {
         let text = r#"{"a":[1,-2,3.5,"x",null,true],"b":{"c":9007199254740991}}"#;
         assert_eq!(parse(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
     }
 
     #[test]
-    fn what_readers_disagree_about_is_refused_with_its_place() {
+    fn ambiguous_json_is_rejected_with_position() {
         assert_eq!(
             refused(r#"{"a":1,"a":2}"#),
-            "the key \"a\" stands twice in one object at line 1 column 10"
+            "the key \"a\" appears twice in one object at line 1 column 10"
         );
         assert!(refused("9007199254740993").contains("beyond 2^53"));
         assert!(refused("-9007199254740993").contains("beyond 2^53"));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_without_recursing_to_the_bottom() {
+    fn nesting_depth_is_bounded() {
         let deep = "[".repeat(10_000) + &"]".repeat(10_000);
         assert!(refused(&deep).contains("nested more than"));
         let fine = "[".repeat(DEPTH_MAX) + &"]".repeat(DEPTH_MAX);
@@ -266,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_made_here_is_held_to_the_same_rules() {
+    fn check_applies_the_rules_of_parse() {
         assert!(check(&json!({"a": 1})).is_ok());
         assert!(check(&json!(u64::MAX)).is_err());
         assert!(check(&json!("a\u{1}b")).is_err());
     }
 
     #[test]
-    fn canonical_bytes_do_not_depend_on_spelling() {
+    fn canonical_bytes_ignore_spelling() {
         let one = parse(br#"{"b":1.0,"a":"\u00e4"}"#).unwrap();
         let two = parse("{\"a\":\"ä\",\"b\":1}".as_bytes()).unwrap();
         assert_eq!(canonical(&one), canonical(&two));

@@ -1,7 +1,7 @@
-//! Idempotency keys: names of side effects, and of the requests that start runs.
+//! Idempotency keys of effects and of requests to start runs.
 //!
-//! A key says *which change outside* is meant (`sn:incident:update:…`), not which attempt at it, and is
-//! unique per tenant. It never holds raw text from a payload: what could hold anything is hashed first.
+//! A key identifies the *effect* (`sn:incident:update:…`), not one attempt at it, and is unique per tenant. It never
+//! contains raw text from a payload: such text is hashed first.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,56 +9,56 @@ use crate::digest::Digest;
 use crate::id::{RunId, StepId, ToolName};
 use crate::text::checked_text;
 
-/// Keys become part of a table key, which holds at most 1,024 bytes beside the tenant.
+/// Keys are part of a store key, which has at most 1,024 bytes including the tenant.
 pub const KEY_BYTES_MAX: usize = 512;
 
-/// Names one side effect, or one request to start a run, within a tenant.
+/// Identifies one effect, or one request to start a run, within a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IdempotencyKey(String);
 
 /// Why a text is not an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKey {
-    /// Nothing there.
+pub enum InvalidIdempotencyKey {
+    /// The text is empty.
     #[error("the idempotency key is empty")]
     Empty,
     /// Longer than [`KEY_BYTES_MAX`].
-    #[error("the idempotency key has {bytes} bytes; at most {KEY_BYTES_MAX} are allowed")]
+    #[error("the idempotency key has {bytes} bytes; the maximum is {KEY_BYTES_MAX}")]
     TooLong {
-        /// How long it is.
+        /// The length.
         bytes: usize,
     },
-    /// A character outside the charset.
-    #[error("the idempotency key holds {found:?}; allowed are visible ASCII characters without `#`")]
+    /// A character that is not allowed.
+    #[error("the idempotency key contains {found:?}; allowed are visible ASCII characters except `#`")]
     Charset {
-        /// The character that is not allowed.
+        /// The character.
         found: char,
     },
 }
 
 impl IdempotencyKey {
-    /// Checks `text` and takes it as a key.
-    pub fn new(text: &str) -> Result<Self, InvalidKey> {
+    /// Checks `text`.
+    pub fn new(text: &str) -> Result<Self, InvalidIdempotencyKey> {
         if text.is_empty() {
-            return Err(InvalidKey::Empty);
+            return Err(InvalidIdempotencyKey::Empty);
         }
         if text.len() > KEY_BYTES_MAX {
-            return Err(InvalidKey::TooLong { bytes: text.len() });
+            return Err(InvalidIdempotencyKey::TooLong { bytes: text.len() });
         }
-        // `#` joins key parts in the ledger.
+        // `#` separates the parts of ledger keys.
         match text.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
-            Some(found) => Err(InvalidKey::Charset { found }),
+            Some(found) => Err(InvalidIdempotencyKey::Charset { found }),
             None => Ok(Self(text.to_owned())),
         }
     }
 
-    /// The key of a step whose tool has no better name for what it changes: this step of this run, once.
+    /// The key of a step whose tool names none: one effect per step of a run.
     pub fn for_step(tool: &ToolName, run: &RunId, step: &StepId) -> Self {
         Self(format!("{tool}:{run}:{step}"))
     }
 
-    /// The key under which this effect is undone. It is hashed, so that it stays within the bound.
+    /// The key of the effect that undoes this one. Hashed, so that it stays within the length limit.
     #[must_use]
     pub fn undo(&self) -> Self {
         Self(format!("undo:{}", Digest::of_parts("countersign/undo-key/v1", &[&self.0])))
@@ -70,14 +70,14 @@ impl IdempotencyKey {
     }
 }
 
-checked_text!(IdempotencyKey, InvalidKey);
+checked_text!(IdempotencyKey, InvalidIdempotencyKey);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_visible_ascii_without_the_ledgers_delimiter() {
+    fn key_is_visible_ascii_without_delimiter() {
         assert!(IdempotencyKey::new("sn:incident:update:acme:9d38:ab12").is_ok());
         for bad in ["", "a#b", "a b", "ä", "a\u{7f}"] {
             assert!(IdempotencyKey::new(bad).is_err(), "{bad:?}");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn undoing_has_a_key_of_its_own() {
+    fn undo_key_differs() {
         let key = IdempotencyKey::new(&"k".repeat(KEY_BYTES_MAX)).unwrap();
         assert_ne!(key.undo(), key);
         assert!(IdempotencyKey::new(key.undo().as_str()).is_ok());

@@ -1,15 +1,19 @@
-//! What may happen.
+//! The domain: the rules for runs.
 //!
-//! Ids, the run machine and the step machine, one file per command, idempotency keys, receipts, the event
-//! chain. A command looks at what is known (a [`RunRecord`], a [`Plan`], the time it is given) and answers
-//! with a [`Decision`] — the new record, the events, what is to be written and sent beside it — or with a
-//! typed [`Refusal`]. Nothing here does I/O, reads a clock or waits: two calls with the same arguments give
-//! the same answer, which is what makes the simulation and the model worth believing.
+//! Ids, the run and step state machines, one file for each command, idempotency keys, receipts and the event chain. A
+//! command takes the current state (a [`RunRecord`], a [`Plan`] and the time) and returns a [`Decision`] or a typed
+//! [`Refusal`]. A decision contains the new record, its events, and everything else that the same commit writes and
+//! sends. Nothing here does I/O, reads a clock or waits. The same arguments give the same decision, so tests can
+//! simulate and model the rules.
+
+#![warn(missing_docs)]
 
 pub mod access;
+pub mod applied_workflow;
 pub mod approval;
 pub mod chain;
 pub mod command;
+pub mod concurrency;
 pub mod cron;
 pub mod digest;
 pub mod dispatch;
@@ -32,11 +36,9 @@ pub mod receipt;
 pub mod record;
 pub mod record_name;
 pub mod refusal;
-pub mod registry;
 pub mod schedule;
 pub mod tenant;
 mod text;
-pub mod ticket;
 pub mod time;
 pub mod trace;
 pub mod validation;
@@ -45,20 +47,22 @@ pub mod view;
 pub mod worker_registry;
 
 pub use access::{ApiKey, Role, Roles};
+pub use applied_workflow::AppliedWorkflow;
 pub use approval::{Approval, ApprovalStatus, Card, Channel, Subject, Vote};
 pub use chain::{ChainFault, SealedEvent};
 pub use command::Command;
+pub use concurrency::{ConcurrencyKey, ConcurrencyRule, ConcurrencyScope, OnConflict};
 pub use digest::Digest;
-pub use dispatch::{Fleet, Stopped};
+pub use dispatch::{DispatchStop, Fleet};
 pub use draft::{Decision, Draft, Job, Outgoing, ReceiptChange, SignalChange, Stamp};
 pub use effect::{Action, EffectClass, FieldChange, Reversibility};
 pub use event::{Event, EventBody};
 pub use failure::Failure;
 pub use id::{
-    ApprovalId, Blast, EventName, Fence, GroupName, KeyId, OpId, PersonId, RunId, RunKey, SignalId, StepId,
-    StepSeq, TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
+    ApprovalId, BlastRadius, EventName, Fence, GroupName, KeyId, OpId, PersonId, RunId, RunKey, SignalId,
+    StepId, StepSeq, TenantId, ToolName, Version, WorkerId, WorkflowName, WorkspaceId,
 };
-pub use inbox::{Asked, InboxEntry, InboxStatus, Source};
+pub use inbox::{InboxEntry, InboxStatus, Source, StartRequest};
 pub use initiator::{Cause, Initiator};
 pub use key::IdempotencyKey;
 pub use machine::{RunStatus, StepStatus};
@@ -66,13 +70,11 @@ pub use payload::{BlobRef, Payload};
 pub use plan::{Plan, PlannedStep};
 pub use queue::QueueName;
 pub use receipt::Receipt;
-pub use record::{Evidence, Lease, Live, RunRecord, StepRecord, Usage};
+pub use record::{Evidence, Lease, Live, ModelUsage, RunRecord, StepRecord};
 pub use record_name::{InvalidRecord, RecordName};
 pub use refusal::{Code, Refusal};
-pub use registry::Applied;
 pub use tenant::Tenant;
-pub use ticket::{Ticket, TicketRule, WhenTaken};
 pub use time::{Millis, Timestamp};
 pub use trace::TraceContext;
-pub use verdict::{Demand, People, Reason, Ruling, Tier, Verdict};
+pub use verdict::{ApprovalRequirement, ApproverCount, Reason, Ruling, Tier, Verdict};
 pub use worker_registry::{DrainRequest, WorkerRecord, WorkerReport, WorkerStatus};

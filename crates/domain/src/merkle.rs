@@ -1,8 +1,7 @@
-//! The log of runs: an append-only Merkle tree (RFC 6962) over the heads of finished runs.
+//! The transparency log: an append-only Merkle tree (RFC 6962) over the chain heads of finished runs.
 //!
-//! Whoever holds a checkpoint — a size and a root — can be shown that a run is in the log, and cannot be
-//! shown another log of that size. All that is kept to append is the [`Frontier`]: one digest for each
-//! complete subtree, at most 64.
+//! For a checkpoint (a size and a root), inclusion of a run can be proven, and no other log of the same size fits.
+//! Appending needs only the [`Frontier`]: one digest for each complete subtree, at most 64.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,34 +19,34 @@ fn node(left: &Digest, right: &Digest) -> Digest {
     Digest::of_parts(NODE, &[left.as_bytes(), right.as_bytes()])
 }
 
-/// The right edge of the tree: the roots of its complete subtrees, largest first.
+/// The roots of the tree's complete subtrees, largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frontier {
     size: u64,
     peaks: Vec<Digest>,
 }
 
-/// Where an entry stands, as of the moment it was appended.
+/// The inclusion proof of an entry at the time it was appended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// Its number, from 0.
+    /// The index, from 0.
     pub index: u64,
-    /// How many entries the log has with it.
+    /// The size of the log, including this entry.
     pub size: u64,
-    /// The root of the log with it.
+    /// The root of the log, including this entry.
     pub root: Digest,
-    /// The siblings on the way from the entry to the root.
+    /// The siblings on the path from the entry to the root.
     pub path: Vec<Digest>,
 }
 
 impl Frontier {
-    /// How many entries the log has.
+    /// The number of entries.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Appends the entry whose hash is `leaf`. The newest entry is the right edge of the tree, so the way
-    /// to the root goes past the peaks that were there before it, smallest first.
+    /// Appends the entry whose hash is `leaf`. The newest entry is the rightmost leaf, so its path to the root consists
+    /// of the earlier peaks, smallest first.
     pub fn push(&mut self, leaf: Digest) -> Position {
         let index = self.size;
         let mut path = Vec::new();
@@ -56,7 +55,7 @@ impl Frontier {
         for (height, peak) in self.peaks.clone().iter().rev().enumerate() {
             path.push(*peak);
             root = node(peak, &root);
-            // The lowest peaks whose sizes carry over become part of one complete subtree.
+            // The lowest peaks merge into one complete subtree.
             if index.trailing_ones() as usize > height {
                 edge = node(peak, &edge);
             }
@@ -70,9 +69,8 @@ impl Frontier {
 }
 
 impl Position {
-    /// Whether `leaf` stands at this position of a log with this root. The entry is the last of the log it
-    /// was appended to, so every sibling stands to its left, and there is one for each complete subtree
-    /// before it.
+    /// Whether `leaf` is at this position of a log with this root. The entry is the last one of its log, so every
+    /// sibling is on its left, and there is one for each complete subtree before it.
     pub fn holds(&self, leaf: &Digest) -> bool {
         let siblings = self.index.count_ones() as usize;
         let last = self.index.checked_add(1) == Some(self.size);
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_is_found_where_it_was_appended_and_nowhere_else() {
+    fn entry_is_proven_only_at_its_own_position() {
         let mut frontier = Frontier::default();
         let mut leaves = Vec::new();
         for number in 0..200_u32 {

@@ -1,32 +1,32 @@
-//! What can be done for a run now.
+//! The next command for a run.
 
 use crate::machine::RunStatus;
 use crate::plan::{Plan, Work};
 use crate::record::{Live, RunRecord};
 use crate::time::Timestamp;
 
-/// What can be done for a run now.
+/// The next command for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: it is over, paused, or waits for something that will wake it.
+    /// None: the run has ended, is paused, or waits for a message.
     Nothing,
-    /// Nothing before this time: somebody holds the step, or a retry is not due.
+    /// None before this time: the step is leased, or the next attempt is not due.
     NotBefore(Timestamp),
-    /// The current step, or its undoing, can be claimed.
+    /// Claim the current step, or its undo.
     Claim,
-    /// The holder of the current step went silent.
+    /// Take over the current step, whose lease expired.
     TakeOver,
-    /// The current step is a wait that is not open yet.
+    /// Open the wait of the current step.
     OpenWait,
-    /// The current step is a question that nobody has been asked yet.
+    /// Open the gate of the current step.
     OpenGate,
-    /// A deadline has passed.
+    /// Time out the current step.
     TimeOut,
-    /// People who have not answered are to be reminded, or others told.
+    /// Remind the approvers, or escalate.
     Nudge,
 }
 
-/// What can be done for the run at `now`.
+/// The next command for the run at `now`.
 pub fn next(record: &RunRecord, plan: &Plan, now: Timestamp) -> Next {
     if record.status.is_terminal() || record.status == RunStatus::Paused {
         return Next::Nothing;
@@ -44,7 +44,7 @@ pub fn next(record: &RunRecord, plan: &Plan, now: Timestamp) -> Next {
         Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
         | Live::Unresolved { .. }
-        | Live::Over { .. } => Next::Nothing,
+        | Live::Ended { .. } => Next::Nothing,
     }
 }
 
@@ -56,7 +56,7 @@ fn ready(record: &RunRecord, plan: &Plan) -> Next {
         Some(Work::Call(_)) => Next::Claim,
         Some(Work::Wait { .. }) => Next::OpenWait,
         Some(Work::Gate { .. }) => Next::OpenGate,
-        // A record beyond its plan is refused by every command; there is nothing to do for it.
+        // Every command refuses a record that points past its plan.
         None => Next::Nothing,
     }
 }

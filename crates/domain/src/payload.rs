@@ -1,4 +1,4 @@
-//! What a step takes and gives: small values in place, large ones by pointer.
+//! Inputs and outputs of steps: small values inline, large values by reference.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,35 +6,35 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::json;
 
-/// Above this a payload goes to the blob store and the ledger keeps a pointer: a ledger item holds at most
-/// 400 KB on DynamoDB, and a step's record holds more than its output.
+/// Larger payloads go to the blob store, and the ledger stores a reference. A DynamoDB item has at most 400 KB, and a
+/// step record contains more than its output.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Points at a payload in the blob store by its content.
+/// A reference to a payload in the blob store, by content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
     /// The plain SHA-256 of the bytes.
     pub sha256: Digest,
-    /// How many there are.
+    /// The size.
     pub bytes: u64,
 }
 
-/// A value, in place or by pointer.
+/// A value, inline or by reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
-    /// Here it is.
+    /// The value.
     Inline(Value),
-    /// There it is.
+    /// A reference to the value.
     Blob(BlobRef),
 }
 
-/// A payload's fingerprint: what goes into events and evidence in its place.
+/// The fingerprint of a payload, used in events and evidence instead of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The digest of the canonical bytes.
     pub sha256: Digest,
-    /// How many canonical bytes there are.
+    /// The number of canonical bytes.
     pub bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl Fingerprint {
         Self::of_canonical(&json::canonical(value))
     }
 
-    /// The fingerprint of a value whose canonical bytes are at hand.
+    /// The fingerprint of a value, from its canonical bytes.
     pub fn of_canonical(canonical: &[u8]) -> Self {
         Self { sha256: Digest::of_bytes(canonical), bytes: canonical.len() as u64 }
     }

@@ -1,112 +1,112 @@
-//! The plan: every step of a run, fixed before the first one starts.
+//! Plans: all steps of a run, fixed before the first one starts.
 //!
-//! A plan is immutable and named by its hash. A run's record carries that hash, so from admission on the
-//! ledger alone decides what comes next, whatever definitions are in anybody's memory.
+//! A plan is immutable and named by its hash. The run's record contains the hash, so that later changes to the workflow
+//! do not affect the run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::concurrency::ConcurrencyRule;
 use crate::cron::Cron;
 use crate::digest::Digest;
-use crate::id::{Blast, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
+use crate::id::{BlastRadius, EventName, PersonId, StepId, StepSeq, ToolName, WorkflowName};
 use crate::inbox::Source;
 use crate::json;
 use crate::schedule::RetryPolicy;
-use crate::ticket::TicketRule;
 use crate::time::Millis;
-use crate::verdict::Demand;
+use crate::verdict::ApprovalRequirement;
 
-/// A run is a list that a person reads; what needs more steps is two workflows.
+/// The maximum number of steps, so that a run stays readable. Split longer workflows.
 pub const STEPS_MAX: usize = 64;
 
-/// Every step of a run.
+/// All steps of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The workflow it was made from.
+    /// The workflow.
     pub workflow: WorkflowName,
-    /// Its version.
+    /// The version of the workflow.
     pub version: u32,
-    /// Where it runs: `dev`, `staging` or `prod`.
+    /// The environment: `dev`, `staging` or `prod`.
     pub environment: Environment,
-    /// Who wrote it, and therefore does not approve it.
+    /// The author, who may not approve runs of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<PersonId>,
-    /// Which of the actions that policy allows a person sees all the same.
+    /// Which actions need an approval although policy allows them.
     pub validation: Validation,
-    /// How long people have to answer.
-    pub patience: Patience,
-    /// In thousandths: an action whose proposer is at least so sure need not be seen by a person where
-    /// nothing serious can happen. Absent: nobody is sure enough.
+    /// The SLA and the expiry of approvals.
+    pub approval_timing: ApprovalTiming,
+    /// The confidence, in thousandths, from which an action with a small blast radius outside production needs no
+    /// validation. Absent: every action does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_approve: Option<u16>,
-    /// What starts runs of it by itself; absent, if only people and programs do by name.
+    /// The trigger; absent if runs are started by name only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<TriggeredBy>,
-    /// Which ticket its runs are about, of which each has one run at a time; absent, if they are about none.
+    /// At most one active run for each key; absent if runs are not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ticket: Option<TicketRule>,
-    /// An input to try it with. Nothing but a form that somebody looks at takes it.
+    pub concurrency: Option<ConcurrencyRule>,
+    /// A sample input. Only forms for users use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Value>,
-    /// The steps in their order; at least one, at most [`STEPS_MAX`].
+    /// The steps in order: at least one, at most [`STEPS_MAX`].
     pub steps: Vec<PlannedStep>,
 }
 
-/// What starts runs of a workflow by itself.
+/// The trigger of a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggeredBy {
-    /// Where it comes from.
+    /// The source.
     pub source: Source,
-    /// What it is about: the table of a record, the name of an event. Anything, if absent.
+    /// The table of the record or the name of the event; any, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub about: Option<String>,
-    /// An expression over what came, as it is written, that must be true. Nothing more is asked, if absent.
+    pub topic: Option<String>,
+    /// An expression over the event that must be true; always, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// When it comes round, if it is a schedule.
+    /// The schedule, if the source is a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
 }
 
-/// When runs of a workflow start by themselves.
+/// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// At which minutes of the calendar.
+    /// The cron expression.
     pub cron: Cron,
-    /// Whose clocks count: a name of the IANA database.
+    /// The time zone, by its IANA name.
     pub zone: String,
 }
 
-/// Where a workflow runs.
+/// The environment of a workflow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
-    /// Nothing here matters to a customer.
+    /// Development.
     Dev,
-    /// Nearly production.
+    /// Staging.
     Staging,
-    /// The real thing; the default, because a forgotten line must not loosen anything.
+    /// Production. The default, so that an omitted field loosens nothing.
     #[default]
     Prod,
 }
 
-/// Which of the actions that policy allows a person sees all the same. What policy hands to people they
-/// always see.
+/// Which actions need an approval although policy allows them. Actions for which policy requires an approval always
+/// need one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validation {
-    /// Every one.
+    /// Every action.
     PerStep,
-    /// The first of each phase.
+    /// The first action of each phase.
     PerPhase,
-    /// Those of critical steps.
+    /// The actions of critical steps.
     CriticalOnly,
-    /// The last one; only where no step reaches far.
+    /// The last action; only if every step has a low blast radius.
     FinalOnly,
 }
 
 impl Validation {
-    /// What a workflow that does not say gets.
+    /// The default of an environment.
     pub fn default_in(environment: Environment) -> Self {
         match environment {
             Environment::Prod => Self::PerStep,
@@ -115,17 +115,17 @@ impl Validation {
     }
 }
 
-/// How long people have to answer.
+/// The SLA and the expiry of approvals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Patience {
-    /// After this an answer is overdue: others are told, and the run keeps waiting.
+pub struct ApprovalTiming {
+    /// When an approval is overdue and escalated; the run keeps waiting.
     pub sla: Millis,
-    /// After this the question lapses, and the step fails.
+    /// When an approval expires and the step fails.
     pub expires_after: Millis,
 }
 
-impl Patience {
-    /// What a workflow that does not say gets.
+impl ApprovalTiming {
+    /// The default of an environment.
     pub fn default_in(environment: Environment) -> Self {
         let sla = match environment {
             Environment::Prod => Millis::mins(10),
@@ -135,16 +135,16 @@ impl Patience {
     }
 }
 
-/// The part of a run that a step belongs to.
+/// The phase of a run that a step belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Looking before acting.
+    /// Checks before the work.
     Prechecks,
-    /// Acting.
+    /// The work.
     #[default]
     Main,
-    /// Looking afterwards.
+    /// Checks after the work.
     Postchecks,
 }
 
@@ -158,84 +158,84 @@ impl Phase {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStep {
-    /// Its stable name.
+    /// The stable id.
     pub id: StepId,
-    /// What it does.
+    /// What the step does.
     pub work: Work,
-    /// How often it is tried, and how far apart.
+    /// The number of attempts and the delays between them.
     pub retry: RetryPolicy,
-    /// How far a mistake would reach.
-    pub blast: Blast,
-    /// Whether it is critical.
+    /// How far a mistake reaches.
+    pub blast: BlastRadius,
+    /// Whether the step is critical.
     pub critical: bool,
-    /// The part of the run it belongs to.
+    /// The phase.
     #[serde(default, skip_serializing_if = "Phase::is_main")]
     pub phase: Phase,
-    /// What a rejection of its action means.
+    /// What a rejection of its action does.
     #[serde(default, skip_serializing_if = "OnReject::is_fail")]
     pub on_reject: OnReject,
-    /// How sure whoever proposed the action is, between 0 and 1: a number, or an expression.
+    /// The confidence in the proposed action, from 0 to 1: a number or an expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Value>,
-    /// How it is taken back, if the workflow says so.
+    /// How the step is undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Undo>,
-    /// What its expressions read, so that nothing else need be loaded.
-    pub reads: Reads,
+    /// What the step's expressions read, so that nothing else is loaded.
+    pub reads: InputRefs,
     /// What the expressions of its rollback read.
-    #[serde(default, skip_serializing_if = "Reads::is_empty")]
-    pub rollback_reads: Reads,
+    #[serde(default, skip_serializing_if = "InputRefs::is_empty")]
+    pub rollback_reads: InputRefs,
 }
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Calls a tool; `with` may hold expressions.
+    /// Calls a tool. `with` may contain expressions.
     Call(Call),
-    /// Waits for an event from outside; opened and closed by the runtime, never executed.
+    /// Waits for an external event. No worker claims it.
     Wait {
-        /// Which event.
+        /// The event.
         event: EventName,
-        /// For how long.
+        /// The maximum wait.
         timeout: Millis,
-        /// What happens then.
+        /// What a timeout does.
         on_timeout: OnTimeout,
     },
-    /// Asks a person; opened by the runtime, closed by a person, never executed.
+    /// Asks for an approval. No worker claims it.
     Gate {
-        /// What they are asked; may hold expressions.
+        /// The question; may contain expressions.
         message: String,
-        /// How long the question stands.
+        /// When the approval expires.
         expires_after: Millis,
-        /// What a no means.
+        /// What a rejection does.
         on_reject: OnReject,
-        /// Who is asked.
+        /// Who must approve.
         #[serde(default)]
-        demand: Demand,
+        requirement: ApprovalRequirement,
     },
 }
 
-/// A tool and what it is called with.
+/// A tool and its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Which tool.
+    /// The tool.
     pub tool: ToolName,
-    /// Its fields; texts may hold `${ … }`.
+    /// The arguments; texts may contain `${ … }`.
     pub with: Value,
 }
 
-/// How a step is taken back.
+/// How a step is undone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
-    /// By the inverse that the receipt carries.
+    /// With the inverse call in the receipt.
     Auto,
-    /// By another call.
+    /// With another call.
     Call(Call),
 }
 
-/// What happens when a wait's time is over.
+/// What the timeout of a wait does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
@@ -246,14 +246,14 @@ pub enum OnTimeout {
     Continue,
 }
 
-/// What a rejection means.
+/// What a rejection does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnReject {
     /// The run fails.
     #[default]
     Fail,
-    /// The run pauses until an operator says what to do.
+    /// The run pauses until an operator decides.
     Pause,
 }
 
@@ -266,15 +266,15 @@ impl OnReject {
 
 /// What a step's expressions read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reads {
+pub struct InputRefs {
     /// Whether they read the trigger.
     pub trigger: bool,
     /// The earlier steps whose output they read.
     pub steps: Vec<StepSeq>,
 }
 
-impl Reads {
-    /// Reads what `other` reads, too.
+impl InputRefs {
+    /// Adds what `other` reads.
     pub fn add(&mut self, other: &Self) {
         self.trigger |= other.trigger;
         self.steps.extend(other.steps.iter().copied());
@@ -289,26 +289,26 @@ impl Reads {
 }
 
 impl PlannedStep {
-    /// A step that does `work`, and is otherwise as a file that says no more would have it.
+    /// A step that does `work`, with defaults for everything else.
     pub fn new(id: StepId, work: Work) -> Self {
         Self {
             id,
             work,
             retry: RetryPolicy::default(),
-            blast: Blast::default(),
+            blast: BlastRadius::default(),
             critical: false,
             phase: Phase::default(),
             on_reject: OnReject::default(),
             confidence: None,
             rollback: None,
-            reads: Reads::default(),
-            rollback_reads: Reads::default(),
+            reads: InputRefs::default(),
+            rollback_reads: InputRefs::default(),
         }
     }
 }
 
 impl Plan {
-    /// The first version of a plan, as a file that says no more would have it.
+    /// Version 1 of a plan, with defaults for everything else.
     pub fn new(workflow: WorkflowName, environment: Environment, steps: Vec<PlannedStep>) -> Self {
         Self {
             workflow,
@@ -316,26 +316,26 @@ impl Plan {
             environment,
             author: None,
             validation: Validation::default_in(environment),
-            patience: Patience::default_in(environment),
+            approval_timing: ApprovalTiming::default_in(environment),
             auto_approve: None,
             triggered_by: None,
-            ticket: None,
+            concurrency: None,
             sample: None,
             steps,
         }
     }
 
-    /// The plan's name: a digest of all of it.
+    /// The digest of the plan, which is its name.
     pub fn hash(&self) -> Digest {
         json::digest("countersign/plan/v1", self)
     }
 
-    /// The step at `seq`, if the plan goes that far.
+    /// The step at `seq`.
     pub fn step(&self, seq: StepSeq) -> Option<&PlannedStep> {
         self.steps.get(seq.index())
     }
 
-    /// The place of the step called `id`.
+    /// The position of step `id`.
     pub fn seq_of(&self, id: &StepId) -> Option<StepSeq> {
         let index = self.steps.iter().position(|step| step.id == *id)?;
         u16::try_from(index).ok().map(StepSeq)

@@ -1,24 +1,24 @@
-//! Lanes: messages that must not wait for each other travel apart.
+//! The queues. Messages that must not delay each other use different queues.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which way a message goes.
+/// A queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QueueName {
-    /// What comes in from outside and is not a run yet.
+    /// Triggers that are not runs yet.
     Ingest,
-    /// What people decided, and what they are to be shown: it never waits behind a backlog of steps.
+    /// Decisions by users, and notifications to them. They never wait behind a backlog of steps.
     Decisions,
     /// The work of runs.
     Steps,
 }
 
 impl QueueName {
-    /// All of them.
+    /// Every queue.
     pub const ALL: [Self; 3] = [Self::Ingest, Self::Decisions, Self::Steps];
 
-    /// Its name.
+    /// The name of the queue.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
@@ -34,9 +34,9 @@ impl fmt::Display for QueueName {
     }
 }
 
-/// The text names no queue.
+/// The text is not a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a queue")]
+#[error("{0:?} is not a queue; use ingest, decisions or steps")]
 pub struct UnknownQueue(String);
 
 impl FromStr for QueueName {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_is_found_by_its_name() {
+    fn queue_name_round_trips() {
         for queue in QueueName::ALL {
             assert_eq!(queue.as_str().parse(), Ok(queue));
         }

@@ -1,8 +1,8 @@
-//! Receipts: what was attempted outside, what happened, and how to undo it.
+//! Receipts: what was attempted in an external system, what happened, and how to undo it.
 //!
-//! A receipt is keyed by the effect's idempotency key, so that uniqueness is the primary key. It is written
-//! as an intent in the same commit that claims the step, and closed in the same commit that takes the step
-//! out of running. An intent without a result therefore means exactly: *a holder may have acted*.
+//! The primary key of a receipt is the idempotency key of its effect, so it is unique. The commit that claims the step
+//! writes it as an intent. The commit that ends the attempt closes it. An intent without a result therefore means that
+//! *a worker may have acted*.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,70 +15,70 @@ use crate::key::IdempotencyKey;
 use crate::payload::{Fingerprint, Payload};
 use crate::time::Timestamp;
 
-/// One effect's receipt.
+/// The receipt of one effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which effect.
+    /// The idempotency key of the effect.
     pub key: IdempotencyKey,
-    /// The run that intends, or did, the effect.
+    /// The run that intends, or performed, the effect.
     pub run: RunId,
-    /// Its step.
+    /// The step.
     pub step: StepId,
-    /// The step's place in its run.
+    /// The position of the step.
     pub seq: StepSeq,
-    /// Whether the effect is the step's own, or the undoing of it.
+    /// Whether the effect undoes the step.
     pub undo: bool,
-    /// The fence under which it was last intended.
+    /// The fence of the last attempt.
     pub fence: Fence,
     /// The hash of the exact action.
     pub action: Digest,
-    /// What is promised about being asked again.
+    /// Whether and how the effect can be repeated.
     pub class: EffectClass,
-    /// Whether it can be taken back.
+    /// Whether the effect can be undone.
     pub reversibility: Reversibility,
     /// What it changes.
     pub target: String,
-    /// The tool that does it.
+    /// The tool.
     pub tool: ToolName,
-    /// What was found outside before the action was proposed: whoever takes over proposes from this.
+    /// The external state that was observed before the action was proposed. A worker that takes over proposes from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Value>,
-    /// The digest of the verdict under which it was first intended.
+    pub observed: Option<Value>,
+    /// The digest of the verdict under which the effect was first intended.
     pub verdict: Digest,
-    /// The approval that was used for it.
+    /// The approval that it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalId>,
-    /// Grows with every write of this receipt; a write names the one it replaces.
+    /// Incremented by every write. A write names the revision that it replaces.
     pub revision: u32,
-    /// When it was first intended.
+    /// When the effect was first intended.
     pub intended_at: Timestamp,
-    /// How it stands.
+    /// The state.
     pub state: ReceiptState,
 }
 
-/// How an effect stands.
+/// The state of an effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum ReceiptState {
-    /// Somebody may have acted; no result is known.
+    /// A worker may have acted; the result is unknown.
     Intent,
-    /// It happened.
+    /// The effect happened.
     Done {
         /// When the result was recorded.
         at: Timestamp,
-        /// What came of it, reused instead of acting again.
+        /// The result, which is reused instead of acting again.
         result: Payload,
-        /// Its fingerprint.
+        /// The fingerprint of the result.
         fingerprint: Fingerprint,
-        /// What the other side said, in metadata: a status, an id.
+        /// Metadata of the external system's response: a status, an id.
         response: Value,
-        /// The call that would restore what was there before, if there is one.
+        /// The call that restores the previous state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inverse: Option<Value>,
     },
-    /// It is known not to have happened.
+    /// The effect is known not to have happened.
     Failed {
         /// When that was recorded.
         at: Timestamp,
@@ -88,7 +88,7 @@ pub enum ReceiptState {
 }
 
 impl Receipt {
-    /// Whether this receipt was written for this very effect of this very step.
+    /// Whether this receipt is for the effect, or the undo, of this step.
     pub fn is_of(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
         self.run == *run && self.seq == seq && self.undo == undo
     }

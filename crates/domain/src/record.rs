@@ -1,8 +1,8 @@
-//! What the ledger keeps of a run.
+//! The ledger's records of a run.
 //!
-//! A run is linear, so at most one of its steps is alive. The run's record holds the live state of that one
-//! step; a step's own record is written once, when it ends. A claim is therefore one conditional write of
-//! one small record, and nothing grows with the length of the run.
+//! A run is linear, so at most one of its steps is live. The run's record holds the live state of that step. A step's
+//! own record is written once, when the step ends. A claim is therefore one conditional write of one small record, and
+//! no record grows with the length of the run.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,82 +21,82 @@ use crate::record_name::RecordName;
 use crate::time::{Millis, Timestamp};
 use crate::trace::TraceContext;
 
-/// After this long without a sign of life somebody looks at the run.
+/// The sweep wakes a run after this time without a write.
 pub const ORPHANED_AFTER: Millis = Millis::mins(5);
 
-/// Events that came before their wait was open. More than this many is a sender gone wrong.
-pub const EARLY_MAX: usize = 16;
+/// The maximum number of buffered signals of a run. More indicate a faulty sender.
+pub const BUFFERED_SIGNALS_MAX: usize = 16;
 
-/// The hot record of a run, under 1 KB.
+/// The main record of a run, under 1 KB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Which run, and whose.
+    /// The tenant and the run id.
     #[serde(flatten)]
     pub key: RunKey,
-    /// The part of the tenant it belongs to.
+    /// The workspace of the tenant.
     pub workspace: WorkspaceId,
     /// The workflow.
     pub workflow: WorkflowName,
-    /// Its version.
+    /// The version of the workflow.
     pub workflow_version: u32,
-    /// The plan, by hash.
+    /// The hash of the plan.
     pub plan: Digest,
-    /// How many steps it has.
+    /// The number of steps.
     pub steps: u16,
-    /// What started it.
+    /// What started the run.
     pub trigger: Trigger,
-    /// The story outside that it belongs to, if whoever started it told one.
+    /// The caller's trace, if the trigger carried one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// Where it stands.
+    /// The status.
     pub status: RunStatus,
-    /// Grows with every write.
+    /// Incremented by every write.
     pub version: Version,
-    /// The last write.
+    /// The id of the last write.
     pub op: OpId,
-    /// How many events there are; the next one has this number.
+    /// The number of events, which is the number of the next event.
     pub events: u32,
     /// The hash of the newest event.
     pub head: Digest,
-    /// The largest fence ever granted.
+    /// The largest fence granted.
     pub fence: Fence,
     /// The current step.
     pub at: StepSeq,
-    /// Its live state.
+    /// The live state of the current step.
     pub live: Live,
-    /// Somebody asked to stop the run while its step was held.
+    /// A request to cancel, made while the step was leased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancel: Option<Request>,
-    /// Somebody asked to pause the run while its step was held, or it is paused.
+    pub cancel: Option<OperatorRequest>,
+    /// A request to pause, made while the step was leased; or the reason why the run is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<Request>,
-    /// What is being taken back.
+    pub pause: Option<OperatorRequest>,
+    /// The rollback in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
-    /// Events that came early.
+    /// Events that arrived before their wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub early: Vec<Early>,
-    /// How often the run was taken over or resumed.
+    pub buffered_signals: Vec<BufferedSignal>,
+    /// The number of take-overs and resumes.
     pub resumes: u32,
-    /// How many requests for approval there were; the next one has this number.
+    /// The number of approvals requested, which is the number of the next one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub approvals: u32,
-    /// The steps that this run acted in.
+    /// The steps whose effects this run performed.
     #[serde(default)]
-    pub acted: Acted,
-    /// The phase whose first action a person has approved.
+    pub acted: ActedSteps,
+    /// The phase whose first action was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// How many effects were done, and how many of them taken back.
+    /// The number of effects performed, undone and unknown.
     pub effects: Effects,
-    /// What the finished steps cost, in millionths of a US dollar.
+    /// The cost of the finished steps in millionths of a US dollar.
     pub cost_microusd: u64,
-    /// When it was admitted.
+    /// When the run was admitted.
     pub created_at: Timestamp,
-    /// When it ended.
+    /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// When somebody should look at the run if nobody has. Every run that can still move has one.
+    /// When the sweep wakes the run, unless it is advanced before. Every active run that is not paused has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
 }
@@ -106,22 +106,22 @@ pub struct RunRecord {
 pub struct Trigger {
     /// The kind: `cli`, `api`, `console`, `servicenow`, `github`, `slack`, `schedule`.
     pub kind: String,
-    /// Which one: the idempotency key of the request.
+    /// The idempotency key of the request.
     pub reference: IdempotencyKey,
-    /// The digest of what came with it, to tell a repetition from a conflict.
+    /// The digest of the input, to tell a repeated request from a conflicting one.
     pub input: Digest,
-    /// The record outside that it is about, if whoever started it named one.
+    /// The external record that the run is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordName>,
-    /// The person who wanted it, if one did.
+    /// The user who requested the run, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,
 }
 
-/// A person's wish, kept until it can be honoured.
+/// A request by an operator that takes effect later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    /// Who wished it.
+pub struct OperatorRequest {
+    /// Who made the request.
     pub by: String,
     /// Why.
     pub reason: String,
@@ -129,268 +129,268 @@ pub struct Request {
     pub at: Timestamp,
 }
 
-/// What is being taken back, and how the run ends afterwards.
+/// A rollback in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollback {
-    /// No step before this one is touched.
+    /// The first step that may be undone.
     pub floor: StepSeq,
     /// Why.
     pub reason: String,
-    /// How the run ends when everything is taken back.
+    /// How the run ends after the rollback.
     #[serde(default)]
     pub ends: RollbackEnds,
 }
 
-/// How a run ends that has taken its effects back.
+/// How a run ends after its rollback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RollbackEnds {
-    /// A person wanted it taken back.
+    /// A user requested the rollback.
     #[default]
     Canceled,
     /// A step failed.
     Failed,
 }
 
-/// An event that came before its wait was open.
+/// An event that arrived before its wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Early {
-    /// Which event.
+pub struct BufferedSignal {
+    /// The event.
     pub event: EventName,
-    /// Which delivery of it.
+    /// The delivery.
     pub signal: SignalId,
 }
 
-/// Effects of a run, counted.
+/// The number of effects of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
-    /// Done, by this run.
+    /// Effects that this run performed.
     pub done: u32,
-    /// Of those, taken back.
+    /// How many of those were undone.
     pub undone: u32,
-    /// Given up on by a person without anybody knowing whether they happened.
+    /// Effects with an unknown outcome that an operator gave up on.
     pub unknown: u32,
 }
 
 /// A set of steps; a plan has at most 64.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Acted(u64);
+pub struct ActedSteps(u64);
 
-impl Acted {
+impl ActedSteps {
     /// Adds a step.
     pub fn add(&mut self, seq: StepSeq) {
         self.0 |= 1_u64.checked_shl(u32::from(seq.0)).unwrap_or(0);
     }
 
-    /// Whether the step is among them.
+    /// Whether the step is in the set.
     pub fn has(self, seq: StepSeq) -> bool {
         self.0 & 1_u64.checked_shl(u32::from(seq.0)).unwrap_or(0) != 0
     }
 }
 
-// As a text: half of the numbers would be beyond what every JSON reader can hold.
-impl From<Acted> for String {
-    fn from(steps: Acted) -> Self {
+// As text, because JSON readers do not agree on integers above 2^53.
+impl From<ActedSteps> for String {
+    fn from(steps: ActedSteps) -> Self {
         format!("{:x}", steps.0)
     }
 }
 
-impl TryFrom<String> for Acted {
+impl TryFrom<String> for ActedSteps {
     type Error = std::num::ParseIntError;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         u64::from_str_radix(&text, 16).map(Self)
     }
 }
 
-/// The live state of the current step, or of its undoing while the run rolls back.
+/// The live state of the current step, or of its undo during a rollback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Live {
     /// May be claimed.
     Ready {
-        /// How many attempts failed.
+        /// The number of failed attempts.
         attempt: u32,
-        /// The effect of an earlier attempt whose outcome is unknown, and which a person said may be done
-        /// again.
+        /// An intent with an unknown outcome, which an operator authorized to repeat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         authorised: Option<Intent>,
-        /// What people have approved.
+        /// The approval of the action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved: Option<ApprovalId>,
     },
-    /// Held under a lease.
+    /// Leased by a worker.
     Running(Lease),
-    /// Due again at `not_before`.
+    /// Waits for its next attempt.
     Retrying {
-        /// How many attempts failed.
+        /// The number of failed attempts.
         attempt: u32,
-        /// When the next one is due.
+        /// When the next attempt is due.
         not_before: Timestamp,
-        /// Why the last one failed.
+        /// Why the last attempt failed.
         failure: Failure,
-        /// The effect that was intended and whose outcome is not known yet.
+        /// An intent with an unknown outcome.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<Intent>,
-        /// What people have approved, if that still covers another attempt.
+        /// The approval, if it covers another attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved: Option<ApprovalId>,
     },
-    /// Nobody knows whether the effect happened.
+    /// Waits for an operator, because the outcome of its effect is unknown or its undo failed.
     Unresolved {
-        /// How many attempts failed.
+        /// The number of failed attempts.
         attempt: u32,
         /// What is known.
         failure: Failure,
-        /// The effect in question.
+        /// The intent with an unknown outcome.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<Intent>,
     },
     /// Waits for an event.
     WaitingEvent {
-        /// Which one.
+        /// The event.
         event: EventName,
-        /// Until when.
+        /// When the wait times out.
         deadline: Timestamp,
-        /// What happens then.
+        /// What a timeout does.
         on_timeout: OnTimeout,
     },
-    /// Asks people.
+    /// Waits for an approval.
     WaitingApproval {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
-        /// How many attempts failed.
+        /// The number of failed attempts.
         #[serde(default)]
         attempt: u32,
-        /// The effect of an earlier attempt whose outcome is unknown, and which is to be done again.
+        /// An intent with an unknown outcome, which is to be repeated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<Intent>,
-        /// When they are reminded, or others are told; never later than `deadline`.
+        /// When the next reminder or escalation is due; never after `deadline`.
         nudge_at: Timestamp,
-        /// Until when.
+        /// When the approval expires.
         deadline: Timestamp,
     },
-    /// The run is over; this is how its last step stands.
-    Over {
-        /// How.
+    /// The run has ended.
+    Ended {
+        /// The final status of the last step.
         status: StepStatus,
     },
 }
 
-/// A worker's hold on a step.
+/// A worker's lease on a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who holds it.
+    /// The worker.
     pub owner: WorkerId,
-    /// The fence it holds it under.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// How many attempts failed before this one.
+    /// The number of failed attempts before this one.
     pub attempt: u32,
-    /// Since when.
+    /// When the lease was granted.
     pub since: Timestamp,
-    /// Until when, unless extended. Serves liveness alone.
+    /// When the lease expires, unless renewed. Safety does not depend on it; the fence ensures that.
     pub until: Timestamp,
-    /// The write that granted it: whoever finds its own here holds the step, even if others have written
-    /// to the record since.
+    /// The write that granted the lease. A worker that finds its own id here holds the lease, even if the record was
+    /// written since.
     pub op: OpId,
-    /// The effect that may be under way.
+    /// The effect that may be in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
-    /// What people have approved of it.
+    /// The approval of the action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<ApprovalId>,
 }
 
-/// An effect that may be under way.
+/// An effect that may be in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// Its key, under which the receipt is found.
+    /// The idempotency key of the effect and of its receipt.
     pub key: IdempotencyKey,
     /// The hash of the exact action.
     pub action: Digest,
-    /// What is promised about being asked again.
+    /// Whether and how the effect can be repeated.
     pub class: EffectClass,
-    /// Another run began it, and has ended without knowing; this one has only asked a person about it.
+    /// Whether another run wrote the intent and ended with an unknown outcome. This run has only paused for an
+    /// operator's decision about it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub foreign_intent: bool,
+    pub foreign: bool,
 }
 
-/// A step's record, written once, when it ends; and once more when it is taken back.
+/// The record of a step, written when the step ends, and again when it is rolled back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Its place in the run.
+    /// The position of the step.
     pub seq: StepSeq,
-    /// Whether this is the record of its undoing.
+    /// Whether this is the record of the rollback.
     pub undo: bool,
-    /// How it ended.
+    /// The final status.
     pub status: StepStatus,
-    /// The number of the event that says so.
+    /// The number of the event that ended the step.
     pub event: u32,
-    /// The write that ended it.
+    /// The write that ended the step.
     pub op: OpId,
-    /// What it gave, if it succeeded.
+    /// The output of a successful step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Payload>,
-    /// The fingerprint of that.
+    /// The fingerprint of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// The key of the effect it had, if it had one.
+    /// The key of the step's effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<IdempotencyKey>,
-    /// What it cost, in millionths of a US dollar.
+    /// The cost in millionths of a US dollar.
     #[serde(default)]
     pub cost_microusd: u64,
-    /// What that was for.
+    /// The metered usage behind the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
 }
 
-/// What a step used of somebody's metered service.
+/// The metered usage of a model by a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Whose.
+pub struct ModelUsage {
+    /// The provider.
     pub provider: String,
-    /// Which model.
+    /// The model.
     pub model: String,
-    /// How much went in.
+    /// The number of input tokens.
     pub input_tokens: u64,
-    /// How much came out.
+    /// The number of output tokens.
     pub output_tokens: u64,
 }
 
-/// Where the evidence of a finished run is.
+/// The location of the evidence of a finished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The bundle, by its content.
+    /// The evidence bundle.
     pub bundle: BlobRef,
-    /// The run's number in the log of runs.
+    /// The index of the run in the transparency log.
     pub index: u64,
-    /// When it was put together.
+    /// When the evidence was recorded.
     pub sealed_at: Timestamp,
 }
 
-/// An event from outside that was delivered to a run.
+/// An external event that was delivered to a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
-    /// Which delivery.
+    /// The id of the delivery.
     pub id: SignalId,
-    /// Which event.
+    /// The event.
     pub event: EventName,
-    /// What came with it.
+    /// The payload.
     pub payload: Payload,
-    /// The fingerprint of that.
+    /// The fingerprint of the payload.
     pub fingerprint: Fingerprint,
-    /// When it came.
+    /// When it arrived.
     pub at: Timestamp,
-    /// Whether it is kept for a wait that is not open yet.
-    pub kept: bool,
+    /// Whether it is buffered until its wait opens.
+    pub buffered: bool,
 }
 
 impl Live {
-    /// A step that nobody has tried.
+    /// A step without attempts.
     pub const FRESH: Self = Self::Ready { attempt: 0, authorised: None, approved: None };
 
-    /// The live state as a step's status.
+    /// The live state as a step status.
     pub fn status(&self) -> StepStatus {
         match self {
             Self::Ready { .. } => StepStatus::Ready,
@@ -398,28 +398,28 @@ impl Live {
             Self::Retrying { .. } | Self::Unresolved { .. } => StepStatus::FailedRetryable,
             Self::WaitingEvent { .. } => StepStatus::WaitingEvent,
             Self::WaitingApproval { .. } => StepStatus::WaitingApproval,
-            Self::Over { status } => *status,
+            Self::Ended { status } => *status,
         }
     }
 
-    /// The effect that an earlier attempt intended and whose outcome nobody knows. Of a step that is held
-    /// nothing can be said yet: its holder may still tell.
+    /// The intent of an earlier attempt with an unknown outcome. `None` for a leased step, whose worker may still
+    /// report the outcome.
     pub fn open(&self) -> Option<&Intent> {
         match self {
             Self::Ready { authorised: open, .. }
             | Self::Retrying { open, .. }
             | Self::WaitingApproval { open, .. }
             | Self::Unresolved { open, .. } => open.as_ref(),
-            Self::Running(_) | Self::WaitingEvent { .. } | Self::Over { .. } => None,
+            Self::Running(_) | Self::WaitingEvent { .. } | Self::Ended { .. } => None,
         }
     }
 
-    /// Whether the run itself has begun an effect that nobody can account for.
+    /// Whether this run started an effect whose outcome is unknown.
     pub fn leaves_unknown(&self) -> bool {
-        self.open().is_some_and(|open| !open.foreign_intent)
+        self.open().is_some_and(|open| !open.foreign)
     }
 
-    /// What people have approved and nobody has used yet, or may use for another attempt.
+    /// The approval that is unused, or that covers another attempt.
     pub fn approved(&self) -> Option<&ApprovalId> {
         match self {
             Self::Ready { approved, .. } | Self::Retrying { approved, .. } => approved.as_ref(),
@@ -427,11 +427,11 @@ impl Live {
             Self::Unresolved { .. }
             | Self::WaitingEvent { .. }
             | Self::WaitingApproval { .. }
-            | Self::Over { .. } => None,
+            | Self::Ended { .. } => None,
         }
     }
 
-    /// The request for approval that the step waits for or carries: a decision about it needs that too.
+    /// The approval that the step waits for or carries. A decision about the step needs it.
     pub fn approval(&self) -> Option<&ApprovalId> {
         match self {
             Self::WaitingApproval { approval, .. } => Some(approval),
@@ -439,7 +439,7 @@ impl Live {
         }
     }
 
-    /// How many attempts have failed.
+    /// The number of failed attempts.
     pub fn attempt(&self) -> u32 {
         match self {
             Self::Ready { attempt, .. }
@@ -447,23 +447,23 @@ impl Live {
             | Self::WaitingApproval { attempt, .. }
             | Self::Unresolved { attempt, .. } => *attempt,
             Self::Running(lease) => lease.attempt,
-            Self::WaitingEvent { .. } | Self::Over { .. } => 0,
+            Self::WaitingEvent { .. } | Self::Ended { .. } => 0,
         }
     }
 }
 
 impl RunRecord {
-    /// Whether the run is taking effects back.
+    /// Whether the run is rolling back.
     pub fn is_undoing(&self) -> bool {
         self.rollback.is_some()
     }
 
-    /// The story that it belongs to: the one it was begun in, or its own.
-    pub fn story(&self) -> TraceContext {
+    /// The trace of the run: the caller's, or one derived from the run's id.
+    pub fn trace_context(&self) -> TraceContext {
         self.trace.unwrap_or_else(|| TraceContext::of_run(&self.key))
     }
 
-    /// How long the run took, once it is over.
+    /// The duration of a run that has ended.
     pub fn duration(&self) -> Option<Millis> {
         self.completed_at.map(|at| at - self.created_at)
     }

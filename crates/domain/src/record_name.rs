@@ -1,42 +1,42 @@
-//! Names of records outside: what a run is about, in the words of the system that keeps it.
+//! Names of records in external systems.
 
 use serde::{Deserialize, Serialize};
 
 use crate::text::checked_text;
 
-/// A repository's name and its owner's have at most 140 characters together, a `sys_id` 32.
+/// A GitHub repository name with its owner has at most 140 characters, a ServiceNow `sys_id` 32.
 pub const RECORD_BYTES_MAX: usize = 256;
 
-/// A record in a system outside: `servicenow:incident:9d38…`, `github:acme/shop#7`. The system comes first, so that
-/// two systems never mean different things by one name.
+/// A record in an external system: `servicenow:incident:9d38…`, `github:acme/shop#7`. The system comes first, so that
+/// names of different systems never collide.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RecordName(String);
 
-/// Why a text names no record.
+/// Why a text is not a record name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRecord {
-    /// No system, or nothing in it.
-    #[error("a record is named `SYSTEM:NAME`, such as `servicenow:incident:9d38` or `github:acme/shop#7`")]
+    /// No system, or no name.
+    #[error("a record name is `SYSTEM:NAME`, such as `servicenow:incident:9d38` or `github:acme/shop#7`")]
     Shape,
     /// Longer than [`RECORD_BYTES_MAX`].
-    #[error("the name of the record has {bytes} bytes; at most {RECORD_BYTES_MAX} are allowed")]
+    #[error("the record name has {bytes} bytes; the maximum is {RECORD_BYTES_MAX}")]
     TooLong {
-        /// How long it is.
+        /// The length.
         bytes: usize,
     },
-    /// A character outside the charset.
+    /// A character that is not allowed.
     #[error(
-        "the name of the record holds {found:?}; allowed are letters, digits and `.`, `_`, `-`, `:`, `/`, `#`, `@`, `+`, `=`"
+        "the record name contains {found:?}; allowed are letters, digits and `.`, `_`, `-`, `:`, `/`, `#`, `@`, `+`, `=`"
     )]
     Charset {
-        /// The character that is not allowed.
+        /// The character.
         found: char,
     },
 }
 
 impl RecordName {
-    /// Checks `text` and takes it as the name of a record.
+    /// Checks `text`.
     pub fn new(text: &str) -> Result<Self, InvalidRecord> {
         if text.len() > RECORD_BYTES_MAX {
             return Err(InvalidRecord::TooLong { bytes: text.len() });
@@ -56,8 +56,8 @@ impl RecordName {
     }
 }
 
-/// What ids are made of, and what systems outside join them with. Nothing that a page, a shell or a query would
-/// read as more than a name.
+/// Characters of ids, and those that external systems join them with. None has a special meaning in a page, a shell or
+/// a query.
 fn is_record_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '/' | '#' | '@' | '+' | '=')
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_named_by_its_system_and_its_name_there() {
+    fn record_name_needs_system_and_name() {
         for good in ["servicenow:incident:9d38", "github:acme/shop#7", "mail:a+b@example.com", "s:x="] {
             assert_eq!(RecordName::new(good).unwrap().as_str(), good);
         }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_record_is_bounded_and_holds_no_text_that_means_more() {
+    fn record_name_is_bounded_and_has_safe_characters() {
         for bad in ["s:a b", "s:<b>", "s:\"", "s:ä", "s:a\n", "s:a\0", "s:%2e", "s:a?b&c", "s:$(x)"] {
             assert!(matches!(RecordName::new(bad), Err(InvalidRecord::Charset { .. })), "{bad:?}");
         }

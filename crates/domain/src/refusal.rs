@@ -1,6 +1,6 @@
-//! "No" as a typed answer.
+//! Refusals: typed answers to commands that the rules do not allow.
 //!
-//! A refusal is what the rules say, kept apart from failure: errors are for what we could not find out.
+//! A refusal is a decision. An error means that no decision could be made.
 
 use std::fmt;
 
@@ -11,33 +11,33 @@ use crate::id::{ApprovalId, EventName, Fence, PersonId, RunKey, SignalId, StepId
 use crate::machine::{IllegalRunMove, IllegalStepMove, RunStatus};
 use crate::time::Timestamp;
 
-/// The codes that stand on the API and in logs.
+/// The error codes used in the API and in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
-    /// The machine has no such row.
+    /// The current state does not allow the command.
     RunInvalidTransition,
-    /// The run is over.
+    /// The run has ended.
     RunTerminalState,
-    /// The holder of the run's step went silent, or a silent holder came back too late.
+    /// The lease is lost: it expired and another worker claimed the step.
     RunOrphaned,
-    /// The run could not be taken up where it stood.
+    /// The run cannot continue from its current position.
     RunResumeFailed,
-    /// The same key came with another payload, or names what another run is doing.
+    /// The key was used before with other content.
     IdempotencyConflict,
-    /// Another run is about the same ticket.
-    TicketTaken,
-    /// Nobody can say which ticket a run would be about.
-    TicketUnknown,
-    /// A request was kept, and could not start its run.
+    /// Another active run holds the concurrency key.
+    ConcurrencyConflict,
+    /// The concurrency key cannot be evaluated.
+    ConcurrencyKeyInvalid,
+    /// The request was accepted, and its run could not start.
     RunNotStarted,
-    /// Another version of the workflow is in use, as new or newer.
+    /// The applied version of the workflow is not older.
     WorkflowNotNewer,
-    /// The other side no longer remembers the key.
+    /// The external system no longer remembers the idempotency key.
     IdempotencyExpired,
-    /// Whoever answered may not.
+    /// The user may not vote on this approval.
     ApprovalRefused,
-    /// Policy says no.
+    /// Policy does not allow the action.
     PolicyDenied,
 }
 
@@ -49,8 +49,8 @@ impl Code {
         Self::RunOrphaned,
         Self::RunResumeFailed,
         Self::IdempotencyConflict,
-        Self::TicketTaken,
-        Self::TicketUnknown,
+        Self::ConcurrencyConflict,
+        Self::ConcurrencyKeyInvalid,
         Self::RunNotStarted,
         Self::WorkflowNotNewer,
         Self::IdempotencyExpired,
@@ -58,7 +58,7 @@ impl Code {
         Self::PolicyDenied,
     ];
 
-    /// The code as it is written everywhere.
+    /// The code as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunInvalidTransition => "RUN_INVALID_TRANSITION",
@@ -66,8 +66,8 @@ impl Code {
             Self::RunOrphaned => "RUN_ORPHANED",
             Self::RunResumeFailed => "RUN_RESUME_FAILED",
             Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
-            Self::TicketTaken => "TICKET_TAKEN",
-            Self::TicketUnknown => "TICKET_UNKNOWN",
+            Self::ConcurrencyConflict => "CONCURRENCY_CONFLICT",
+            Self::ConcurrencyKeyInvalid => "CONCURRENCY_KEY_INVALID",
             Self::RunNotStarted => "RUN_NOT_STARTED",
             Self::WorkflowNotNewer => "WORKFLOW_NOT_NEWER",
             Self::IdempotencyExpired => "IDEMPOTENCY_EXPIRED",
@@ -83,231 +83,233 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why somebody may not answer.
+/// Why a user may not vote on an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotApprover {
-    /// They asked for the run.
-    #[error("whoever asked for the run does not approve it")]
+    /// The user requested the run.
+    #[error("the user who requested a run cannot approve it")]
     Requester,
-    /// They wrote the workflow.
-    #[error("whoever wrote the workflow does not approve it")]
+    /// The user wrote the workflow.
+    #[error("the author of a workflow cannot approve its runs")]
     Author,
-    /// The tenant's directory does not know them: whoever goes by a second name could approve their own run.
-    #[error("they are not among the people that the tenant has settled; `tenant set` adds them")]
-    Stranger,
-    /// They belong to none of the groups that are asked.
-    #[error("they belong to none of the groups that are asked")]
+    /// The user is not in the tenant's directory. Under a second name, users could approve their own runs.
+    #[error("the user is not in the tenant's `people`; add them with `tenant set`")]
+    UnknownUser,
+    /// The user is in none of the required groups.
+    #[error("the user is not in any of the required groups")]
     NotInGroup,
 }
 
 /// Why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The run is over.
-    #[error("run {run} is {status}; nothing can change it any more")]
+    /// The run has ended.
+    #[error("run {run} has ended ({status}) and cannot change")]
     Terminal {
-        /// Which run.
+        /// The run.
         run: RunKey,
-        /// How it ended.
+        /// Its final status.
         status: RunStatus,
     },
-    /// The run machine has no such row.
+    /// The run state machine has no such transition.
     #[error(transparent)]
     Run(#[from] IllegalRunMove),
-    /// The step machine has no such row.
+    /// The step state machine has no such transition.
     #[error(transparent)]
     Step(#[from] IllegalStepMove),
-    /// Somebody else has claimed the step since.
+    /// Another worker claimed the step since.
     #[error("the lease is lost: fence {yours} was replaced by {held}")]
     StaleFence {
-        /// The fence that came with the command.
+        /// The fence of the command.
         yours: Fence,
-        /// The fence on the record.
+        /// The fence of the record.
         held: Fence,
     },
-    /// Somebody holds the step.
+    /// A worker holds the step.
     #[error("the current step is held by {owner} until {until}")]
-    Held {
-        /// Who.
+    LeaseHeld {
+        /// The worker.
         owner: WorkerId,
-        /// Until when, unless they extend it.
+        /// When its lease expires, unless renewed.
         until: Timestamp,
     },
     /// The step is not due.
     #[error("the next attempt is due at {at}")]
     NotBefore {
-        /// When it is.
+        /// When it is due.
         at: Timestamp,
     },
-    /// No step of the run waits for this event.
-    #[error("no step of the run still waits for the event {event}; `run show` lists what it waits for")]
+    /// No current or later step of the run waits for this event.
+    #[error(
+        "no current or later step of the run waits for event {event}; `run show` lists the awaited events"
+    )]
     NotAwaited {
-        /// Which event.
+        /// The event.
         event: EventName,
     },
-    /// Too many events came early.
-    #[error("the run already keeps {kept} early events; deliver this one when its step waits")]
-    TooManyEarly {
-        /// How many it keeps.
-        kept: usize,
+    /// The run's signal buffer is full.
+    #[error("the run already buffers {buffered} events; deliver this event when its step waits")]
+    BufferFull {
+        /// The number of buffered events.
+        buffered: usize,
     },
-    /// The delivery's id stands for something else.
-    #[error("delivery {signal} came before, with another event or another payload")]
+    /// The id of the delivery was used for another event.
+    #[error("delivery {signal} was received before with another event or payload; use a new id")]
     SignalConflict {
-        /// Which delivery.
+        /// The delivery.
         signal: SignalId,
     },
-    /// The step asks nobody.
+    /// The step has no open approval.
     #[error("step {step} is not waiting for an approval")]
-    NotAsked {
-        /// Which step.
+    NoOpenApproval {
+        /// The step.
         step: StepId,
     },
-    /// Somebody was faster.
+    /// The approval was decided before.
     #[error("step {step} was already decided: {decision}")]
     AlreadyDecided {
-        /// Which step.
+        /// The step.
         step: StepId,
-        /// What was decided, by whom.
+        /// The decision, and who made it.
         decision: String,
     },
-    /// The request for approval is not there.
-    #[error("there is no request for approval {approval}")]
+    /// There is no such approval.
+    #[error("approval {approval} does not exist")]
     UnknownApproval {
-        /// Which one.
+        /// The approval.
         approval: ApprovalId,
     },
-    /// Whoever answered may not.
-    #[error("{person} may not answer this: {why}")]
+    /// The user may not vote.
+    #[error("{person} may not vote on this approval: {why}")]
     NotApprover {
-        /// Which request.
+        /// The approval.
         approval: ApprovalId,
-        /// Who.
+        /// The user.
         person: PersonId,
         /// Why not.
         why: NotApprover,
     },
-    /// The question has lapsed.
-    #[error("approval {approval} lapsed at {at}; nobody can answer it any more")]
-    Lapsed {
-        /// Which request.
+    /// The approval has expired.
+    #[error("approval {approval} expired at {at}")]
+    ApprovalExpired {
+        /// The approval.
         approval: ApprovalId,
         /// When.
         at: Timestamp,
     },
-    /// The answer is to something else than what is asked.
-    #[error("what approval {approval} asks about is not what was answered; look at it again")]
-    OtherSubject {
-        /// Which request.
+    /// The vote names another subject than the approval.
+    #[error("the subject of approval {approval} has changed; review it and vote again")]
+    SubjectChanged {
+        /// The approval.
         approval: ApprovalId,
     },
-    /// An effect that nobody has judged.
-    #[error("{action} has not been judged by any policy, and so may not happen")]
-    Unjudged {
-        /// What it is.
+    /// The effect has no verdict.
+    #[error("action {action} has no policy verdict, so it is not allowed")]
+    NoVerdict {
+        /// The hash of the action.
         action: Digest,
     },
-    /// There is nothing to take back.
-    #[error("no finished step of the run says how it is rolled back")]
+    /// No finished step can be rolled back.
+    #[error("no finished step of the run has a rollback")]
     NothingToRollBack,
-    /// The run is not paused, or not in a way this command ends.
-    #[error("run {run} is {status}; only a paused run is resumed")]
+    /// The run is not paused.
+    #[error("run {run} is {status}; only a paused run can be resumed")]
     NotPaused {
-        /// Which run.
+        /// The run.
         run: RunKey,
-        /// Where it stands.
+        /// Its status.
         status: RunStatus,
     },
-    /// The run pauses already.
-    #[error("run {run} is paused; `run retry`, `run rollback` or `run cancel` ends that")]
+    /// The run is paused.
+    #[error("run {run} is paused; use `run retry`, `run rollback` or `run cancel`")]
     Paused {
-        /// Which run.
+        /// The run.
         run: RunKey,
     },
-    /// The same key with another payload, about another record, or for another workflow.
-    #[error("the key of run {run} was used before with a different input or record, or for another workflow")]
+    /// The idempotency key was used before with another input, record or workflow.
+    #[error("the key of run {run} was used before with a different input, record or workflow")]
     KeyConflict {
         /// The run that the key names.
         run: RunKey,
     },
-    /// Another run has the ticket.
-    #[error("run {run} is about the same ticket and not over; workflow {workflow} has one at a time")]
-    TicketTaken {
-        /// The run that has it.
+    /// Another active run holds the concurrency key.
+    #[error("run {run} holds the concurrency key; workflow {workflow} allows one active run for each key")]
+    ConcurrencyConflict {
+        /// The run that holds the key.
         run: RunKey,
         /// The workflow.
         workflow: WorkflowName,
     },
-    /// The request was kept, and could not start its run.
+    /// The request was accepted, and its run could not start.
     #[error("run {run} was not started: {why}")]
     NotStarted {
-        /// The run that it would have started.
+        /// The run.
         run: RunKey,
         /// Why not.
         why: String,
     },
-    /// Nobody can say which ticket the run would be about.
-    #[error("`ticket` of workflow {workflow}: {why}")]
-    NoTicket {
+    /// The concurrency key cannot be evaluated.
+    #[error("`concurrency.key` of workflow {workflow}: {why}")]
+    InvalidConcurrencyKey {
         /// The workflow.
         workflow: WorkflowName,
         /// Why not.
         why: String,
     },
-    /// A workflow that is not newer than the one in use.
+    /// The applied version of the workflow is not older.
     #[error(
         "version {version} of workflow {workflow}, or a later one, is in use with other content; raise `version`"
     )]
-    NotNewer {
-        /// Which workflow.
+    WorkflowNotNewer {
+        /// The workflow.
         workflow: WorkflowName,
-        /// The version that was to be put to use.
+        /// The rejected version.
         version: u32,
     },
-    /// The current step is of another kind.
-    #[error("the current step is not {expected}")]
-    WrongWork {
-        /// What the command is for.
+    /// The command needs another state of the current step.
+    #[error("the command needs {expected}")]
+    WrongState {
+        /// The needed state.
         expected: &'static str,
     },
-    /// The record and the plan do not fit each other.
+    /// The record points past the end of its plan.
     #[error("the plan of run {run} has no step {seq}")]
     OffPlan {
-        /// Which run.
+        /// The run.
         run: RunKey,
-        /// Where its pointer stands.
+        /// The position of the record.
         seq: u16,
     },
 }
 
 impl Refusal {
-    /// The code that stands for this refusal on the API and in logs.
+    /// The code of this refusal in the API and in logs.
     pub fn code(&self) -> Code {
         match self {
             Self::Terminal { .. } => Code::RunTerminalState,
             Self::StaleFence { .. } => Code::RunOrphaned,
             Self::NotPaused { .. } | Self::OffPlan { .. } => Code::RunResumeFailed,
             Self::KeyConflict { .. } | Self::SignalConflict { .. } => Code::IdempotencyConflict,
-            Self::TicketTaken { .. } => Code::TicketTaken,
-            Self::NoTicket { .. } => Code::TicketUnknown,
+            Self::ConcurrencyConflict { .. } => Code::ConcurrencyConflict,
+            Self::InvalidConcurrencyKey { .. } => Code::ConcurrencyKeyInvalid,
             Self::NotStarted { .. } => Code::RunNotStarted,
-            Self::NotNewer { .. } => Code::WorkflowNotNewer,
+            Self::WorkflowNotNewer { .. } => Code::WorkflowNotNewer,
             Self::NotApprover { .. } => Code::ApprovalRefused,
-            Self::Unjudged { .. } => Code::PolicyDenied,
+            Self::NoVerdict { .. } => Code::PolicyDenied,
             Self::Run(_)
             | Self::Step(_)
-            | Self::Held { .. }
+            | Self::LeaseHeld { .. }
             | Self::NotBefore { .. }
             | Self::NotAwaited { .. }
-            | Self::TooManyEarly { .. }
-            | Self::NotAsked { .. }
+            | Self::BufferFull { .. }
+            | Self::NoOpenApproval { .. }
             | Self::AlreadyDecided { .. }
             | Self::UnknownApproval { .. }
-            | Self::Lapsed { .. }
-            | Self::OtherSubject { .. }
+            | Self::ApprovalExpired { .. }
+            | Self::SubjectChanged { .. }
             | Self::NothingToRollBack
             | Self::Paused { .. }
-            | Self::WrongWork { .. } => Code::RunInvalidTransition,
+            | Self::WrongState { .. } => Code::RunInvalidTransition,
         }
     }
 }

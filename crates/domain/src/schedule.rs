@@ -1,33 +1,33 @@
-//! When a failed attempt is tried again.
+//! Retry delays.
 //!
-//! The jitter comes from a seed, not from chance: the same failed attempt of the same step gets the same
-//! delay on every worker, so a decision made twice is the same decision.
+//! The jitter is derived from a seed. The same failed attempt of the same step gets the same delay on every worker, so
+//! a repeated decision is the same decision.
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::time::Millis;
 
-/// The default table: quick enough for a blip, patient enough for an incident.
+/// The default delays: short for a glitch, long enough for an incident.
 pub const TABLE: [Millis; 4] = [Millis::secs(5), Millis::secs(30), Millis::mins(2), Millis::mins(10)];
 
-/// One first attempt and one for each row of [`TABLE`].
+/// The first attempt, and one for each delay in [`TABLE`].
 pub const ATTEMPTS_DEFAULT: u32 = 5;
 
-/// Past twenty attempts a person should look.
+/// After twenty attempts an operator should investigate.
 pub const ATTEMPTS_MAX: u32 = 20;
 
-/// An outside system may ask us to stay away, but not for longer than this.
+/// The maximum delay that an external system can ask for.
 pub const RETRY_AFTER_MAX: Millis = Millis::hours(1);
 
-/// How often a step is tried, and how far apart.
+/// The number of attempts and the delays between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// How many attempts there are in all; 1 means none is repeated.
+    /// The number of attempts in all; 1 means no retries.
     pub attempts: u32,
-    /// How far apart they are.
+    /// How the delays grow.
     pub backoff: Backoff,
-    /// No delay is longer than this, whatever the backoff says.
+    /// The maximum delay.
     pub cap: Millis,
 }
 
@@ -41,7 +41,7 @@ impl Default for RetryPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
-    /// 5 s, 30 s, 2 m, then 10 m.
+    /// 5 s, 30 s, 2 min, then 10 min.
     Table,
     /// `2^attempt × base`.
     Exponential {
@@ -51,17 +51,17 @@ pub enum Backoff {
 }
 
 impl RetryPolicy {
-    /// Whether the attempt numbered `attempt` (from 0) was the last one allowed.
+    /// Whether `attempt` (from 0) was the last one.
     pub fn is_exhausted_by(&self, attempt: u32) -> bool {
         attempt.saturating_add(1) >= self.attempts
     }
 
-    /// How long to wait after the attempt numbered `attempt` (from 0) failed. What the other side asked
-    /// for is honoured, within [`RETRY_AFTER_MAX`].
+    /// The delay after `attempt` (from 0) failed. At least `retry_after`, which the external system asked for, up to
+    /// [`RETRY_AFTER_MAX`].
     pub fn delay(&self, attempt: u32, seed: &Digest, retry_after: Option<Millis>) -> Millis {
         let planned = jittered(self.planned(attempt).min(self.cap), attempt, seed);
-        let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-        planned.max(asked)
+        let requested = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        planned.max(requested)
     }
 
     fn planned(&self, attempt: u32) -> Millis {
@@ -74,7 +74,7 @@ impl RetryPolicy {
     }
 }
 
-/// Between 80 % and 100 % of `delay`: spreads a crowd without ever passing the cap.
+/// 80 % to 100 % of `delay`: spreads retries without exceeding the cap.
 fn jittered(delay: Millis, attempt: u32, seed: &Digest) -> Millis {
     let roll =
         Digest::of_parts("countersign/jitter/v1", &[seed.as_bytes().as_slice(), &attempt.to_be_bytes()]);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_waits_longer_each_time_and_then_no_longer() {
+    fn default_delays_grow_up_to_the_cap() {
         let seed = Digest::of_bytes(b"seed");
         for (attempt, row) in TABLE.iter().enumerate() {
             let delay = policy(Backoff::Table).delay(u32::try_from(attempt).unwrap(), &seed, None);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_doubles_and_does_not_overflow() {
+    fn exponential_backoff_does_not_overflow() {
         let seed = Digest::ZERO;
         let policy = policy(Backoff::Exponential { base: Millis::secs(1) });
         assert!(policy.delay(3, &seed, None).0 > policy.delay(2, &seed, None).0);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_attempt_gets_the_same_delay_and_another_run_a_different_one() {
+    fn jitter_depends_only_on_the_seed() {
         let policy = RetryPolicy::default();
         let (a, b) = (Digest::of_bytes(b"a"), Digest::of_bytes(b"b"));
         assert_eq!(policy.delay(2, &a, None), policy.delay(2, &a, None));
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_honoured_within_reason() {
+    fn retry_after_is_honoured_up_to_the_maximum() {
         let policy = RetryPolicy::default();
         assert_eq!(policy.delay(0, &Digest::ZERO, Some(Millis::mins(7))), Millis::mins(7));
         assert_eq!(policy.delay(0, &Digest::ZERO, Some(Millis::hours(99))), RETRY_AFTER_MAX);
     }
 
     #[test]
-    fn attempt_plus_one_at_the_limit_is_exhausted() {
+    fn last_attempt_exhausts_the_policy() {
         let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
         assert!(once.is_exhausted_by(0));
         assert!(!RetryPolicy::default().is_exhausted_by(3));

@@ -1,105 +1,106 @@
-//! What a tenant has settled for all its runs: who its people are, who may approve, how much a run may
-//! change, and which policy counts.
+//! The settings of a tenant: its users and groups, the limits of a run, and the policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::dispatch::Stopped;
+use crate::dispatch::DispatchStop;
 use crate::failure::bounded;
 use crate::id::{GroupName, PersonId, TenantId};
 use crate::initiator::Initiator;
 use crate::time::Timestamp;
 
-/// A Slack user is some twenty characters; more of what somebody wrote instead helps nobody.
+/// The maximum length of an invalid Slack user quoted in an error.
 const SLACK_CHARS_SHOWN: usize = 64;
 
-/// What a tenant has settled.
+/// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The policy that counts, by hash; the one that ships with the runtime, if absent.
+    /// The hash of the tenant's policy; the default policy, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Digest>,
-    /// Who settled on that policy, and when; absent where that was not kept.
+    /// Who set the policy, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_settled: Option<Settled>,
-    /// How much a run may do.
+    pub policy_changed: Option<ChangeStamp>,
+    /// The limits of a run.
     #[serde(default)]
     pub caps: Caps,
-    /// The people, and how they are known to the channels they come through.
+    /// The users.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub people: BTreeMap<PersonId, Person>,
-    /// Who may approve what policy hands to a group.
+    /// The groups that policies can require approvals from.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
-    /// Set while nothing is begun for this tenant.
+    /// Set while dispatch is stopped for this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stopped>,
-    /// Grows with every change.
+    pub stopped: Option<DispatchStop>,
+    /// Incremented by every change.
     #[serde(default)]
     pub revision: u32,
 }
 
-/// Who settled something, and when.
+/// Who made a change, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settled {
-    /// By whom.
+pub struct ChangeStamp {
+    /// Who.
     pub by: Initiator,
     /// When.
     pub at: Timestamp,
 }
 
-/// A person.
+/// A user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Person {
-    /// Their Slack user, as `TEAM:USER`.
+    /// The Slack user, as `TEAM:USER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<String>,
 }
 
-/// Why people and groups cannot be settled as they stand.
+/// Why users and groups are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPeople {
-    /// A group names somebody who is nobody.
-    #[error("group `{group}` names `{person}`, who is not among `people`; add them there, or mend the name")]
-    Stranger {
-        /// Which group.
+    /// A group contains an unknown user.
+    #[error(
+        "group `{group}` contains `{person}`, who is not in `people`; add the user to `people`, or correct the name"
+    )]
+    UnknownMember {
+        /// The group.
         group: GroupName,
-        /// Whom it names.
+        /// The unknown user.
         person: PersonId,
     },
-    /// A text that is no Slack user.
+    /// The text is not a Slack user.
     #[error("`slack` of `{person}` is {slack:?}; write TEAM:USER, such as T0ACME:U0ADA")]
     SlackUser {
-        /// Whose it is.
+        /// The user.
         person: PersonId,
         /// The text.
         slack: String,
     },
-    /// Two people are one Slack user: whoever clicks there could approve what they asked for themselves.
-    #[error("`{first}` and `{second}` are both the Slack user {slack}; one person must not count as two")]
-    Twice {
-        /// One of them.
+    /// Two users have the same Slack user, so that one could approve the runs of the other.
+    #[error("`{first}` and `{second}` have the same Slack user {slack}; each user needs their own")]
+    DuplicateSlackUser {
+        /// The first user.
         first: PersonId,
-        /// The other one.
+        /// The second user.
         second: PersonId,
-        /// Which user.
+        /// The Slack user.
         slack: String,
     },
 }
 
-/// Refuses people and groups that would let nobody approve, or the wrong one.
+/// Checks users and groups.
 pub fn check_people(
     people: &BTreeMap<PersonId, Person>,
     groups: &BTreeMap<GroupName, BTreeSet<PersonId>>,
 ) -> Result<(), InvalidPeople> {
     for (group, members) in groups {
-        if let Some(stranger) = members.iter().find(|member| !people.contains_key(*member)) {
-            return Err(InvalidPeople::Stranger { group: group.clone(), person: stranger.clone() });
+        if let Some(unknown) = members.iter().find(|member| !people.contains_key(*member)) {
+            return Err(InvalidPeople::UnknownMember { group: group.clone(), person: unknown.clone() });
         }
     }
     let mut known: BTreeMap<&str, &PersonId> = BTreeMap::new();
@@ -111,40 +112,44 @@ pub fn check_people(
         }
         if let Some(first) = known.insert(slack, id) {
             let slack = bounded(slack, SLACK_CHARS_SHOWN);
-            return Err(InvalidPeople::Twice { first: first.clone(), second: id.clone(), slack });
+            return Err(InvalidPeople::DuplicateSlackUser {
+                first: first.clone(),
+                second: id.clone(),
+                slack,
+            });
         }
     }
     Ok(())
 }
 
-/// `TEAM:USER`, each of letters and digits, as Slack makes its ids.
+/// `TEAM:USER`, each of letters and digits, as in Slack ids.
 fn is_slack_user(text: &str) -> bool {
     let is_id = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
     text.split_once(':').is_some_and(|(team, user)| is_id(team) && is_id(user))
 }
 
-/// How much a run may do.
+/// The limits of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caps {
-    /// At most this many effects in one run; taking back is not counted.
+    /// The maximum number of effects in one run; undos do not count.
     pub max_writes_per_run: u32,
 }
 
 impl Default for Caps {
-    /// Enough for a workflow of nothing but writes, and no more.
+    /// Enough for a workflow whose every step has an effect.
     fn default() -> Self {
         Self { max_writes_per_run: 64 }
     }
 }
 
 impl Tenant {
-    /// A tenant that has settled nothing.
+    /// A tenant with default settings.
     pub fn new(tenant: TenantId) -> Self {
         Self {
             tenant,
             policy: None,
-            policy_settled: None,
+            policy_changed: None,
             caps: Caps::default(),
             people: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -153,7 +158,7 @@ impl Tenant {
         }
     }
 
-    /// The person behind a Slack user.
+    /// The user with this Slack user.
     pub fn slack_person(&self, team: &str, user: &str) -> Option<&PersonId> {
         let known = |person: &Person| {
             person.slack.as_deref().and_then(|slack| slack.split_once(':')) == Some((team, user))
@@ -161,12 +166,12 @@ impl Tenant {
         self.people.iter().find(|(_, person)| known(person)).map(|(id, _)| id)
     }
 
-    /// Whether `person` is somebody here; everybody is where nobody has been settled.
+    /// Whether `person` is a user of the tenant. Always true if the tenant lists no users.
     pub fn knows(&self, person: &PersonId) -> bool {
         self.people.is_empty() || self.people.contains_key(person)
     }
 
-    /// Whether `person` belongs to one of `groups`; everybody does where none is named.
+    /// Whether `person` is in one of `groups`. Always true if `groups` is empty.
     pub fn belongs(&self, person: &PersonId, groups: &[GroupName]) -> bool {
         let member = |group| self.groups.get(group).is_some_and(|people| people.contains(person));
         groups.is_empty() || groups.iter().any(member)
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slack_user_is_a_team_and_a_user() {
+    fn slack_user_has_team_and_user() {
         assert!(is_slack_user("T0ACME:U0ADA"));
         for bad in ["", "U0ADA", ":U0ADA", "T0ACME:", "T0:U0:X", "T0ACME: U0ADA", "@ada"] {
             assert!(!is_slack_user(bad), "{bad:?}");
@@ -197,18 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn nobody_counts_as_two_and_nobody_is_asked_who_is_not_there() {
+    fn duplicate_and_unknown_users_are_rejected() {
         let two = people(&[("ada", Some("T1:U1")), ("bob", None), ("zed", Some("T2:U1"))]);
         assert_eq!(why(&two, &["ada", "bob", "zed"]), None);
         let one = people(&[("ada", Some("T1:U1")), ("zed", Some("T1:U1"))]);
-        let words = "`ada` and `zed` are both the Slack user T1:U1; one person must not count as two";
+        let words = "`ada` and `zed` have the same Slack user T1:U1; each user needs their own";
         assert_eq!(why(&one, &[]).as_deref(), Some(words));
-        let words = "group `db` names `eve`, who is not among `people`; add them there, or mend the name";
+        let words = "group `db` contains `eve`, who is not in `people`; add the user to `people`, or correct the name";
         assert_eq!(why(&two, &["ada", "eve"]).as_deref(), Some(words));
     }
 
     #[test]
-    fn what_is_no_slack_user_is_shown_as_far_as_it_can_be_read() {
+    fn long_slack_user_is_truncated_in_the_error() {
         let long = people(&[("ada", Some(&"@".repeat(100_000)))]);
         let words = why(&long, &[]).unwrap();
         assert!(words.starts_with("`slack` of `ada` is \"@@@") && words.len() < 200, "{words}");

@@ -1,7 +1,7 @@
 //! Texts that are checked once, where they enter.
 
-/// How a text that was checked is read and written. The type has `new`, which checks, and `as_str`; what `new` refuses
-/// comes in by no other way.
+/// Implements parsing, display and serde conversions for a checked text type. The type has `new`, which checks, and
+/// `as_str`.
 macro_rules! checked_text {
     ($name:ident, $refused:ty) => {
         impl std::fmt::Display for $name {

@@ -1,46 +1,46 @@
-//! Time as an argument.
+//! Timestamps and durations. Time is an argument.
 //!
-//! A [`Timestamp`] is milliseconds since 1970 on somebody's clock; nothing safe depends on whose.
+//! A [`Timestamp`] may come from any clock; safety does not depend on which.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, in milliseconds since 1970-01-01T00:00Z.
+/// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
-/// A length of time in milliseconds.
+/// A duration in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// So many seconds.
+    /// A duration in seconds.
     pub const fn secs(secs: u64) -> Self {
         Self(secs * 1_000)
     }
 
-    /// So many minutes.
+    /// A duration in minutes.
     pub const fn mins(mins: u64) -> Self {
         Self::secs(mins * 60)
     }
 
-    /// So many hours.
+    /// A duration in hours.
     pub const fn hours(hours: u64) -> Self {
         Self::mins(hours * 60)
     }
 
-    /// The same length for the standard library.
+    /// As a standard library duration.
     pub const fn std(self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0)
     }
 }
 
 impl Timestamp {
-    /// The moment so long before this one.
+    /// The time `by` before this one.
     #[must_use]
     pub fn earlier(self, by: Millis) -> Self {
         Self(self.0.saturating_sub_unsigned(by.0))
@@ -56,14 +56,14 @@ impl Add<Millis> for Timestamp {
 
 impl Sub for Timestamp {
     type Output = Millis;
-    /// How long after `earlier` this is; zero if it is before.
+    /// The duration since `earlier`; zero if it is later.
     fn sub(self, earlier: Self) -> Millis {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// The way people write it, in universal time; outside the years 0 to 9999, as it is counted.
+    /// RFC 3339 in UTC; outside the years 0 to 9999, the number of milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, ms) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
         let (year, month, day) = civil(days);
@@ -71,12 +71,12 @@ impl fmt::Display for Timestamp {
             return write!(f, "{}ms", self.0);
         }
         let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 }
 
-/// The year, month and day that are so many days after 1970-01-01. Years are counted from March, in eras of
-/// 400 years, so that the leap day is the last of its year and every era is alike.
+/// The date that is `days` after 1970-01-01. Years start in March and eras have 400 years, so that the leap day is the
+/// last day of its year and all eras are equal.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let (era, day_of_era) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
@@ -89,7 +89,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 impl fmt::Display for Millis {
-    /// The way a person would write it in a workflow file: `30s`, `2h`, `1500ms`.
+    /// As in a workflow file: `30s`, `2h`, `1500ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("0s"),
@@ -101,11 +101,9 @@ impl fmt::Display for Millis {
     }
 }
 
-/// Why a text is not a length of time.
+/// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a length of time; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`"
-)]
+#[error("{text:?} is not a duration; write a whole number and a unit: `500ms`, `30s`, `10m`, `2h` or `3d`")]
 pub struct InvalidMillis {
     text: String,
 }
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_reads_as_people_write_it() {
+    fn duration_is_written_with_its_unit() {
         for (text, ms) in [("500ms", 500), ("30s", 30_000), ("10m", 600_000), ("2h", 7_200_000)] {
             assert_eq!(text.parse(), Ok(Millis(ms)));
             assert_eq!(Millis(ms).to_string(), text);
@@ -143,19 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn a_length_without_a_unit_or_out_of_range_is_refused() {
+    fn duration_without_unit_or_out_of_range_is_rejected() {
         for bad in ["", "5", "s", "-5s", "1.5s", "5 s", "99999999999999999999d", "18446744073709551615d"] {
             assert!(bad.parse::<Millis>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn a_moment_reads_as_a_date() {
+    fn timestamp_is_written_as_rfc3339() {
         for (ms, text) in [
-            (0, "1970-01-01 00:00:00.000Z"),
-            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
-            (1_750_000_000_123, "2025-06-15 15:06:40.123Z"),
-            (-1, "1969-12-31 23:59:59.999Z"),
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (1_750_000_000_123, "2025-06-15T15:06:40Z"),
+            (-1, "1969-12-31T23:59:59Z"),
             (i64::MAX, "9223372036854775807ms"),
         ] {
             assert_eq!(Timestamp(ms).to_string(), text);
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn time_does_not_wrap() {
+    fn time_arithmetic_saturates() {
         assert_eq!(Timestamp(i64::MAX) + Millis(1), Timestamp(i64::MAX));
         assert_eq!(Timestamp(0) - Timestamp(5), Millis(0));
         assert_eq!(Timestamp(i64::MIN).earlier(Millis(1)), Timestamp(i64::MIN));

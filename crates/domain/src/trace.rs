@@ -1,8 +1,7 @@
-//! Trace context: which story a piece of work belongs to, as W3C Trace Context writes it.
+//! W3C trace context.
 //!
-//! It is told and never decided on: nothing a run does depends on it. A run has a story of its own, which follows
-//! from its name, so that whoever touches it without a context tells the same one. What is derived here is derived
-//! without chance, and a simulation stays the same twice.
+//! No decision depends on it. A run without a caller's trace has a trace derived from its id, so that every process
+//! uses the same one. Derived ids contain no randomness, so simulations are reproducible.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::id::RunKey;
 
-/// A place in a story.
+/// A trace id, a span id and flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceContext {
@@ -21,44 +20,44 @@ pub struct TraceContext {
     flags: u8,
 }
 
-/// Somebody keeps what is told.
+/// The sampled flag.
 const SAMPLED: u8 = 1;
 
 impl TraceContext {
-    /// The name of the header, or of the attribute of a message, that tells it.
+    /// The header or message attribute that carries the context.
     pub const HEADER: &str = "traceparent";
 
-    /// The beginning of a run's own story.
+    /// The trace context of a run without a caller's trace.
     pub fn of_run(run: &RunKey) -> Self {
         let digest = Digest::of_parts("countersign/trace/v1", &[run.tenant.as_str(), run.run.as_str()]);
         let trace = u128::from_be_bytes(std::array::from_fn(|at| digest.as_bytes()[at]));
         Self { trace, span: span_of(&digest), flags: SAMPLED }
     }
 
-    /// A place further on: the work that `what` names, and that this place led to.
+    /// The context of the child span `what`.
     #[must_use]
     pub fn next(&self, what: &str) -> Self {
         let digest = Digest::of_parts("countersign/span/v1", &[&*self.trace_id(), &*self.span_id(), what]);
         Self { span: span_of(&digest), ..*self }
     }
 
-    /// Whether both are places in one story.
-    pub fn is_in_story_of(&self, other: &Self) -> bool {
+    /// Whether both have the same trace id.
+    pub fn same_trace_as(&self, other: &Self) -> bool {
         self.trace == other.trace
     }
 
-    /// The story, in hexadecimal.
+    /// The trace id in hexadecimal.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
     }
 
-    /// The place in it, in hexadecimal.
+    /// The span id in hexadecimal.
     pub fn span_id(&self) -> String {
         format!("{:016x}", self.span)
     }
 }
 
-/// The last eight bytes. A digest that ends with eight zeros, which would name no span, has yet to be seen.
+/// The last eight bytes. Zero would be an invalid span id, and is practically impossible.
 fn span_of(digest: &Digest) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|at| digest.as_bytes()[24 + at]))
 }
@@ -76,15 +75,17 @@ impl fmt::Debug for TraceContext {
     }
 }
 
-/// The text is no trace context.
+/// The text is not a trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a trace context: expected version, trace, span and flags, like 00-<32 hex>-<16 hex>-01")]
+#[error(
+    "not a trace context: expected version, trace id, span id and flags, such as 00-<32 hex>-<16 hex>-01"
+)]
 pub struct NoTraceContext;
 
 impl FromStr for TraceContext {
     type Err = NoTraceContext;
 
-    /// Reads a `traceparent`. Of a version that came later only what we know is read, as the standard asks.
+    /// Parses a `traceparent`. Unknown parts of later versions are ignored, as the standard requires.
     fn from_str(text: &str) -> Result<Self, NoTraceContext> {
         let mut parts = text.split('-');
         let mut part = |digits| number(parts.next().unwrap_or_default(), digits).ok_or(NoTraceContext);
@@ -113,7 +114,7 @@ impl From<TraceContext> for String {
     }
 }
 
-/// What exactly so many digits say, all of them in lower case.
+/// A hexadecimal number of exactly `digits` lower-case digits.
 fn number(hex: &str, digits: usize) -> Option<u128> {
     let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let fits = hex.len() == digits && hex.as_bytes().iter().all(lower);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_written_as_it_was_read() {
+    fn context_round_trips() {
         let context: TraceContext = GIVEN.parse().unwrap();
         assert_eq!(context.to_string(), GIVEN);
         assert_eq!(context.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
@@ -140,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_read_as_far_as_it_is_known() {
-        let later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-ever";
+    fn later_version_is_parsed() {
+        let later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra-part";
         assert_eq!(later.parse(), GIVEN.parse::<TraceContext>());
     }
 
     #[test]
-    fn what_is_no_context_is_refused() {
+    fn invalid_context_is_rejected() {
         for text in [
             "",
             "00",
@@ -165,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_a_story_of_its_own_and_work_a_place_in_it() {
-        let story = TraceContext::of_run(&run("run-1"));
-        assert_eq!(story, TraceContext::of_run(&run("run-1")));
-        assert_ne!(story.trace_id(), TraceContext::of_run(&run("run-2")).trace_id());
-        let (first, second) = (story.next("walk 1"), story.next("walk 2"));
-        assert_eq!(first.trace_id(), story.trace_id());
+    fn each_run_has_its_own_trace() {
+        let trace = TraceContext::of_run(&run("run-1"));
+        assert_eq!(trace, TraceContext::of_run(&run("run-1")));
+        assert_ne!(trace.trace_id(), TraceContext::of_run(&run("run-2")).trace_id());
+        let (first, second) = (trace.next("advance 1"), trace.next("advance 2"));
+        assert_eq!(first.trace_id(), trace.trace_id());
         assert_ne!(first.span_id(), second.span_id());
-        assert_eq!(story.to_string().parse(), Ok(story));
+        assert_eq!(trace.to_string().parse(), Ok(trace));
     }
 }

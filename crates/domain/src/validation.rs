@@ -1,122 +1,124 @@
-//! What the runtime itself asks for on top of policy: caps, and the actions that a person sees even though
-//! policy would allow them. Everything here can only make a verdict stricter.
+//! The runtime's own rules on top of policy: limits, and approvals that the workflow's validation mode requires. They
+//! can only make a verdict stricter.
 
 use serde_json::Number;
 
 use crate::effect::{Action, EffectClass};
-use crate::id::{Blast, StepSeq};
+use crate::id::{BlastRadius, StepSeq};
 use crate::plan::{Environment, Plan, PlannedStep, Validation};
 use crate::record::RunRecord;
 use crate::tenant::Caps;
-use crate::verdict::{Demand, People, Reason, Ruling, Tier, Verdict};
+use crate::verdict::{ApprovalRequirement, ApproverCount, Reason, Ruling, Tier, Verdict};
 
-/// What is known about an action beside the action itself.
+/// The context of an action.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Circumstances<'a> {
+pub struct ActionContext<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The run.
     pub record: &'a RunRecord,
-    /// The step whose action it is.
+    /// The step.
     pub seq: StepSeq,
-    /// How much a run may do.
+    /// The limits of a run.
     pub caps: &'a Caps,
-    /// How many effects the run has had, the one that is being recorded included.
+    /// The number of effects that the run has performed, including one that is being recorded.
     pub writes_done: u32,
-    /// How many attempts at it failed.
+    /// The number of failed attempts at the action.
     pub attempt: u32,
-    /// How sure whoever proposed it is, in thousandths, if that is said.
+    /// The confidence in the action, in thousandths.
     pub confidence: Option<u16>,
-    /// Whether a later step is certain to have an effect too.
+    /// Whether a later step is certain to have an effect.
     pub more_to_come: bool,
 }
 
-/// `verdict`, held to the caps and to the workflow's validation mode.
-pub fn tighten(verdict: Verdict, action: &Action, around: &Circumstances<'_>) -> Verdict {
-    let Some(step) = around.plan.step(around.seq) else { return verdict };
-    let verdict = within_caps(verdict, around);
-    let verdict = ask_before_repeating(verdict, action, step, around);
-    match (&verdict.ruling, asks(step, around)) {
-        (Ruling::Allow, Some(because)) if !sure_enough(step, around) => {
-            let demand = Demand { tier: tier(step), people: People::One, groups: Vec::new() };
-            verdict.tightened(Ruling::NeedsApproval(demand), because)
+/// Applies the limits and the validation mode of the workflow to `verdict`.
+pub fn tighten(verdict: Verdict, action: &Action, context: &ActionContext<'_>) -> Verdict {
+    let Some(step) = context.plan.step(context.seq) else { return verdict };
+    let verdict = within_caps(verdict, context);
+    let verdict = approve_repeats(verdict, action, step, context);
+    match (&verdict.ruling, validation_reason(step, context)) {
+        (Ruling::Allow, Some(reason)) if !is_auto_approved(step, context) => {
+            let requirement =
+                ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
+            verdict.tightened(Ruling::NeedsApproval(requirement), reason)
         }
         _ => verdict,
     }
 }
 
-/// A number between 0 and 1 in thousandths, rounded down: nobody is surer than they say.
+/// A number from 0 to 1 in thousandths, rounded down, so that the confidence is never overstated.
 pub fn thousandths(number: &Number) -> Option<u16> {
     let number = number.as_f64().filter(|number| (0.0..=1.0).contains(number))?;
-    // In range, so nothing is cut off.
+    // Between 0 and 1,000, so nothing is truncated.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
     let thousandths = (number * 1_000.0 + 1e-9) as u16;
     Some(thousandths)
 }
 
-fn within_caps(verdict: Verdict, around: &Circumstances<'_>) -> Verdict {
-    let (done, max) = (around.writes_done, around.caps.max_writes_per_run);
-    if around.record.is_undoing() || done < max {
+fn within_caps(verdict: Verdict, context: &ActionContext<'_>) -> Verdict {
+    let (done, max) = (context.writes_done, context.caps.max_writes_per_run);
+    if context.record.is_undoing() || done < max {
         return verdict;
     }
-    let says = format!("the run has had {done} effects, and the tenant allows {max} in one run");
-    verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", says))
+    let message = format!("the run has performed {done} effects; the tenant allows {max} per run");
+    verdict.tightened(Ruling::Deny, Reason::runtime("caps/max_writes_per_run", message))
 }
 
-/// A second attempt at what cannot be asked about is a second effect if the first one happened after all.
-fn ask_before_repeating(
+/// Another attempt at an opaque action would be a second effect if the first one happened.
+fn approve_repeats(
     verdict: Verdict,
     action: &Action,
     step: &PlannedStep,
-    around: &Circumstances<'_>,
+    context: &ActionContext<'_>,
 ) -> Verdict {
-    if around.attempt == 0 || action.class != EffectClass::Opaque || step.blast < Blast::Medium {
+    if context.attempt == 0 || action.class != EffectClass::Opaque || step.blast < BlastRadius::Medium {
         return verdict;
     }
-    let demand = Demand { tier: tier(step), people: People::One, groups: Vec::new() };
-    let reason = Reason::runtime("retry/asks-again", "another attempt at this kind of action needs a person");
-    verdict.tightened(Ruling::NeedsApproval(demand), reason)
+    let requirement =
+        ApprovalRequirement { tier: tier(step), people: ApproverCount::One, groups: Vec::new() };
+    let reason = Reason::runtime("retry/opaque", "another attempt at an opaque action needs an approval");
+    verdict.tightened(Ruling::NeedsApproval(requirement), reason)
 }
 
-/// Why a person sees this action although policy allows it, if one does. Taking back is not validated again:
-/// somebody has seen, or policy has allowed, what is taken back.
-fn asks(step: &PlannedStep, around: &Circumstances<'_>) -> Option<Reason> {
-    if around.record.is_undoing() {
+/// Why the action needs an approval although policy allows it, if it does. Undos are not validated: their effects were
+/// approved, or allowed by policy.
+fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<Reason> {
+    if context.record.is_undoing() {
         return None;
     }
-    if step.blast == Blast::High {
-        return Some(Reason::runtime("validation/blast_radius", "its blast radius is high"));
+    if step.blast == BlastRadius::High {
+        return Some(Reason::runtime("validation/blast_radius", "the blast radius is high"));
     }
-    let asked = match around.plan.validation {
-        Validation::PerStep => Some("every action of this workflow is seen by a person"),
-        Validation::PerPhase if around.record.phase != Some(step.phase) => {
-            Some("the first action of each phase is seen by a person")
+    let message = match context.plan.validation {
+        Validation::PerStep => Some("every action of this workflow needs an approval"),
+        Validation::PerPhase if context.record.phase != Some(step.phase) => {
+            Some("the first action of each phase needs an approval")
         }
         Validation::CriticalOnly if step.critical => Some("the step is critical"),
-        // Only where no step reaches far; a plan that claims otherwise is held to every step.
-        Validation::FinalOnly if step.blast > Blast::Low => {
-            Some("only the last action of a run with a low blast radius may go unseen")
+        // The workflow check enforces a low blast radius; a plan that has another one is validated at every step.
+        Validation::FinalOnly if step.blast > BlastRadius::Low => {
+            Some("validation `final_only` needs a low blast radius in every step")
         }
-        Validation::FinalOnly if !around.more_to_come => {
-            Some("the last action of the run is seen by a person")
+        Validation::FinalOnly if !context.more_to_come => {
+            Some("the last action of the run needs an approval")
         }
         Validation::PerPhase | Validation::CriticalOnly | Validation::FinalOnly => None,
     };
-    asked.map(|says| Reason::runtime("validation/mode", says))
+    message.map(|message| Reason::runtime("validation/mode", message))
 }
 
-/// Whether nobody need see it after all: only where the proposer is sure, little can happen, and nothing
-/// here matters to a customer.
-fn sure_enough(step: &PlannedStep, around: &Circumstances<'_>) -> bool {
-    let sure =
-        matches!((around.confidence, around.plan.auto_approve), (Some(sure), Some(min)) if sure >= min);
-    sure && step.blast <= Blast::Medium && around.plan.environment != Environment::Prod
+/// Whether the validation can be skipped: the confidence is high enough, the blast radius is at most medium, and the
+/// environment is not production.
+fn is_auto_approved(step: &PlannedStep, context: &ActionContext<'_>) -> bool {
+    let both = context.confidence.zip(context.plan.auto_approve);
+    let confident = both.is_some_and(|(confidence, min)| confidence >= min);
+    confident && step.blast <= BlastRadius::Medium && context.plan.environment != Environment::Prod
 }
 
 fn tier(step: &PlannedStep) -> Tier {
     match step.blast {
-        Blast::Low => Tier::Low,
-        Blast::Medium => Tier::Medium,
-        Blast::High => Tier::High,
+        BlastRadius::Low => Tier::Low,
+        BlastRadius::Medium => Tier::Medium,
+        BlastRadius::High => Tier::High,
     }
 }

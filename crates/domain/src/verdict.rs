@@ -1,7 +1,7 @@
-//! What policy says about an action, and why.
+//! Verdicts: what policy decides about an action, and why.
 //!
-//! There are three answers, and no value of these types means *approve when the time is up* or *allow when
-//! the policy could not be asked*: whoever cannot get a verdict has a deny.
+//! There are three rulings. No value means *approve after a timeout* or *allow if policy cannot be evaluated*: without
+//! a verdict the action is denied.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,37 +10,37 @@ use crate::failure::bounded;
 use crate::id::GroupName;
 use crate::json;
 
-/// A person reads the reasons on a card; more than this many are not read.
+/// The maximum number of reasons, so that an approval card stays readable.
 pub const REASONS_MAX: usize = 16;
 
 /// A reason is one sentence.
 const REASON_CHARS_MAX: usize = 256;
 
-/// How much an approval weighs.
+/// The risk tier of an approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// A mistake is easily mended.
+    /// A mistake is easily corrected.
     Low,
-    /// A mistake is felt.
+    /// A mistake is noticed.
     #[default]
     Medium,
     /// A mistake is an outage.
     High,
 }
 
-/// How many different people must say yes.
+/// How many users must approve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum People {
-    /// One person.
+pub enum ApproverCount {
+    /// One user.
     #[default]
     One,
-    /// Two different ones.
+    /// Two different users.
     Two,
 }
 
-impl People {
+impl ApproverCount {
     /// The number.
     pub fn count(self) -> usize {
         match self {
@@ -50,28 +50,28 @@ impl People {
     }
 }
 
-/// Who must say yes before an action may happen.
+/// Who must approve an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demand {
-    /// How much it weighs.
+pub struct ApprovalRequirement {
+    /// The risk tier.
     pub tier: Tier,
-    /// How many people.
-    pub people: People,
-    /// Each of them must belong to one of these groups; to any, if none is named.
+    /// The number of users.
+    pub people: ApproverCount,
+    /// Each approver must be in one of these groups; in any, if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupName>,
 }
 
-impl Demand {
-    /// Whether people who met this demand have met `other` too.
+impl ApprovalRequirement {
+    /// Whether approvals that meet this requirement also meet `other`.
     pub fn covers(&self, other: &Self) -> bool {
         let groups = other.groups.is_empty()
             || (!self.groups.is_empty() && self.groups.iter().all(|group| other.groups.contains(group)));
         self.tier >= other.tier && self.people >= other.people && groups
     }
 
-    /// What satisfies both this and `other`. Where both name groups, a person of either may approve: a
-    /// demand that nobody could meet would be a deny in disguise.
+    /// A requirement that satisfies both. If both name groups, members of either may approve: a requirement that no
+    /// user can meet would be a deny.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.tier = self.tier.max(other.tier);
@@ -83,71 +83,76 @@ impl Demand {
     }
 }
 
-/// The answer.
+/// The ruling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// It may not happen.
+    /// The action is denied.
     Deny,
-    /// It may happen once these people have said yes to exactly this.
-    NeedsApproval(Demand),
-    /// It may happen.
+    /// The action is allowed after these approvals.
+    NeedsApproval(ApprovalRequirement),
+    /// The action is allowed.
     Allow,
 }
 
-/// A rule that led to a ruling.
+/// A rule that led to the ruling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// Its name, for machines: `prod-write`, `caps/max_writes_per_run`.
+    /// The name of the rule: `prod-write`, `caps/max_writes_per_run`.
     pub rule: String,
-    /// What it says, for people.
-    pub says: String,
-    /// The file it stands in; absent for the runtime's own rules.
+    /// The explanation shown to approvers.
+    pub message: String,
+    /// The file of the rule; absent for rules of the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line it begins at, from 1.
+    /// The line of the rule, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
 impl Reason {
-    /// A rule of the runtime itself.
-    pub fn runtime(rule: &str, says: impl AsRef<str>) -> Self {
-        Self { rule: rule.to_owned(), says: bounded(says.as_ref(), REASON_CHARS_MAX), file: None, line: None }
+    /// A rule of the runtime.
+    pub fn runtime(rule: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            message: bounded(message.as_ref(), REASON_CHARS_MAX),
+            file: None,
+            line: None,
+        }
     }
 }
 
-/// What policy says about one action, and why.
+/// The decision of policy about one action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The answer.
+    /// The ruling.
     pub ruling: Ruling,
-    /// The rules that led to it, at most [`REASONS_MAX`].
-    pub because: Vec<Reason>,
-    /// The version of the policy that was asked.
+    /// The rules that led to the ruling, at most [`REASONS_MAX`].
+    pub reasons: Vec<Reason>,
+    /// The hash of the policy.
     pub policy: Digest,
 }
 
 impl Verdict {
-    /// The digest of the whole verdict.
+    /// The digest of the verdict.
     pub fn hash(&self) -> Digest {
         json::digest("countersign/verdict/v1", self)
     }
 
-    /// The same verdict with one more thing that must hold: it can only become stricter.
+    /// The verdict with an additional rule, which can only make it stricter.
     #[must_use]
-    pub fn tightened(mut self, to: Ruling, because: Reason) -> Self {
+    pub fn tightened(mut self, to: Ruling, reason: Reason) -> Self {
         self.ruling = match (self.ruling, to) {
             (Ruling::Deny, _) | (_, Ruling::Deny) => Ruling::Deny,
             (Ruling::NeedsApproval(one), Ruling::NeedsApproval(other)) => {
                 Ruling::NeedsApproval(one.and(other))
             }
-            (Ruling::NeedsApproval(demand), Ruling::Allow)
-            | (Ruling::Allow, Ruling::NeedsApproval(demand)) => Ruling::NeedsApproval(demand),
+            (Ruling::NeedsApproval(requirement), Ruling::Allow)
+            | (Ruling::Allow, Ruling::NeedsApproval(requirement)) => Ruling::NeedsApproval(requirement),
             (Ruling::Allow, Ruling::Allow) => Ruling::Allow,
         };
-        self.because.push(because);
-        self.because.truncate(REASONS_MAX);
+        self.reasons.push(reason);
+        self.reasons.truncate(REASONS_MAX);
         self
     }
 }

@@ -1,4 +1,4 @@
-//! What a person is shown of a run.
+//! Derived views of a run.
 
 use crate::id::{StepId, StepSeq};
 use crate::key::IdempotencyKey;
@@ -6,7 +6,7 @@ use crate::machine::{RunStatus, StepStatus};
 use crate::plan::{Plan, Undo};
 use crate::record::{RunRecord, StepRecord};
 
-/// The status of the step at `seq`: its finished record, the live state, or pending, as the pointer says.
+/// The status of the step at `seq`, from its record, or from the live state, or pending.
 pub fn step_status(run: &RunRecord, finished: &[StepRecord], seq: StepSeq) -> StepStatus {
     let ended = |undo: bool| finished.iter().find(|record| record.seq == seq && record.undo == undo);
     match (ended(true), ended(false)) {
@@ -14,48 +14,48 @@ pub fn step_status(run: &RunRecord, finished: &[StepRecord], seq: StepSeq) -> St
         (None, Some(done)) => done.status,
         (None, None) if run.status == RunStatus::Canceled => StepStatus::Canceled,
         (None, None) if seq == run.at && !run.is_undoing() => run.live.status(),
-        // A step after one that failed stays pending for ever: it was never tried, and nobody stopped it.
+        // A step after a failed one stays pending.
         (None, None) => StepStatus::Pending,
     }
 }
 
-/// One line of a compensation log: an effect, and what became of it.
+/// One line of a compensation log: an effect and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compensation {
-    /// Which step had the effect.
+pub struct CompensationEntry {
+    /// The step.
     pub step: StepId,
-    /// The effect's key.
+    /// The idempotency key of the effect.
     pub key: IdempotencyKey,
-    /// What became of it.
-    pub status: EffectStatus,
+    /// The state of the effect.
+    pub status: EffectState,
 }
 
-/// What became of an effect of a run that was stopped.
+/// The state of an effect of a stopped run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EffectStatus {
-    /// It was taken back.
+pub enum EffectState {
+    /// It was undone.
     RolledBack,
-    /// It stands; the workflow says how it could be taken back.
+    /// It is in effect; the workflow defines a rollback.
     Reversible,
-    /// It stands, and the workflow does not say how to take it back.
+    /// It is in effect, and the workflow defines no rollback.
     InEffect,
 }
 
-/// What became of every effect of a run, newest first: the compensation log of a stopped run.
-pub fn compensation_log(plan: &Plan, finished: &[StepRecord]) -> Vec<Compensation> {
+/// The compensation log of a stopped run: the state of every effect, newest first.
+pub fn compensation_log(plan: &Plan, finished: &[StepRecord]) -> Vec<CompensationEntry> {
     let mut done: Vec<_> =
         finished.iter().filter(|record| !record.undo && record.receipt.is_some()).collect();
     done.sort_by_key(|record| std::cmp::Reverse(record.seq));
     done.into_iter().filter_map(|record| compensation(plan, finished, record)).collect()
 }
 
-fn compensation(plan: &Plan, finished: &[StepRecord], record: &StepRecord) -> Option<Compensation> {
+fn compensation(plan: &Plan, finished: &[StepRecord], record: &StepRecord) -> Option<CompensationEntry> {
     let step = plan.step(record.seq)?;
     let undone = finished.iter().any(|other| other.undo && other.seq == record.seq);
     let status = match (&step.rollback, undone) {
-        (_, true) => EffectStatus::RolledBack,
-        (Some(Undo::Auto | Undo::Call(_)), false) => EffectStatus::Reversible,
-        (None, false) => EffectStatus::InEffect,
+        (_, true) => EffectState::RolledBack,
+        (Some(Undo::Auto | Undo::Call(_)), false) => EffectState::Reversible,
+        (None, false) => EffectState::InEffect,
     };
-    Some(Compensation { step: step.id.clone(), key: record.receipt.clone()?, status })
+    Some(CompensationEntry { step: step.id.clone(), key: record.receipt.clone()?, status })
 }

@@ -1,8 +1,8 @@
-//! The roll: which workers there are.
+//! The worker registry: one record for each worker process.
 //!
-//! A worker signs the roll when it comes, again and again while it is there, and when it leaves. Whoever wants it gone
-//! writes so beside its name, and it reads that when it signs next. The roll decides nothing about runs: a worker that
-//! cannot sign works all the same, and a name on it gives no right to a step. Only a lease does.
+//! A worker writes its record at startup, on every heartbeat and on shutdown. An operator can add a drain request to
+//! the record; the worker reads it on its next heartbeat. The registry is informational: a worker that cannot write its
+//! record keeps working, and a record gives no right to a step. Only a lease does.
 
 use std::fmt;
 
@@ -13,111 +13,113 @@ use crate::id::WorkerId;
 use crate::initiator::Initiator;
 use crate::time::{Millis, Timestamp};
 
-/// How often a worker signs.
+/// The heartbeat interval.
 pub const HEARTBEAT_EVERY: Millis = Millis::secs(15);
 
-/// A worker that has missed three signatures counts as gone.
+/// A worker is offline after three missed heartbeats.
 pub const OFFLINE_AFTER: Millis = Millis::secs(45);
 
-/// How long a worker that vanished is worth anybody's while.
-pub const MISSED_FOR: Millis = Millis::hours(1);
+/// How long an offline worker counts as missing. After that, operators no longer expect it back.
+pub const EXPECTED_FOR: Millis = Millis::hours(1);
 
-/// How long a name stays on the roll after its last signature.
-pub const KEPT_FOR: Millis = Millis::hours(24);
+/// How long a record is stored after the last heartbeat.
+pub const RECORD_TTL: Millis = Millis::hours(24);
 
-/// A worker on the roll.
+/// The registry's record of one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// Its name.
+    /// The worker's id.
     pub worker: WorkerId,
-    /// When it came, by its own clock.
-    pub since: Timestamp,
-    /// When it signed last, by its own clock.
-    pub seen: Timestamp,
-    /// What it said then.
-    pub says: WorkerReport,
-    /// Set once somebody has asked it to leave.
+    /// When the worker started, by its own clock.
+    pub started_at: Timestamp,
+    /// The last heartbeat, by the worker's own clock.
+    pub heartbeat_at: Timestamp,
+    /// The state that the worker reported with its last heartbeat.
+    pub report: WorkerReport,
+    /// The first request to drain the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<DrainRequest>,
-    /// Grows with every change.
+    pub drain_request: Option<DrainRequest>,
+    /// Incremented by every change.
     pub revision: u32,
 }
 
-/// What a worker says of itself.
+/// The state that a worker reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerReport {
-    /// It works on so many messages; it is idle if there is none.
+    /// The worker receives messages.
     Working {
-        /// How many.
-        in_hand: u32,
+        /// Messages in progress; an idle worker has none.
+        in_flight: u32,
     },
-    /// It is there and does not work as it should.
-    Unwell {
-        /// How many messages it has in hand.
-        in_hand: u32,
-        /// What is wrong.
-        why: String,
+    /// The worker is running and has a problem.
+    Unhealthy {
+        /// Messages in progress.
+        in_flight: u32,
+        /// The problem.
+        reason: String,
     },
-    /// It begins nothing any more and finishes what it has in hand.
-    Leaving {
-        /// How many messages that is.
-        in_hand: u32,
+    /// The worker receives no new messages and finishes those in progress.
+    Draining {
+        /// Messages in progress.
+        in_flight: u32,
     },
-    /// It is gone.
-    Left {
-        /// Whether it finished what it had in hand. What it did not finish is taken over.
-        finished: bool,
+    /// The worker shut down.
+    Stopped {
+        /// Whether it finished its messages first. Other workers take over the unfinished ones.
+        drained: bool,
     },
 }
 
 impl WorkerReport {
-    /// How many messages it has in hand.
-    pub fn in_hand(&self) -> u32 {
+    /// The number of messages in progress.
+    pub fn in_flight(&self) -> u32 {
         match self {
-            Self::Working { in_hand } | Self::Unwell { in_hand, .. } | Self::Leaving { in_hand } => *in_hand,
-            Self::Left { .. } => 0,
+            Self::Working { in_flight }
+            | Self::Unhealthy { in_flight, .. }
+            | Self::Draining { in_flight } => *in_flight,
+            Self::Stopped { .. } => 0,
         }
     }
 }
 
-/// Somebody has asked a worker to leave.
+/// A request that a worker drain and shut down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainRequest {
-    /// Who.
+    /// Who made the request.
     pub by: Initiator,
     /// Why.
     pub reason: String,
-    /// Since when.
+    /// When.
     pub at: Timestamp,
 }
 
 impl DrainRequest {
-    /// Asked at `at` by `by`, because of `reason`.
+    /// A request with a bounded reason.
     pub fn new(by: Initiator, reason: &str, at: Timestamp) -> Self {
         Self { by, reason: bounded(reason, MESSAGE_CHARS_MAX), at }
     }
 }
 
-/// How a worker stands, as whoever looks at the roll sees it.
+/// The status of a worker, computed from its record and the current time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkerStatus {
-    /// There, with nothing to do.
+    /// Running, with no messages in progress.
     Idle,
-    /// There, and at work.
+    /// Running, with messages in progress.
     Executing,
-    /// There, and not working as it should.
+    /// Running, with a reported problem.
     Errored,
-    /// Asked to leave: it finishes what it has in hand, and begins nothing from its next signature on.
+    /// Asked to drain: it finishes its messages and receives no more from its next heartbeat on.
     Draining,
-    /// Not heard of for a while. What it had in hand is taken over.
+    /// No heartbeat for [`OFFLINE_AFTER`]. Other workers take over its messages.
     Offline,
-    /// Gone, as it said itself.
-    Left,
+    /// Shut down, as the worker itself reported.
+    Stopped,
 }
 
 impl WorkerStatus {
-    /// As it is written everywhere.
+    /// The name used in the API, the CLI and the console.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -125,7 +127,7 @@ impl WorkerStatus {
             Self::Errored => "errored",
             Self::Draining => "draining",
             Self::Offline => "offline",
-            Self::Left => "left",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -137,45 +139,46 @@ impl fmt::Display for WorkerStatus {
 }
 
 impl WorkerRecord {
-    /// The first signature of `worker`.
-    pub fn new(worker: WorkerId, says: WorkerReport, at: Timestamp) -> Self {
-        Self { worker, since: at, seen: at, says, asked: None, revision: 0 }
+    /// The first record of `worker`.
+    pub fn new(worker: WorkerId, report: WorkerReport, at: Timestamp) -> Self {
+        Self { worker, started_at: at, heartbeat_at: at, report, drain_request: None, revision: 0 }
     }
 
-    /// The next signature.
+    /// The record after a heartbeat.
     #[must_use]
-    pub fn signs(&self, says: WorkerReport, at: Timestamp) -> Self {
-        Self { says, seen: at, revision: self.revision.saturating_add(1), ..self.clone() }
+    pub fn heartbeat(&self, report: WorkerReport, at: Timestamp) -> Self {
+        Self { report, heartbeat_at: at, revision: self.revision.saturating_add(1), ..self.clone() }
     }
 
-    /// The same with a wish that it leaves. Whoever wished that first is remembered.
+    /// The record with a drain request. An earlier request is kept.
     #[must_use]
-    pub fn with_drain_request(&self, asked: DrainRequest) -> Self {
-        let asked = self.asked.clone().or(Some(asked));
-        Self { asked, revision: self.revision.saturating_add(1), ..self.clone() }
+    pub fn with_drain_request(&self, request: DrainRequest) -> Self {
+        let drain_request = self.drain_request.clone().or(Some(request));
+        Self { drain_request, revision: self.revision.saturating_add(1), ..self.clone() }
     }
 
-    /// How it stands at `now`.
-    pub fn standing(&self, now: Timestamp) -> WorkerStatus {
-        match &self.says {
-            WorkerReport::Left { .. } => WorkerStatus::Left,
-            _ if now - self.seen > OFFLINE_AFTER => WorkerStatus::Offline,
-            WorkerReport::Leaving { .. } => WorkerStatus::Draining,
-            _ if self.asked.is_some() => WorkerStatus::Draining,
-            WorkerReport::Unwell { .. } => WorkerStatus::Errored,
-            WorkerReport::Working { in_hand: 0 } => WorkerStatus::Idle,
+    /// The status at `now`.
+    pub fn status(&self, now: Timestamp) -> WorkerStatus {
+        match &self.report {
+            WorkerReport::Stopped { .. } => WorkerStatus::Stopped,
+            _ if now - self.heartbeat_at > OFFLINE_AFTER => WorkerStatus::Offline,
+            WorkerReport::Draining { .. } => WorkerStatus::Draining,
+            _ if self.drain_request.is_some() => WorkerStatus::Draining,
+            WorkerReport::Unhealthy { .. } => WorkerStatus::Errored,
+            WorkerReport::Working { in_flight: 0 } => WorkerStatus::Idle,
             WorkerReport::Working { .. } => WorkerStatus::Executing,
         }
     }
 
-    /// Whether it is there at `now`, or should be: it has not said that it left, and was heard of within an hour.
+    /// Whether the worker runs at `now` or should: it did not report a shutdown, and its last heartbeat is at most
+    /// [`EXPECTED_FOR`] old.
     pub fn is_expected(&self, now: Timestamp) -> bool {
-        self.standing(now) != WorkerStatus::Left && now - self.seen <= MISSED_FOR
+        self.status(now) != WorkerStatus::Stopped && now - self.heartbeat_at <= EXPECTED_FOR
     }
 
-    /// When its name is taken off the roll, unless it signs again.
-    pub fn kept_until(&self) -> Timestamp {
-        self.seen + KEPT_FOR
+    /// When the record is deleted, unless another heartbeat arrives.
+    pub fn expires_at(&self) -> Timestamp {
+        self.heartbeat_at + RECORD_TTL
     }
 }
 
@@ -184,56 +187,54 @@ mod tests {
     use super::*;
     use crate::initiator::Cause;
 
-    const CAME: Timestamp = Timestamp(1_000_000);
+    const START: Timestamp = Timestamp(1_000_000);
 
-    fn says(says: WorkerReport) -> WorkerRecord {
-        WorkerRecord::new(WorkerId::new("worker-1").unwrap(), says, CAME)
+    fn worker(report: WorkerReport) -> WorkerRecord {
+        WorkerRecord::new(WorkerId::new("worker-1").unwrap(), report, START)
     }
 
-    fn asked(by: &str) -> DrainRequest {
-        DrainRequest::new(Initiator::new(Cause::User, by), "a new release", CAME)
+    fn request(by: &str) -> DrainRequest {
+        DrainRequest::new(Initiator::new(Cause::User, by), "a new release", START)
     }
 
     #[test]
-    fn a_worker_stands_as_it_says_until_nothing_is_heard_of_it() {
-        let last = CAME + OFFLINE_AFTER;
-        for (said, standing) in [
-            (WorkerReport::Working { in_hand: 0 }, WorkerStatus::Idle),
-            (WorkerReport::Working { in_hand: 3 }, WorkerStatus::Executing),
-            (
-                WorkerReport::Unwell { in_hand: 3, why: "the store does not answer".to_owned() },
-                WorkerStatus::Errored,
-            ),
-            (WorkerReport::Leaving { in_hand: 3 }, WorkerStatus::Draining),
+    fn status_follows_the_report_until_heartbeats_stop() {
+        let last = START + OFFLINE_AFTER;
+        let unhealthy =
+            WorkerReport::Unhealthy { in_flight: 3, reason: "the store is unavailable".to_owned() };
+        for (report, status) in [
+            (WorkerReport::Working { in_flight: 0 }, WorkerStatus::Idle),
+            (WorkerReport::Working { in_flight: 3 }, WorkerStatus::Executing),
+            (unhealthy, WorkerStatus::Errored),
+            (WorkerReport::Draining { in_flight: 3 }, WorkerStatus::Draining),
         ] {
-            let worker = says(said);
-            assert_eq!(worker.standing(last), standing);
-            assert_eq!(worker.standing(last + Millis(1)), WorkerStatus::Offline);
-            assert!(
-                worker.is_expected(CAME + MISSED_FOR) && !worker.is_expected(CAME + MISSED_FOR + Millis(1))
-            );
-            let again = worker.signs(worker.says.clone(), last);
-            assert_eq!(again.standing(last + OFFLINE_AFTER), standing, "it signed again");
-            assert_eq!((again.since, again.revision), (CAME, 1));
+            let worker = worker(report);
+            assert_eq!(worker.status(last), status);
+            assert_eq!(worker.status(last + Millis(1)), WorkerStatus::Offline);
+            assert!(worker.is_expected(START + EXPECTED_FOR));
+            assert!(!worker.is_expected(START + EXPECTED_FOR + Millis(1)));
+            let again = worker.heartbeat(worker.report.clone(), last);
+            assert_eq!(again.status(last + OFFLINE_AFTER), status, "another heartbeat arrived");
+            assert_eq!((again.started_at, again.revision), (START, 1));
         }
     }
 
     #[test]
-    fn a_worker_that_left_is_not_one_that_vanished() {
-        for finished in [true, false] {
-            let left = says(WorkerReport::Left { finished });
-            assert_eq!(left.standing(Timestamp(i64::MAX)), WorkerStatus::Left);
-            assert!(!left.is_expected(CAME));
+    fn stopped_worker_does_not_become_offline() {
+        for drained in [true, false] {
+            let stopped = worker(WorkerReport::Stopped { drained });
+            assert_eq!(stopped.status(Timestamp(i64::MAX)), WorkerStatus::Stopped);
+            assert!(!stopped.is_expected(START));
         }
     }
 
     #[test]
-    fn a_worker_that_is_asked_to_leave_drains_and_remembers_who_said_so_first() {
-        let leaving = says(WorkerReport::Working { in_hand: 0 }).with_drain_request(asked("ada"));
-        assert_eq!(leaving.standing(CAME), WorkerStatus::Draining);
-        let twice =
-            leaving.with_drain_request(asked("grace")).signs(WorkerReport::Working { in_hand: 1 }, CAME);
-        assert_eq!(twice.asked, Some(asked("ada")));
+    fn first_drain_request_is_kept() {
+        let draining = worker(WorkerReport::Working { in_flight: 0 }).with_drain_request(request("ada"));
+        assert_eq!(draining.status(START), WorkerStatus::Draining);
+        let twice = draining.with_drain_request(request("grace"));
+        let twice = twice.heartbeat(WorkerReport::Working { in_flight: 1 }, START);
+        assert_eq!(twice.drain_request, Some(request("ada")));
         assert_eq!(twice.revision, 3);
     }
 }

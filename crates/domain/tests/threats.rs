@@ -1,12 +1,12 @@
-//! The named cases of bad input that the domain itself must refuse: with a clear answer, without a panic,
-//! and without echoing what a stranger sent at length.
+//! The named cases of invalid input that the domain must reject: with a clear error, without a panic, and without
+//! echoing long input.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case fails by panicking")]
 
 use countersign_domain as domain;
 
 use domain::id::{ID_BYTES_MAX, InvalidId};
 use domain::json::{BYTES_MAX, DEPTH_MAX, InvalidJson, check, parse};
-use domain::key::{InvalidKey, KEY_BYTES_MAX};
+use domain::key::{InvalidIdempotencyKey, KEY_BYTES_MAX};
 use domain::{
     EventName, IdempotencyKey, OpId, RunId, SignalId, StepId, TenantId, ToolName, WorkerId, WorkflowName,
     WorkspaceId,
@@ -14,7 +14,7 @@ use domain::{
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 
-/// An answer that a person reads in one go.
+/// An error that a user reads at a glance.
 const ANSWER_CHARS_MAX: usize = 200;
 
 fn main() {
@@ -51,13 +51,13 @@ fn body_empty() {
 
 fn body_26mb() {
     let bytes = 26 * 1024 * 1024;
-    // Whatever it holds, it is refused by its length, before anybody reads it.
+    // Rejected by its length, before it is parsed.
     assert_eq!(parse(&vec![b'['; bytes]), Err(InvalidJson::TooLarge { bytes }));
     assert_eq!(parse(&text_of(BYTES_MAX + 1)), Err(InvalidJson::TooLarge { bytes: BYTES_MAX + 1 }));
     assert!(parse(&text_of(BYTES_MAX)).is_ok());
 }
 
-/// A JSON text of exactly so many bytes.
+/// A JSON string of exactly `bytes` bytes.
 fn text_of(bytes: usize) -> Vec<u8> {
     format!("\"{}\"", "x".repeat(bytes - 2)).into_bytes()
 }
@@ -89,7 +89,7 @@ fn json_duplicate_keys() {
         r#"[{"deep":{"x":null,"x":null}}]"#,
     ] {
         let answer = refused(document.as_bytes());
-        assert!(answer.contains("stands twice"), "{answer}");
+        assert!(answer.contains("appears twice"), "{answer}");
     }
     let long = "x".repeat(1_000_000);
     refused(format!(r#"{{"{long}":1,"{long}":2}}"#).as_bytes());
@@ -171,7 +171,7 @@ fn sqs_forbidden_control_char() {
     }
 }
 
-/// What SQS takes in a message, by its own documentation; anything else is refused by it, or lost.
+/// The characters that SQS allows in a message, by its documentation.
 fn fits_a_queue(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
@@ -188,7 +188,7 @@ fn key_delimiter_in_id() {
         }
     }
     for bad in ["a#b", "#", "a b", "a\n", "a\0", "ä", "a\u{7f}"] {
-        assert!(matches!(IdempotencyKey::new(bad), Err(InvalidKey::Charset { .. })), "{bad:?}");
+        assert!(matches!(IdempotencyKey::new(bad), Err(InvalidIdempotencyKey::Charset { .. })), "{bad:?}");
         assert!(serde_json::from_value::<IdempotencyKey>(json!(bad)).is_err());
     }
 }
@@ -202,14 +202,14 @@ fn id_2049_bytes() {
             assert!(refusal.to_string().len() < ANSWER_CHARS_MAX);
         }
         let refusal = IdempotencyKey::new(&long).expect_err("too long");
-        assert!(matches!(refusal, InvalidKey::TooLong { .. }), "{refusal}");
+        assert!(matches!(refusal, InvalidIdempotencyKey::TooLong { .. }), "{refusal}");
     }
     assert!(ids(&"x".repeat(ID_BYTES_MAX)).into_iter().all(|answer| answer.is_ok()));
     assert!(ids(&"x".repeat(ID_BYTES_MAX + 1)).into_iter().all(|answer| answer.is_err()));
     assert!(IdempotencyKey::new(&"k".repeat(KEY_BYTES_MAX)).is_ok());
 }
 
-/// What every kind of id says to `text`; read from a document it must say the same.
+/// The result of every id type for `text`. Deserialization must agree.
 fn ids(text: &str) -> Vec<Result<(), InvalidId>> {
     macro_rules! each {
         ($($id:ident),*) => {
@@ -223,7 +223,7 @@ fn ids(text: &str) -> Vec<Result<(), InvalidId>> {
     each![TenantId, WorkspaceId, RunId, StepId, WorkflowName, ToolName, WorkerId, EventName, SignalId, OpId]
 }
 
-/// The answer to a document that must be refused: one that says why, and is short.
+/// The error for a document that must be rejected: with a reason, and short.
 fn refused(document: &[u8]) -> String {
     let answer = parse(document).unwrap_err().to_string();
     assert!(!answer.is_empty() && answer.chars().count() < ANSWER_CHARS_MAX, "{answer}");

@@ -1,4 +1,4 @@
-//! Admit: a trigger becomes a run, with its whole plan fixed.
+//! Admit: a trigger becomes a run, and its whole plan is fixed.
 
 use crate::digest::Digest;
 use crate::draft::{Decision, Draft, Stamp};
@@ -9,33 +9,33 @@ use crate::key::IdempotencyKey;
 use crate::machine::RunStatus;
 use crate::payload::Fingerprint;
 use crate::plan::Plan;
-use crate::record::{Acted, Effects, Live, RunRecord, Trigger};
+use crate::record::{ActedSteps, Effects, Live, RunRecord, Trigger};
 use crate::record_name::RecordName;
 use crate::trace::TraceContext;
 
-/// A wish to start a run.
+/// Starts a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admit {
-    /// For whom.
+    /// The tenant.
     pub tenant: TenantId,
-    /// For which part of them.
+    /// The workspace of the tenant.
     pub workspace: WorkspaceId,
-    /// What kind of thing asks: `cli`, `api`, `servicenow` …
+    /// The kind of trigger: `cli`, `api`, `servicenow` …
     pub trigger_kind: String,
-    /// Names the request; the same key is the same run for ever.
+    /// Identifies the request; the same key is always the same run.
     pub key: IdempotencyKey,
-    /// The record outside that it is about, if one is named.
+    /// The external record that the run is about.
     pub record: Option<RecordName>,
-    /// The work outside that leads to it, if that is told.
+    /// The caller's trace, if the request carried one.
     pub trace: Option<TraceContext>,
     /// The fingerprint of the input.
     pub input: Fingerprint,
 }
 
-/// The first commit of a run. It can only be refused by the ledger: the run must not exist.
-#[expect(clippy::needless_pass_by_value, reason = "a wish is given away, like any other command")]
-pub fn admit(wish: Admit, plan: &Plan, stamp: Stamp) -> Decision {
-    let record = first_record(&wish, plan, &stamp);
+/// The first commit of a run. Only the ledger can refuse it, if the run exists.
+#[expect(clippy::needless_pass_by_value, reason = "commands are passed by value")]
+pub fn admit(command: Admit, plan: &Plan, stamp: Stamp) -> Decision {
+    let record = first_record(&command, plan, &stamp);
     let trigger = record.trigger.clone();
     let mut draft = Draft::first(record, plan, stamp);
     draft.record_event(EventBody::RunAdmitted {
@@ -43,12 +43,12 @@ pub fn admit(wish: Admit, plan: &Plan, stamp: Stamp) -> Decision {
         version: plan.version,
         plan: draft.record.plan,
         trigger,
-        input: wish.input,
+        input: command.input,
     });
     draft.close()
 }
 
-/// Who wanted the run, if a person did: whoever may not approve what it does.
+/// The user who requested the run, and so may not approve its actions. `None` if no user did.
 fn requester(by: &Initiator) -> Option<PersonId> {
     match by.cause {
         Cause::User | Cause::Approval => PersonId::new(&by.id).ok(),
@@ -56,22 +56,22 @@ fn requester(by: &Initiator) -> Option<PersonId> {
     }
 }
 
-fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
+fn first_record(command: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
     RunRecord {
-        key: RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) },
-        workspace: wish.workspace.clone(),
+        key: RunKey { tenant: command.tenant.clone(), run: RunId::derive(&command.tenant, &command.key) },
+        workspace: command.workspace.clone(),
         workflow: plan.workflow.clone(),
         workflow_version: plan.version,
         plan: plan.hash(),
         steps: u16::try_from(plan.steps.len()).unwrap_or(u16::MAX),
         trigger: Trigger {
-            kind: wish.trigger_kind.clone(),
-            reference: wish.key.clone(),
-            input: wish.input.sha256,
-            record: wish.record.clone(),
+            kind: command.trigger_kind.clone(),
+            reference: command.key.clone(),
+            input: command.input.sha256,
+            record: command.record.clone(),
             requester: requester(&stamp.by),
         },
-        trace: wish.trace,
+        trace: command.trace,
         status: RunStatus::Queued,
         version: Version(0),
         op: stamp.op.clone(),
@@ -83,11 +83,11 @@ fn first_record(wish: &Admit, plan: &Plan, stamp: &Stamp) -> RunRecord {
         cancel: None,
         pause: None,
         rollback: None,
-        early: Vec::new(),
+        buffered_signals: Vec::new(),
         resumes: 0,
         approvals: 0,
         phase: None,
-        acted: Acted::default(),
+        acted: ActedSteps::default(),
         effects: Effects::default(),
         cost_microusd: 0,
         created_at: stamp.now,

@@ -1,70 +1,73 @@
-//! Cancel: somebody wants the run stopped.
+//! Cancel: a user stops the run.
 //!
-//! Where nothing is under way the run stops at once. A step that is held may be acting at this moment, so
-//! there the wish is kept: it is honoured before the intent, and after it the action finishes and is taken
-//! back. `canceled` therefore never hides an effect.
+//! A run whose step is not leased stops at once. A leased step may be performing its effect, so there the request is
+//! stored. It takes effect before the intent is written; after that, the action finishes and is rolled back. A canceled
+//! run therefore hides no effect.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::machine::RunStatus;
-use crate::record::{Live, Request};
+use crate::record::{Live, OperatorRequest};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::{self, Advanced};
 
-/// A wish to stop the run.
+/// Stops the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancel {
     /// Why.
     pub reason: String,
 }
 
-/// What became of it.
+/// The result of a request to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Canceling {
-    /// The run is stopped.
+pub enum CancelResult {
+    /// The run stopped.
     Now(Advanced),
-    /// The run stops when its step lets it.
+    /// The request is stored; the run stops after its current step.
     Requested,
-    /// It had been stopped, or asked to, before; nothing changed.
+    /// The run was stopped, or asked to stop, before; nothing changed.
     AlreadyRequested,
 }
 
 impl Command for Cancel {
-    type Answer = Canceling;
+    type Output = CancelResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Canceling, Refusal> {
-        // A paused run does not get round to an earlier request by itself.
+    fn decide(self, draft: &mut Draft<'_>) -> Result<CancelResult, Refusal> {
+        // A paused run does not act on an earlier request by itself.
         let will_stop = draft.record.cancel.is_some() && draft.record.status != RunStatus::Paused;
         if draft.record.status == RunStatus::Canceled || will_stop {
-            return Ok(Canceling::AlreadyRequested);
+            return Ok(CancelResult::AlreadyRequested);
         }
-        draft.open()?;
+        draft.ensure_active()?;
         match (&draft.record.live, draft.record.status) {
-            // What is being taken back is not left half done, even while people are asked about it.
+            // A rollback is completed, even while its next action waits for approval.
             (_, status) if draft.record.is_undoing() && status != RunStatus::Paused => {
-                Ok(Canceling::AlreadyRequested)
+                Ok(CancelResult::AlreadyRequested)
             }
-            // Whoever cancels a paused run has seen what is open, and gives up on it.
-            (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(Canceling::Now),
-            // An interrupted effect that may be acted on again must be settled before the run can stop.
+            // A user who cancels a paused run has seen its open effect and accepts the unknown outcome.
+            (_, RunStatus::Paused) => ending::cancel_run(draft, self.reason).map(CancelResult::Now),
+            // The outcome of an interrupted effect that can be retried is resolved before the run stops.
             (Live::Running(_) | Live::Retrying { open: Some(_), .. }, _) => Ok(self.request(draft)),
-            _ => ending::cancel_run(draft, self.reason).map(Canceling::Now),
+            _ => ending::cancel_run(draft, self.reason).map(CancelResult::Now),
         }
     }
 }
 
 impl Cancel {
-    fn request(self, draft: &mut Draft<'_>) -> Canceling {
-        draft.record.cancel =
-            Some(Request { by: draft.stamp.by.id.clone(), reason: self.reason.clone(), at: draft.stamp.now });
+    fn request(self, draft: &mut Draft<'_>) -> CancelResult {
+        draft.record.cancel = Some(OperatorRequest {
+            by: draft.stamp.by.id.clone(),
+            reason: self.reason.clone(),
+            at: draft.stamp.now,
+        });
         draft.record_event(EventBody::CancelRequested { reason: self.reason });
-        Canceling::Requested
+        CancelResult::Requested
     }
 }
 
-/// A wish to stop the run, of somebody who has not looked at it.
+/// Stops the run as part of a backout, where no user has reviewed this run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackOut {
     /// Why.
@@ -72,15 +75,15 @@ pub struct BackOut {
 }
 
 impl Command for BackOut {
-    /// `None` if a person has to look at the run first: it stays as it is.
-    type Answer = Option<Canceling>;
+    /// `None` if a user must review the run first; it does not change.
+    type Output = Option<CancelResult>;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Option<Canceling>, Refusal> {
-        draft.open()?;
-        let taken_back = draft.record.is_undoing() && draft.record.status != RunStatus::Paused;
-        let settled = taken_back || matches!(draft.record.live, Live::Running(_) | Live::Retrying { .. });
-        // Whoever gives up on an effect that nobody can account for must have seen it.
-        if draft.record.live.leaves_unknown() && !settled {
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Option<CancelResult>, Refusal> {
+        draft.ensure_active()?;
+        let rolls_back = draft.record.is_undoing() && draft.record.status != RunStatus::Paused;
+        let resolves = rolls_back || matches!(draft.record.live, Live::Running(_) | Live::Retrying { .. });
+        // Only a user who has seen an effect with an unknown outcome may give up on it.
+        if draft.record.live.leaves_unknown() && !resolves {
             return Ok(None);
         }
         Cancel { reason: self.reason }.decide(draft).map(Some)

@@ -1,15 +1,15 @@
-//! Claim: a worker takes the current step under a new fence, and writes down what it is about to do.
+//! Claim: a worker leases the current step under a new fence.
 //!
-//! For an effect the intent goes into the ledger in the same commit. What stands there already decides:
-//! a result is reused, an unfinished intent of the same step is taken up by the rules of its class, one of
-//! another run is left alone.
+//! For an effect, the same commit writes the intent to the ledger. The receipt that the ledger already has under the
+//! action's key decides what happens: a result is reused, an open intent of the same step is continued as its effect
+//! class allows, and the intent of another run is left alone.
 
 use crate::draft::{Draft, ReceiptChange};
 use crate::effect::{Action, EffectClass};
 use crate::event::{EventBody, ReceiptRef};
 use crate::failure::{self, Failure};
 use crate::id::{ApprovalId, Fence, WorkerId};
-use crate::machine::{RunMove, StepMove};
+use crate::machine::{RunMove, RunStatus, StepMove};
 use crate::plan::Work;
 use crate::receipt::{Receipt, ReceiptState};
 use crate::record::{Intent, Lease, Live};
@@ -17,107 +17,107 @@ use crate::refusal::{Code, Refusal};
 use crate::time::{Millis, Timestamp};
 
 use super::ending::{self, Advanced, Success};
-use super::govern::{self, Authority, Given, Governed};
-use super::retry::{self, Postponed, Retried};
+use super::govern::{self, Assessment, Authority, Authorization};
+use super::retry::{self, Postponed, RetryResult};
 use super::{Command, fail};
 
-/// A wish to take the current step.
+/// Leases the current step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Who wants it.
+    /// The worker.
     pub owner: WorkerId,
-    /// For how long, unless extended.
+    /// The length of the lease.
     pub lease: Millis,
-    /// What would be done, bound from persisted data.
+    /// The proposed action, computed from persisted data.
     pub action: Action,
-    /// The receipt that stands under the action's key.
+    /// The ledger's receipt under the action's key.
     pub receipt: Option<Receipt>,
-    /// Whether the run that wrote it is over, so that nobody will ever say what came of it.
+    /// Whether the run that wrote this receipt has ended, so that its outcome will stay unknown.
     pub abandoned: bool,
-    /// What policy says about it. An effect that nobody has judged is refused, unless it was intended
-    /// before: then it goes on under the verdict on its receipt.
-    pub governed: Option<Governed>,
+    /// The policy evaluation of the action. An effect without one is refused, unless it was intended before: then it
+    /// continues under the verdict on its receipt.
+    pub assessment: Option<Assessment>,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Claimed {
-    /// The step is held: do the work.
+pub enum ClaimResult {
+    /// The worker holds the lease and performs the work.
     Granted(Box<Grant>),
-    /// The step ended without work: its result was already there, or a request stopped it, or nobody can
-    /// say what happened.
-    Settled(Advanced),
-    /// People are asked first.
-    Asked,
-    /// Another run is doing the same thing; the step is due again later, unless its attempts are used up.
-    Later(Retried),
+    /// The step ended or paused without work: its result exists, the run was canceled, or the outcome of an earlier
+    /// attempt is unknown.
+    Resolved(Advanced),
+    /// The action needs an approval first.
+    AwaitingApproval,
+    /// Another run is performing the same effect. The step is scheduled again, unless its attempts are exhausted.
+    Deferred(RetryResult),
 }
 
-/// Permission to work on a step.
+/// A lease on a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
-    /// The fence to prove it with.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// How the work begins.
-    pub mode: Mode,
-    /// Until when, unless extended.
+    /// How to start.
+    pub mode: AttemptMode,
+    /// When the lease expires, unless renewed.
     pub until: Timestamp,
-    /// The intent, for an action that has an effect.
+    /// The intent, if the action has an effect.
     pub receipt: Option<Receipt>,
 }
 
-/// How the work on a step begins.
+/// How an attempt at a step starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Nobody has acted: act.
+pub enum AttemptMode {
+    /// No earlier attempt acted: perform the action.
     Fresh,
-    /// Somebody may have acted, and acting again is safe: act with the same key.
+    /// An earlier attempt may have acted, and repeating it is safe: perform the action with the same key.
     Again,
-    /// Somebody may have acted: shut the old holder out, wait for its requests, look, and act only if
-    /// nothing is found.
+    /// An earlier attempt may have acted: revoke the previous worker's access, wait for its requests, look the effect
+    /// up, and perform the action only if it is not found.
     LookUp,
 }
 
 impl Command for Claim {
-    type Answer = Claimed;
+    type Output = ClaimResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Claimed, Refusal> {
-        draft.open()?;
+    fn decide(self, draft: &mut Draft<'_>) -> Result<ClaimResult, Refusal> {
+        draft.ensure_active()?;
         let before = claimable(draft)?;
-        let stand = PriorEffect::of(draft, &self, &before);
-        // Nothing has been intended yet, so a request to stop is honoured here.
+        let prior = PriorEffect::of(draft, &self, &before);
+        // Nothing is intended yet, so a request to cancel takes effect here.
         if let (Some(request), false, PriorEffect::Clear { .. }) =
-            (draft.record.cancel.clone(), draft.record.is_undoing(), &stand)
+            (draft.record.cancel.clone(), draft.record.is_undoing(), &prior)
         {
-            return ending::cancel_run(draft, request.reason).map(Claimed::Settled);
+            return ending::cancel_run(draft, request.reason).map(ClaimResult::Resolved);
         }
-        // The step means something else now, and whoever said to act again has let go of what is open.
+        // The step now proposes another effect, so the outcome of the authorized one stays unknown.
         let abandoned = before.authorised
-            && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.foreign_intent);
+            && before.open.as_ref().is_some_and(|open| open.key != self.action.key && !open.foreign);
         draft.record.effects.unknown += u32::from(abandoned);
-        grant(draft, &self, stand, &before)
+        grant(draft, &self, prior, &before)
     }
 }
 
-/// What earlier attempts have left behind.
+/// The state that earlier attempts left.
 #[derive(Clone)]
 pub(super) struct PriorAttempt {
     pub(super) attempt: u32,
-    /// An effect that was intended and whose outcome is not known.
+    /// The intent whose outcome is unknown.
     pub(super) open: Option<Intent>,
-    /// Whether a person has said that it may be done again.
+    /// Whether an operator authorized another attempt at it.
     pub(super) authorised: bool,
-    /// What people have approved.
+    /// The approval of the action.
     pub(super) approved: Option<ApprovalId>,
 }
 
-/// What earlier attempts have left behind, if the step can be claimed now.
+/// The state that earlier attempts left, if the step can be claimed now.
 fn claimable(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
     let record = &draft.record;
     match &record.live {
-        _ if record.status == crate::RunStatus::Paused => Err(Refusal::Paused { run: record.key.clone() }),
+        _ if record.status == RunStatus::Paused => Err(Refusal::Paused { run: record.key.clone() }),
         _ if !record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) => {
-            Err(Refusal::WrongWork { expected: "a call" })
+            Err(Refusal::WrongState { expected: "a call" })
         }
         Live::Ready { attempt, authorised, approved } => Ok(PriorAttempt {
             attempt: *attempt,
@@ -134,112 +134,112 @@ fn claimable(draft: &Draft<'_>) -> Result<PriorAttempt, Refusal> {
             })
         }
         Live::Retrying { not_before, .. } => Err(Refusal::NotBefore { at: *not_before }),
-        Live::Running(lease) => Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until }),
+        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
         Live::Unresolved { .. }
         | Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
-        | Live::Over { .. } => Err(Refusal::WrongWork { expected: "a step that can be claimed" }),
+        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
     }
 }
 
 /// What the receipt under the action's key means for this step.
 pub(super) enum PriorEffect {
-    /// Nobody has acted, or it is known that the effect did not happen.
+    /// No attempt acted, or the effect is known not to have happened.
     Clear {
-        /// What a new intent replaces.
+        /// The receipt revision that a new intent replaces.
         replaces: Option<u32>,
     },
-    /// An attempt at this very step may have acted; this is how to go on.
-    Interrupted(Mode),
-    /// An attempt at this very step may have acted, and nothing may be done about it without a person.
+    /// An earlier attempt at this step may have acted; continue in this mode.
+    Interrupted(AttemptMode),
+    /// An earlier attempt at this step may have acted, and only an operator can decide.
     Unknown(Failure),
-    /// It happened.
+    /// The effect happened.
     Done(Box<Receipt>),
-    /// Another run, or another action under the same key, is under way.
+    /// Another run is performing an action under this key.
     Elsewhere(Failure),
-    /// Another run ended without anybody knowing whether it happened, and nothing may be done about it
-    /// without a person.
+    /// Another run ended with an unknown outcome, and only an operator can decide.
     Abandoned(Failure),
-    /// The key names something else that was done.
+    /// The key names another action, which was performed.
     Conflict(Failure),
 }
 
 impl PriorEffect {
     pub(super) fn of(draft: &Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Self {
-        let stand = match &before.open {
+        let prior = match &before.open {
             Some(open) => after_intent(draft, claim, open),
             None => first_intent(draft, claim),
         };
-        match stand {
-            // A person has seen the evidence and said to act again. What others have done or are doing
-            // under the key is foreign_intent all the same.
-            // What they saw is what they spoke of: if the step means something else by now, they are asked
-            // once more.
+        match prior {
+            // An operator has seen the evidence and authorized another attempt. That covers only the action the operator
+            // saw: if the step proposes another action now, the operator decides again. It does not cover effects that
+            // other runs performed or are performing under the key.
             Self::Unknown(failure) if before.authorised => match first_intent(draft, claim) {
-                Self::Unknown(_) if means_the_same(claim) => Self::Interrupted(Mode::Again),
+                Self::Unknown(_) if is_same_action(claim) => Self::Interrupted(AttemptMode::Again),
                 Self::Unknown(_) => Self::Unknown(failure),
-                Self::Abandoned(_) if matches_authorisation(claim, before) => Self::Interrupted(Mode::Again),
-                stand => stand,
+                Self::Abandoned(_) if matches_authorisation(claim, before) => {
+                    Self::Interrupted(AttemptMode::Again)
+                }
+                prior => prior,
             },
-            stand => stand,
+            prior => prior,
         }
     }
 }
 
-/// Whether the receipt under the claim's key is for the very action that is claimed.
-fn means_the_same(claim: &Claim) -> bool {
+/// Whether the receipt under the claim's key is for the claimed action.
+fn is_same_action(claim: &Claim) -> bool {
     claim.receipt.as_ref().is_some_and(|receipt| receipt.action == claim.action.hash())
 }
 
-/// Whether the very action that is claimed is the one that a person has said may be done.
+/// Whether the claimed action is the one that an operator authorized.
 fn matches_authorisation(claim: &Claim, before: &PriorAttempt) -> bool {
     before.open.as_ref() == Some(&foreign_intent(&claim.action))
 }
 
 fn intent_of(action: &Action) -> Intent {
-    Intent { key: action.key.clone(), action: action.hash(), class: action.class, foreign_intent: false }
+    Intent { key: action.key.clone(), action: action.hash(), class: action.class, foreign: false }
 }
 
-/// The effect of `action`, begun by a run that has ended.
+/// The intent of `action`, started by another run that has ended.
 fn foreign_intent(action: &Action) -> Intent {
-    Intent { foreign_intent: true, ..intent_of(action) }
+    Intent { foreign: true, ..intent_of(action) }
 }
 
-/// Nobody has intended this step's effect yet.
+/// The step has no open intent of its own.
 fn first_intent(draft: &Draft<'_>, claim: &Claim) -> PriorEffect {
     let Some(receipt) = claim.receipt.as_ref().filter(|_| claim.action.class.has_effect()) else {
         return PriorEffect::Clear { replaces: None };
     };
     let record = &draft.record;
     match &receipt.state {
-        ReceiptState::Done { .. } if !means_the_same(claim) => PriorEffect::Conflict(Failure::new(
+        ReceiptState::Done { .. } if !is_same_action(claim) => PriorEffect::Conflict(Failure::new(
             Code::IdempotencyConflict.as_str(),
-            format!("{} names another action that run {} has done", receipt.key, receipt.run),
+            format!("key {} names another action, performed by run {}", receipt.key, receipt.run),
         )),
         ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
         ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
-        // The record says that nothing is open, so this is not ours, whatever it says.
+        // The record has no open intent, so this receipt is not from a known attempt.
         ReceiptState::Intent if receipt.is_of(&record.key.run, record.at, record.is_undoing()) => {
             PriorEffect::Unknown(changed())
         }
         ReceiptState::Intent if claim.abandoned => PriorEffect::Abandoned(Failure::new(
             failure::OUTCOME_UNKNOWN,
-            format!("run {} ended without anybody knowing whether it did {}", receipt.run, receipt.key),
+            format!("run {} ended, and the outcome of {} is unknown", receipt.run, receipt.key),
         )),
         ReceiptState::Intent => PriorEffect::Elsewhere(Failure::new(
             failure::KEY_IN_FLIGHT,
-            format!("run {} is doing {} at this moment", receipt.run, receipt.key),
+            format!("run {} is performing {}", receipt.run, receipt.key),
         )),
     }
 }
 
-/// An earlier attempt intended `open`, and nobody knows what came of it.
+/// An earlier attempt intended `open`, and its outcome is unknown.
 fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> PriorEffect {
     let action = &claim.action;
     let record = &draft.record;
     let receipt = claim.receipt.as_ref().filter(|r| r.is_of(&record.key.run, record.at, record.is_undoing()));
     match receipt {
-        // The same step must still mean the same effect, or looking after it would look at the wrong one.
+        // The step must still propose the same action; otherwise the receipt says nothing about the proposed one.
         Some(receipt) if open.key == action.key && open.action == action.hash() => match &receipt.state {
             ReceiptState::Done { .. } => PriorEffect::Done(Box::new(receipt.clone())),
             ReceiptState::Failed { .. } => PriorEffect::Clear { replaces: Some(receipt.revision) },
@@ -252,73 +252,75 @@ fn after_intent(draft: &Draft<'_>, claim: &Claim, open: &Intent) -> PriorEffect 
 fn changed() -> Failure {
     Failure::new(
         failure::OUTCOME_UNKNOWN,
-        "the step would do something else now than when it was interrupted",
+        "the step proposes another action than the one that was interrupted",
     )
 }
 
 fn interrupted(action: &Action, receipt: &Receipt, now: Timestamp) -> PriorEffect {
     match action.class {
-        EffectClass::ReadOnly | EffectClass::CompareAndSet => PriorEffect::Interrupted(Mode::Again),
+        EffectClass::ReadOnly | EffectClass::CompareAndSet => PriorEffect::Interrupted(AttemptMode::Again),
         EffectClass::NativeKey => match action.key_retention {
             Some(retention) if now - receipt.intended_at > retention => PriorEffect::Unknown(Failure::new(
                 Code::IdempotencyExpired.as_str(),
-                format!("the other side forgets keys after {retention}, and the attempt is older than that"),
+                format!("the external system remembers keys for {retention}, and the attempt is older"),
             )),
-            Some(_) | None => PriorEffect::Interrupted(Mode::Again),
+            Some(_) | None => PriorEffect::Interrupted(AttemptMode::Again),
         },
-        EffectClass::LookUp => PriorEffect::Interrupted(Mode::LookUp),
+        EffectClass::LookUp => PriorEffect::Interrupted(AttemptMode::LookUp),
         EffectClass::Opaque => PriorEffect::Unknown(Failure::new(
             failure::OUTCOME_UNKNOWN,
             format!(
-                "an attempt at {} was interrupted, and it cannot be asked whether it happened",
+                "an attempt at {} was interrupted, and the external system cannot report whether it happened",
                 action.target
             ),
         )),
     }
 }
 
-/// Acts on what stands: hands out a lease, or ends the step.
+/// Grants a lease, or ends the step, as `prior` decides.
 pub(super) fn grant(
     draft: &mut Draft<'_>,
     claim: &Claim,
-    stand: PriorEffect,
+    prior: PriorEffect,
     before: &PriorAttempt,
-) -> Result<Claimed, Refusal> {
-    match stand {
+) -> Result<ClaimResult, Refusal> {
+    match prior {
         PriorEffect::Clear { .. } if !claim.action.class.has_effect() => {
             let lease = hold(draft, claim, before)?;
-            Ok(granted(&lease, Mode::Fresh, None))
+            Ok(claim_granted(&lease, AttemptMode::Fresh, None))
         }
         PriorEffect::Clear { replaces } => match govern::authorise(draft, claim, before)? {
-            Authority::Given(given) => intend(draft, claim, before, given, (Mode::Fresh, replaces)),
+            Authority::Granted(authorization) => {
+                intend(draft, claim, before, authorization, (AttemptMode::Fresh, replaces))
+            }
             Authority::Withheld(claimed) => Ok(claimed),
         },
-        // A person said to do it again: that is a new attempt, judged and approved like any other.
+        // An operator authorized another attempt. It needs a verdict and an approval like every other attempt.
         PriorEffect::Interrupted(mode) if before.authorised => match govern::authorise(draft, claim, before)?
         {
-            Authority::Given(given) => {
+            Authority::Granted(authorization) => {
                 let replaces = claim.receipt.as_ref().map(|receipt| receipt.revision);
-                intend(draft, claim, before, given, (mode, replaces))
+                intend(draft, claim, before, authorization, (mode, replaces))
             }
             Authority::Withheld(claimed) => Ok(claimed),
         },
         PriorEffect::Interrupted(mode) => again(draft, claim, before, mode),
         PriorEffect::Done(receipt) => {
-            govern::withdraw_live(draft, "the effect has happened already")?;
-            reuse(draft, *receipt).map(Claimed::Settled)
+            govern::withdraw_live(draft, "the effect has already happened")?;
+            reuse(draft, *receipt).map(ClaimResult::Resolved)
         }
-        PriorEffect::Elsewhere(failure) => later(draft, before, failure),
-        PriorEffect::Conflict(failure) => ending::fail_step(draft, failure).map(Claimed::Settled),
-        PriorEffect::Unknown(failure) => ending::pause_unresolved(draft, failure).map(Claimed::Settled),
-        // What the person decides about is what this step would do.
+        PriorEffect::Elsewhere(failure) => defer(draft, before, failure),
+        PriorEffect::Conflict(failure) => ending::fail_step(draft, failure).map(ClaimResult::Resolved),
+        PriorEffect::Unknown(failure) => ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved),
+        // The operator decides about the action that this step proposes.
         PriorEffect::Abandoned(failure) => {
-            ending::pause_step(draft, failure, Some(foreign_intent(&claim.action))).map(Claimed::Settled)
+            ending::pause_step(draft, failure, Some(foreign_intent(&claim.action))).map(ClaimResult::Resolved)
         }
     }
 }
 
-fn granted(lease: &Lease, mode: Mode, receipt: Option<Receipt>) -> Claimed {
-    Claimed::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt }))
+fn claim_granted(lease: &Lease, mode: AttemptMode, receipt: Option<Receipt>) -> ClaimResult {
+    ClaimResult::Granted(Box::new(Grant { fence: lease.fence, mode, until: lease.until, receipt }))
 }
 
 fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<Lease, Refusal> {
@@ -338,15 +340,15 @@ fn hold(draft: &mut Draft<'_>, claim: &Claim, before: &PriorAttempt) -> Result<L
     Ok(lease)
 }
 
-/// What allows the effect goes into the chain before it.
+/// Writes the intent, with the verdict and the approval that allow the effect, before the effect.
 fn intend(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
-    given: Given,
-    (mode, replaces): (Mode, Option<u32>),
-) -> Result<Claimed, Refusal> {
-    let Given { governed, approved } = given;
+    authorization: Authorization,
+    (mode, replaces): (AttemptMode, Option<u32>),
+) -> Result<ClaimResult, Refusal> {
+    let Authorization { assessment, approved } = authorization;
     let approval = approved.clone();
     let lease = hold(draft, claim, &PriorAttempt { approved, ..before.clone() })?;
     let action = &claim.action;
@@ -363,8 +365,8 @@ fn intend(
         reversibility: action.reversibility.clone(),
         target: action.target.clone(),
         tool: action.tool.clone(),
-        found: governed.found,
-        verdict: governed.verdict.hash(),
+        observed: assessment.observed,
+        verdict: assessment.verdict.hash(),
         approval: approval.clone(),
         revision: replaces.map_or(0, |revision| revision.saturating_add(1)),
         intended_at: draft.now(),
@@ -375,46 +377,46 @@ fn intend(
         tool: action.tool.clone(),
         class: action.class,
         target: action.target.clone(),
-        verdict: governed.verdict,
+        verdict: assessment.verdict,
         approval,
         fence: lease.fence,
     });
     let displaces = claim.receipt.clone().filter(|earlier| earlier.run != receipt.run);
     draft.receipts.push(ReceiptChange { replaces, displaces, receipt: receipt.clone() });
-    Ok(granted(&lease, mode, Some(receipt)))
+    Ok(claim_granted(&lease, mode, Some(receipt)))
 }
 
-/// Somebody may have acted on this very intent. It goes on under what allowed it then, unless that would not
-/// be allowed any more: to act where nothing has happened yet would be a first effect, so a person decides.
+/// Continues an open intent under its original verdict and approval. If they no longer hold, an operator decides: the
+/// interrupted attempt may have done nothing, and then this attempt would be the first effect.
 fn again(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
-    mode: Mode,
-) -> Result<Claimed, Refusal> {
+    mode: AttemptMode,
+) -> Result<ClaimResult, Refusal> {
     let Some(intended) = &claim.receipt else {
-        return Err(Refusal::Unjudged { action: claim.action.hash() });
+        return Err(Refusal::NoVerdict { action: claim.action.hash() });
     };
     if let Some(why) = govern::no_longer_allowed(draft, claim, before)? {
         let failure = Failure::new(failure::OUTCOME_UNKNOWN, why);
-        return ending::pause_unresolved(draft, failure).map(Claimed::Settled);
+        return ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved);
     }
     let lease = hold(draft, claim, before)?;
     let replaces = Some(intended.revision);
     let revision = intended.revision.saturating_add(1);
     let receipt = Receipt { fence: lease.fence, revision, ..intended.clone() };
     draft.receipts.push(ReceiptChange { replaces, displaces: None, receipt: receipt.clone() });
-    Ok(granted(&lease, mode, Some(receipt)))
+    Ok(claim_granted(&lease, mode, Some(receipt)))
 }
 
-/// The effect has happened: its result is the step's, and nothing is done.
+/// The effect has happened: the step ends with its result, and performs nothing.
 fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
     let record = &draft.record;
     let acted = receipt.is_of(&record.key.run, record.at, record.is_undoing());
     let ReceiptState::Done { result, fingerprint, .. } = receipt.state else {
-        return Err(Refusal::WrongWork { expected: "a step whose effect is done" });
+        return Err(Refusal::WrongState { expected: "a step whose effect is done" });
     };
-    // Nobody holds the step, but somebody has taken it up.
+    // No lease is granted, but the run starts running.
     draft.move_run(RunMove::Claim)?;
     ending::succeed(
         draft,
@@ -430,14 +432,13 @@ fn reuse(draft: &mut Draft<'_>, receipt: Receipt) -> Result<Advanced, Refusal> {
     )
 }
 
-/// Somebody else is doing the same thing. That counts as an attempt, so that two runs which block each
-/// other end in front of a person rather than never.
-fn later(draft: &mut Draft<'_>, before: &PriorAttempt, failure: Failure) -> Result<Claimed, Refusal> {
+/// Another run is performing the effect. Waiting counts as an attempt, so that two runs that block each other end.
+fn defer(draft: &mut Draft<'_>, before: &PriorAttempt, failure: Failure) -> Result<ClaimResult, Refusal> {
     let attempt = before.attempt;
     if draft.step()?.retry.is_exhausted_by(attempt) {
-        return fail::exhausted(draft, &failure).map(Claimed::Settled);
+        return fail::exhausted(draft, &failure).map(ClaimResult::Resolved);
     }
     let approved = before.approved.clone();
     let postponed = Postponed { failure, retry_after: None, open: None, approved };
-    retry::schedule(draft, attempt, postponed).map(Claimed::Later)
+    retry::schedule(draft, attempt, postponed).map(ClaimResult::Deferred)
 }

@@ -1,4 +1,4 @@
-//! How a step ends, and what that does to its run. Shared by the commands that end steps.
+//! How a step ends, and what its run does next. Shared by the commands that end steps.
 
 use crate::draft::Draft;
 use crate::event::{Attempt, EventBody, ReceiptRef};
@@ -6,41 +6,41 @@ use crate::failure::Failure;
 use crate::id::StepSeq;
 use crate::machine::{RunMove, RunStatus, StepMove, StepStatus};
 use crate::payload::{Fingerprint, Payload};
-use crate::record::{Intent, Lease, Live, Request, Rollback, RollbackEnds, StepRecord, Usage};
+use crate::record::{Intent, Lease, Live, ModelUsage, OperatorRequest, Rollback, RollbackEnds, StepRecord};
 use crate::refusal::Refusal;
 
 use super::govern;
 
-/// What follows the end of a step.
+/// The state of the run after a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advanced {
-    /// Another step, or another undoing, is ready.
+    /// Another step, or the undo of one, is ready.
     Ready,
-    /// The run is over.
-    Over(RunStatus),
+    /// The run ended.
+    Ended(RunStatus),
     /// The run waits for an operator.
     Paused,
 }
 
-/// What a step gave.
+/// The result of a successful step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Success {
     pub(super) output: Payload,
     pub(super) fingerprint: Fingerprint,
     pub(super) attempt: Option<Attempt>,
     pub(super) receipt: Option<ReceiptRef>,
-    /// Whether the effect is this run's own, rather than found in an earlier receipt.
+    /// Whether this run performed the effect; false if another run's receipt was reused.
     pub(super) acted: bool,
     pub(super) cost_microusd: u64,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<ModelUsage>,
 }
 
-/// A tool call, or the undoing of one, succeeded.
+/// A tool call, or the undo of one, succeeded.
 pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
     if draft.record.is_undoing() {
         return rolled_back(draft, success);
     }
-    // A call without an effect can be thrown away, so a request to stop is honoured; an effect cannot.
+    // The result of a call without an effect can be discarded, so a request to cancel takes effect here.
     if let (Some(request), None) = (draft.record.cancel.clone(), &success.receipt) {
         return cancel_run(draft, request.reason);
     }
@@ -54,14 +54,14 @@ pub(super) fn succeed(draft: &mut Draft<'_>, success: Success) -> Result<Advance
     close_step(draft, success, body)
 }
 
-/// The current step ends as succeeded, whatever kind of step it is; `body` is how the chain tells it.
+/// Ends the current step, of any kind, as succeeded, with `body` as its event.
 pub(super) fn close_step(
     draft: &mut Draft<'_>,
     success: Success,
     body: EventBody,
 ) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
-    draft.move_step(StepMove::Succeed, Live::Over { status: StepStatus::Succeeded })?;
+    draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
     if success.acted && success.receipt.is_some() {
         draft.record.effects.done += 1;
         draft.record.acted.add(seq);
@@ -70,7 +70,7 @@ pub(super) fn close_step(
     let last = draft.plan.step(seq.next()).is_none();
     let undo_it = draft.record.acted.has(seq) && draft.step()?.rollback.is_some();
 
-    // The step's own event also tells what the run does, unless a request decides that.
+    // The step's event also carries the run's transition, unless a request to cancel decides it.
     match (&draft.record.cancel, last) {
         (Some(_), _) if undo_it => {}
         (_, true) => draft.move_run(RunMove::Complete)?,
@@ -99,7 +99,7 @@ fn step_record(draft: &Draft<'_>, seq: StepSeq, event: u32, success: Success) ->
 
 fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Result<Advanced, Refusal> {
     match draft.record.cancel.clone() {
-        // After the intent a request to stop means: finish, then take back.
+        // The effect was already intended when cancel was requested: it is finished, then rolled back.
         Some(request) if undo_it => {
             start_rollback(
                 draft,
@@ -113,11 +113,11 @@ fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Res
             draft.record.live = Live::FRESH;
             return cancel_run(draft, request.reason);
         }
-        // Everything is done and nothing can be taken back: the request came too late.
+        // The last step is done and has no rollback: the request came too late.
         Some(_) | None => {}
     }
     if last {
-        return Ok(Advanced::Over(draft.record.status));
+        return Ok(Advanced::Ended(draft.record.status));
     }
     draft.record.at = seq.next();
     draft.record.live = Live::FRESH;
@@ -127,7 +127,7 @@ fn follow(draft: &mut Draft<'_>, seq: StepSeq, last: bool, undo_it: bool) -> Res
     }
 }
 
-/// Begins to take back, from `from` down.
+/// Starts to roll back, from step `from` down.
 pub(super) fn start_rollback(
     draft: &mut Draft<'_>,
     from: StepSeq,
@@ -144,8 +144,8 @@ pub(super) fn start_rollback(
     Ok(())
 }
 
-/// The newest step before `below`, and not before `floor`, that this run acted in and that says how it is
-/// taken back. An effect that was found done is somebody else's.
+/// The newest step in `floor..below` that has a rollback and whose effect this run performed. Effects found done are
+/// not undone: another run performed them.
 pub(super) fn undo_before(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> Option<StepSeq> {
     (floor.0..below.0).rev().map(StepSeq).find(|seq| {
         draft.record.acted.has(*seq) && draft.plan.step(*seq).is_some_and(|step| step.rollback.is_some())
@@ -154,9 +154,9 @@ pub(super) fn undo_before(draft: &Draft<'_>, below: StepSeq, floor: StepSeq) -> 
 
 fn rolled_back(draft: &mut Draft<'_>, success: Success) -> Result<Advanced, Refusal> {
     let seq = draft.record.at;
-    draft.move_step(StepMove::Succeed, Live::Over { status: StepStatus::Succeeded })?;
+    draft.move_step(StepMove::Succeed, Live::Ended { status: StepStatus::Succeeded })?;
     let to = StepStatus::Succeeded.after(StepMove::RollBack)?;
-    draft.note_step(seq, StepStatus::Succeeded, to);
+    draft.record_step_transition(seq, StepStatus::Succeeded, to);
     draft.record.cost_microusd = draft.record.cost_microusd.saturating_add(success.cost_microusd);
     draft.record.effects.undone += u32::from(success.acted && success.receipt.is_some());
     let event = draft.record_event(EventBody::StepRolledBack {
@@ -189,16 +189,16 @@ fn continue_rollback(draft: &mut Draft<'_>, seq: StepSeq) -> Result<Advanced, Re
     }
 }
 
-/// Everything that could be taken back is; the run failed all the same.
+/// The rollback of a failed run is complete.
 fn end_failed(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
-    draft.record.live = Live::Over { status: StepStatus::Succeeded };
+    draft.record.live = Live::Ended { status: StepStatus::Succeeded };
     draft.move_run(RunMove::Fail)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunFailed { reason, effects });
-    Ok(Advanced::Over(draft.record.status))
+    Ok(Advanced::Ended(draft.record.status))
 }
 
-/// The current step failed for good.
+/// The current step failed permanently.
 pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
     let number = draft.record.live.attempt();
     let body = EventBody::StepFailed { number, failure: failure.clone() };
@@ -208,8 +208,8 @@ pub(super) fn fail_step(draft: &mut Draft<'_>, failure: Failure) -> Result<Advan
     fail_run(draft, &failure, body)
 }
 
-/// The current step failed for good; `body` is how the chain tells it. An undoing that fails asks an
-/// operator instead: the effect stands, and somebody must know.
+/// The current step failed permanently, with `body` as its event. A failed undo pauses the run instead: the effect
+/// remains, and an operator must decide.
 pub(super) fn fail_with(
     draft: &mut Draft<'_>,
     failure: Failure,
@@ -223,7 +223,7 @@ pub(super) fn fail_with(
     fail_run(draft, &failure, body)
 }
 
-/// The current step fails, and with it the run, once everything it did that says how is taken back.
+/// Fails the current step. The run fails too, after a rollback of its earlier effects.
 pub(super) fn fail_run(
     draft: &mut Draft<'_>,
     failure: &Failure,
@@ -232,7 +232,7 @@ pub(super) fn fail_run(
     let seq = draft.record.at;
     govern::withdraw_live(draft, "the step has failed")?;
     draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
-    draft.move_step(StepMove::Fail, Live::Over { status: StepStatus::FailedTerminal })?;
+    draft.move_step(StepMove::Fail, Live::Ended { status: StepStatus::FailedTerminal })?;
     let back = undo_before(draft, seq, StepSeq(0));
     if back.is_none() {
         draft.move_run(RunMove::Fail)?;
@@ -250,42 +250,42 @@ pub(super) fn fail_run(
         cost_microusd: 0,
         usage: None,
     });
-    let Some(from) = back else { return Ok(Advanced::Over(draft.record.status)) };
+    let Some(from) = back else { return Ok(Advanced::Ended(draft.record.status)) };
     let reason = format!("{}: {}", failure.code, failure.message);
     start_rollback(draft, from, Rollback { floor: StepSeq(0), reason, ends: RollbackEnds::Failed })?;
     Ok(Advanced::Ready)
 }
 
-/// Stops the run where it stands.
+/// Stops the run at its current step.
 pub(super) fn cancel_run(draft: &mut Draft<'_>, reason: String) -> Result<Advanced, Refusal> {
-    govern::withdraw_live(draft, "the run was stopped")?;
+    govern::withdraw_live(draft, "the run was canceled")?;
     draft.record.effects.unknown += u32::from(draft.record.live.leaves_unknown());
     if draft.record.is_undoing() {
-        draft.record.live = Live::Over { status: StepStatus::Succeeded };
-    } else if !draft.record.live.status().is_over() {
-        draft.move_step(StepMove::Cancel, Live::Over { status: StepStatus::Canceled })?;
+        draft.record.live = Live::Ended { status: StepStatus::Succeeded };
+    } else if !draft.record.live.status().is_terminal() {
+        draft.move_step(StepMove::Cancel, Live::Ended { status: StepStatus::Canceled })?;
     }
     draft.move_run(RunMove::Cancel)?;
     let effects = draft.record.effects;
     draft.record_event(EventBody::RunCanceled { reason, effects });
-    Ok(Advanced::Over(draft.record.status))
+    Ok(Advanced::Ended(draft.record.status))
 }
 
-/// Puts the run before an operator.
-pub(super) fn pause_run(draft: &mut Draft<'_>, request: Request) -> Result<Advanced, Refusal> {
+/// Pauses the run until an operator decides.
+pub(super) fn pause_run(draft: &mut Draft<'_>, request: OperatorRequest) -> Result<Advanced, Refusal> {
     match draft.record.live.clone() {
-        // Nobody answers for a run that stands still; it asks again when it goes on.
+        // A paused run has no open approval; it requests another one when it resumes.
         Live::WaitingApproval { approval, attempt, open, .. } => {
             govern::withdraw(draft, &approval, "the run was paused")?;
             draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised: open, approved: None })?;
         }
-        // An event that comes meanwhile is kept. The wait opens anew when the run goes on, with all of its time.
+        // Events that arrive meanwhile are buffered. The wait starts again, with its full timeout, on resume.
         Live::WaitingEvent { .. } => draft.move_step(StepMove::Reopen, Live::FRESH)?,
         Live::Ready { .. }
         | Live::Running(_)
         | Live::Retrying { .. }
         | Live::Unresolved { .. }
-        | Live::Over { .. } => {}
+        | Live::Ended { .. } => {}
     }
     draft.move_run(RunMove::Pause)?;
     draft.record_event(EventBody::RunPaused { reason: request.reason.clone() });
@@ -293,7 +293,7 @@ pub(super) fn pause_run(draft: &mut Draft<'_>, request: Request) -> Result<Advan
     Ok(Advanced::Paused)
 }
 
-/// Nobody knows whether the effect happened: a person decides.
+/// The outcome of the effect is unknown: an operator decides.
 pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
     let open = match &draft.record.live {
         Live::Running(Lease { intent, .. }) => intent.clone(),
@@ -302,13 +302,13 @@ pub(super) fn pause_unresolved(draft: &mut Draft<'_>, failure: Failure) -> Resul
     pause_step(draft, failure, open)
 }
 
-/// The current step waits for a person, with the effect that nobody can account for, if there is one.
+/// Pauses the run at the current step. `open` is the effect whose outcome is unknown, if there is one.
 pub(super) fn pause_step(
     draft: &mut Draft<'_>,
     failure: Failure,
     open: Option<Intent>,
 ) -> Result<Advanced, Refusal> {
-    govern::withdraw_live(draft, "the step cannot go on")?;
+    govern::withdraw_live(draft, "the step cannot continue")?;
     let attempt = draft.record.live.attempt();
     let reason = format!("{}: {}", failure.code, failure.message);
     let live = Live::Unresolved { attempt, failure: failure.clone(), open: open.clone() };
@@ -322,11 +322,11 @@ pub(super) fn pause_step(
         None => EventBody::RunPaused { reason: reason.clone() },
     };
     draft.record_event(body);
-    draft.record.pause = Some(Request { by: draft.stamp.by.id.clone(), reason, at: draft.stamp.now });
+    draft.record.pause = Some(OperatorRequest { by: draft.stamp.by.id.clone(), reason, at: draft.stamp.now });
     Ok(Advanced::Paused)
 }
 
-/// How a held step was worked on, for the chain.
+/// The attempt that `lease` was held for, as an event records it.
 pub(super) fn attempt_of(lease: &Lease) -> Attempt {
     Attempt { number: lease.attempt, worker: lease.owner.clone(), fence: lease.fence, since: lease.since }
 }

@@ -1,4 +1,4 @@
-//! Fail: the step cannot succeed, however often it is tried.
+//! Fail: no further attempt at the step can succeed.
 
 use crate::draft::Draft;
 use crate::failure::{self, Failure};
@@ -10,11 +10,10 @@ use crate::refusal::Refusal;
 use super::ending::{self, Advanced};
 use super::{Command, retry};
 
-/// The current step fails for good, and nothing happened outside.
+/// The current step fails permanently, and its effect did not happen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fail {
-    /// The fence it is held under; `None` for a step that could not even be claimed, because what it
-    /// should do cannot be said.
+    /// The fence of the lease; `None` for a step that was not claimed because its action cannot be determined.
     pub fence: Option<Fence>,
     /// Why.
     pub failure: Failure,
@@ -23,12 +22,12 @@ pub struct Fail {
 }
 
 impl Command for Fail {
-    type Answer = Advanced;
+    type Output = Advanced;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
         match self.fence {
             Some(fence) => {
-                draft.held(fence)?;
+                draft.lease(fence)?;
                 retry::close_failed(draft, self.receipt, &self.failure);
                 ending::fail_step(draft, self.failure)
             }
@@ -38,27 +37,27 @@ impl Command for Fail {
 }
 
 fn unclaimed(draft: &mut Draft<'_>, failure: Failure) -> Result<Advanced, Refusal> {
-    draft.open()?;
+    draft.ensure_active()?;
     match &draft.record.live {
-        // An earlier attempt may have acted, and what it did can no longer be worked out.
+        // An earlier attempt may have acted, and its action can no longer be determined.
         live if live.open().is_some() && !matches!(live, Live::Unresolved { .. }) => {
             ending::pause_unresolved(draft, failure)
         }
         Live::Ready { .. } | Live::Retrying { .. } => ending::fail_step(draft, failure),
-        // An interrupted attempt may have acted, and what it did can no longer be worked out.
+        // The interrupted attempt may have acted, and its action can no longer be determined.
         Live::Running(lease) if lease.until <= draft.now() && lease.intent.is_some() => {
             ending::pause_unresolved(draft, failure)
         }
         Live::Running(lease) if lease.until <= draft.now() => ending::fail_step(draft, failure),
-        Live::Running(lease) => Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until }),
+        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
         Live::Unresolved { .. }
         | Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
-        | Live::Over { .. } => Err(Refusal::WrongWork { expected: "a step that can be claimed" }),
+        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a step that can be claimed" }),
     }
 }
 
-/// The step's last attempt failed.
+/// The last attempt at the step failed.
 pub(super) fn exhausted(draft: &mut Draft<'_>, last: &Failure) -> Result<Advanced, Refusal> {
     ending::fail_step(draft, Failure::after(last, failure::ATTEMPTS_EXHAUSTED))
 }

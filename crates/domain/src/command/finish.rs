@@ -1,5 +1,4 @@
-//! Finish: the work succeeded. The receipt is closed, the step ends and the next one becomes ready, all in
-//! one commit.
+//! Finish: the work succeeded. One commit closes the receipt, ends the step and makes the next step ready.
 
 use serde_json::Value;
 
@@ -8,38 +7,38 @@ use crate::event::ReceiptRef;
 use crate::id::Fence;
 use crate::payload::{Fingerprint, Payload};
 use crate::receipt::{Receipt, ReceiptState};
-use crate::record::Usage;
+use crate::record::ModelUsage;
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::{self, Advanced, Success};
 
-/// What came of the work.
+/// Records the result of the work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finish {
-    /// The fence it was done under.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// What it gave.
+    /// The output of the step.
     pub output: Payload,
-    /// The fingerprint of that.
+    /// The fingerprint of the output.
     pub fingerprint: Fingerprint,
-    /// What the other side said, in metadata.
+    /// Metadata of the external system's response.
     pub response: Value,
-    /// The call that would restore what was there before.
+    /// The call that restores the previous state.
     pub inverse: Option<Value>,
-    /// What it cost, in millionths of a US dollar.
+    /// The cost in millionths of a US dollar.
     pub cost_microusd: u64,
-    /// What that was for.
-    pub usage: Option<Usage>,
+    /// The metered usage behind the cost.
+    pub usage: Option<ModelUsage>,
     /// The intent that came with the grant.
     pub receipt: Option<Receipt>,
 }
 
 impl Command for Finish {
-    type Answer = Advanced;
+    type Output = Advanced;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
-        let lease = draft.held(self.fence)?;
+        let lease = draft.lease(self.fence)?;
         let receipt = self.receipt.as_ref().map(|r| ReceiptRef { key: r.key.clone(), action: r.action });
         let success = Success {
             output: self.output.clone(),

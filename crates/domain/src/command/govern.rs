@@ -1,5 +1,5 @@
-//! Govern: nothing outside changes without a verdict, and where the verdict asks for people, without their
-//! yes to exactly this action under exactly this policy.
+//! Authorization of effects: policy allows the action, or approvers approve exactly this action under exactly this
+//! policy.
 
 use serde_json::Value;
 
@@ -11,130 +11,137 @@ use crate::failure::{self, Failure};
 use crate::id::ApprovalId;
 use crate::initiator::{Cause, Initiator};
 use crate::machine::{RunMove, StepMove};
-use crate::plan::{OnReject, Patience};
+use crate::plan::{ApprovalTiming, OnReject};
 use crate::record::{Intent, Live};
 use crate::refusal::Refusal;
-use crate::verdict::{Demand, Ruling, Verdict};
+use crate::verdict::{ApprovalRequirement, Ruling, Verdict};
 
-use super::claim::{Claim, Claimed, PriorAttempt};
+use super::claim::{Claim, ClaimResult, PriorAttempt};
 use super::ending;
 
-/// What was found out about an effect before anybody may cause it.
+/// The policy evaluation of a proposed effect.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Governed {
-    /// What policy says about the action.
+pub struct Assessment {
+    /// The verdict on the action.
     pub verdict: Verdict,
-    /// What stands outside, as far as the tool had to look before it could propose.
-    pub found: Option<Value>,
+    /// The state of the external system that the tool observed before it proposed the action.
+    pub observed: Option<Value>,
 }
 
-/// Whether an effect may be caused.
+/// Whether an effect may be performed.
 pub(super) enum Authority {
-    /// Yes, under this verdict and, where it asked for one, this approval.
-    Given(Given),
-    /// Not now, or not ever; the step has moved accordingly.
-    Withheld(Claimed),
+    /// It may.
+    Granted(Authorization),
+    /// It may not now, or never; the step has moved accordingly.
+    Withheld(ClaimResult),
 }
 
-/// What allows an effect.
-pub(super) struct Given {
-    pub(super) governed: Governed,
+/// The verdict and the approval that allow an effect.
+pub(super) struct Authorization {
+    pub(super) assessment: Assessment,
+    /// Present if the verdict requires an approval.
     pub(super) approved: Option<ApprovalId>,
 }
 
-/// Whether the effect of `claim` may be caused now.
+/// Decides whether the effect of `claim` may be performed now.
 pub(super) fn authorise(
     draft: &mut Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
 ) -> Result<Authority, Refusal> {
-    let Some(governed) = claim.governed.clone() else {
-        return Err(Refusal::Unjudged { action: claim.action.hash() });
+    let Some(assessment) = claim.assessment.clone() else {
+        return Err(Refusal::NoVerdict { action: claim.action.hash() });
     };
-    // What a step that means something else by now has let go of is no longer its concern.
+    // An open intent under another key belongs to an effect that the step no longer proposes.
     let open = before.open.clone().filter(|open| open.key == claim.action.key);
-    let given = |approved| Ok(Authority::Given(Given { governed: governed.clone(), approved }));
-    match &governed.verdict.ruling {
+    let granted =
+        |approved| Ok(Authority::Granted(Authorization { assessment: assessment.clone(), approved }));
+    match &assessment.verdict.ruling {
         Ruling::Deny if open.is_some() => {
-            let failure = Failure::new(failure::POLICY_DENIED, said(&governed.verdict));
-            ending::pause_unresolved(draft, failure).map(Claimed::Settled).map(Authority::Withheld)
+            let failure = Failure::new(failure::POLICY_DENIED, messages(&assessment.verdict));
+            ending::pause_unresolved(draft, failure).map(ClaimResult::Resolved).map(Authority::Withheld)
         }
-        Ruling::Deny => deny(draft, &claim.action, governed.verdict).map(Authority::Withheld),
+        Ruling::Deny => deny(draft, &claim.action, assessment.verdict).map(Authority::Withheld),
         Ruling::Allow => {
-            withdraw_carried(draft, before, "policy no longer asks for it")?;
-            given(None)
+            withdraw_carried(draft, before, "policy no longer requires it")?;
+            granted(None)
         }
-        Ruling::NeedsApproval(demand) => {
-            if let Some(approved) = covering(draft, claim, before, demand)? {
+        Ruling::NeedsApproval(requirement) => {
+            if let Some(approved) = covering(draft, claim, before, requirement)? {
                 consume(draft, &approved)?;
-                return given(Some(approved));
+                return granted(Some(approved));
             }
             withdraw_carried(
                 draft,
                 before,
-                "it no longer fits: the action, the policy or the time has changed",
+                "it no longer applies: the action or the policy changed, or the approval expired",
             )?;
-            let wish = about(draft, &claim.action, &governed.verdict, demand)?;
-            ask(draft, wish, (before.attempt, open))?;
-            Ok(Authority::Withheld(Claimed::Asked))
+            let spec = action_approval(draft, &claim.action, &assessment.verdict, requirement)?;
+            request_approval(draft, spec, (before.attempt, open))?;
+            Ok(Authority::Withheld(ClaimResult::AwaitingApproval))
         }
     }
 }
 
-fn about(draft: &Draft<'_>, action: &Action, verdict: &Verdict, demand: &Demand) -> Result<Wish, Refusal> {
-    Ok(Wish {
+fn action_approval(
+    draft: &Draft<'_>,
+    action: &Action,
+    verdict: &Verdict,
+    requirement: &ApprovalRequirement,
+) -> Result<ApprovalSpec, Refusal> {
+    Ok(ApprovalSpec {
         subject: Subject::Action { action: Box::new(action.clone()), verdict: verdict.clone() },
-        demand: demand.clone(),
+        requirement: requirement.clone(),
         on_reject: draft.step()?.on_reject,
-        patience: None,
+        timing: None,
     })
 }
 
-/// The approval that the step carries, if it is for this very action, under this very policy, and still
-/// worth something.
+/// The step's approval, if it is valid for this action under this policy.
 fn covering(
     draft: &Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
-    demand: &Demand,
+    requirement: &ApprovalRequirement,
 ) -> Result<Option<ApprovalId>, Refusal> {
     let Some(id) = &before.approved else { return Ok(None) };
-    let approval = draft.asked(id)?;
-    let policy = claim.governed.as_ref().map(|governed| governed.verdict.policy);
-    let fits = approval.subject.hash() == claim.action.hash()
+    let approval = draft.approval(id)?;
+    let policy = claim.assessment.as_ref().map(|assessment| assessment.verdict.policy);
+    let valid = approval.subject.hash() == claim.action.hash()
         && approval.subject.policy() == policy
         && approval.expires_at > draft.now()
         && approval.status == ApprovalStatus::Approved
-        && approval.demand.covers(demand);
-    Ok(fits.then(|| id.clone()))
+        && approval.requirement.covers(requirement);
+    Ok(valid.then(|| id.clone()))
 }
 
 fn consume(draft: &mut Draft<'_>, id: &ApprovalId) -> Result<(), Refusal> {
-    let mut approval = draft.asked(id)?;
-    // The attempt that this commit begins holds the next fence.
+    let mut approval = draft.approval(id)?;
+    // The attempt that this commit starts gets the next fence.
     approval.consumed = Some(Consumed { fence: draft.record.fence.next(), at: draft.now() });
     draft.record.phase = Some(draft.step()?.phase);
-    draft.keep_approval(approval);
+    draft.save_approval(approval);
     Ok(())
 }
 
-/// Why an effect that was intended may not be attempted again, if it may not: policy says no by now, or what
-/// people said has lapsed.
+/// Why an interrupted effect may not be attempted again: policy now denies it, or its approval has expired. `None` if
+/// it may.
 pub(super) fn no_longer_allowed(
     draft: &Draft<'_>,
     claim: &Claim,
     before: &PriorAttempt,
 ) -> Result<Option<&'static str>, Refusal> {
-    let denied = claim.governed.as_ref().is_some_and(|governed| governed.verdict.ruling == Ruling::Deny);
+    let denied =
+        claim.assessment.as_ref().is_some_and(|assessment| assessment.verdict.ruling == Ruling::Deny);
     if denied {
-        return Ok(Some("it was interrupted, and policy would not allow it any more"));
+        return Ok(Some("the action was interrupted, and policy now denies it"));
     }
     let Some(id) = &before.approved else { return Ok(None) };
-    let lapsed = draft.asked(id)?.expires_at <= draft.now();
-    Ok(lapsed.then_some("it was interrupted, and its approval has lapsed since"))
+    let expired = draft.approval(id)?.expires_at <= draft.now();
+    Ok(expired.then_some("the action was interrupted, and its approval has expired since"))
 }
 
-/// An approval that the step carries and does not use any more is worth nothing.
+/// Withdraws the approval that the step carries and no longer uses.
 fn withdraw_carried(draft: &mut Draft<'_>, before: &PriorAttempt, reason: &str) -> Result<(), Refusal> {
     match &before.approved {
         Some(approved) => withdraw(draft, approved, reason),
@@ -142,22 +149,22 @@ fn withdraw_carried(draft: &mut Draft<'_>, before: &PriorAttempt, reason: &str) 
     }
 }
 
-/// Takes a question back.
+/// Withdraws an approval, unless it is decided against, expired or used.
 pub(super) fn withdraw(draft: &mut Draft<'_>, id: &ApprovalId, reason: &str) -> Result<(), Refusal> {
-    let mut approval = draft.asked(id)?;
-    let counts = matches!(approval.status, ApprovalStatus::Requested | ApprovalStatus::Approved);
-    if counts && approval.consumed.is_none() {
+    let mut approval = draft.approval(id)?;
+    let live = matches!(approval.status, ApprovalStatus::Requested | ApprovalStatus::Approved);
+    if live && approval.consumed.is_none() {
         approval.status = ApprovalStatus::Canceled;
-        draft.show_approval(approval);
+        draft.publish_approval(approval);
         let reason = reason.to_owned();
         draft.record_event(EventBody::ApprovalWithdrawn { approval: id.clone(), reason });
     }
     Ok(())
 }
 
-/// The current step asks nobody any more; what it waits for, or carries, is withdrawn.
+/// Withdraws the approval that the current step waits for or carries.
 pub(super) fn withdraw_live(draft: &mut Draft<'_>, reason: &str) -> Result<(), Refusal> {
-    // What a holder has is used, not open.
+    // The approval of a leased step is consumed.
     if matches!(draft.record.live, Live::Running(_)) {
         return Ok(());
     }
@@ -165,13 +172,13 @@ pub(super) fn withdraw_live(draft: &mut Draft<'_>, reason: &str) -> Result<(), R
     withdraw(draft, &id, reason)
 }
 
-fn said(verdict: &Verdict) -> String {
-    verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>().join("; ")
+fn messages(verdict: &Verdict) -> String {
+    verdict.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<Claimed, Refusal> {
-    let failure = Failure::new(failure::POLICY_DENIED, said(&verdict));
-    // A worker asked, but it is policy that ends the step.
+fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<ClaimResult, Refusal> {
+    let failure = Failure::new(failure::POLICY_DENIED, messages(&verdict));
+    // The event names policy as the cause, and the worker as the caller.
     let worker = std::mem::take(&mut draft.stamp.by.id);
     draft.stamp.by = Initiator::new(Cause::Policy, verdict.policy.to_string()).with("asked_by", worker);
     let body = EventBody::ActionDenied {
@@ -180,25 +187,25 @@ fn deny(draft: &mut Draft<'_>, action: &Action, verdict: Verdict) -> Result<Clai
         target: action.target.clone(),
         verdict,
     };
-    ending::fail_with(draft, failure, body).map(Claimed::Settled)
+    ending::fail_with(draft, failure, body).map(ClaimResult::Resolved)
 }
 
-/// What people are to be asked.
-pub(super) struct Wish {
+/// An approval to request.
+pub(super) struct ApprovalSpec {
     pub(super) subject: Subject,
-    pub(super) demand: Demand,
+    pub(super) requirement: ApprovalRequirement,
     pub(super) on_reject: OnReject,
-    /// How long they have; what the workflow says, if absent.
-    pub(super) patience: Option<Patience>,
+    /// Defaults to the timing of the workflow.
+    pub(super) timing: Option<ApprovalTiming>,
 }
 
-/// The current step asks people.
-pub(super) fn ask(
+/// Requests an approval for the current step, which then waits for it.
+pub(super) fn request_approval(
     draft: &mut Draft<'_>,
-    wish: Wish,
+    spec: ApprovalSpec,
     (attempt, open): (u32, Option<Intent>),
 ) -> Result<(), Refusal> {
-    let approval = request(draft, wish)?;
+    let approval = new_approval(draft, spec)?;
     draft.record.approvals = draft.record.approvals.saturating_add(1);
     let live = Live::WaitingApproval {
         approval: approval.id.clone(),
@@ -216,18 +223,18 @@ pub(super) fn ask(
     draft.record_event(EventBody::ApprovalRequested {
         approval: approval.id.clone(),
         subject: approval.subject.hash(),
-        demand: approval.demand.clone(),
+        requirement: approval.requirement.clone(),
         verdict,
         excluded: approval.excluded(),
         sla_at: approval.sla_at,
         expires_at: approval.expires_at,
     });
-    draft.show_approval(approval);
+    draft.publish_approval(approval);
     Ok(())
 }
 
-fn request(draft: &Draft<'_>, wish: Wish) -> Result<Approval, Refusal> {
-    let Patience { sla, expires_after } = wish.patience.unwrap_or(draft.plan.patience);
+fn new_approval(draft: &Draft<'_>, spec: ApprovalSpec) -> Result<Approval, Refusal> {
+    let ApprovalTiming { sla, expires_after } = spec.timing.unwrap_or(draft.plan.approval_timing);
     let (record, now) = (&draft.record, draft.now());
     Ok(Approval {
         id: ApprovalId::derive(&record.key, record.approvals),
@@ -237,14 +244,14 @@ fn request(draft: &Draft<'_>, wish: Wish) -> Result<Approval, Refusal> {
         step: draft.step()?.id.clone(),
         seq: record.at,
         undo: record.is_undoing(),
-        subject: wish.subject,
-        demand: wish.demand,
+        subject: spec.subject,
+        requirement: spec.requirement,
         requester: record.trigger.requester.clone(),
         author: draft.plan.author.clone(),
-        on_reject: wish.on_reject,
+        on_reject: spec.on_reject,
         status: ApprovalStatus::Requested,
         votes: Vec::new(),
-        asked_at: now,
+        requested_at: now,
         sla_at: now + sla,
         expires_at: now + expires_after,
         reminders: 0,

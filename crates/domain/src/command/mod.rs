@@ -1,11 +1,10 @@
-//! One file per command.
+//! The commands, one file each.
 //!
-//! A command is a value: what somebody wants, with what they know. It is decided on a [`Draft`], which is
-//! the record as it stands, and either moves the draft along or refuses. Nothing is written until the
-//! engine commits the draft, so a refusal leaves no trace.
+//! A command is a value that states what its caller wants and knows. [`Command::decide`] runs on a [`Draft`] of the
+//! run's record. It moves the draft to the next state, or refuses. The engine writes nothing until it commits the
+//! draft, so a refusal has no effect.
 
 mod admit;
-mod answer;
 mod cancel;
 mod claim;
 mod ending;
@@ -22,38 +21,39 @@ mod roll_back;
 mod signal;
 mod take_over;
 mod time_out;
+mod vote;
 mod wait;
 mod wake;
 
 pub use admit::{Admit, admit};
-pub use answer::{Answer, Answered, may_answer};
-pub use cancel::{BackOut, Cancel, Canceling};
-pub use claim::{Claim, Claimed, Grant, Mode};
+pub use cancel::{BackOut, Cancel, CancelResult};
+pub use claim::{AttemptMode, Claim, ClaimResult, Grant};
 pub use ending::Advanced;
 pub use fail::Fail;
 pub use finish::Finish;
-pub use govern::Governed;
+pub use govern::Assessment;
 pub use nudge::Nudge;
 pub use pause::Pause;
 pub use postpone::Postpone;
-pub use renew::{Renew, Renewed};
+pub use renew::{Renew, RenewResult};
 pub use resume::Resume;
-pub use retry::{Certainty, Retried, Retry};
+pub use retry::{Certainty, Retry, RetryResult};
 pub use roll_back::RollBack;
-pub use signal::{DeliverSignal, Delivered};
+pub use signal::{DeliverSignal, SignalResult};
 pub use take_over::TakeOver;
 pub use time_out::TimeOut;
-pub use wait::{OpenGate, OpenWait, Opened};
-pub use wake::{Wake, Woken};
+pub use vote::{RecordVote, VoteResult};
+pub use wait::{OpenGate, OpenWait, WaitResult};
+pub use wake::{Wake, WakeReason};
 
 use crate::draft::Draft;
 use crate::refusal::Refusal;
 
-/// Something somebody wants of a run.
+/// A change that a caller requests of a run.
 pub trait Command {
-    /// What they are told when it is granted.
-    type Answer;
+    /// The result of a command that is not refused.
+    type Output;
 
-    /// Moves `draft` along, or refuses. A refused draft must be dropped.
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Self::Answer, Refusal>;
+    /// Moves `draft` to the next state, or refuses. Drop the draft after a refusal.
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Self::Output, Refusal>;
 }

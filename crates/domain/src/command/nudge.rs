@@ -1,5 +1,5 @@
-//! Nudge: people have not answered yet. They are reminded once; when the answer is overdue, others are
-//! told. The run keeps waiting: no passing of time approves anything.
+//! Nudge: an approval is still open. Approvers get one reminder; at the SLA the approval is escalated. The run keeps
+//! waiting: the passage of time approves nothing.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
@@ -8,25 +8,25 @@ use crate::refusal::Refusal;
 
 use super::Command;
 
-/// It is time to remind, or to tell others.
+/// Sends the reminder or the escalation that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nudge;
 
 impl Command for Nudge {
-    type Answer = ();
+    type Output = ();
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
-        draft.open()?;
+        draft.ensure_active()?;
         let now = draft.now();
         let Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline } =
             draft.record.live.clone()
         else {
-            return Err(Refusal::WrongWork { expected: "a step that asks people" });
+            return Err(Refusal::WrongState { expected: "a step that waits for approval" });
         };
         if nudge_at > now {
             return Err(Refusal::NotBefore { at: nudge_at });
         }
-        let mut approval = draft.asked(&id)?;
+        let mut approval = draft.approval(&id)?;
         let body = if approval.sla_at <= now {
             approval.escalated_at = Some(now);
             EventBody::ApprovalEscalated { approval: id.clone() }
@@ -37,7 +37,7 @@ impl Command for Nudge {
         draft.record_event(body);
         let nudge_at = approval.nudge_at();
         draft.record.live = Live::WaitingApproval { approval: id, attempt, open, nudge_at, deadline };
-        draft.show_approval(approval);
+        draft.publish_approval(approval);
         Ok(())
     }
 }

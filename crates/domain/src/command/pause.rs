@@ -1,15 +1,15 @@
-//! Pause: an operator wants to look before the run goes on. A step that is held finishes first.
+//! Pause: an operator stops the run for a review. A leased step finishes first.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
 use crate::machine::RunStatus;
-use crate::record::{Live, Request};
+use crate::record::{Live, OperatorRequest};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::{self, Advanced};
 
-/// A wish to hold the run.
+/// Pauses the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
     /// Why.
@@ -17,12 +17,13 @@ pub struct Pause {
 }
 
 impl Command for Pause {
-    /// `None` while the current step is held: the run pauses when that has finished.
-    type Answer = Option<Advanced>;
+    /// `None` while the current step is leased: the run pauses when the step finishes.
+    type Output = Option<Advanced>;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Self::Answer, Refusal> {
-        draft.open()?;
-        let request = Request { by: draft.stamp.by.id.clone(), reason: self.reason, at: draft.stamp.now };
+    fn decide(self, draft: &mut Draft<'_>) -> Result<Self::Output, Refusal> {
+        draft.ensure_active()?;
+        let request =
+            OperatorRequest { by: draft.stamp.by.id.clone(), reason: self.reason, at: draft.stamp.now };
         match (&draft.record.live, draft.record.status) {
             (_, RunStatus::Paused) => Ok(Some(Advanced::Paused)),
             (Live::Running(_), _) => {

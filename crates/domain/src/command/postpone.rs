@@ -1,5 +1,5 @@
-//! Postpone: what a step would do could not be said yet, because the outside did not answer when it was
-//! asked how things stand. Nobody holds the step, and this attempt has intended nothing.
+//! Postpone: the tool could not propose an action, because the external system did not respond when the tool observed
+//! its state. No worker holds the step, and this attempt has no intent.
 
 use crate::draft::Draft;
 use crate::failure::{self, Failure};
@@ -9,30 +9,31 @@ use crate::record::Live;
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
-use super::retry::{self, Postponed, Retried};
+use super::retry::{self, Postponed, RetryResult};
 use super::{Command, ending, fail};
 
-/// The current step is due again later, unless its attempts are used up. One that goes on by a person's word
-/// goes back to that person: their word is for this attempt, and what they were asked about is still open. What others
-/// have approved for it is withdrawn, as whenever a step pauses.
+/// Schedules the current step again, unless its attempts are exhausted.
+///
+/// A step that an operator resumed after an unknown outcome goes back to the operator instead: the decision was for this
+/// attempt only, and the outcome is still unknown. Its approval is withdrawn, as for every step that pauses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Postpone {
     /// Why.
     pub failure: Failure,
-    /// How long the other side asked us to stay away.
+    /// The delay that the external system asked for.
     pub retry_after: Option<Millis>,
 }
 
 impl Command for Postpone {
-    type Answer = Retried;
+    type Output = RetryResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Retried, Refusal> {
-        draft.open()?;
+    fn decide(self, draft: &mut Draft<'_>) -> Result<RetryResult, Refusal> {
+        draft.ensure_active()?;
         if draft.record.status == RunStatus::Paused {
             return Err(Refusal::Paused { run: draft.record.key.clone() });
         }
         if !draft.record.is_undoing() && !matches!(draft.step()?.work, Work::Call(_)) {
-            return Err(Refusal::WrongWork { expected: "a call" });
+            return Err(Refusal::WrongState { expected: "a call" });
         }
         let approved = match &draft.record.live {
             Live::Ready { authorised: None, approved, .. } => approved.clone(),
@@ -42,20 +43,20 @@ impl Command for Postpone {
             Live::Running(lease) if lease.intent.is_none() && lease.until <= draft.now() => None,
             Live::Ready { authorised: Some(_), .. } => {
                 let unknown = Failure::after(&self.failure, failure::OUTCOME_UNKNOWN);
-                return ending::pause_unresolved(draft, unknown).map(Retried::No);
+                return ending::pause_unresolved(draft, unknown).map(RetryResult::NotRetried);
             }
             Live::Retrying { .. }
             | Live::Running(_)
             | Live::Unresolved { .. }
             | Live::WaitingEvent { .. }
             | Live::WaitingApproval { .. }
-            | Live::Over { .. } => {
-                return Err(Refusal::WrongWork { expected: "a step whose action is still to be proposed" });
+            | Live::Ended { .. } => {
+                return Err(Refusal::WrongState { expected: "a step whose action is not proposed yet" });
             }
         };
         let attempt = draft.record.live.attempt();
         if draft.step()?.retry.is_exhausted_by(attempt) {
-            return fail::exhausted(draft, &self.failure).map(Retried::No);
+            return fail::exhausted(draft, &self.failure).map(RetryResult::NotRetried);
         }
         let postponed =
             Postponed { failure: self.failure, retry_after: self.retry_after, open: None, approved };

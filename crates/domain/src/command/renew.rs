@@ -1,4 +1,4 @@
-//! Renew: a holder shows that it is alive.
+//! Renew: a worker extends its lease.
 
 use crate::draft::Draft;
 use crate::id::Fence;
@@ -8,44 +8,45 @@ use crate::time::{Millis, Timestamp};
 
 use super::Command;
 
-/// A run's own heartbeat is written at most this often; the lease's is in the same record anyway.
-const HEARTBEAT_EVERY: Millis = Millis::secs(30);
+/// Renewals move the due time at most this often, because each move is another index write. The lease itself is in the
+/// record anyway.
+const DUE_UPDATE_EVERY: Millis = Millis::secs(30);
 
-/// A wish to hold on.
+/// Extends the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renew {
-    /// The fence it is held under.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// For how much longer.
+    /// The new length of the lease, from now.
     pub lease: Millis,
 }
 
-/// What the holder should know.
+/// The renewed lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renewed {
-    /// Until when it holds the step now.
+pub struct RenewResult {
+    /// When the lease expires.
     pub until: Timestamp,
-    /// Whether somebody has asked to stop the run.
+    /// Whether a user asked to cancel the run.
     pub cancel_requested: bool,
 }
 
 impl Command for Renew {
-    type Answer = Renewed;
+    type Output = RenewResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Renewed, Refusal> {
-        let mut lease = draft.held(self.fence)?;
+    fn decide(self, draft: &mut Draft<'_>) -> Result<RenewResult, Refusal> {
+        let mut lease = draft.lease(self.fence)?;
         let until = draft.now() + self.lease;
         lease.until = until;
         draft.record.live = Live::Running(lease);
         refresh_due(draft);
-        Ok(Renewed { until, cancel_requested: draft.record.cancel.is_some() })
+        Ok(RenewResult { until, cancel_requested: draft.record.cancel.is_some() })
     }
 }
 
 fn refresh_due(draft: &mut Draft<'_>) {
     let now = draft.now();
-    let worn = now + Millis(ORPHANED_AFTER.0 - HEARTBEAT_EVERY.0);
-    if draft.record.due_at.is_none_or(|due| due < worn) {
+    let stale = now + Millis(ORPHANED_AFTER.0 - DUE_UPDATE_EVERY.0);
+    if draft.record.due_at.is_none_or(|due| due < stale) {
         draft.record.due_at = Some(now + ORPHANED_AFTER);
     }
 }

@@ -1,5 +1,5 @@
-//! Resume: an operator has looked, and says to go on. If the outcome of an effect is unknown, this is the
-//! person's word that it may be done again.
+//! Resume: an operator continues a paused run. If the outcome of an effect is unknown, resuming authorizes another
+//! attempt at it.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 
 use super::Command;
 
-/// A paused run goes on with its current step.
+/// Continues a paused run with its current step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
     /// Why.
@@ -17,10 +17,10 @@ pub struct Resume {
 }
 
 impl Command for Resume {
-    type Answer = ();
+    type Output = ();
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
-        draft.open()?;
+        draft.ensure_active()?;
         let status = draft.record.status;
         if status != RunStatus::Paused {
             return Err(Refusal::NotPaused { run: draft.record.key.clone(), status });
@@ -33,8 +33,8 @@ impl Command for Resume {
     }
 }
 
-/// The step can be taken again. One that was waiting for its next attempt goes on where it stood: that it was
-/// paused says nothing about what it may have done.
+/// Makes the step claimable. A step that was waiting for its next attempt keeps its state, because the pause says nothing
+/// about what an earlier attempt may have done.
 fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let retrying = match draft.record.live.clone() {
         Live::Retrying { attempt, failure, open, approved, .. } => {
@@ -44,7 +44,7 @@ fn reopen(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         }
         live => {
             let (authorised, approved) = (live.open().cloned(), live.approved().cloned());
-            // A person has seen the evidence and says to try again: the step gets its attempts anew.
+            // The operator has seen the evidence and authorizes a retry, so the attempts start from zero.
             let attempt = if matches!(live, Live::Unresolved { .. }) { 0 } else { live.attempt() };
             draft.move_step(StepMove::Reopen, Live::Ready { attempt, authorised, approved })?;
             false

@@ -1,4 +1,4 @@
-//! Roll back: an operator wants the run's effects taken back, newest first. The run ends as canceled.
+//! Roll back: an operator undoes the run's effects, newest first. The run ends as canceled.
 
 use crate::draft::Draft;
 use crate::id::StepSeq;
@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use super::Command;
 use super::ending;
 
-/// A wish to take everything back that says how.
+/// Undoes every effect of the run whose step has a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollBack {
     /// Why.
@@ -16,17 +16,17 @@ pub struct RollBack {
 }
 
 impl Command for RollBack {
-    /// The first step that is taken back.
-    type Answer = StepSeq;
+    /// The first step that is undone.
+    type Output = StepSeq;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<StepSeq, Refusal> {
-        draft.open()?;
+        draft.ensure_active()?;
         match &draft.record.live {
             Live::Running(lease) => {
-                return Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until });
+                return Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until });
             }
             _ if draft.record.is_undoing() => {
-                return Err(Refusal::WrongWork { expected: "a run that is not being rolled back already" });
+                return Err(Refusal::WrongState { expected: "a run that is not rolling back" });
             }
             _ => {}
         }

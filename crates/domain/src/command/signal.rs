@@ -1,63 +1,65 @@
-//! Signal: an event from outside reaches a run. It wakes the step that waits for it, once; if that wait is
-//! not open yet, the event is kept for it.
+//! Signal: an external event reaches a run. It ends the wait for it exactly once. An event that arrives before its wait
+//! is buffered.
 
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
-use crate::record::{EARLY_MAX, Early, Live, Signal};
+use crate::id::StepSeq;
+use crate::machine::{RunMove, RunStatus};
+use crate::record::{BUFFERED_SIGNALS_MAX, BufferedSignal, Live, Signal};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::{self, Advanced, Success};
 
-/// An event for a run.
+/// Delivers an event to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeliverSignal {
-    /// What came. Its `kept` is set here.
+    /// The event. The command sets its `buffered` field.
     pub signal: Signal,
-    /// The delivery of the same id that is already recorded.
+    /// The recorded delivery with the same id, if there is one.
     pub known: Option<Signal>,
 }
 
-/// What became of it.
+/// The result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
+pub enum SignalResult {
     /// It ended the wait.
     Woke(Advanced),
-    /// It is kept for a wait that is not open yet.
-    Kept,
-    /// It had been delivered before; nothing changed.
+    /// It is buffered until its wait opens.
+    Buffered,
+    /// It was delivered before; nothing changed.
     Duplicate,
 }
 
 impl Command for DeliverSignal {
-    type Answer = Delivered;
+    type Output = SignalResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Delivered, Refusal> {
-        // A repetition is answered like the first delivery, even after the run is over.
+    fn decide(self, draft: &mut Draft<'_>) -> Result<SignalResult, Refusal> {
+        // A repeated delivery succeeds even after the run has ended.
         if let Some(known) = self.known {
             return repeated(&known, self.signal);
         }
-        draft.open()?;
+        draft.ensure_active()?;
         let awaited =
             matches!(&draft.record.live, Live::WaitingEvent { event, .. } if *event == self.signal.event);
         if awaited {
-            let signal = Signal { kept: false, ..self.signal };
+            let signal = Signal { buffered: false, ..self.signal };
             draft.signals.push(SignalChange::Record(Box::new(signal.clone())));
-            return deliver(draft, signal).map(Delivered::Woke);
+            return deliver(draft, signal).map(SignalResult::Woke);
         }
-        keep(draft, self.signal)
+        buffer(draft, self.signal)
     }
 }
 
-/// A delivery that came before. Under one id there is one event, or a second one would be lost in silence.
-fn repeated(known: &Signal, again: Signal) -> Result<Delivered, Refusal> {
+/// One id names one event. Accepting another event under the same id would drop it silently.
+fn repeated(known: &Signal, again: Signal) -> Result<SignalResult, Refusal> {
     if known.event == again.event && known.fingerprint == again.fingerprint {
-        return Ok(Delivered::Duplicate);
+        return Ok(SignalResult::Duplicate);
     }
     Err(Refusal::SignalConflict { signal: again.id })
 }
 
-/// Ends the wait at the current step with `signal`.
+/// Ends the wait of the current step with `signal`.
 pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<Advanced, Refusal> {
     let body =
         EventBody::EventDelivered { event: signal.event, signal: signal.id, payload: signal.fingerprint };
@@ -70,34 +72,35 @@ pub(super) fn deliver(draft: &mut Draft<'_>, signal: Signal) -> Result<Advanced,
         cost_microusd: 0,
         usage: None,
     };
-    // A wait that was never open cannot go straight to done without its run having been at work.
-    if draft.record.status == crate::RunStatus::Queued {
-        draft.move_run(crate::machine::RunMove::Claim)?;
+    // A buffered event can end the first step; a queued run starts running first.
+    if draft.record.status == RunStatus::Queued {
+        draft.move_run(RunMove::Claim)?;
     }
     ending::close_step(draft, success, body)
 }
 
-fn keep(draft: &mut Draft<'_>, signal: Signal) -> Result<Delivered, Refusal> {
-    let still_to_come = !draft.record.is_undoing() && draft.plan.awaits(&signal.event, first_open(draft));
-    if !still_to_come {
+fn buffer(draft: &mut Draft<'_>, signal: Signal) -> Result<SignalResult, Refusal> {
+    let awaited_later = !draft.record.is_undoing() && draft.plan.awaits(&signal.event, first_unopened(draft));
+    if !awaited_later {
         return Err(Refusal::NotAwaited { event: signal.event });
     }
-    let kept = draft.record.early.len();
-    if kept >= EARLY_MAX {
-        return Err(Refusal::TooManyEarly { kept });
+    let buffered = draft.record.buffered_signals.len();
+    if buffered >= BUFFERED_SIGNALS_MAX {
+        return Err(Refusal::BufferFull { buffered });
     }
-    draft.record.early.push(Early { event: signal.event.clone(), signal: signal.id.clone() });
-    draft.record_event(EventBody::EventKept {
+    let entry = BufferedSignal { event: signal.event.clone(), signal: signal.id.clone() };
+    draft.record.buffered_signals.push(entry);
+    draft.record_event(EventBody::EventBuffered {
         event: signal.event.clone(),
         signal: signal.id.clone(),
         payload: signal.fingerprint,
     });
-    draft.signals.push(SignalChange::Record(Box::new(Signal { kept: true, ..signal })));
-    Ok(Delivered::Kept)
+    draft.signals.push(SignalChange::Record(Box::new(Signal { buffered: true, ..signal })));
+    Ok(SignalResult::Buffered)
 }
 
-/// The first step whose wait may still be opened.
-fn first_open(draft: &Draft<'_>) -> crate::StepSeq {
+/// The first step whose wait can still open.
+fn first_unopened(draft: &Draft<'_>) -> StepSeq {
     match draft.record.live {
         Live::Ready { .. } => draft.record.at,
         _ => draft.record.at.next(),

@@ -1,7 +1,7 @@
-//! Take over: a lease has run out, and somebody else takes the step.
+//! Take over: a lease has expired, and another worker takes the step.
 //!
-//! The old holder may be dead, frozen or merely slow; nobody can tell. The larger fence shuts its writes
-//! out. What it may have done outside is settled by the receipt and the class of the effect.
+//! The previous worker may be dead, frozen or slow. The larger fence rejects its later writes. The receipt and the
+//! effect class decide how to handle an effect that it may have performed.
 
 use crate::draft::Draft;
 use crate::event::EventBody;
@@ -9,24 +9,24 @@ use crate::failure::{self, Failure};
 use crate::record::{Lease, Live};
 use crate::refusal::Refusal;
 
-use super::claim::{self, Claim, Claimed, PriorAttempt, PriorEffect};
+use super::claim::{self, Claim, ClaimResult, PriorAttempt, PriorEffect};
 use super::{Command, ending, fail};
 
-/// A wish to take over the current step.
+/// Claims the current step after its lease expired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakeOver(pub Claim);
 
 impl Command for TakeOver {
-    type Answer = Claimed;
+    type Output = ClaimResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Claimed, Refusal> {
+    fn decide(self, draft: &mut Draft<'_>) -> Result<ClaimResult, Refusal> {
         let TakeOver(claim) = self;
-        draft.open()?;
-        let lease = expired(draft)?;
+        draft.ensure_active()?;
+        let lease = expired_lease(draft)?;
         let attempt = lease.attempt.saturating_add(1);
         draft.record.resumes = draft.record.resumes.saturating_add(1);
         draft.record_event(EventBody::LeaseExpired {
-            silent: lease.owner.clone(),
+            previous_worker: lease.owner.clone(),
             fence: draft.record.fence.next(),
             number: attempt,
         });
@@ -36,47 +36,47 @@ impl Command for TakeOver {
             authorised: false,
             approved: lease.approved.clone(),
         };
-        let stand = PriorEffect::of(draft, &claim, &before);
-        settle(draft, &claim, stand, &lease, &before)
+        let prior = PriorEffect::of(draft, &claim, &before);
+        resolve(draft, &claim, prior, &lease, &before)
     }
 }
 
-fn expired(draft: &Draft<'_>) -> Result<Lease, Refusal> {
+fn expired_lease(draft: &Draft<'_>) -> Result<Lease, Refusal> {
     match &draft.record.live {
         Live::Running(lease) if lease.until <= draft.now() => Ok(lease.clone()),
-        Live::Running(lease) => Err(Refusal::Held { owner: lease.owner.clone(), until: lease.until }),
+        Live::Running(lease) => Err(Refusal::LeaseHeld { owner: lease.owner.clone(), until: lease.until }),
         Live::Ready { .. }
         | Live::Retrying { .. }
         | Live::Unresolved { .. }
         | Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
-        | Live::Over { .. } => Err(Refusal::WrongWork { expected: "a step held under a lease" }),
+        | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a leased step" }),
     }
 }
 
-fn settle(
+fn resolve(
     draft: &mut Draft<'_>,
     claim: &Claim,
-    stand: PriorEffect,
+    prior: PriorEffect,
     lease: &Lease,
     before: &PriorAttempt,
-) -> Result<Claimed, Refusal> {
+) -> Result<ClaimResult, Refusal> {
     let exhausted = draft.step()?.retry.is_exhausted_by(lease.attempt);
-    let silent = || Failure::new(failure::LEASE_EXPIRED, format!("worker {} went silent", lease.owner));
-    match (&stand, lease.intent.is_some()) {
-        // Nothing outside was touched, so a request to stop is honoured.
+    let expired = || Failure::new(failure::LEASE_EXPIRED, format!("the lease of {} expired", lease.owner));
+    match (&prior, lease.intent.is_some()) {
+        // No effect was started, so a request to cancel takes effect.
         (PriorEffect::Clear { .. }, false) if draft.record.cancel.is_some() && !draft.record.is_undoing() => {
             let reason =
                 draft.record.cancel.as_ref().map(|request| request.reason.clone()).unwrap_or_default();
-            ending::cancel_run(draft, reason).map(Claimed::Settled)
+            ending::cancel_run(draft, reason).map(ClaimResult::Resolved)
         }
         (PriorEffect::Clear { .. }, false) if exhausted => {
-            fail::exhausted(draft, &silent()).map(Claimed::Settled)
+            fail::exhausted(draft, &expired()).map(ClaimResult::Resolved)
         }
-        // Something may have happened outside, and there is no attempt left to find out.
+        // The effect may have happened, and no attempt is left to find out.
         (PriorEffect::Interrupted(_), _) if exhausted => {
-            ending::pause_unresolved(draft, silent()).map(Claimed::Settled)
+            ending::pause_unresolved(draft, expired()).map(ClaimResult::Resolved)
         }
-        _ => claim::grant(draft, claim, stand, before),
+        _ => claim::grant(draft, claim, prior, before),
     }
 }

@@ -1,4 +1,4 @@
-//! Time out: a deadline passed before what the step waits for came.
+//! Time out: the deadline of a wait or an approval has passed.
 
 use serde_json::json;
 
@@ -21,25 +21,26 @@ use super::ending::{self, Advanced, Success};
 pub struct TimeOut;
 
 impl Command for TimeOut {
-    type Answer = Advanced;
+    type Output = Advanced;
 
     fn decide(self, draft: &mut Draft<'_>) -> Result<Advanced, Refusal> {
-        draft.open()?;
+        draft.ensure_active()?;
         match draft.record.live.clone() {
             Live::WaitingEvent { event, deadline, on_timeout } => {
                 passed(draft, deadline)?;
-                let failure = Failure::new(failure::WAIT_TIMED_OUT, format!("no event {event} came in time"));
+                let message = format!("event {event} did not arrive before the deadline");
+                let failure = Failure::new(failure::WAIT_TIMED_OUT, message);
                 end_wait(draft, &failure, on_timeout)
             }
             Live::WaitingApproval { approval, deadline, .. } => {
                 passed(draft, deadline)?;
-                lapse(draft, approval)
+                expire(draft, approval)
             }
             Live::Ready { .. }
             | Live::Running(_)
             | Live::Retrying { .. }
             | Live::Unresolved { .. }
-            | Live::Over { .. } => Err(Refusal::WrongWork { expected: "a step that waits" }),
+            | Live::Ended { .. } => Err(Refusal::WrongState { expected: "a step that waits" }),
         }
     }
 }
@@ -48,12 +49,12 @@ fn passed(draft: &Draft<'_>, deadline: Timestamp) -> Result<(), Refusal> {
     if deadline <= draft.now() { Ok(()) } else { Err(Refusal::NotBefore { at: deadline }) }
 }
 
-/// Nobody answered: that is a no.
-fn lapse(draft: &mut Draft<'_>, id: ApprovalId) -> Result<Advanced, Refusal> {
-    let mut approval = draft.asked(&id)?;
+/// An undecided approval counts as rejected when it expires.
+fn expire(draft: &mut Draft<'_>, id: ApprovalId) -> Result<Advanced, Refusal> {
+    let mut approval = draft.approval(&id)?;
     approval.status = ApprovalStatus::Expired;
-    draft.show_approval(approval);
-    let failure = Failure::new(failure::APPROVAL_EXPIRED, "nobody decided in time");
+    draft.publish_approval(approval);
+    let failure = Failure::new(failure::APPROVAL_EXPIRED, "the approval expired without a decision");
     let body = EventBody::ApprovalExpired { approval: id, failure: failure.clone() };
     ending::fail_with(draft, failure, body)
 }

@@ -1,100 +1,100 @@
-//! Wait: the runtime opens a wait for an event, or puts a question to a person. No worker executes either.
+//! Open a wait or a gate. The runtime does this itself; no worker claims such a step.
 
 use crate::approval::Subject;
 use crate::draft::{Draft, SignalChange};
 use crate::event::EventBody;
 use crate::failure::bounded;
-use crate::machine::{RunMove, StepMove};
-use crate::plan::{Patience, Work};
+use crate::machine::{RunMove, RunStatus, StepMove};
+use crate::plan::{ApprovalTiming, Work};
 use crate::record::{Live, Signal};
 use crate::refusal::Refusal;
 
 use super::Command;
 use super::ending::Advanced;
-use super::govern::{self, Wish};
+use super::govern::{self, ApprovalSpec};
 use super::signal;
 
-/// What a person can take in before a click, and what a record can carry.
+/// A question fits on one approval card.
 const QUESTION_CHARS_MAX: usize = 1_000;
 
-/// The current step waits for its event, unless the event came early.
+/// The current step waits for its event, unless the event is already buffered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenWait {
-    /// The kept delivery of the event that came first, if the record names one.
-    pub early: Option<Signal>,
+    /// The first buffered delivery of the event, if the record names one.
+    pub buffered: Option<Signal>,
 }
 
-/// The current step asks a person.
+/// The current step requests an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenGate {
-    /// What they are asked, with every expression bound.
+    /// The question, with its expressions evaluated.
     pub message: String,
 }
 
-/// What became of it.
+/// The result of opening a wait or a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
+pub enum WaitResult {
     /// The step waits.
     Waiting,
-    /// What it would have waited for was already there.
+    /// The event was buffered, so the step ended at once.
     Ended(Advanced),
 }
 
 impl Command for OpenWait {
-    type Answer = Opened;
+    type Output = WaitResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Opened, Refusal> {
+    fn decide(self, draft: &mut Draft<'_>) -> Result<WaitResult, Refusal> {
         ready(draft)?;
         let Work::Wait { event, timeout, on_timeout } = &draft.step()?.work else {
-            return Err(Refusal::WrongWork { expected: "a wait" });
+            return Err(Refusal::WrongState { expected: "a wait" });
         };
-        let kept = draft.record.early.iter().position(|early| early.event == *event);
-        match (kept, self.early) {
-            (Some(index), Some(signal)) if draft.record.early[index].signal == signal.id => {
-                draft.record.early.remove(index);
+        let index = draft.record.buffered_signals.iter().position(|buffered| buffered.event == *event);
+        match (index, self.buffered) {
+            (Some(index), Some(signal)) if draft.record.buffered_signals[index].signal == signal.id => {
+                draft.record.buffered_signals.remove(index);
                 draft.signals.push(SignalChange::Use(signal.id.clone()));
-                signal::deliver(draft, signal).map(Opened::Ended)
+                signal::deliver(draft, signal).map(WaitResult::Ended)
             }
-            (Some(_), _) => Err(Refusal::WrongWork { expected: "a wait whose event is not there yet" }),
+            (Some(_), _) => Err(Refusal::WrongState { expected: "a wait whose event is not buffered" }),
             (None, _) => {
                 let deadline = draft.now() + *timeout;
                 let live = Live::WaitingEvent { event: event.clone(), deadline, on_timeout: *on_timeout };
                 draft.move_step(StepMove::OpenWait, live)?;
                 draft.move_run(RunMove::OpenWait)?;
                 draft.record_event(EventBody::WaitOpened { event: event.clone(), deadline });
-                Ok(Opened::Waiting)
+                Ok(WaitResult::Waiting)
             }
         }
     }
 }
 
 impl Command for OpenGate {
-    type Answer = Opened;
+    type Output = WaitResult;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Opened, Refusal> {
+    fn decide(self, draft: &mut Draft<'_>) -> Result<WaitResult, Refusal> {
         ready(draft)?;
-        let Work::Gate { expires_after, on_reject, demand, .. } = &draft.step()?.work else {
-            return Err(Refusal::WrongWork { expected: "an approval gate" });
+        let Work::Gate { expires_after, on_reject, requirement, .. } = &draft.step()?.work else {
+            return Err(Refusal::WrongState { expected: "an approval gate" });
         };
         let message = bounded(&self.message, QUESTION_CHARS_MAX);
-        let wish = Wish {
+        let spec = ApprovalSpec {
             subject: Subject::Question { message },
-            demand: demand.clone(),
+            requirement: requirement.clone(),
             on_reject: *on_reject,
-            patience: Some(Patience { expires_after: *expires_after, ..draft.plan.patience }),
+            timing: Some(ApprovalTiming { expires_after: *expires_after, ..draft.plan.approval_timing }),
         };
-        govern::ask(draft, wish, (0, None))?;
-        Ok(Opened::Waiting)
+        govern::request_approval(draft, spec, (0, None))?;
+        Ok(WaitResult::Waiting)
     }
 }
 
 fn ready(draft: &Draft<'_>) -> Result<(), Refusal> {
-    draft.open()?;
+    draft.ensure_active()?;
     match draft.record.live {
-        _ if draft.record.status == crate::RunStatus::Paused => {
+        _ if draft.record.status == RunStatus::Paused => {
             Err(Refusal::Paused { run: draft.record.key.clone() })
         }
         Live::Ready { .. } => Ok(()),
-        _ => Err(Refusal::WrongWork { expected: "a step that is ready" }),
+        _ => Err(Refusal::WrongState { expected: "a step that is ready" }),
     }
 }

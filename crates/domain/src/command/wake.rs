@@ -1,4 +1,4 @@
-//! Wake: the sweep found a run whose due time has passed, and sends somebody to look.
+//! Wake: the sweep found a run whose due time has passed, and sends a message to advance it.
 
 use crate::draft::Draft;
 use crate::record::Live;
@@ -7,49 +7,48 @@ use crate::time::Timestamp;
 
 use super::Command;
 
-/// Somebody should look at the run. Its due time moves, so that a fleet that is down does not find a
-/// thousand messages for one run when it comes back.
+/// Sends a message to advance the run, and moves its due time. Without the move, every sweep during an outage of the
+/// fleet would add another message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake;
 
-/// Why nobody had looked.
+/// Why the due time of a run passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
-    /// The run was left: whoever held it went silent, or nobody began it.
+pub enum WakeReason {
+    /// The run was orphaned: its lease expired, or no worker started it.
     Orphaned,
-    /// It was nobody's turn before: a deadline, a reminder or another attempt has come due.
+    /// A deadline, a reminder or the next attempt is due.
     Due,
 }
 
 impl Command for Wake {
-    type Answer = Woken;
+    type Output = WakeReason;
 
-    fn decide(self, draft: &mut Draft<'_>) -> Result<Woken, Refusal> {
-        draft.open()?;
+    fn decide(self, draft: &mut Draft<'_>) -> Result<WakeReason, Refusal> {
+        draft.ensure_active()?;
         match draft.record.due_at {
             Some(due) if due <= draft.now() => {
                 draft.wake();
-                Ok(why(&draft.record.live, draft.now()))
+                Ok(reason(&draft.record.live, draft.now()))
             }
-            // Somebody has looked, or has woken it, since the index was read.
+            // The run was advanced or woken since the index was read.
             Some(due) => Err(Refusal::NotBefore { at: due }),
             None => Err(Refusal::Paused { run: draft.record.key.clone() }),
         }
     }
 }
 
-/// What it means that a run in this state was not looked at until its due time had passed.
-fn why(live: &Live, now: Timestamp) -> Woken {
+fn reason(live: &Live, now: Timestamp) -> WakeReason {
     match live {
-        Live::Ready { .. } => Woken::Orphaned,
-        // A due time can be older than the hold: whoever still holds the run has not left it.
-        Live::Running(lease) if lease.until <= now => Woken::Orphaned,
+        Live::Ready { .. } => WakeReason::Orphaned,
+        // The due time can be older than the lease, so a valid lease is not orphaned.
+        Live::Running(lease) if lease.until <= now => WakeReason::Orphaned,
         Live::Running(_)
         | Live::Retrying { .. }
         | Live::Unresolved { .. }
         | Live::WaitingEvent { .. }
         | Live::WaitingApproval { .. }
-        | Live::Over { .. } => Woken::Due,
+        | Live::Ended { .. } => WakeReason::Due,
     }
 }
 
@@ -62,7 +61,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    fn held_until(until: i64) -> Live {
+    fn leased_until(until: i64) -> Live {
         Live::Running(Lease {
             owner: "w".parse().unwrap(),
             fence: Fence(1),
@@ -76,25 +75,25 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_began_or_whose_holder_went_silent_was_left() {
-        for live in [Live::FRESH, held_until(NOW.0)] {
-            assert_eq!(why(&live, NOW), Woken::Orphaned, "{live:?}");
+    fn unclaimed_step_or_expired_lease_is_orphaned() {
+        for live in [Live::FRESH, leased_until(NOW.0)] {
+            assert_eq!(reason(&live, NOW), WakeReason::Orphaned, "{live:?}");
         }
     }
 
     #[test]
-    fn a_run_that_is_held_or_waits_was_not_left() {
-        let asks = Live::WaitingApproval {
+    fn leased_or_waiting_run_is_not_orphaned() {
+        let approval = Live::WaitingApproval {
             approval: "a-1".parse().unwrap(),
             attempt: 0,
             open: None,
             nudge_at: NOW,
             deadline: NOW,
         };
-        let waits =
+        let event =
             Live::WaitingEvent { event: "paid".parse().unwrap(), deadline: NOW, on_timeout: OnTimeout::Fail };
-        for live in [held_until(NOW.0 + 1), asks, waits] {
-            assert_eq!(why(&live, NOW), Woken::Due, "{live:?}");
+        for live in [leased_until(NOW.0 + 1), approval, event] {
+            assert_eq!(reason(&live, NOW), WakeReason::Due, "{live:?}");
         }
     }
 }

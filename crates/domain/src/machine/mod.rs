@@ -1,4 +1,4 @@
-//! The two machines, each one table.
+//! The state machines of runs and steps. Each is one table.
 
 mod run;
 mod step;

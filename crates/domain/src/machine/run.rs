@@ -1,62 +1,62 @@
-//! The run machine.
+//! The state machine of runs.
 //!
-//! Statuses are the ones people see; moves are what decisions do. A terminal run has no row.
+//! [`RunStatus::after`] is the transition table. A terminal run has no transitions.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Admitted; no step has been claimed.
+    /// Admitted; no step was claimed.
     Queued,
-    /// A step is being worked on, or is ready to be.
+    /// A step is ready or in progress.
     Running,
-    /// A person is asked.
+    /// The current step waits for an approval.
     WaitingApproval,
-    /// An event from outside is awaited.
+    /// The current step waits for an event.
     WaitingEvent,
-    /// An operator must say what to do.
+    /// Waits for an operator.
     Paused,
-    /// Effects are being taken back, newest first.
+    /// Undoes its effects, newest first.
     RollingBack,
-    /// An attempt failed and another is due.
+    /// An attempt failed, and another is scheduled.
     FailedRetryable,
     /// Every step succeeded.
     Succeeded,
-    /// A step failed for good.
+    /// A step failed permanently.
     FailedTerminal,
-    /// Somebody stopped it.
+    /// A user stopped the run.
     Canceled,
 }
 
-/// What can be done to a run.
+/// An input of the run state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMove {
-    /// A worker takes the current step, or its undoing.
+    /// A worker claims the current step, or its undo.
     Claim,
     /// The current step waits for an event.
     OpenWait,
-    /// The current step asks a person.
+    /// The current step requests an approval.
     OpenGate,
-    /// The current step succeeded and another follows.
+    /// The current step succeeded, and another follows.
     Continue,
     /// The last step succeeded.
     Complete,
-    /// An attempt failed; another is due.
+    /// An attempt failed, and another is scheduled.
     Retry,
-    /// A step failed for good.
+    /// A step failed permanently.
     Fail,
     /// The run is stopped.
     Cancel,
     /// The run waits for an operator.
     Pause,
-    /// An operator said to go on.
+    /// An operator continues the run.
     Resume,
-    /// Effects are to be taken back.
+    /// The run's effects are to be undone.
     RollBack,
 }
 
@@ -77,18 +77,18 @@ impl RunMove {
     ];
 }
 
-/// A move that the table has no row for.
+/// A move that the current status does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a run that is {from} cannot {by:?}")]
 pub struct IllegalRunMove {
-    /// Where the run stands.
+    /// The current status.
     pub from: RunStatus,
-    /// What was tried.
+    /// The rejected move.
     pub by: RunMove,
 }
 
 impl RunStatus {
-    /// Every status, in the order people meet them.
+    /// Every status.
     pub const ALL: [Self; 10] = [
         Self::Queued,
         Self::Running,
@@ -102,7 +102,7 @@ impl RunStatus {
         Self::Canceled,
     ];
 
-    /// Where `by` leads from here: the table.
+    /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
     pub fn after(self, by: RunMove) -> Result<Self, IllegalRunMove> {
         use RunMove as M;
@@ -112,7 +112,7 @@ impl RunStatus {
         };
         match (self, by) {
             (Queued | Running | FailedRetryable, M::Claim) => Ok(Running),
-            // Taking back is work like any other, but the run shows what it is for.
+            // A rollback claims and retries like forward work; the status stays `rolling_back`.
             (RollingBack, M::Claim | M::Retry | M::Continue | M::RollBack) => Ok(RollingBack),
 
             (Queued | Running, M::OpenWait) => Ok(WaitingEvent),
@@ -120,13 +120,13 @@ impl RunStatus {
             (Running | WaitingApproval | WaitingEvent, M::Continue) => Ok(Running),
             (Running | WaitingApproval | WaitingEvent, M::Complete) => Ok(Succeeded),
 
-            // From paused: it was waiting for its next attempt, and goes on waiting.
+            // From paused: the run was waiting for its next attempt, and still is.
             (Queued | Running | FailedRetryable | Paused, M::Retry) => Ok(FailedRetryable),
             (Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable | RollingBack, M::Fail) => {
                 Ok(FailedTerminal)
             }
 
-            // A rejection or an undo that failed asks an operator; so does an outcome nobody knows.
+            // Also after a rejection, a failed undo or an unknown outcome.
             (Queued | Running | FailedRetryable | WaitingApproval | WaitingEvent | RollingBack, M::Pause) => {
                 Ok(Paused)
             }
@@ -148,7 +148,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing can happen to the run any more.
+    /// Whether the run has ended.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::FailedTerminal | Self::Canceled => true,
@@ -162,7 +162,7 @@ impl RunStatus {
         }
     }
 
-    /// The status as it is written everywhere.
+    /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -185,10 +185,10 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// The text names no status.
+/// The text is not a run status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a run status; one of queued, running, waiting_approval, waiting_event, paused, rolling_back, failed_retryable, succeeded, failed_terminal, canceled is"
+    "{0:?} is not a run status; use queued, running, waiting_approval, waiting_event, paused, rolling_back, failed_retryable, succeeded, failed_terminal or canceled"
 )]
 pub struct UnknownRunStatus(String);
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_run_has_no_row() {
+    fn terminal_run_has_no_transitions() {
         for status in RunStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
             for by in RunMove::ALL {
                 assert_eq!(status.after(by), Err(IllegalRunMove { from: status, by }));
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_not_terminal_can_be_canceled() {
+    fn active_run_can_be_canceled() {
         for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
             assert_eq!(status.after(RunMove::Cancel), Ok(RunStatus::Canceled));
         }
     }
 
     #[test]
-    fn a_run_that_is_neither_over_nor_held_can_be_held() {
+    fn active_run_can_be_paused_once() {
         for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
             let held = status == RunStatus::Paused;
             assert_eq!(status.after(RunMove::Pause).is_ok(), !held, "{status}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_reads_back_from_its_name() {
+    fn status_round_trips() {
         for status in RunStatus::ALL {
             assert_eq!(status.as_str().parse(), Ok(status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());

@@ -1,58 +1,60 @@
-//! The step machine.
+//! The state machine of steps.
+//!
+//! [`StepStatus::after`] is the transition table.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a step stands.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// An earlier step is not done.
     Pending,
-    /// May be claimed.
+    /// Can be claimed.
     Ready,
-    /// Held under a lease.
+    /// Leased by a worker.
     Running,
-    /// A person is asked.
+    /// Waits for an approval.
     WaitingApproval,
-    /// An event is awaited.
+    /// Waits for an event.
     WaitingEvent,
-    /// An attempt failed; another is due, or a person must say so.
+    /// An attempt failed; another is scheduled, or an operator must decide.
     FailedRetryable,
     /// Done.
     Succeeded,
-    /// Failed for good.
+    /// Failed permanently.
     FailedTerminal,
     /// Stopped before it was done.
     Canceled,
-    /// Done and taken back.
+    /// Done and undone.
     RolledBack,
 }
 
-/// What can be done to a step.
+/// An input of the step state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepMove {
     /// All earlier steps are done.
     Activate,
-    /// A worker takes it; an expired lease is taken over the same way.
+    /// A worker leases the step, or takes over an expired lease.
     Claim,
-    /// It waits for an event.
+    /// The step waits for an event.
     OpenWait,
-    /// It asks a person.
+    /// The step requests an approval.
     OpenGate,
-    /// It is done.
+    /// The step is done.
     Succeed,
     /// The attempt failed, or its outcome is unknown.
     Retry,
-    /// It may be tried again.
+    /// The step can be attempted again.
     Reopen,
-    /// It failed for good.
+    /// The step failed permanently.
     Fail,
-    /// It is stopped.
+    /// The step is stopped.
     Cancel,
-    /// It is taken back.
+    /// The step is undone.
     RollBack,
 }
 
@@ -72,13 +74,13 @@ impl StepMove {
     ];
 }
 
-/// A move that the table has no row for.
+/// A move that the current status does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a step that is {from} cannot {by:?}")]
 pub struct IllegalStepMove {
-    /// Where the step stands.
+    /// The current status.
     pub from: StepStatus,
-    /// What was tried.
+    /// The rejected move.
     pub by: StepMove,
 }
 
@@ -97,7 +99,7 @@ impl StepStatus {
         Self::RolledBack,
     ];
 
-    /// Where `by` leads from here: the table.
+    /// The status after `by`: the transition table.
     #[expect(clippy::match_same_arms, reason = "a row for each legal move")]
     pub fn after(self, by: StepMove) -> Result<Self, IllegalStepMove> {
         use StepMove as M;
@@ -107,13 +109,13 @@ impl StepStatus {
         };
         match (self, by) {
             (Pending, M::Activate) => Ok(Ready),
-            // From running, this is a take-over: the larger fence shuts the old holder out.
+            // From running: a take-over. The larger fence rejects the previous worker's writes.
             (Ready | FailedRetryable | Running, M::Claim) => Ok(Running),
             (Ready, M::OpenWait) => Ok(WaitingEvent),
             (Ready | FailedRetryable | Running, M::OpenGate) => Ok(WaitingApproval),
-            // From ready: the receipt already holds the result, or the event came early.
+            // From ready: the receipt already has the result, or the event is buffered.
             (Ready | FailedRetryable | Running | WaitingApproval | WaitingEvent, M::Succeed) => Ok(Succeeded),
-            // From waiting: the approval of an undoing was refused, and an operator must know.
+            // From waiting: the approval of an undo was rejected, and an operator must decide.
             (Ready | FailedRetryable | Running | WaitingApproval, M::Retry) => Ok(FailedRetryable),
             (Ready | FailedRetryable | WaitingApproval | WaitingEvent, M::Reopen) => Ok(Ready),
             (Ready | Running | WaitingApproval | WaitingEvent | FailedRetryable, M::Fail) => {
@@ -131,8 +133,8 @@ impl StepStatus {
         }
     }
 
-    /// Whether the step is over; only taking it back can still change it.
-    pub fn is_over(self) -> bool {
+    /// Whether the step has ended. Only a rollback can still change it.
+    pub fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::FailedTerminal | Self::Canceled | Self::RolledBack => true,
             Self::Pending
@@ -144,7 +146,7 @@ impl StepStatus {
         }
     }
 
-    /// The status as it is written everywhere.
+    /// The name used in the API and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -172,8 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_is_over_can_only_be_taken_back_and_only_from_succeeded() {
-        for status in StepStatus::ALL.into_iter().filter(|status| status.is_over()) {
+    fn ended_step_can_only_roll_back_from_succeeded() {
+        for status in StepStatus::ALL.into_iter().filter(|status| status.is_terminal()) {
             for by in StepMove::ALL {
                 let legal = status == StepStatus::Succeeded && by == StepMove::RollBack;
                 assert_eq!(status.after(by).is_ok(), legal, "{status} {by:?}");
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_step_cannot_be_claimed() {
+    fn pending_step_cannot_be_claimed() {
         assert!(StepStatus::Pending.after(StepMove::Claim).is_err());
     }
 }

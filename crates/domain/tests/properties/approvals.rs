@@ -1,8 +1,8 @@
-//! What holds for verdicts and approvals: nothing outside is attempted without both, where both are needed.
+//! Properties of verdicts and approvals: no effect is attempted without the verdict and the approvals it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::command::Mode;
+use domain::command::AttemptMode;
 use domain::{
     Approval, ApprovalId, ApprovalStatus, Digest, EventBody, Job, Live, Ruling, StepSeq, Subject, Verdict,
 };
@@ -10,29 +10,29 @@ use proptest::prelude::*;
 
 use crate::cases;
 use crate::plans;
-use crate::story::any_story;
-use crate::world::{Run, Said, Turn, World};
+use crate::scenario::any_scenario;
+use crate::test_env::{Commit, Outcome, Run, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn an_effect_is_attempted_first_only_under_a_verdict_in_the_chain_that_allows_it(story in any_story()) {
-        World::tell(&story, |world, turn| {
-            let Said::Granted(grant) = &turn.said else { return };
-            let Some(receipt) = grant.receipt.as_ref().filter(|_| grant.mode == Mode::Fresh) else { return };
-            let intended = intents(turn).last().unwrap();
+    fn first_attempt_needs_an_allowing_verdict_in_the_chain(scenario in any_scenario()) {
+        TestEnv::run(&scenario, |env, commit| {
+            let Outcome::Granted(grant) = &commit.outcome else { return };
+            let Some(receipt) = grant.receipt.as_ref().filter(|_| grant.mode == AttemptMode::Fresh) else { return };
+            let intended = intents(commit).last().unwrap();
             assert_eq!((intended.action, intended.verdict.hash()), (receipt.action, receipt.verdict));
             assert_eq!(intended.approval, receipt.approval.as_ref());
-            assert_allowed(&world.runs[turn.run], &intended);
+            assert_allowed(&env.runs[commit.run], &intended);
         });
     }
 
     #[test]
-    fn an_approval_serves_one_action_of_one_step(story in any_story()) {
+    fn approval_covers_one_action_of_one_step(scenario in any_scenario()) {
         let mut served: BTreeMap<ApprovalId, (Digest, StepSeq)> = BTreeMap::new();
-        World::tell(&story, |_, turn| {
-            for intent in intents(turn) {
+        TestEnv::run(&scenario, |_, commit| {
+            for intent in intents(commit) {
                 let Some(approval) = intent.approval else { continue };
                 let now = (intent.action, intent.seq);
                 assert_eq!(*served.entry(approval.clone()).or_insert(now), now);
@@ -41,21 +41,21 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_stands(story in any_story()) {
+    fn decided_approval_stays_decided(scenario in any_scenario()) {
         let mut known: BTreeMap<ApprovalId, Approval> = BTreeMap::new();
-        World::tell(&story, |_, turn| {
-            for approval in &turn.decision.approvals {
+        TestEnv::run(&scenario, |_, commit| {
+            for approval in &commit.decision.approvals {
                 if let Some(before) = known.insert(approval.id.clone(), approval.clone()) {
-                    assert_stands(&before, approval);
+                    assert_stays_decided(&before, approval);
                 }
             }
         });
     }
 
     #[test]
-    fn a_question_is_open_exactly_as_long_as_its_step_waits(story in any_story()) {
-        World::tell(&story, |world, turn| {
-            let run = &world.runs[turn.run];
+    fn approval_is_open_iff_its_step_waits(scenario in any_scenario()) {
+        TestEnv::run(&scenario, |env, commit| {
+            let run = &env.runs[commit.run];
             let waits = match &run.record.live {
                 Live::WaitingApproval { approval, .. } => Some(approval),
                 _ => None,
@@ -66,30 +66,30 @@ proptest! {
     }
 
     #[test]
-    fn people_are_shown_every_change_but_that_their_answer_was_used(story in any_story()) {
-        World::tell(&story, |_, turn| {
-            for approval in &turn.decision.approvals {
-                let shown = turn.decision.outgoing.iter().any(|m| m.job == Job::NotifyApproval(approval.id.clone()));
+    fn every_change_except_use_notifies_approvers(scenario in any_scenario()) {
+        TestEnv::run(&scenario, |_, commit| {
+            for approval in &commit.decision.approvals {
+                let shown = commit.decision.outgoing.iter().any(|m| m.job == Job::NotifyApproval(approval.id.clone()));
                 assert!(shown || approval.consumed.is_some(), "{approval:?}");
             }
         });
     }
 
     #[test]
-    fn nobody_approves_what_they_asked_for_or_wrote_or_are_not_asked_about(story in any_story()) {
-        World::tell(&story, |_, turn| {
-            for approval in &turn.decision.approvals {
+    fn only_eligible_users_approve(scenario in any_scenario()) {
+        TestEnv::run(&scenario, |_, commit| {
+            for approval in &commit.decision.approvals {
                 let excluded = approval.excluded();
                 for person in approval.approvers() {
                     assert!(!excluded.contains(person));
-                    assert!(plans::tenant().belongs(person, &approval.demand.groups));
+                    assert!(plans::tenant().belongs(person, &approval.requirement.groups));
                 }
             }
         });
     }
 }
 
-/// An effect that is about to be attempted, as the chain tells it.
+/// An effect that is about to be attempted, as recorded in the chain.
 struct Intended<'t> {
     seq: StepSeq,
     action: Digest,
@@ -97,8 +97,8 @@ struct Intended<'t> {
     approval: Option<&'t ApprovalId>,
 }
 
-fn intents(turn: &Turn) -> impl Iterator<Item = Intended<'_>> {
-    turn.decision.events.iter().filter_map(|sealed| match &sealed.event.body {
+fn intents(commit: &Commit) -> impl Iterator<Item = Intended<'_>> {
+    commit.decision.events.iter().filter_map(|sealed| match &sealed.event.body {
         EventBody::EffectIntended { receipt, verdict, approval, .. } => Some(Intended {
             seq: sealed.event.seq,
             action: receipt.action,
@@ -112,7 +112,7 @@ fn intents(turn: &Turn) -> impl Iterator<Item = Intended<'_>> {
 fn assert_allowed(run: &Run, intended: &Intended<'_>) {
     match (&intended.verdict.ruling, intended.approval) {
         (Ruling::Allow, None) => {}
-        (Ruling::NeedsApproval(demand), Some(id)) => {
+        (Ruling::NeedsApproval(requirement), Some(id)) => {
             let approval = &run.approvals[id];
             let Subject::Action { action, verdict } = &approval.subject else { panic!("{approval:?}") };
             assert_eq!(action.hash(), intended.action);
@@ -120,14 +120,14 @@ fn assert_allowed(run: &Run, intended: &Intended<'_>) {
             assert_eq!(approval.status, ApprovalStatus::Approved);
             assert!(approval.consumed.is_some());
             let people: BTreeSet<_> = approval.approvers().collect();
-            assert!(people.len() >= demand.people.count(), "{people:?}");
+            assert!(people.len() >= requirement.people.count(), "{people:?}");
         }
         (ruling, approval) => panic!("{ruling:?} with {approval:?}"),
     }
 }
 
-/// Whatever was answered stays answered; only an answer that nobody has used can be withdrawn.
-fn assert_stands(before: &Approval, after: &Approval) {
+/// A decided approval stays decided. Only an unused approval can be withdrawn.
+fn assert_stays_decided(before: &Approval, after: &Approval) {
     assert_eq!(after.revision, before.revision + 1);
     assert_eq!(after.votes[..before.votes.len()], before.votes);
     let withdrawn = after.status == ApprovalStatus::Canceled && before.consumed.is_none();

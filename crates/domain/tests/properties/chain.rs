@@ -1,4 +1,4 @@
-//! What holds for every chain: nothing can be changed in it without showing.
+//! Properties of chains: every change is detected.
 
 use domain::ChainFault;
 use domain::Digest;
@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::cases;
-use crate::story::any_story;
-use crate::world::{Run, World};
+use crate::scenario::any_scenario;
+use crate::test_env::{Run, TestEnv};
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_flipped_bit_shows(story in any_story(), entry in any::<Index>(), byte in any::<Index>(), bit in 0..8_u8) {
-        let mut run = told(&story);
+    fn flipped_bit_is_detected(scenario in any_scenario(), entry in any::<Index>(), byte in any::<Index>(), bit in 0..8_u8) {
+        let mut run = run_scenario(&scenario);
         let entry = entry.get(&run.chain).clone();
         let at = run.chain.iter().position(|other| *other == entry).unwrap();
         let byte = byte.index(entry.canonical.len() + 32);
@@ -25,38 +25,38 @@ proptest! {
     }
 
     #[test]
-    fn a_dropped_entry_shows(story in any_story(), entry in any::<Index>()) {
-        let mut run = told(&story);
+    fn dropped_event_is_detected(scenario in any_scenario(), entry in any::<Index>()) {
+        let mut run = run_scenario(&scenario);
         run.chain.remove(entry.index(run.chain.len()));
         prop_assert!(faulty(&run));
     }
 
     #[test]
-    fn a_tail_that_is_cut_off_shows(story in any_story(), kept in any::<Index>()) {
-        let mut run = told(&story);
+    fn truncated_chain_is_detected(scenario in any_scenario(), kept in any::<Index>()) {
+        let mut run = run_scenario(&scenario);
         run.chain.truncate(kept.index(run.chain.len()));
         prop_assert!(ends_elsewhere(&run));
     }
 
     #[test]
-    fn entries_that_change_places_show(story in any_story(), a in any::<Index>(), b in any::<Index>()) {
-        let mut run = told(&story);
+    fn reordered_events_are_detected(scenario in any_scenario(), a in any::<Index>(), b in any::<Index>()) {
+        let mut run = run_scenario(&scenario);
         let (a, b) = (a.index(run.chain.len()), b.index(run.chain.len()));
         run.chain.swap(a, b);
         prop_assert_eq!(faulty(&run), a != b);
     }
 
     #[test]
-    fn a_doubled_entry_shows(story in any_story(), entry in any::<Index>()) {
-        let mut run = told(&story);
+    fn duplicated_event_is_detected(scenario in any_scenario(), entry in any::<Index>()) {
+        let mut run = run_scenario(&scenario);
         let at = entry.index(run.chain.len());
         run.chain.insert(at, run.chain[at].clone());
         prop_assert!(faulty(&run));
     }
 
     #[test]
-    fn a_chain_is_of_one_run_of_one_tenant(story in any_story()) {
-        let run = told(&story);
+    fn chain_of_another_run_or_tenant_is_rejected(scenario in any_scenario()) {
+        let run = run_scenario(&scenario);
         let own = run.record.key.clone();
         let other_run = RunKey { run: RunId::new("other").unwrap(), ..own.clone() };
         let other_tenant = RunKey { tenant: TenantId::new("other").unwrap(), ..own };
@@ -67,15 +67,15 @@ proptest! {
     }
 
     #[test]
-    fn a_tail_that_was_written_anew_shows_at_the_head(story in any_story(), from in any::<Index>()) {
-        let mut run = told(&story);
+    fn rewritten_tail_changes_the_head(scenario in any_scenario(), from in any::<Index>()) {
+        let mut run = run_scenario(&scenario);
         rewrite(&mut run, from);
         prop_assert!(ends_elsewhere(&run));
     }
 }
 
-fn told(story: &crate::story::Story) -> Run {
-    World::tell(story, |_, _| {}).runs.remove(0)
+fn run_scenario(scenario: &crate::scenario::Scenario) -> Run {
+    TestEnv::run(scenario, |_, _| {}).runs.remove(0)
 }
 
 fn verified(run: &Run) -> Result<(), ChainFault> {
@@ -102,7 +102,7 @@ fn flip(entry: &mut StoredEvent, byte: usize, bit: u8) {
     }
 }
 
-/// A forger with all the rules at hand changes one event and seals everything after it again.
+/// A forger changes one event and computes all later hashes again.
 fn rewrite(run: &mut Run, from: Index) {
     let events = verify(&run.record.key, &run.chain, run.record.events, &run.record.head).unwrap();
     let from = from.index(events.len());

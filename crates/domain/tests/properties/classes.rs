@@ -1,33 +1,32 @@
-//! What each class of effect comes to, situation by situation: the rows of `docs/semantics.md`.
+//! The behaviour of each effect class, situation by situation: the rows of `docs/semantics.md`.
 
-use domain::command::{Certainty, Mode};
+use domain::command::{AttemptMode, Certainty};
 use domain::record::Effects;
 use domain::schedule::RetryPolicy;
 use domain::{Live, PlannedStep, RunStatus};
 
-use crate::flaws::{FINISH, failed, mode, own, undoable, world};
-use crate::story::Wish;
-use crate::world::{self, World};
+use crate::regressions::{FINISH, env_with, failed, mode, own, undoable};
+use crate::scenario::Op;
+use crate::test_env::{self, TestEnv};
 
-/// A tool of each class, and how work on it begins when an earlier attempt may have acted. Nobody may act for
-/// the last one.
-const CLASSES: [(&str, Option<Mode>); 5] = [
-    ("read", Some(Mode::Fresh)),
-    ("native", Some(Mode::Again)),
-    ("set", Some(Mode::Again)),
-    ("find", Some(Mode::LookUp)),
+/// A tool of each class, and the mode of the next attempt when an earlier one may have acted. The last class has none.
+const CLASSES: [(&str, Option<AttemptMode>); 5] = [
+    ("read", Some(AttemptMode::Fresh)),
+    ("native", Some(AttemptMode::Again)),
+    ("set", Some(AttemptMode::Again)),
+    ("find", Some(AttemptMode::LookUp)),
     ("shell", None),
 ];
 
-/// A run of one call of `tool`, which a worker holds.
-fn held(step: PlannedStep) -> World {
-    let mut world = world([vec![step], vec![own("read")]]);
-    world.wish(0, Wish::Serve).unwrap();
-    world
+/// A run of one step, which is leased.
+fn held(step: PlannedStep) -> TestEnv {
+    let mut env = env_with([vec![step], vec![own("read")]]);
+    env.apply(0, Op::Serve).unwrap();
+    env
 }
 
-fn stands(world: &World) -> (RunStatus, Effects) {
-    let record = &world.runs[0].record;
+fn position(env: &TestEnv) -> (RunStatus, Effects) {
+    let record = &env.runs[0].record;
     (record.status, record.effects)
 }
 
@@ -36,125 +35,125 @@ fn effects(done: u32, undone: u32, unknown: u32) -> Effects {
 }
 
 #[test]
-fn a_silent_holders_step_is_taken_over_as_its_class_allows() {
+fn take_over_follows_the_effect_class() {
     for (tool, begins) in CLASSES {
-        let mut world = held(own(tool));
-        world.wish(0, Wish::PassUntilDue);
-        let turn = world.wish(0, Wish::Serve).unwrap();
-        assert_eq!(mode(&turn), begins, "{tool}");
-        let paused = world.runs[0].record.status == RunStatus::Paused;
+        let mut env = held(own(tool));
+        env.apply(0, Op::PassUntilDue);
+        let commit = env.apply(0, Op::Serve).unwrap();
+        assert_eq!(mode(&commit), begins, "{tool}");
+        let paused = env.runs[0].record.status == RunStatus::Paused;
         assert_eq!(paused, begins.is_none(), "{tool}");
     }
 }
 
 #[test]
-fn an_attempt_without_a_reply_is_made_again_as_its_class_allows() {
+fn lost_reply_is_retried_as_the_class_allows() {
     for (tool, begins) in CLASSES {
-        let mut world = held(own(tool));
-        world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
-        assert_eq!(world.runs[0].record.status == RunStatus::Paused, begins.is_none(), "{tool}");
-        world.wish(0, Wish::PassUntilDue);
-        let next = world.wish(0, Wish::Serve);
+        let mut env = held(own(tool));
+        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        assert_eq!(env.runs[0].record.status == RunStatus::Paused, begins.is_none(), "{tool}");
+        env.apply(0, Op::PassUntilDue);
+        let next = env.apply(0, Op::Serve);
         assert_eq!(next.as_ref().and_then(mode), begins, "{tool}");
     }
 }
 
 #[test]
-fn an_attempt_that_is_known_to_have_done_nothing_is_made_anew_in_every_class() {
+fn known_failure_is_retried_fresh_in_every_class() {
     for (tool, _) in CLASSES {
-        let mut world = held(own(tool));
-        world.wish(0, failed(Certainty::DidNotHappen)).unwrap();
-        world.wish(0, Wish::PassUntilDue);
-        let next = world.wish(0, Wish::Serve).unwrap();
-        assert_eq!(mode(&next), Some(Mode::Fresh), "{tool}");
+        let mut env = held(own(tool));
+        env.apply(0, failed(Certainty::DidNotHappen)).unwrap();
+        env.apply(0, Op::PassUntilDue);
+        let next = env.apply(0, Op::Serve).unwrap();
+        assert_eq!(mode(&next), Some(AttemptMode::Fresh), "{tool}");
     }
 }
 
 #[test]
-fn when_attempts_run_out_without_an_answer_a_person_is_shown_what_is_open() {
+fn exhausted_attempts_leave_the_intent_open() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for (tool, _) in &CLASSES[1..] {
-        let mut world = held(PlannedStep { retry: once.clone(), ..own(tool) });
-        world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
-        let live = &world.runs[0].record.live;
+        let mut env = held(PlannedStep { retry: once.clone(), ..own(tool) });
+        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        let live = &env.runs[0].record.live;
         assert!(matches!(live, Live::Unresolved { open: Some(_), .. }), "{tool}: {live:?}");
     }
 }
 
 #[test]
-fn what_was_known_of_a_failure_is_told_to_whoever_must_find_out_the_rest() {
+fn unknown_outcome_keeps_the_cause() {
     let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     for step in [own("shell"), PlannedStep { retry: once, ..own("native") }] {
-        let mut world = held(step);
-        world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
-        let record = &world.runs[0].record;
+        let mut env = held(step);
+        env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+        let record = &env.runs[0].record;
         let Live::Unresolved { failure, .. } = &record.live else { panic!("{:?}", record.live) };
-        let known = world::failure();
+        let known = test_env::failure();
         assert_eq!(failure.code, "OUTCOME_UNKNOWN");
         assert_eq!(failure.message, format!("{}: {}", known.code, known.message));
-        let told = record.pause.as_ref().map(|pause| pause.reason.as_str());
-        assert_eq!(told, Some(format!("OUTCOME_UNKNOWN: {}", failure.message).as_str()));
+        let reason = record.pause.as_ref().map(|pause| pause.reason.as_str());
+        assert_eq!(reason, Some(format!("OUTCOME_UNKNOWN: {}", failure.message).as_str()));
     }
 }
 
 #[test]
-fn a_key_that_the_other_side_may_have_forgotten_is_not_sent_again_without_a_person() {
-    let mut world = held(own("native.forgetful"));
-    world.wish(0, Wish::Pass { ms: 3_600_000 });
-    let turn = world.wish(0, Wish::Serve).unwrap();
-    assert_eq!(mode(&turn), None);
-    let Live::Unresolved { failure, open: Some(_), .. } = &world.runs[0].record.live else {
-        panic!("{:?}", world.runs[0].record.live)
+fn expired_key_is_not_resent_without_authorization() {
+    let mut env = held(own("native.forgetful"));
+    env.apply(0, Op::Pass { ms: 3_600_000 });
+    let commit = env.apply(0, Op::Serve).unwrap();
+    assert_eq!(mode(&commit), None);
+    let Live::Unresolved { failure, open: Some(_), .. } = &env.runs[0].record.live else {
+        panic!("{:?}", env.runs[0].record.live)
     };
     assert_eq!(failure.code, "IDEMPOTENCY_EXPIRED");
 }
 
 #[test]
-fn an_effect_that_is_under_way_when_somebody_stops_the_run_finishes_and_is_taken_back() {
+fn canceled_effect_finishes_and_is_rolled_back() {
     for (tool, _) in &CLASSES[1..] {
-        let mut world = held(undoable(tool));
-        world.wish(0, Wish::Cancel).unwrap();
-        world.wish(0, FINISH).unwrap();
-        assert_eq!(stands(&world), (RunStatus::RollingBack, effects(1, 0, 0)), "{tool}");
-        world.wish(0, Wish::Serve).unwrap();
-        world.wish(0, FINISH).unwrap();
-        assert_eq!(stands(&world), (RunStatus::Canceled, effects(1, 1, 0)), "{tool}");
+        let mut env = held(undoable(tool));
+        env.apply(0, Op::Cancel).unwrap();
+        env.apply(0, FINISH).unwrap();
+        assert_eq!(position(&env), (RunStatus::RollingBack, effects(1, 0, 0)), "{tool}");
+        env.apply(0, Op::Serve).unwrap();
+        env.apply(0, FINISH).unwrap();
+        assert_eq!(position(&env), (RunStatus::Canceled, effects(1, 1, 0)), "{tool}");
     }
 }
 
 #[test]
-fn a_wish_to_stop_that_comes_too_late_changes_nothing() {
+fn late_cancel_changes_nothing() {
     for (tool, _) in &CLASSES[1..] {
-        let mut world = held(own(tool));
-        world.wish(0, Wish::Cancel).unwrap();
-        world.wish(0, FINISH).unwrap();
-        assert_eq!(stands(&world), (RunStatus::Succeeded, effects(1, 0, 0)), "{tool}");
+        let mut env = held(own(tool));
+        env.apply(0, Op::Cancel).unwrap();
+        env.apply(0, FINISH).unwrap();
+        assert_eq!(position(&env), (RunStatus::Succeeded, effects(1, 0, 0)), "{tool}");
     }
 }
 
 #[test]
-fn what_was_only_read_when_somebody_stops_the_run_is_thrown_away() {
-    let mut world = held(own("read"));
-    world.wish(0, Wish::Cancel).unwrap();
-    world.wish(0, FINISH).unwrap();
-    assert_eq!(stands(&world), (RunStatus::Canceled, effects(0, 0, 0)));
+fn canceled_read_is_discarded() {
+    let mut env = held(own("read"));
+    env.apply(0, Op::Cancel).unwrap();
+    env.apply(0, FINISH).unwrap();
+    assert_eq!(position(&env), (RunStatus::Canceled, effects(0, 0, 0)));
 }
 
 #[test]
-fn an_effect_that_nobody_knows_of_is_owned_up_to_when_the_run_is_stopped() {
-    let mut world = held(own("shell"));
-    world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
-    world.wish(0, Wish::Cancel).unwrap();
-    assert_eq!(stands(&world), (RunStatus::Canceled, effects(0, 0, 1)));
+fn cancel_counts_unknown_effect() {
+    let mut env = held(own("shell"));
+    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, Op::Cancel).unwrap();
+    assert_eq!(position(&env), (RunStatus::Canceled, effects(0, 0, 1)));
 }
 
 #[test]
-fn a_persons_word_lets_the_same_effect_be_done_again_and_no_other() {
-    let mut world = held(own("shell"));
-    world.wish(0, failed(Certainty::MayHaveHappened)).unwrap();
-    world.wish(0, Wish::Resume).unwrap();
-    let turn = world.wish(0, Wish::Serve).unwrap();
-    assert_eq!(mode(&turn), Some(Mode::Again));
-    world.wish(0, FINISH).unwrap();
-    assert_eq!(stands(&world), (RunStatus::Succeeded, effects(1, 0, 0)));
+fn resume_authorizes_the_same_effect() {
+    let mut env = held(own("shell"));
+    env.apply(0, failed(Certainty::MayHaveHappened)).unwrap();
+    env.apply(0, Op::Resume).unwrap();
+    let commit = env.apply(0, Op::Serve).unwrap();
+    assert_eq!(mode(&commit), Some(AttemptMode::Again));
+    env.apply(0, FINISH).unwrap();
+    assert_eq!(position(&env), (RunStatus::Succeeded, effects(1, 0, 0)));
 }

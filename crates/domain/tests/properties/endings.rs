@@ -1,61 +1,61 @@
-//! Nothing is stuck: whatever has happened to a run, somebody can bring it to an end.
+//! Every run can end, after any scenario.
 
 use domain::{Live, RunStatus};
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::story::{Holder, Wish, any_story};
-use crate::world::World;
+use crate::scenario::{Op, WorkerRef, any_scenario};
+use crate::test_env::TestEnv;
 
-/// More than any run needs that is served without a pause.
+/// More rounds than any run needs.
 const ROUNDS_MAX: usize = 200;
 
-/// An operator who has said three times to go on says something else.
+/// The operator resumes three times, then cancels.
 const RESUMES_MAX: u32 = 3;
 
 proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_run_that_is_served_comes_to_an_end(story in any_story()) {
-        let mut world = World::tell(&story, |_, _| {});
+    fn driven_run_ends(scenario in any_scenario()) {
+        let mut env = TestEnv::run(&scenario, |_, _| {});
         let mut resumes = 0;
-        let ended = serve(&mut world, |world| {
+        let ended = serve(&mut env, |env| {
             resumes += 1;
-            world.wish(0, if resumes > RESUMES_MAX { Wish::Cancel } else { Wish::Resume });
+            env.apply(0, if resumes > RESUMES_MAX { Op::Cancel } else { Op::Resume });
         });
-        prop_assert!(ended, "{:?}", world.runs[0].record);
+        prop_assert!(ended, "{:?}", env.runs[0].record);
     }
 
     #[test]
-    fn a_run_that_somebody_cancels_comes_to_an_end_without_anybody_resuming_it(story in any_story()) {
-        let mut world = World::tell(&story, |_, _| {});
-        world.wish(0, Wish::Cancel);
-        let ended = serve(&mut world, |world| {
-            world.wish(0, Wish::Cancel);
+    fn canceled_run_ends_without_a_resume(scenario in any_scenario()) {
+        let mut env = TestEnv::run(&scenario, |_, _| {});
+        env.apply(0, Op::Cancel);
+        let ended = serve(&mut env, |env| {
+            env.apply(0, Op::Cancel);
         });
-        prop_assert!(ended, "{:?}", world.runs[0].record);
+        prop_assert!(ended, "{:?}", env.runs[0].record);
     }
 }
 
-/// The first run is worked on until it is over; whenever it is paused, `operator` says something.
-fn serve(world: &mut World, mut operator: impl FnMut(&mut World)) -> bool {
+/// Advances the first run until it ends. `operator` acts whenever the run is paused.
+fn serve(env: &mut TestEnv, mut operator: impl FnMut(&mut TestEnv)) -> bool {
     for _ in 0..ROUNDS_MAX {
-        let record = &world.runs[0].record;
+        let record = &env.runs[0].record;
         let served = match (record.status, &record.live) {
             (status, _) if status.is_terminal() => return true,
             (RunStatus::Paused, _) => {
-                operator(world);
+                operator(env);
                 continue;
             }
-            (_, Live::Running(_)) => Wish::Finish { who: Holder::Newest, hand_on: false },
+            (_, Live::Running(_)) => Op::Finish { who: WorkerRef::Current, hand_off: false },
             (_, Live::Retrying { .. } | Live::WaitingEvent { .. } | Live::WaitingApproval { .. }) => {
-                world.wish(0, Wish::PassUntilDue);
-                Wish::Serve
+                env.apply(0, Op::PassUntilDue);
+                Op::Serve
             }
-            _ => Wish::Serve,
+            _ => Op::Serve,
         };
-        world.wish(0, served);
+        env.apply(0, served);
     }
     false
 }

@@ -1,4 +1,4 @@
-//! What holds for every document, from whoever it comes.
+//! Properties of JSON documents.
 
 use domain::json::{canonical, check, parse};
 use domain::payload::Fingerprint;
@@ -11,24 +11,24 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+    fn parser_never_panics_on_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn no_text_that_looks_like_json_makes_the_reader_panic(text in r#"[\[\]{}",:0-9.eE+\-\\unltrfas \t]{0,200}"#) {
+    fn parser_never_panics_on_json_like_text(text in r#"[\[\]{}",:0-9.eE+\-\\unltrfas \t]{0,200}"#) {
         let _ = parse(text.as_bytes());
     }
 
     #[test]
-    fn what_is_accepted_has_one_canonical_form(value in any_value()) {
+    fn canonical_form_is_stable(value in any_value()) {
         let once = canonical(&value);
         let read = parse(&once).unwrap();
         prop_assert_eq!(canonical(&read), once);
     }
 
     #[test]
-    fn a_number_keeps_its_fingerprint_however_it_is_spelled(text in r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?") {
+    fn number_spelling_keeps_its_fingerprint(text in r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?") {
         if let Ok(value) = parse(text.as_bytes()) {
             let kept = serde_json::to_vec(&value).unwrap();
             let loaded: Value = serde_json::from_slice(&kept).unwrap();
@@ -37,14 +37,14 @@ proptest! {
     }
 
     #[test]
-    fn reading_and_checking_agree(value in any_value()) {
+    fn parse_accepts_checked_values(value in any_value()) {
         prop_assert_eq!(check(&value), Ok(()));
         let written = serde_json::to_vec(&value).unwrap();
         prop_assert_eq!(canonical(&parse(&written).unwrap()), canonical(&value));
     }
 
     #[test]
-    fn a_value_that_is_refused_when_it_is_made_is_refused_when_it_is_read(value in any_careless_value()) {
+    fn check_and_parse_agree(value in any_careless_value()) {
         let written = serde_json::to_vec(&value).unwrap();
         prop_assert_eq!(check(&value).is_ok(), parse(&written).is_ok(), "{}", value);
     }
@@ -55,7 +55,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     any_value_of(any_fair_number(), any_fair_text)
 }
 
-/// A value that may break them.
+/// A value that may break the rules.
 fn any_careless_value() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         any::<u64>().prop_map(Number::from),

@@ -1,11 +1,11 @@
-//! What holds for every plan and whatever happens to its runs.
+//! Properties of all plans and runs.
 //!
-//! A story is two random plans and a random list of wishes: work, failures, silence, requests, answers,
-//! deliveries, repetitions, old fences and a clock that jumps. It is told in a small [`world`] that keeps
-//! the conditions a store keeps, and every commit is held against the rules.
+//! A scenario is two random plans and a random list of operations: work, failures, expired leases, requests, votes,
+//! deliveries, repetitions, old fences and clock jumps. It runs in a [`test_env::TestEnv`], which enforces the
+//! conditions of a store, and every commit is checked.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a property fails by panicking")]
 
-// The name by which everybody else speaks of it.
+// The name that other crates use.
 extern crate countersign_domain as domain;
 
 mod approvals;
@@ -13,18 +13,18 @@ mod chain;
 mod classes;
 mod effects;
 mod endings;
-mod flaws;
 mod json;
 mod plans;
+mod regressions;
 mod runs;
+mod scenario;
 mod schedule;
-mod story;
+mod test_env;
 mod transitions;
-mod world;
 
 use proptest::test_runner::Config;
 
-/// So many cases that each property takes a second or two in a debug build. `PROPTEST_CASES` overrules it.
+/// Each property takes a second or two in a debug build. `PROPTEST_CASES` overrides the number of cases.
 fn cases() -> Config {
     Config { failure_persistence: None, ..Config::default() }
 }

@@ -1,25 +1,25 @@
-//! Plans of every shape, and the action that each of their steps means.
+//! Plans of every shape, and the actions that their steps propose.
 //!
-//! What a tool promises follows from its name, and a call may name its key, so that two steps or two runs
-//! can mean the same effect.
+//! The effect class follows from the tool's name. A call may name its key, so that two steps or two runs propose the
+//! same effect.
 
-use domain::plan::{Call, Environment, OnReject, OnTimeout, Patience, Undo, Work};
+use domain::plan::{ApprovalTiming, Call, Environment, OnReject, OnTimeout, Undo, Work};
 use domain::schedule::{Backoff, RetryPolicy};
 use domain::{
-    Action, Blast, Demand, Digest, EffectClass, EventName, GroupName, IdempotencyKey, Millis, People,
-    PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling, RunId, StepId, StepSeq, Tenant, TenantId,
-    Tier, ToolName, Verdict, WorkflowName,
+    Action, ApprovalRequirement, ApproverCount, BlastRadius, Digest, EffectClass, EventName, GroupName,
+    IdempotencyKey, Millis, PersonId, Plan, PlannedStep, Reason, Reversibility, Ruling, RunId, StepId,
+    StepSeq, Tenant, TenantId, Tier, ToolName, Verdict, WorkflowName,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Enough to begin, go on, go back over more than one step, and end.
+/// Enough to start, continue, roll back more than one step, and end.
 const STEPS_MAX: usize = 5;
 
-/// A tool for each promise; one of them forgets its keys soon.
+/// A tool for each effect class; one of them forgets its keys after a short time.
 const TOOLS: [&str; 6] = ["read", "native", "native.forgetful", "set", "find", "shell"];
 
-/// How long the forgetful tool remembers a key.
+/// How long `native.forgetful` remembers a key.
 const REMEMBERED_FOR: Millis = Millis::mins(5);
 
 /// Any plan.
@@ -35,7 +35,7 @@ pub(crate) fn plan(mut steps: Vec<PlannedStep>) -> Plan {
     let workflow = WorkflowName::new("any").unwrap();
     Plan {
         author: Some(PersonId::new("person-3").unwrap()),
-        patience: Patience { sla: Millis::mins(30), expires_after: Millis::hours(1) },
+        approval_timing: ApprovalTiming { sla: Millis::mins(30), expires_after: Millis::hours(1) },
         ..Plan::new(workflow, Environment::Dev, steps)
     }
 }
@@ -61,36 +61,40 @@ fn any_step() -> impl Strategy<Value = PlannedStep> {
     })
 }
 
-fn any_blast() -> impl Strategy<Value = Blast> {
-    prop_oneof![6 => Just(Blast::Low), 2 => Just(Blast::Medium), 1 => Just(Blast::High)]
+fn any_blast() -> impl Strategy<Value = BlastRadius> {
+    prop_oneof![6 => Just(BlastRadius::Low), 2 => Just(BlastRadius::Medium), 1 => Just(BlastRadius::High)]
 }
 
 fn any_on_reject() -> impl Strategy<Value = OnReject> {
     prop_oneof![Just(OnReject::Fail), Just(OnReject::Pause)]
 }
 
-/// What the `policy`th policy says about the action of `step`: the farther it reaches, the more people are
-/// asked, and what is critical is never allowed.
+/// The verdict of policy number `policy` on the action of `step`: the larger the blast radius, the more approvals.
+/// Critical steps are denied.
 pub(crate) fn verdict(step: &PlannedStep, policy: u8) -> Verdict {
     let ruling = match (step.critical, step.blast) {
         (true, _) => Ruling::Deny,
-        (false, Blast::Low) => Ruling::Allow,
-        (false, Blast::Medium) => Ruling::NeedsApproval(Demand::default()),
-        (false, Blast::High) => Ruling::NeedsApproval(two_people()),
+        (false, BlastRadius::Low) => Ruling::Allow,
+        (false, BlastRadius::Medium) => Ruling::NeedsApproval(ApprovalRequirement::default()),
+        (false, BlastRadius::High) => Ruling::NeedsApproval(two_people()),
     };
     Verdict {
         ruling,
-        because: vec![Reason::runtime("test", "so it is")],
+        reasons: vec![Reason::runtime("test", "so it is")],
         policy: Digest::of_bytes(&[policy]),
     }
 }
 
-/// Two people of the group that has two people in it.
-fn two_people() -> Demand {
-    Demand { tier: Tier::High, people: People::Two, groups: vec![GroupName::new("few").unwrap()] }
+/// Two users of the group that has two members.
+fn two_people() -> ApprovalRequirement {
+    ApprovalRequirement {
+        tier: Tier::High,
+        people: ApproverCount::Two,
+        groups: vec![GroupName::new("few").unwrap()],
+    }
 }
 
-/// Persons 1 and 2 are few.
+/// Users 1 and 2 are the members of `few`.
 pub(crate) fn tenant() -> Tenant {
     let few = ["person-1", "person-2"].map(|name| PersonId::new(name).unwrap());
     let mut tenant = Tenant::new(TenantId::new("acme").unwrap());
@@ -103,7 +107,7 @@ pub(crate) fn step(work: Work) -> PlannedStep {
     PlannedStep::new(StepId::new("unnamed").unwrap(), work)
 }
 
-/// A call of `tool`; `key` names the effect if it is shared with others.
+/// A call of `tool`; `key` names an effect that is shared with other steps.
 pub(crate) fn call(tool: &str, key: Option<&str>) -> Call {
     let with = key.map_or_else(|| json!({}), |key| json!({ "key": key }));
     Call { tool: ToolName::new(tool).unwrap(), with }
@@ -123,22 +127,24 @@ fn any_wait() -> impl Strategy<Value = Work> {
     })
 }
 
-/// The event with this number.
+/// Event number `number`.
 pub(crate) fn event_name(number: u8) -> EventName {
     EventName::new(&format!("event-{number}")).unwrap()
 }
 
 fn any_gate() -> impl Strategy<Value = Work> {
-    let demand = prop_oneof![Just(Demand::default()), Just(two_people())];
-    (1..7_200_000_u64, any_on_reject(), demand).prop_map(|(expires_after, on_reject, demand)| Work::Gate {
-        message: "Go on?".to_owned(),
-        expires_after: Millis(expires_after),
-        on_reject,
-        demand,
+    let requirement = prop_oneof![Just(ApprovalRequirement::default()), Just(two_people())];
+    (1..7_200_000_u64, any_on_reject(), requirement).prop_map(|(expires_after, on_reject, requirement)| {
+        Work::Gate {
+            message: "Go on?".to_owned(),
+            expires_after: Millis(expires_after),
+            on_reject,
+            requirement,
+        }
     })
 }
 
-/// Any way to try again.
+/// Any retry policy.
 pub(crate) fn any_retry() -> impl Strategy<Value = RetryPolicy> {
     let backoff = prop_oneof![
         Just(Backoff::Table),
@@ -151,8 +157,8 @@ pub(crate) fn any_retry() -> impl Strategy<Value = RetryPolicy> {
     })
 }
 
-/// What the step at `seq` means, or its undoing. A step that is not a call means a call all the same, so
-/// that a claim of it can be tried.
+/// The action that the step at `seq`, or its undo, proposes. A step that is not a call proposes one too, so that tests
+/// can try to claim it.
 pub(crate) fn action(plan: &Plan, run: &RunId, seq: StepSeq, undo: bool) -> Action {
     let step = plan.step(seq).unwrap();
     let done = match &step.work {

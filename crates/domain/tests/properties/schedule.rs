@@ -1,4 +1,4 @@
-//! What holds for every retry policy.
+//! Properties of retry policies.
 
 use domain::schedule::RETRY_AFTER_MAX;
 use domain::{Digest, Millis};
@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_delay_never_passes_the_cap_unless_the_other_side_asked_for_more(
+    fn delay_stays_within_cap_or_retry_after(
         policy in any_retry(),
         attempt in any::<u32>(),
         seed in any::<[u8; 32]>(),
@@ -24,7 +24,7 @@ proptest! {
     }
 
     #[test]
-    fn a_decision_made_twice_has_the_same_delay(
+    fn delay_is_deterministic(
         policy in any_retry(),
         attempt in any::<u32>(),
         seed in any::<[u8; 32]>(),
@@ -34,14 +34,14 @@ proptest! {
     }
 
     #[test]
-    fn there_are_as_many_attempts_as_the_policy_says(policy in any_retry()) {
+    fn policy_bounds_the_number_of_attempts(policy in any_retry()) {
         let last = policy.attempts - 1;
         prop_assert!((0..last).all(|attempt| !policy.is_exhausted_by(attempt)));
         prop_assert!(policy.is_exhausted_by(last));
     }
 
     #[test]
-    fn a_length_of_time_reads_back_as_it_is_written(ms in any::<u64>()) {
+    fn duration_round_trips(ms in any::<u64>()) {
         let written = Millis(ms).to_string();
         prop_assert_eq!(written.parse::<Millis>(), Ok(Millis(ms)));
     }

@@ -1,0 +1,458 @@
+//! A test environment: a ledger with the conditions of a store, two runs, and a clock that tests can move.
+
+use std::collections::BTreeMap;
+
+use domain::chain::StoredEvent;
+use domain::command::{
+    Admit, Assessment, AttemptMode, Cancel, Certainty, Claim, ClaimResult, Command as _, DeliverSignal, Fail,
+    Finish, Grant, Nudge, OpenGate, OpenWait, Pause, Postpone, RecordVote, Renew, Resume, Retry, RollBack,
+    TakeOver, TimeOut, Wake, admit,
+};
+use domain::next::{Next, next};
+use domain::payload::Fingerprint;
+use domain::record::{Intent, Signal};
+use domain::{
+    Approval, ApprovalId, Cause, Channel, Decision, Draft, Failure, Fence, IdempotencyKey, Initiator, Live,
+    Millis, OpId, Payload, PersonId, Plan, Receipt, Refusal, RunRecord, SignalChange, SignalId, Stamp,
+    StepRecord, TenantId, Timestamp, WorkerId, WorkspaceId,
+};
+use serde_json::{Value, json};
+
+use crate::plans;
+use crate::scenario::{Binding, Op, PlannedOp, Scenario, WorkerRef};
+
+const LEASE: Millis = Millis::secs(30);
+
+/// A ledger with two runs, and a clock.
+pub(crate) struct TestEnv {
+    pub(crate) now: Timestamp,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) receipts: BTreeMap<IdempotencyKey, Receipt>,
+    writes: u32,
+}
+
+/// The ledger's data of a run, and the grants of its steps.
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) record: RunRecord,
+    /// The record before its last write.
+    previous: RunRecord,
+    pub(crate) chain: Vec<StoredEvent>,
+    pub(crate) steps: Vec<StepRecord>,
+    pub(crate) signals: BTreeMap<SignalId, Signal>,
+    pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
+    /// The approvals in the order they were requested.
+    pub(crate) requested: Vec<ApprovalId>,
+    grants: Vec<Grant>,
+}
+
+/// A commit, and the state it was made from.
+pub(crate) struct Commit {
+    pub(crate) run: usize,
+    pub(crate) before: Option<RunRecord>,
+    /// The fence that the caller claims to hold.
+    pub(crate) holds: Option<Fence>,
+    /// The receipts that were replaced, by key.
+    pub(crate) replaced: Vec<Option<Receipt>>,
+    pub(crate) decision: Decision,
+    pub(crate) outcome: Outcome,
+}
+
+/// What a commit says about external effects.
+pub(crate) enum Outcome {
+    /// A worker may act.
+    Granted(Box<Grant>),
+    /// The effect of this key did not happen.
+    DidNotHappen(IdempotencyKey),
+    /// An operator authorized a repetition of this effect.
+    MayHappenAgain(IdempotencyKey),
+    /// Nothing.
+    Nothing,
+}
+
+impl TestEnv {
+    /// Admits both runs of `scenario`. `check` is called for each commit.
+    pub(crate) fn new(scenario: &Scenario, mut check: impl FnMut(&TestEnv, &Commit)) -> Self {
+        let mut env = Self {
+            now: Timestamp(1_750_000_000_000),
+            runs: Vec::new(),
+            receipts: BTreeMap::new(),
+            writes: 0,
+        };
+        for plan in &scenario.plans {
+            let commit = env.admit(plan);
+            check(&env, &commit);
+        }
+        env
+    }
+
+    /// Runs the whole `scenario`. `check` is called for each commit.
+    pub(crate) fn run(scenario: &Scenario, mut check: impl FnMut(&TestEnv, &Commit)) -> Self {
+        let mut env = Self::new(scenario, &mut check);
+        for planned in &scenario.ops {
+            if let Some(commit) = env.apply_planned(planned) {
+                check(&env, &commit);
+            }
+        }
+        env
+    }
+
+    fn admit(&mut self, plan: &Plan) -> Commit {
+        let number = self.runs.len();
+        let op = Admit {
+            tenant: TenantId::new("acme").unwrap(),
+            workspace: WorkspaceId::new("main").unwrap(),
+            trigger_kind: "api".to_owned(),
+            record: None,
+            trace: None,
+            key: IdempotencyKey::new(&format!("api:test:{number}")).unwrap(),
+            input: Fingerprint::of(&Value::Null),
+        };
+        let mut stamp = self.stamp("person-0");
+        stamp.by.cause = Cause::User;
+        let decision = admit(op, plan, stamp);
+        self.runs.push(Run {
+            plan: plan.clone(),
+            record: decision.record.clone(),
+            previous: decision.record.clone(),
+            chain: stored(&decision).collect(),
+            steps: Vec::new(),
+            signals: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+            requested: Vec::new(),
+            grants: Vec::new(),
+        });
+        Commit {
+            run: number,
+            before: None,
+            holds: None,
+            replaced: Vec::new(),
+            decision,
+            outcome: Outcome::Nothing,
+        }
+    }
+
+    fn stamp(&mut self, by: &str) -> Stamp {
+        self.writes += 1;
+        let op = OpId::new(&format!("op-{}", self.writes)).unwrap();
+        Stamp { op, now: self.now, by: Initiator::new(Cause::System, by) }
+    }
+
+    /// Applies an operation, decided on the current record.
+    pub(crate) fn apply(&mut self, run: usize, op: Op) -> Option<Commit> {
+        self.apply_planned(&PlannedOp { run, stale: false, op })
+    }
+
+    /// Decides and commits an operation. `None` if it is refused.
+    pub(crate) fn apply_planned(&mut self, planned: &PlannedOp) -> Option<Commit> {
+        let run = planned.run;
+        match &planned.op {
+            Op::Pass { ms } => self.now = Timestamp(self.now.0 + ms),
+            Op::PassUntilDue => self.pass_until_due(run),
+            op => {
+                let holds = self.runs[run].fence_of(op);
+                let (decision, outcome) = self.decide(run, planned.stale, op)?;
+                return self.commit(run, decision, outcome).map(|commit| Commit { holds, ..commit });
+            }
+        }
+        None
+    }
+
+    fn pass_until_due(&mut self, run: usize) {
+        let record = &self.runs[run].record;
+        let due = match &record.live {
+            Live::Running(lease) => Some(lease.until),
+            Live::Retrying { not_before, .. } => Some(*not_before),
+            _ => record.due_at,
+        };
+        self.now = due.map_or(self.now, |until| until.max(self.now));
+    }
+
+    /// The decision about an operation; `None` if it is refused.
+    fn decide(&mut self, number: usize, stale: bool, op: &Op) -> Option<(Decision, Outcome)> {
+        let stamp = self.stamp("caller");
+        let run = &self.runs[number];
+        let record = if stale { &run.previous } else { &run.record };
+        let approval = record.live.approval().and_then(|id| run.approvals.get(id)).cloned();
+        let mut draft = Draft::new(record.clone(), &run.plan, stamp).with_approval(approval);
+        let outcome = self.decide_op(run, op, &mut draft).ok()?;
+        Some((draft.close(), outcome))
+    }
+
+    fn decide_op(&self, run: &Run, op: &Op, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+        let reason = || "because".to_owned();
+        let nothing = Ok(Outcome::Nothing);
+        match op {
+            Op::Serve => self.serve(run, draft),
+            Op::Claim(binding) => self.claim(draft, *binding).decide(draft).map(granted),
+            Op::TakeOver(binding) => TakeOver(self.claim(draft, *binding)).decide(draft).map(granted),
+            Op::Finish { who, hand_off } => self.finish(run.holder(*who)?, *hand_off, draft),
+            Op::Retry { who, certainty, retry_after } => {
+                retry(run.holder(*who)?, *certainty, *retry_after, draft)
+            }
+            Op::Fail(who) => fail(run.holder(*who)?, draft),
+            Op::FailUnclaimed => {
+                Fail { fence: None, failure: failure(), receipt: None }.decide(draft).and(nothing)
+            }
+            Op::Renew(who) => {
+                Renew { fence: run.holder(*who)?.fence, lease: LEASE }.decide(draft).and(nothing)
+            }
+            Op::OpenWait => OpenWait { buffered: run.buffered(draft) }.decide(draft).and(nothing),
+            Op::OpenGate => OpenGate { message: "Go on?".to_owned() }.decide(draft).and(nothing),
+            Op::Signal { event, delivery } => self.signal(run, *event, *delivery).decide(draft).and(nothing),
+            Op::Vote { back, approve, person } => {
+                run.vote(*back, *approve, *person)?.decide(draft).and(nothing)
+            }
+            Op::TimeOut => TimeOut.decide(draft).and(nothing),
+            Op::Nudge => Nudge.decide(draft).and(nothing),
+            Op::Postpone => Postpone { failure: failure(), retry_after: None }.decide(draft).and(nothing),
+            Op::Cancel => Cancel { reason: reason() }.decide(draft).and(nothing),
+            Op::Pause => Pause { reason: reason() }.decide(draft).and(nothing),
+            Op::Resume => resume(reason(), draft),
+            Op::RollBack => RollBack { reason: reason() }.decide(draft).and(nothing),
+            Op::Wake => Wake.decide(draft).and(nothing),
+            Op::Pass { .. } | Op::PassUntilDue => nothing,
+        }
+    }
+
+    /// What a worker does after it received a message for the run.
+    fn serve(&self, run: &Run, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+        match next(&draft.record, draft.plan, self.now) {
+            Next::Nothing | Next::NotBefore(_) => Err(Refusal::WrongState { expected: "pending work" }),
+            Next::Claim => self.decide_op(run, &Op::Claim(Binding::Same), draft),
+            Next::TakeOver => self.decide_op(run, &Op::TakeOver(Binding::Same), draft),
+            Next::OpenWait => self.decide_op(run, &Op::OpenWait, draft),
+            Next::OpenGate => self.decide_op(run, &Op::OpenGate, draft),
+            Next::TimeOut => self.decide_op(run, &Op::TimeOut, draft),
+            Next::Nudge => self.decide_op(run, &Op::Nudge, draft),
+        }
+    }
+
+    fn claim(&self, draft: &Draft<'_>, binding: Binding) -> Claim {
+        let record = &draft.record;
+        let mut action = plans::action(draft.plan, &record.key.run, record.at, record.is_undoing());
+        match binding {
+            Binding::Same | Binding::StaleReceipt | Binding::OtherPolicy => {}
+            Binding::OtherAction => action.contract += 1,
+            Binding::OtherKey => action.key = IdempotencyKey::new("shared:1").unwrap(),
+        }
+        // A run cannot miss its own receipts, only those of other runs.
+        let current = !matches!(binding, Binding::StaleReceipt) || open_intent(&record.live).is_some();
+        let receipt = self.receipts.get(&action.key).filter(|_| current).cloned();
+        let policy = u8::from(matches!(binding, Binding::OtherPolicy));
+        let verdict = plans::verdict(draft.step().unwrap(), policy);
+        let assessment = action.class.has_effect().then_some(Assessment { verdict, observed: None });
+        let ended = |receipt: &Receipt| {
+            let owner = self.runs.iter().find(|run| run.record.key.run == receipt.run);
+            owner.is_some_and(|owner| owner.record.status.is_terminal())
+        };
+        let abandoned = receipt.as_ref().is_some_and(ended);
+        Claim {
+            owner: WorkerId::new("worker").unwrap(),
+            lease: LEASE,
+            action,
+            receipt,
+            abandoned,
+            assessment,
+        }
+    }
+
+    /// A worker finishes, and may claim the next step in the same commit. It has loaded the next receipt before.
+    fn finish(&self, grant: &Grant, hand_off: bool, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+        let output = json!({ "done": true });
+        let command = Finish {
+            fence: grant.fence,
+            fingerprint: Fingerprint::of(&output),
+            output: Payload::Inline(output),
+            response: Value::Null,
+            inverse: None,
+            cost_microusd: 7,
+            usage: None,
+            receipt: grant.receipt.clone(),
+        };
+        command.decide(draft)?;
+        let ready = matches!(draft.record.live, Live::Ready { .. }) && !draft.record.is_undoing();
+        if hand_off && ready && next(&draft.record, draft.plan, self.now) == Next::Claim {
+            return self.claim(draft, Binding::Same).decide(draft).map(granted);
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    fn signal(&self, run: &Run, event: u8, delivery: u8) -> DeliverSignal {
+        let id = SignalId::new(&format!("delivery-{delivery}")).unwrap();
+        let body = json!({ "delivery": delivery });
+        let signal = Signal {
+            event: plans::event_name(event),
+            fingerprint: Fingerprint::of(&body),
+            payload: Payload::Inline(body),
+            at: self.now,
+            buffered: false,
+            id: id.clone(),
+        };
+        DeliverSignal { signal, known: run.signals.get(&id).cloned() }
+    }
+
+    /// Commits a decision if its conditions hold.
+    fn commit(&mut self, number: usize, decision: Decision, outcome: Outcome) -> Option<Commit> {
+        if !self.position(number, &decision) {
+            return None;
+        }
+        let replaced = decision.receipts.iter().map(|c| self.receipts.get(&c.receipt.key).cloned()).collect();
+        for change in &decision.receipts {
+            self.receipts.insert(change.receipt.key.clone(), change.receipt.clone());
+        }
+        let before = self.runs[number].store(&decision);
+        if let Outcome::Granted(grant) = &outcome {
+            self.runs[number].grants.push(*grant.clone());
+        }
+        Some(Commit { run: number, before: Some(before), holds: None, replaced, decision, outcome })
+    }
+
+    fn position(&self, number: usize, decision: &Decision) -> bool {
+        let run = &self.runs[number];
+        let mut seen = Vec::new();
+        let receipts = decision.receipts.iter().all(|change| {
+            let key = &change.receipt.key;
+            // Only the first change to a key names the revision that the ledger must have.
+            let repeated = seen.contains(&key);
+            seen.push(key);
+            repeated || self.receipts.get(key).map(|receipt| receipt.revision) == change.replaces
+        });
+        let signals = decision.signals.iter().all(|change| match change {
+            SignalChange::Record(signal) => !run.signals.contains_key(&signal.id),
+            SignalChange::Use(id) => run.signals.contains_key(id),
+        });
+        decision.replaces == Some(run.record.version) && receipts && signals
+    }
+}
+
+impl Run {
+    /// Stores a decision and returns the replaced record.
+    fn store(&mut self, decision: &Decision) -> RunRecord {
+        self.chain.extend(stored(decision));
+        self.steps.extend(decision.steps.iter().cloned());
+        for change in &decision.signals {
+            match change {
+                SignalChange::Record(signal) => {
+                    self.signals.insert(signal.id.clone(), signal.as_ref().clone());
+                }
+                SignalChange::Use(id) => {
+                    self.signals.get_mut(id).unwrap().buffered = false;
+                }
+            }
+        }
+        for approval in &decision.approvals {
+            if self.approvals.insert(approval.id.clone(), approval.clone()).is_none() {
+                self.requested.push(approval.id.clone());
+            }
+        }
+        let before = std::mem::replace(&mut self.record, decision.record.clone());
+        self.previous = before.clone();
+        before
+    }
+
+    fn holder(&self, who: WorkerRef) -> Result<&Grant, Refusal> {
+        let grant = match who {
+            WorkerRef::Current => self.grants.last(),
+            WorkerRef::Previous(back) => self.grants.iter().rev().nth(usize::from(back % 4)),
+        };
+        grant.ok_or(Refusal::StaleFence { yours: Fence(0), held: Fence(0) })
+    }
+
+    /// The fence that `op` uses.
+    fn fence_of(&self, op: &Op) -> Option<Fence> {
+        match op {
+            Op::Finish { who, .. } | Op::Retry { who, .. } | Op::Fail(who) | Op::Renew(who) => {
+                self.holder(*who).ok().map(|grant| grant.fence)
+            }
+            _ => None,
+        }
+    }
+
+    /// The buffered delivery that the current wait would use.
+    fn buffered(&self, draft: &Draft<'_>) -> Option<Signal> {
+        let step = draft.step().ok()?;
+        let domain::plan::Work::Wait { event, .. } = &step.work else { return None };
+        let buffered = draft.record.buffered_signals.iter().find(|buffered| buffered.event == *event)?;
+        self.signals.get(&buffered.signal).cloned()
+    }
+
+    fn vote(&self, back: u8, approve: bool, person: u8) -> Result<RecordVote, Refusal> {
+        let id = self.requested.iter().rev().nth(usize::from(back)).ok_or(Refusal::NothingToRollBack)?;
+        Ok(RecordVote {
+            approval: self.approvals[id].clone(),
+            person: PersonId::new(&format!("person-{person}")).unwrap(),
+            approve,
+            reason: "because".to_owned(),
+            through: Channel::CommandLine,
+            tenant: plans::tenant(),
+        })
+    }
+}
+
+fn stored(decision: &Decision) -> impl Iterator<Item = StoredEvent> + '_ {
+    decision
+        .events
+        .iter()
+        .map(|sealed| StoredEvent { canonical: sealed.canonical.clone(), hash: sealed.hash })
+}
+
+/// The intent that an earlier attempt left open.
+pub(crate) fn open_intent(live: &Live) -> Option<&Intent> {
+    match live {
+        Live::Ready { authorised: open, .. }
+        | Live::Retrying { open, .. }
+        | Live::WaitingApproval { open, .. }
+        | Live::Unresolved { open, .. } => open.as_ref(),
+        Live::Running(lease) => lease.intent.as_ref(),
+        Live::WaitingEvent { .. } | Live::Ended { .. } => None,
+    }
+}
+
+fn granted(claimed: ClaimResult) -> Outcome {
+    match claimed {
+        ClaimResult::Granted(grant) => Outcome::Granted(grant),
+        ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => {
+            Outcome::Nothing
+        }
+    }
+}
+
+/// A worker whose attempt repeats an earlier one cannot know that nothing happened.
+fn retry(
+    grant: &Grant,
+    certainty: Certainty,
+    retry_after: Option<Millis>,
+    draft: &mut Draft<'_>,
+) -> Result<Outcome, Refusal> {
+    let certainty = if grant.mode == AttemptMode::Fresh { certainty } else { Certainty::MayHaveHappened };
+    let receipt = grant.receipt.clone();
+    Retry { fence: grant.fence, failure: failure(), certainty, retry_after, receipt }.decide(draft)?;
+    Ok(match (&grant.receipt, certainty) {
+        (Some(receipt), Certainty::DidNotHappen) => Outcome::DidNotHappen(receipt.key.clone()),
+        (Some(_) | None, _) => Outcome::Nothing,
+    })
+}
+
+fn fail(grant: &Grant, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+    let Some(receipt) = &grant.receipt else {
+        return Fail { fence: Some(grant.fence), failure: failure(), receipt: None }
+            .decide(draft)
+            .map(|_| Outcome::Nothing);
+    };
+    if grant.mode != AttemptMode::Fresh {
+        return retry(grant, Certainty::MayHaveHappened, None, draft);
+    }
+    Fail { fence: Some(grant.fence), failure: failure(), receipt: Some(receipt.clone()) }.decide(draft)?;
+    Ok(Outcome::DidNotHappen(receipt.key.clone()))
+}
+
+fn resume(reason: String, draft: &mut Draft<'_>) -> Result<Outcome, Refusal> {
+    let open = open_intent(&draft.record.live).cloned();
+    Resume { reason }.decide(draft)?;
+    Ok(open.map_or(Outcome::Nothing, |open| Outcome::MayHappenAgain(open.key)))
+}
+
+pub(crate) fn failure() -> Failure {
+    Failure::new("TEST", "it did not work")
+}
