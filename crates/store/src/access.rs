@@ -1,4 +1,4 @@
-//! The keys that people and programs prove themselves with.
+//! API keys.
 
 use std::future::Future;
 
@@ -8,17 +8,17 @@ use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// A page of keys, by id.
+/// A page of API keys, ordered by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPage {
-    /// The keys.
+    /// The keys of this page.
     pub keys: Vec<ApiKey>,
-    /// Where the next page starts, if there is one.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
 impl KeyPage {
-    /// A page of at most `limit` out of `found`, which holds one more if there are more.
+    /// Builds a page from `found`, which holds `limit + 1` keys if there is another page.
     pub(crate) fn of(mut found: Vec<ApiKey>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let more = found.len() > limit;
@@ -28,19 +28,20 @@ impl KeyPage {
     }
 }
 
-/// Keys of a tenant. None is ever taken away: one that was taken back says so.
+/// The API keys of a tenant. A key is never deleted; a revoked key stays stored and is marked as revoked.
 pub trait Access {
-    /// A key.
+    /// Reads a key, strongly consistent. `None` if the tenant has no key with this id.
     fn key(
         &self,
         tenant: &TenantId,
         id: &KeyId,
     ) -> impl Future<Output = Result<Option<ApiKey>, StoreError>> + Send;
 
-    /// Writes a key; superseded unless the one before it has the revision before.
+    /// Writes a key. Revision 0 creates it; a later revision replaces the revision before it. `Superseded` if the
+    /// stored revision is not `key.revision - 1`.
     fn put_key(&self, key: ApiKey) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// A page of a tenant's keys.
+    /// Reads a page of a tenant's keys, revoked keys included.
     fn keys(
         &self,
         tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! What outlives a run: the log of runs, and where their evidence is.
+//! The transparency log and the evidence of runs.
 
 use std::future::Future;
 
@@ -8,33 +8,34 @@ use domain::{Digest, Evidence, RunKey, RunRecord};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// The log of runs and their evidence. Nothing here is ever changed or taken away. A store keeps one log, or one
-/// for each tenant.
+/// The transparency log and the location of each run's evidence. Both are append-only. A store has one log, or one
+/// log for each tenant.
 pub trait Archive {
-    /// Whether each tenant has a log of its own, which must go by a name of its own, too: two logs under one name would look
-    /// like two stories of one signer.
+    /// Whether each tenant has its own log. If so, the origin of the log must contain the tenant: two logs with one
+    /// origin look like a forked log of one signer.
     const LOG_FOR_EACH_TENANT: bool;
 
-    /// Appends the entry of `run` to the log, or finds where it was appended before.
+    /// Appends `leaf` as the entry of `run`. If the run already has an entry, returns the position of that entry
+    /// and appends nothing.
     fn append_log(
         &self,
         run: &RunKey,
         leaf: Digest,
     ) -> impl Future<Output = Result<Position, StoreError>> + Send;
 
-    /// Records where the evidence of `run` is. Superseded if that is recorded already.
+    /// Records the location of the evidence of `run`. `Superseded` if a location is already recorded.
     fn put_evidence(
         &self,
         run: &RunKey,
         evidence: Evidence,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// The record of `run` and where its evidence is, in one reading.
-    fn filed(
+    /// Reads the record of `run` and the location of its evidence in one consistent read.
+    fn load_with_evidence(
         &self,
         run: &RunKey,
     ) -> impl Future<Output = Result<Option<(RunRecord, Option<Evidence>)>, StoreError>> + Send;
 
-    /// Where the evidence of `run` is.
+    /// Reads the location of the evidence of `run`.
     fn evidence(&self, run: &RunKey) -> impl Future<Output = Result<Option<Evidence>, StoreError>> + Send;
 }

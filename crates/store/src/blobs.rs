@@ -1,4 +1,4 @@
-//! Blobs: large payloads and evidence, named by their content.
+//! Blobs: large payloads and evidence, addressed by the SHA-256 of their content.
 
 use std::future::Future;
 
@@ -6,23 +6,23 @@ use domain::{BlobRef, TenantId};
 
 use crate::error::StoreError;
 
-/// Where a blob is kept: what a run works with and what it leaves behind are kept for different times.
+/// The kind of a blob. Each kind has its own retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlobKind {
-    /// What is too large for a record: a run's input, what its steps gave.
+    /// Payloads that are too large for a record: the input of a run, the results of its steps.
     Payloads,
-    /// A whole record that is too large for its place, a plan or a policy above all. It is kept for ever, as what
-    /// points at it may be.
+    /// A complete record that is too large for its item, typically a plan or a policy. Stored without expiry, like
+    /// the item that points at it.
     Bodies,
-    /// What proves what a run did.
+    /// Evidence bundles.
     Evidence,
 }
 
 impl BlobKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Payloads, Self::Bodies, Self::Evidence];
 
-    /// Its name.
+    /// The name of the kind in keys and bucket names.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Payloads => "payloads",
@@ -32,35 +32,43 @@ impl BlobKind {
     }
 }
 
-/// Blobs, named by their content. What is kept is never changed, so keeping it twice is keeping it once. A
-/// blob is its tenant's: nobody else finds it, whatever they know about it.
+/// Blobs, addressed by their content. A blob is immutable, so storing it twice has no effect. A blob belongs to one
+/// tenant: no other tenant can read it, even with the digest.
 pub trait Blobs {
-    /// Keeps `bytes` for `tenant`.
+    /// Stores `bytes` for `tenant` and returns the reference.
     fn put_blob(
         &self,
-        on: BlobKind,
+        kind: BlobKind,
         tenant: &TenantId,
         bytes: Vec<u8>,
     ) -> impl Future<Output = Result<BlobRef, StoreError>> + Send;
 
-    /// What `blob` points at; an error if it is not what was kept, `None` if it is not there.
+    /// Reads the bytes of `blob`. `None` if the tenant has no such blob. An error if the stored bytes do not match
+    /// the digest.
     fn blob(
         &self,
-        on: BlobKind,
+        kind: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
 }
 
-/// The pointer to `bytes`.
-pub(crate) fn pointer(bytes: &[u8]) -> BlobRef {
+/// The reference to `bytes`.
+pub(crate) fn blob_ref(bytes: &[u8]) -> BlobRef {
     BlobRef { sha256: domain::Digest::of_bytes(bytes), bytes: bytes.len() as u64 }
 }
 
-/// `bytes`, if they are what `blob` points at.
-pub(crate) fn unaltered(bytes: Vec<u8>, blob: &BlobRef, doing: &'static str) -> Result<Vec<u8>, StoreError> {
-    if pointer(&bytes).sha256 != blob.sha256 {
-        return Err(StoreError::broken(doing, format!("blob {} was altered", blob.sha256)));
+/// Returns `bytes` if they match the digest in `blob`, otherwise an error.
+pub(crate) fn verify_digest(
+    bytes: Vec<u8>,
+    blob: &BlobRef,
+    doing: &'static str,
+) -> Result<Vec<u8>, StoreError> {
+    if blob_ref(&bytes).sha256 != blob.sha256 {
+        return Err(StoreError::broken(
+            doing,
+            format!("the content of blob {} does not match its digest", blob.sha256),
+        ));
     }
     Ok(bytes)
 }

@@ -1,16 +1,15 @@
-//! The one type that reads the time.
+//! The clock. [`SystemClock`] is the only type of the product that reads the system time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 
-/// Somebody's clock. Nothing safe depends on it being right.
+/// A source of the current time. No guarantee of the product depends on its accuracy.
 pub trait Clock: Send + Sync {
-    /// What it shows.
     fn now(&self) -> Timestamp;
 }
 
-/// This machine's clock.
+/// The clock of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

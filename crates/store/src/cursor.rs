@@ -1,42 +1,42 @@
-//! Pages of lists, and where they ended.
+//! Cursors for paged lists.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a page of a list ended, in the words of the store that gave it. Nobody else reads anything into it.
+/// The end of a page of a list. The text is opaque: only the store that issued it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cursor(String);
 
-/// Which page of a list is wanted.
+/// The page of a list to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageQuery {
-    /// Where the last page ended.
+    /// The `next` cursor of the previous page; `None` reads the first page.
     pub after: Option<Cursor>,
-    /// At most how many.
+    /// The maximum number of entries of the page.
     pub limit: u32,
 }
 
 impl PageQuery {
-    /// The first page.
+    /// A query for the first page.
     pub fn first(limit: u32) -> Self {
         Self { after: None, limit }
     }
 }
 
-/// The text is not a cursor of this store.
+/// The cursor was not issued by this store for this list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not where a page of this list ended")]
+#[error("{0:?} is not a cursor of this list: use the `next` value of a page")]
 pub struct UnknownCursor(pub(crate) String);
 
 impl Cursor {
-    /// A cursor that was given as `text`.
+    /// A cursor from its text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The cursor as text, to be given back.
+    /// The text of the cursor.
     pub fn as_str(&self) -> &str {
         &self.0
     }

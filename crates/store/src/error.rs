@@ -1,42 +1,42 @@
-//! What can go wrong with a store, by what the caller may do about it.
+//! Store errors, classified by what the caller can do.
 
 use std::error::Error;
 
-/// Why a store did not answer.
+/// Why a store call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was done; asking again later will help.
+    /// Nothing was written. A retry will succeed later.
     #[error("{doing}: the store is busy")]
     Busy {
-        /// What was being done.
+        /// The operation: an imperative verb and its object, such as "load a run".
         doing: &'static str,
     },
-    /// Nobody knows whether the write landed; reading will tell.
-    #[error("{doing}: no reply; the write may have landed")]
+    /// The reply was lost, so the write may or may not have been applied. The caller reads to find out.
+    #[error("{doing}: no reply; the write may have been applied")]
     Unknown {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
     },
-    /// Nothing was done, and asking again will not help before somebody mends the store.
+    /// Nothing was written, and a retry fails too until an operator fixes the store or its configuration.
     #[error("{doing}")]
     Broken {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What the store said.
+        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
 impl StoreError {
-    /// A broken store.
+    /// A [`StoreError::Broken`] with its cause.
     pub fn broken(doing: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Broken { doing, source: source.into() }
     }
 }
 
-/// An error with what caused it, in one line.
-pub fn told(error: &dyn Error) -> String {
+/// Renders an error and its causes in one line, separated by `: `.
+pub fn error_chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,5 +1,4 @@
-//! What people have settled and are asked: tenants, policies, requests for approval, and what was shown of
-//! them.
+//! Tenant settings, the fleet switch, policies, approval requests and their Slack cards.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,41 +9,42 @@ use crate::cursor::{Cursor, PageQuery};
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// The files of a policy, by path.
+/// The files of a policy bundle, by path.
 pub type PolicyFiles = BTreeMap<String, String>;
 
-/// A page of requests for approval, oldest first.
+/// A page of approval requests, oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalPage {
-    /// The requests.
+    /// The requests of this page.
     pub approvals: Vec<Approval>,
-    /// Where the next page starts, if there is one.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// Tenants, policies, requests for approval and their cards. Requests are written by the commits of their
-/// runs; here they are read.
+/// Tenant settings, the fleet switch, policies, approval requests and their cards. [`crate::Ledger::commit`] writes
+/// approval requests; this trait only reads them. Unless a method says otherwise, reads are strongly consistent.
 pub trait Governance {
-    /// What a tenant has settled, if it has settled anything.
+    /// Reads the settings of a tenant. `None` if the tenant has none.
     fn tenant(&self, tenant: &TenantId) -> impl Future<Output = Result<Option<Tenant>, StoreError>> + Send;
 
-    /// Writes what a tenant has settled; superseded unless the one before it has the revision before.
+    /// Writes the settings of a tenant. `Superseded` if the stored revision is not `tenant.revision - 1` (no
+    /// settings at all for revision 0).
     fn put_tenant(&self, tenant: Tenant) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// What is settled for all tenants, if anything is.
+    /// Reads the fleet settings, such as the dispatch switch of the fleet.
     fn fleet(&self) -> impl Future<Output = Result<Option<Fleet>, StoreError>> + Send;
 
-    /// What is settled for all and for `tenant`, as of a moment ago: what was written within the last second may be
-    /// missing. Asked often, so it is the cheapest look there is.
+    /// Reads the fleet settings and the settings of `tenant`, eventually consistent: a write of the last second may
+    /// be missing. Workers poll this, so it is the cheapest read the store has.
     fn eventual(
         &self,
         tenant: &TenantId,
     ) -> impl Future<Output = Result<(Option<Fleet>, Option<Tenant>), StoreError>> + Send;
 
-    /// Writes what is settled for all tenants; superseded unless the one before it has the revision before.
+    /// Writes the fleet settings. `Superseded` if the stored revision is not `fleet.revision - 1`.
     fn put_fleet(&self, fleet: Fleet) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Keeps a policy under its hash. Keeping it twice changes nothing.
+    /// Stores a policy under its hash. Storing it again has no effect.
     fn put_policy(
         &self,
         tenant: &TenantId,
@@ -52,38 +52,39 @@ pub trait Governance {
         files: PolicyFiles,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The policy with this hash.
+    /// Reads the policy with this hash.
     fn policy(
         &self,
         tenant: &TenantId,
         hash: &Digest,
     ) -> impl Future<Output = Result<Option<PolicyFiles>, StoreError>> + Send;
 
-    /// A request for approval.
+    /// Reads an approval request.
     fn approval(
         &self,
         tenant: &TenantId,
         id: &ApprovalId,
     ) -> impl Future<Output = Result<Option<Approval>, StoreError>> + Send;
 
-    /// All requests of a run, in the order they were made.
+    /// All approval requests of a run, oldest first.
     fn approvals(&self, run: &RunKey) -> impl Future<Output = Result<Vec<Approval>, StoreError>> + Send;
 
-    /// Requests that people can still answer, through an index.
+    /// A page of the tenant's open approval requests, from an index. A new or answered request may appear or
+    /// disappear late.
     fn open_approvals(
         &self,
         tenant: &TenantId,
         query: PageQuery,
     ) -> impl Future<Output = Result<ApprovalPage, StoreError>> + Send;
 
-    /// What people have been shown of a request.
+    /// Reads the card (the Slack message) of an approval request.
     fn card(
         &self,
         tenant: &TenantId,
         id: &ApprovalId,
     ) -> impl Future<Output = Result<Option<Card>, StoreError>> + Send;
 
-    /// Writes what people have been shown; superseded unless `replaces` stands there.
+    /// Writes the card of an approval request. `Superseded` if the stored card is not equal to `replaces`.
     fn put_card(
         &self,
         tenant: &TenantId,

@@ -1,91 +1,98 @@
-//! The inbox: what came in from outside, and the workflows it may start.
+//! The inbox: inbound events, and the workflows that they may start.
 
 use std::future::Future;
 
-use domain::{Applied, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{AppliedWorkflow, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 
 use crate::error::StoreError;
 use crate::ledger::Write;
 
-/// What became of an entry at the door.
+/// The result of [`Inbox::accept`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accepted {
-    /// It is kept, durably.
+    /// The entry is stored durably.
     New,
-    /// This one was here before, under the same key or with the same proof, or told the same just now.
-    Known(Box<InboxEntry>),
+    /// An entry with the same idempotency key, the same authentication proof, or the same dedupe key within
+    /// [`domain::inbox::DUPLICATE_WITHIN`] is already stored. Nothing was written.
+    Duplicate(Box<InboxEntry>),
 }
 
-/// An entry that is taken up once more.
+/// Returns a processed entry to `pending`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Again {
-    /// What became of it before.
+pub struct Reopen {
+    /// The expected status of the entry.
     pub was: InboxStatus,
-    /// How often it was refused.
+    /// The number of attempts so far.
     pub tries: u32,
-    /// Until when it is kept now.
+    /// The new expiry of the entry.
     pub keep_until: Timestamp,
 }
 
-/// A workflow in use whose time has come.
+/// A scheduled workflow that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DueSchedule {
-    /// Which one.
-    pub applied: Applied,
-    /// When it was due.
+    /// The applied version of the workflow.
+    pub applied: AppliedWorkflow,
+    /// The time at which it was due.
     pub at: Timestamp,
 }
 
-/// Arrivals, and the workflows that a tenant has put to use.
+/// Inbox entries, and the workflows that a tenant has applied.
 pub trait Inbox {
-    /// Keeps an entry, unless one with its key or its proof is there, or one that it
-    /// [is_duplicate_of](InboxEntry::is_duplicate_of). It may be forgotten once
-    /// [`InboxEntry::kept_until`] has passed.
+    /// Stores an entry, unless there is one with its idempotency key (which determines the run id), with its proof,
+    /// or one that it [is a duplicate of](InboxEntry::is_duplicate_of). The entry, its proof and its dedupe key are
+    /// stored atomically. They expire after [`InboxEntry::expires_at`].
     fn accept(&self, entry: InboxEntry) -> impl Future<Output = Result<Accepted, StoreError>> + Send;
 
-    /// The entry that may start `run`.
+    /// Reads the entry that may start `run`, strongly consistent.
     fn entry(&self, run: &RunKey) -> impl Future<Output = Result<Option<InboxEntry>, StoreError>> + Send;
 
-    /// Records what became of an entry. Superseded unless it waits. It may be forgotten at `forget_at`.
-    fn settle(
+    /// Sets the status of a pending entry and its new expiry. `Superseded` if the entry is missing or not pending.
+    fn set_status(
         &self,
         run: &RunKey,
         status: InboxStatus,
         forget_at: Timestamp,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Lets an entry wait again. Superseded unless `again.was` is what became of it.
-    fn reopen(&self, run: &RunKey, again: Again) -> impl Future<Output = Result<Write, StoreError>> + Send;
+    /// Returns an entry to `pending`. `Superseded` if its status is not `reopen.was`.
+    fn reopen(&self, run: &RunKey, reopen: Reopen) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Puts a workflow to use. Superseded unless it [follows](Applied::follows) the one that is in use. It is due at
-    /// `due`; if it has the trigger of the one that was in use, when that was due.
+    /// Applies a version of a workflow and stores it in the list of versions, atomically. `Superseded` if it does
+    /// not [follow](AppliedWorkflow::follows) the current version. The schedule is due at `due`; if the trigger is
+    /// unchanged, the current due time stays.
     fn apply(
         &self,
-        applied: Applied,
+        applied: AppliedWorkflow,
         due: Option<Timestamp>,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Workflows that were due at `now` or before, longest overdue first, through an index.
+    /// Workflows that are due at `now`, longest overdue first, from the due index. An entry that cannot be decoded
+    /// is logged and skipped.
     fn due_schedules(
         &self,
         now: Timestamp,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<DueSchedule>, StoreError>> + Send;
 
-    /// Makes a workflow due at `to`, or never again. Superseded unless it is in use and due when `due` says.
+    /// Moves the due time of a workflow to `to`; `None` removes it from the due index. `Superseded` if another plan
+    /// is applied, or if the workflow is not due at `due.at`.
     fn reschedule(
         &self,
         due: &DueSchedule,
         to: Option<Timestamp>,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// The workflows in use, by name; the newest version of each.
-    fn applied(&self, tenant: &TenantId) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
+    /// The current version of every workflow of the tenant, ordered by name.
+    fn applied(
+        &self,
+        tenant: &TenantId,
+    ) -> impl Future<Output = Result<Vec<AppliedWorkflow>, StoreError>> + Send;
 
-    /// Every version of a workflow that was put to use, the newest first.
+    /// Every applied version of a workflow, newest first.
     fn versions(
         &self,
         tenant: &TenantId,
         workflow: &WorkflowName,
-    ) -> impl Future<Output = Result<Vec<Applied>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<AppliedWorkflow>, StoreError>> + Send;
 }

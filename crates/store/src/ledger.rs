@@ -1,4 +1,4 @@
-//! The ledger: runs, plans, receipts and the chain.
+//! The ledger: runs, plans, receipts and event chains.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -6,8 +6,8 @@ use std::future::Future;
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RecordName, RunId, RunKey, RunRecord,
-    RunStatus, SignalId, StepRecord, StepSeq, TenantId, Ticket, Timestamp,
+    ConcurrencyKey, Decision, Digest, IdempotencyKey, Millis, Payload, Plan, Receipt, RecordName, RunId,
+    RunKey, RunRecord, RunStatus, SignalId, StepRecord, StepSeq, TenantId, Timestamp,
 };
 
 use serde::{Deserialize, Serialize};
@@ -15,87 +15,87 @@ use serde::{Deserialize, Serialize};
 use crate::cursor::Cursor;
 use crate::error::StoreError;
 
-/// What became of a conditional write.
+/// The result of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// All of it is kept, durably, and its messages will be delivered.
+    /// Everything is stored durably, and the messages of the write will be delivered.
     Committed,
-    /// None of it is kept: what the decision was made from has changed since.
+    /// Nothing is stored: the state that the write was decided from has changed since.
     Superseded,
 }
 
-/// The first commit of a run, with what came with it.
+/// The first commit of a run, and the values that are stored with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admission {
-    /// The decision.
+    /// The decision that creates the run.
     pub decision: Decision,
-    /// The run's input.
+    /// The input of the run.
     pub input: Payload,
-    /// The ticket that the run takes, if it is about one.
+    /// The concurrency key that the run acquires, if its workflow has one.
     pub hold: Option<Hold>,
 }
 
-/// A run takes a ticket in the commit that begins it.
+/// A run acquires a concurrency key in the commit that creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Which ticket.
-    pub ticket: Ticket,
-    /// The run that took it last, and is over; `None`, if nobody ever did.
+    /// The concurrency key.
+    pub concurrency_key: ConcurrencyKey,
+    /// The previous holder, which has finished; `None` if the key was never held.
     pub after: Option<RunId>,
 }
 
-/// Who has a ticket.
+/// The holder of a concurrency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The run that took it last.
+    /// The run that acquired the key last.
     pub run: RunId,
-    /// Who is next.
-    pub next: Option<InLine>,
+    /// The first waiter, if there is one.
+    pub next: Option<Waiter>,
 }
 
-/// Somebody who waits for a ticket.
+/// A run that waits for a concurrency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InLine {
-    /// The run that would take it.
+pub struct Waiter {
+    /// The run that will be started when the key is free.
     pub run: RunId,
-    /// Since when it waits.
+    /// The time at which it began to wait.
     pub since: Timestamp,
-    /// When it last looked.
+    /// The time at which it last checked the key.
     pub seen: Timestamp,
 }
 
-/// Lists go by the order in which runs were committed, times by when they were admitted. The two differ by what a commit
-/// may take and a clock be wrong; whoever looks for a time in a list looks this far around it.
+/// Lists are ordered by commit time, and queries filter by admission time. The two differ by the duration of a
+/// commit and by clock skew, so a query by time extends its index range by this much.
 pub(crate) const ORDER_SLACK: Millis = Millis::secs(10);
 
-/// No tenant is passed over.
-pub(crate) static NOBODY: BTreeSet<TenantId> = BTreeSet::new();
+/// The empty set of tenants: [`Ledger::due`] excludes none.
+pub(crate) static NO_TENANTS: BTreeSet<TenantId> = BTreeSet::new();
 
-/// Which runs are wanted, newest first.
+/// A query for runs, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunQuery {
-    /// In which status; any, if absent.
+    /// Only runs in this status.
     pub status: Option<RunStatus>,
-    /// About which record outside; any or none, if absent.
+    /// Only runs about this record of an external system.
     pub record: Option<RecordName>,
-    /// Admitted at this time or later.
+    /// Only runs admitted at this time or later.
     pub since: Option<Timestamp>,
-    /// Admitted before this time.
+    /// Only runs admitted before this time.
     pub until: Option<Timestamp>,
-    /// Where the last page ended.
+    /// The `next` cursor of the previous page; `None` reads the first page.
     pub before: Option<Cursor>,
-    /// At most how many.
+    /// The maximum number of runs of the page.
     pub limit: u32,
 }
 
 impl RunQuery {
-    /// The newest runs, whatever they are about and wherever they stand.
+    /// A query for the newest runs, without filters.
     pub fn newest(limit: u32) -> Self {
         Self { status: None, record: None, since: None, until: None, before: None, limit }
     }
 
-    /// Whether a run of the tenant is among those wanted.
-    pub fn wants(&self, run: &RunRecord) -> bool {
+    /// Whether `run` passes the filters.
+    pub fn matches(&self, run: &RunRecord) -> bool {
         self.status.is_none_or(|status| run.status == status)
             && self.record.as_ref().is_none_or(|record| run.trigger.record.as_ref() == Some(record))
             && self.since.is_none_or(|since| run.created_at >= since)
@@ -106,58 +106,66 @@ impl RunQuery {
 /// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPage {
-    /// The runs.
+    /// The runs of this page.
     pub runs: Vec<RunRecord>,
-    /// Where the next page starts, if there is one.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// Runs, plans, receipts and the chain. Reads that decide see every write that was committed before.
+/// Runs, plans, receipts and event chains. Reads are strongly consistent: they see every write that was committed
+/// before. Methods that read an index ([`Ledger::runs`], [`Ledger::due`], [`Ledger::tenants`]) may be late; their
+/// results are candidates.
 pub trait Ledger {
-    /// Keeps `plan` under its hash. Keeping it twice changes nothing.
+    /// Stores `plan` under its hash. Storing it again has no effect.
     fn put_plan(&self, tenant: &TenantId, plan: &Plan)
     -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The plan with this hash.
+    /// Reads the plan with this hash.
     fn plan(
         &self,
         tenant: &TenantId,
         hash: &Digest,
     ) -> impl Future<Output = Result<Option<Plan>, StoreError>> + Send;
 
-    /// Begins a run. Superseded if there is one of this key already, or if its ticket was taken last by another
-    /// run than the one that it names. A run that is not begun takes no ticket.
+    /// Creates a run with its input and, if `admission.hold` is set, makes it the holder of the concurrency key.
+    /// Atomic. `Superseded` if a run with this key exists, or if the last holder of the concurrency key is not
+    /// `hold.after`.
     fn admit(&self, admission: Admission) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Who took `ticket` last, and who is next.
+    /// Reads the holder of a concurrency key and the first waiter. `None` if the key was never held.
     fn holder(
         &self,
         tenant: &TenantId,
-        ticket: &Ticket,
+        concurrency_key: &ConcurrencyKey,
     ) -> impl Future<Output = Result<Option<Holder>, StoreError>> + Send;
 
-    /// Makes `next` the first of those that wait for `ticket`. Superseded unless it is held as `stands` says. Whoever
-    /// takes the ticket finds nobody in line.
+    /// Sets the first waiter for a concurrency key. `Superseded` if the stored holder and waiter are not equal to
+    /// `current`. A run that acquires the key clears the waiter.
     fn enqueue_waiter(
         &self,
         tenant: &TenantId,
-        ticket: &Ticket,
-        stands: Holder,
-        next: InLine,
+        concurrency_key: &ConcurrencyKey,
+        current: Holder,
+        next: Waiter,
     ) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// Commits a decision about a run: the record if its version is the one decided from, its events and
-    /// step records, its receipts if each replaces the revision it names, what they displace, its signals,
-    /// and its messages. All or nothing.
+    /// Commits a decision about a run. Atomic: the record, the events, the step records, the receipts, the receipts
+    /// that they displace, the signals and the approval requests are all stored, or none is. After a commit, its
+    /// messages are delivered at least once. A store may also deliver a message of a commit that failed; its receiver
+    /// finds nothing to do.
+    ///
+    /// `Superseded` if the stored version of the run is not `decision.replaces`, if a receipt does not replace the
+    /// revision that it names, if a signal to record exists or a signal to use does not, or if an approval request
+    /// is not newer than the stored one.
     fn commit(&self, decision: Decision) -> impl Future<Output = Result<Write, StoreError>> + Send;
 
-    /// The run's record.
+    /// Reads the record of a run.
     fn load(&self, run: &RunKey) -> impl Future<Output = Result<Option<RunRecord>, StoreError>> + Send;
 
-    /// The run's input.
+    /// Reads the input of a run.
     fn input(&self, run: &RunKey) -> impl Future<Output = Result<Option<Payload>, StoreError>> + Send;
 
-    /// The record of a step that ended, or of its undoing.
+    /// Reads the record of a finished step, or of its undo.
     fn step(
         &self,
         run: &RunKey,
@@ -165,10 +173,10 @@ pub trait Ledger {
         undo: bool,
     ) -> impl Future<Output = Result<Option<StepRecord>, StoreError>> + Send;
 
-    /// The records of all steps that ended, in the order they did.
+    /// Reads the records of all finished steps and undos, in the order in which they finished.
     fn steps(&self, run: &RunKey) -> impl Future<Output = Result<Vec<StepRecord>, StoreError>> + Send;
 
-    /// The chain from event `from` on, at most `limit` entries.
+    /// Reads at most `limit` events of the chain, starting with event `from`.
     fn events(
         &self,
         run: &RunKey,
@@ -176,63 +184,63 @@ pub trait Ledger {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<StoredEvent>, StoreError>> + Send;
 
-    /// The whole chain of a run, at most `limit` entries, and the records of all steps that ended, in one reading.
+    /// Reads at most `limit` events of the chain and the records of all finished steps, in one read.
     fn history(
         &self,
         run: &RunKey,
         limit: u32,
     ) -> impl Future<Output = Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError>> + Send;
 
-    /// The receipt under `key`.
+    /// Reads the receipt under an idempotency key.
     fn receipt(
         &self,
         tenant: &TenantId,
         key: &IdempotencyKey,
     ) -> impl Future<Output = Result<Option<Receipt>, StoreError>> + Send;
 
-    /// The receipt that `run` left under `key` before another run's took its place.
+    /// Reads the receipt that `run` wrote under `key` and that a receipt of another run replaced.
     fn displaced(
         &self,
         run: &RunKey,
         key: &IdempotencyKey,
     ) -> impl Future<Output = Result<Option<Receipt>, StoreError>> + Send;
 
-    /// An event that was delivered to the run.
+    /// Reads a signal that was delivered to the run.
     fn signal(
         &self,
         run: &RunKey,
         id: &SignalId,
     ) -> impl Future<Output = Result<Option<Signal>, StoreError>> + Send;
 
-    /// Runs of a tenant, through an index.
+    /// A page of a tenant's runs, from an index.
     fn runs(
         &self,
         tenant: &TenantId,
         query: RunQuery,
     ) -> impl Future<Output = Result<RunPage, StoreError>> + Send;
 
-    /// Runs whose due time has passed, longest overdue first, through an index. Candidates only: the
-    /// record decides.
+    /// Runs whose due time has passed, longest overdue first, from the due index. The result is a list of
+    /// candidates: read the record of each run before acting on it.
     fn due(
         &self,
         now: Timestamp,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send {
-        self.due_excluding(&NOBODY, now, limit)
+        self.due_excluding(&NO_TENANTS, now, limit)
     }
 
-    /// The same but for the runs of these tenants, which are passed over in the index and do not count.
+    /// The same without the runs of `excluded` tenants, which do not count towards `limit`.
     fn due_excluding(
         &self,
-        but: &BTreeSet<TenantId>,
+        excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RunKey>, StoreError>> + Send;
 
-    /// The tenants that have runs which are not over, through an index; perhaps others that have runs.
+    /// The tenants with unfinished runs, from an index. May include tenants whose runs have all finished.
     fn tenants(&self) -> impl Future<Output = Result<Vec<TenantId>, StoreError>> + Send;
 
-    /// Sends messages of commits that were left behind by whoever committed, at most `limit` of them; says how
-    /// many. A store whose commits send their messages themselves has none.
+    /// Sends messages that a process committed but did not send, because it died or the queue was unavailable: at
+    /// most `limit`. Returns the number sent. Returns 0 if the store sends messages as part of its commits.
     fn flush(&self, now: Timestamp, limit: u32) -> impl Future<Output = Result<u32, StoreError>> + Send;
 }

@@ -1,27 +1,37 @@
-//! Where runs are kept.
+//! Storage of Countersign: the traits, the embedded SQLite store and the AWS store.
 //!
-//! Narrow traits at the level of the protocol — [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
-//! [`Inbox`], [`Access`], [`WorkerRegistry`] — and the embedded store on SQLite behind them. The traits speak of decisions and deliveries, not of rows: a store is free
-//! in how it keeps a [`domain::Decision`], as long as it keeps all of it or nothing. What any store must
-//! promise is written down once, as tests, in the conformance suite.
+//! The traits are narrow and follow the protocol: [`Ledger`], [`Queue`], [`Blobs`], [`Governance`], [`Archive`],
+//! [`Inbox`], [`Access`], [`WorkerRegistry`]. They take decisions and deliveries instead of rows: a store chooses
+//! how it stores a [`domain::Decision`], as long as it stores all of it or nothing. The conformance suite
+//! (`tests/conformance`) tests the guarantees that every store gives.
 
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod clock;
 pub mod intercept;
-pub mod spread;
+pub mod jitter;
 pub mod sqlite;
 pub mod trace;
 
+#[warn(missing_docs)]
 mod access;
+#[warn(missing_docs)]
 mod archive;
+#[warn(missing_docs)]
 mod blobs;
+#[warn(missing_docs)]
 mod cursor;
+#[warn(missing_docs)]
 mod error;
+#[warn(missing_docs)]
 mod governance;
+#[warn(missing_docs)]
 mod inbox;
+#[warn(missing_docs)]
 mod ledger;
+#[warn(missing_docs)]
 mod queue;
+#[warn(missing_docs)]
 mod worker_registry;
 
 pub use access::{Access, KeyPage};
@@ -29,16 +39,16 @@ pub use archive::Archive;
 pub use blobs::{BlobKind, Blobs};
 pub use clock::{Clock, SystemClock};
 pub use cursor::{Cursor, PageQuery, UnknownCursor};
-pub use error::{StoreError, told};
+pub use error::{StoreError, error_chain};
 pub use governance::{ApprovalPage, Governance, PolicyFiles};
-pub use inbox::{Accepted, Again, DueSchedule, Inbox};
-pub use intercept::{Change, Intercept, Intercepted, Site};
-pub use ledger::{Admission, Hold, Holder, InLine, Ledger, RunPage, RunQuery, Write};
+pub use inbox::{Accepted, DueSchedule, Inbox, Reopen};
+pub use intercept::{Change, Intercept, Intercepted, StoreCall};
+pub use ledger::{Admission, Hold, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use worker_registry::{WORKERS_MAX, WorkerRegistry};
 
-/// A whole store.
+/// A complete store: all storage traits together.
 pub trait Store:
     Ledger + Queue + Blobs + Governance + Archive + Inbox + Access + WorkerRegistry + Send + Sync + 'static
 {

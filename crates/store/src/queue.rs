@@ -1,4 +1,4 @@
-//! The queue: messages that say *this run has something to do now*, or what else is to be done about it.
+//! The queue: messages that ask a worker to do a job about a run.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use domain::{Job, Millis, Outgoing, QueueName, RunKey, Timestamp, TraceContext};
 
 use crate::error::StoreError;
 
-/// A message that was delivered this often without being deleted is put aside for a person.
+/// A message that was received this often without being deleted moves to the dead-letter queue.
 pub const RECEIVES_MAX: u32 = 20;
 
-/// Names one delivery of a message. A message that is delivered again gets a new handle, and the old one
-/// no longer counts.
+/// The receipt handle of one delivery. A message that is delivered again gets a new handle, and the old one becomes
+/// invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handle {
     text: Arc<str>,
@@ -20,68 +20,71 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The handle of a queue that calls the delivery `text` and counts it as the `receive`th.
+    /// A handle with the queue's own text for the delivery, which is the `receive`th one of the message.
     pub fn new(text: impl Into<Arc<str>>, receive: u32) -> Self {
         Self { text: text.into(), receive }
     }
 
-    /// What the queue calls the delivery.
+    /// The queue's own text for the delivery.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How often the message has been delivered, this time included.
+    /// The receive count of the message, this delivery included.
     pub fn receive(&self) -> u32 {
         self.receive
     }
 }
 
-/// A message in somebody's hands.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The run it is about.
+    /// The run that the message is about.
     pub run: RunKey,
-    /// Which way it came.
+    /// The queue that delivered the message.
     pub queue: QueueName,
-    /// What it asks for.
+    /// The job to do.
     pub job: Job,
-    /// The work that led to it.
+    /// The trace context of the sender.
     pub trace: TraceContext,
-    /// To extend or delete it with.
+    /// The handle with which to extend or delete the message.
     pub handle: Handle,
 }
 
 impl Delivery {
-    /// How often the message has been delivered, this time included.
+    /// The receive count of the message, this delivery included.
     pub fn receives(&self) -> u32 {
         self.handle.receive
     }
 }
 
-/// A message that was delivered too often without being deleted.
+/// A message of the dead-letter queue: it was received [`RECEIVES_MAX`] times without being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The run it was about.
+    /// The run that the message is about.
     pub run: RunKey,
-    /// Which way it came.
+    /// The queue that the message was sent to.
     pub queue: QueueName,
-    /// What it asked for.
+    /// The job that was not done.
     pub job: Job,
-    /// How often it was delivered.
+    /// The receive count.
     pub receives: u32,
-    /// When it was given up; when it was sent, if the queue cannot tell.
+    /// When the message moved to the dead-letter queue. When it was sent, if the queue does not report that.
     pub at: Timestamp,
 }
 
-/// Messages, delivered at least once, in no promised order. Each goes by a queue, and no queue holds up another.
-/// A message that is received is invisible to others for a while; if it is not deleted by then it comes back.
-/// That is a courtesy: the lease decides. A queue may count in whole seconds, and then rounds up.
+/// Messages with at-least-once delivery and no guaranteed order. Each message belongs to one queue, and a backlog
+/// in one queue does not delay another.
+///
+/// A received message is invisible for its visibility timeout and becomes visible again if it is not deleted. The
+/// visibility timeout only reduces duplicate work: the lease on the run decides which worker may act. A queue may
+/// count in whole seconds; it then rounds up.
 pub trait Queue {
-    /// Sends a message that nobody sees before its delay has passed. It carries the trace context that it is sent in
-    /// ([`crate::trace`]), and so do the messages of a commit.
+    /// Sends a message, which becomes visible after its delay. The message carries the current trace context
+    /// ([`crate::trace`]). The messages of a commit do so too.
     fn send(&self, message: &Outgoing) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Sends several messages, together where that is cheaper; says of each what became of it.
+    /// Sends several messages, in batches where that is cheaper. Returns one result per message, in order.
     fn send_all(&self, messages: &[Outgoing]) -> impl Future<Output = Vec<Result<(), StoreError>>> + Send
     where
         Self: Sync,
@@ -95,8 +98,8 @@ pub trait Queue {
         }
     }
 
-    /// Receives up to `max` messages of `queue` and hides them for `visibility`; waits up to `wait` for the
-    /// first.
+    /// Receives up to `max` messages of `queue` with the visibility timeout `visibility`. Waits up to `wait` for
+    /// the first message (long polling).
     fn receive(
         &self,
         queue: QueueName,
@@ -105,27 +108,28 @@ pub trait Queue {
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Delivery>, StoreError>> + Send;
 
-    /// Hides a message for `visibility` from now on. `false` if the queue says that the delivery no longer counts; SQS
-    /// need not say so, and nobody may rely on it.
+    /// Sets the visibility timeout of a received message to `visibility` from now on. `false` if the queue reports
+    /// that the handle is no longer valid. SQS does not always report that, so no caller may rely on it.
     fn extend(
         &self,
         handle: &Handle,
         visibility: Millis,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Deletes a message. `false` if the queue says that the delivery no longer counts; the message then comes again. SQS
-    /// says yes to what is gone already, and may say yes to a delivery that another has followed.
+    /// Deletes a received message. `false` if the queue reports that the handle is no longer valid; the message is
+    /// then delivered again. SQS returns success for a message that is already deleted, and may do so for an
+    /// outdated handle.
     fn delete(&self, handle: &Handle) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Messages of all queues that were given up, oldest first.
+    /// The messages of all dead-letter queues, oldest first.
     fn dead_letters(&self, limit: u32) -> impl Future<Output = Result<Vec<DeadLetter>, StoreError>> + Send;
 
-    /// Puts given-up messages back where they came from, oldest first; says how many.
+    /// Moves dead-letter messages back to their queues, oldest first. Returns the number of messages moved.
     fn redrive(&self, limit: u32) -> impl Future<Output = Result<u32, StoreError>> + Send;
 
-    /// How many messages there are in `queue`, visible or not.
+    /// The number of messages in `queue`: visible, in flight and delayed. May be approximate.
     fn depth(&self, queue: QueueName) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// How many messages of `queue` could be received now; about, where a queue cannot tell.
-    fn waiting(&self, queue: QueueName) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// The number of visible messages in `queue`. May be approximate.
+    fn visible(&self, queue: QueueName) -> impl Future<Output = Result<u64, StoreError>> + Send;
 }

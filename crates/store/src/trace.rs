@@ -1,8 +1,9 @@
-//! Who works on what, so that the messages they send can tell.
+//! The trace context of the current task, which the messages that it sends carry.
 //!
-//! The context goes with a task, as a span does: it is nobody's business on the way down to the queue. A run keeps the
-//! story that it was begun in, and whatever is committed about it goes on with that, whoever commits it and however much
-//! later. What is sent outside of any belongs to the story of the run that it is about.
+//! The context is task-local, like a `tracing` span, so that no function between the caller and the queue has to
+//! pass it on. A run stores the trace context that it was started in. Every commit about the run continues that
+//! trace, no matter which process commits it or how much later. A message that is sent without a context belongs to
+//! the trace of its run.
 
 use std::future::Future;
 
@@ -12,31 +13,31 @@ tokio::task_local! {
     static CURRENT: Option<TraceContext>;
 }
 
-/// Does `work` in `context`. What it spawns is not in it.
-pub fn within<F: Future>(context: TraceContext, work: F) -> impl Future<Output = F::Output> {
-    within_told(Some(context), work)
+/// Runs `work` in `context`. Tasks that `work` spawns do not inherit it.
+pub fn with_context<F: Future>(context: TraceContext, work: F) -> impl Future<Output = F::Output> {
+    with_parent(Some(context), work)
 }
 
-/// Does `work` in `context`, or where this is, if there is none.
-pub fn within_told<F: Future>(context: Option<TraceContext>, work: F) -> impl Future<Output = F::Output> {
+/// Runs `work` in `context`, or in the current context if `context` is `None`.
+pub fn with_parent<F: Future>(context: Option<TraceContext>, work: F) -> impl Future<Output = F::Output> {
     CURRENT.scope(context.or_else(current), work)
 }
 
-/// What a message about `run` carries when it is sent here and now.
+/// The context of a message about `run` that is sent now.
 pub fn context_for(run: &RunKey) -> TraceContext {
     current().unwrap_or_else(|| TraceContext::of_run(run))
 }
 
-/// What the messages of a commit carry that is made here and now: where this is in the run's story, or the story
-/// itself, if this is somewhere else.
-pub(crate) fn context_of(run: &RunRecord) -> TraceContext {
-    let story = run.story();
-    current().filter(|here| here.is_in_story_of(&story)).unwrap_or(story)
+/// The context of the messages of a commit that is made now: the current context if it belongs to the trace of the
+/// run, otherwise the context that the run was started in.
+pub(crate) fn commit_context(run: &RunRecord) -> TraceContext {
+    let started_in = run.trace_context();
+    current().filter(|here| here.same_trace_as(&started_in)).unwrap_or(started_in)
 }
 
-/// The story that leads to `run`, if it is begun here and now; none, if it is the run's own.
-pub fn told_for(run: &RunKey) -> Option<TraceContext> {
-    current().filter(|here| !here.is_in_story_of(&TraceContext::of_run(run)))
+/// The parent trace to store with `run` if it is started now. `None` if the current context is the run's own trace.
+pub fn parent_of(run: &RunKey) -> Option<TraceContext> {
+    current().filter(|here| !here.same_trace_as(&TraceContext::of_run(run)))
 }
 
 fn current() -> Option<TraceContext> {

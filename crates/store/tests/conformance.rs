@@ -1,4 +1,4 @@
-//! The embedded store keeps what any store must promise, on a file and in memory.
+//! The conformance suite on the embedded store, on a file and in memory.
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), on_a_file.chain(in_memory).collect()).exit();
 }
 
-fn trial(kind: &str, case: Case<SqliteStore>, hold: fn(&Case<SqliteStore>)) -> Trial {
+fn trial(kind: &str, case: Case<SqliteStore>, run_case: fn(&Case<SqliteStore>)) -> Trial {
     Trial::test(format!("{kind}::{}", case.name), move || {
-        hold(&case);
+        run_case(&case);
         Ok::<(), Failed>(())
     })
 }
@@ -23,14 +23,14 @@ fn trial(kind: &str, case: Case<SqliteStore>, hold: fn(&Case<SqliteStore>)) -> T
 fn on_a_file(case: &Case<SqliteStore>) {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(dir.path().join("ledger.db"), SqliteOptions::default()).unwrap();
-    hold(case, store);
+    run_case(case, store);
 }
 
 fn in_memory(case: &Case<SqliteStore>) {
-    hold(case, SqliteStore::memory(SqliteOptions::default()).unwrap());
+    run_case(case, SqliteStore::memory(SqliteOptions::default()).unwrap());
 }
 
-fn hold(case: &Case<SqliteStore>, store: SqliteStore) {
+fn run_case(case: &Case<SqliteStore>, store: SqliteStore) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     runtime.block_on((case.run)(Arc::new(store)));

@@ -1,7 +1,7 @@
-//! A disk that is full, and a process that is killed: what was acknowledged is there, and what was not is
-//! nowhere, or whole.
+//! A full disk and a killed process: acknowledged commits are stored, and others are stored completely or not at
+//! all.
 //!
-//! Both need a process of their own to happen to. A test starts itself again, with a directory to work in.
+//! Both tests run themselves again in a child process with a working directory.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,46 +19,46 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use support::{admission_with, error_chain};
 
-/// Tells a test that it was started by itself, and where to work.
-const WORKPLACE: &str = "COUNTERSIGN_TEST_WORKPLACE";
+/// Passes the working directory to the child process.
+const WORK_DIR: &str = "COUNTERSIGN_TEST_WORK_DIR";
 
 /// Enough for the schema and a few runs.
 const ROOM_BYTES: u64 = 1024 * 1024;
 
-/// How many commits a process sees acknowledged before it is killed.
+/// The number of acknowledged commits before the process is killed.
 const ACKNOWLEDGED: usize = 20;
 
 #[test]
 fn disk_full_on_embedded_store() {
-    match workplace() {
+    match work_dir() {
         Some(dir) => block_on(fill(&dir, || limit_files(Some(ROOM_BYTES)), || limit_files(None))),
-        // Beyond the limit, a write is answered with an error instead of a signal.
-        None => start_again("disk_full_on_embedded_store", &["sh", "-c", r#"trap '' XFSZ; exec "$0" "$@""#]),
+        // With SIGXFSZ ignored, a write beyond the limit returns an error.
+        None => run_in_child("disk_full_on_embedded_store", &["sh", "-c", r#"trap '' XFSZ; exec "$0" "$@""#]),
     }
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
-    if let Some(dir) = workplace() {
+fn acknowledged_commits_survive_sigkill() {
+    if let Some(dir) = work_dir() {
         return block_on(acknowledge_until_killed(&dir));
     }
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = kill_after(dir.path(), ACKNOWLEDGED);
     assert!(acknowledged >= ACKNOWLEDGED);
-    block_on(assert_kept(&open(dir.path()), acknowledged));
+    block_on(assert_stored(&open(dir.path()), acknowledged));
 }
 
-/// Writes until there is no room, looks at what is there, and goes on when there is room again.
+/// Writes until the disk is full, checks the stored data, and continues when there is room again.
 async fn fill(dir: &Path, take_room: impl FnOnce(), make_room: impl FnOnce()) {
     let store = open(dir);
     take_room();
     let (committed, error) = write_until_it_fails(&store).await;
     assert!(committed > 0);
-    assert_says_why(&error);
-    assert_kept(&store, committed).await;
+    assert_names_the_cause(&error);
+    assert_stored(&store, committed).await;
     // Asking again changes nothing while there is no room.
     assert!(store.admit(admission(committed)).await.is_err());
-    assert_kept(&store, committed).await;
+    assert_stored(&store, committed).await;
 
     make_room();
 
@@ -66,8 +66,8 @@ async fn fill(dir: &Path, take_room: impl FnOnce(), make_room: impl FnOnce()) {
         assert_eq!(store.admit(admission(n)).await.unwrap(), Write::Committed);
     }
     drop(store);
-    assert_kept(&open(dir), committed + 5).await;
-    assert_sound(dir);
+    assert_stored(&open(dir), committed + 5).await;
+    assert_intact(dir);
 }
 
 async fn write_until_it_fails(store: &SqliteStore) -> (usize, StoreError) {
@@ -81,14 +81,14 @@ async fn write_until_it_fails(store: &SqliteStore) -> (usize, StoreError) {
     }
 }
 
-fn assert_says_why(error: &StoreError) {
+fn assert_names_the_cause(error: &StoreError) {
     let text = error_chain(error);
     assert!(matches!(error, StoreError::Broken { .. }), "{text}");
     assert!(text.contains("commit a decision") && text.contains("disk"), "{text}");
 }
 
-/// The first `count` runs are there, whole; there is at most one more, and that is whole, too.
-async fn assert_kept(store: &SqliteStore, count: usize) {
+/// The first `count` runs are stored completely. There is at most one more, also complete.
+async fn assert_stored(store: &SqliteStore, count: usize) {
     for n in 0..=count {
         let Admission { decision, input, .. } = admission(n);
         let loaded = store.load(&decision.record.key).await.unwrap();
@@ -103,13 +103,13 @@ async fn assert_kept(store: &SqliteStore, count: usize) {
     assert_eq!(store.load(&next).await.unwrap(), None);
 }
 
-fn assert_sound(dir: &Path) {
+fn assert_intact(dir: &Path) {
     let conn = Connection::open(dir.join("ledger.db")).unwrap();
     let verdict: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
 }
 
-/// The run with this number. Its input is nearly as large as may stay in place, so that room is soon used up.
+/// The run with this number. Its input is almost as large as an inline payload may be, to fill the disk quickly.
 fn admission(n: usize) -> Admission {
     admission_with(&format!("request-{n}"), json!("x".repeat(60_000)))
 }
@@ -126,12 +126,11 @@ async fn acknowledge_until_killed(dir: &Path) {
     }
 }
 
-/// Kills the process that works in `dir` after it has seen so many commits acknowledged; says how many it
-/// had seen in the end.
+/// Kills the child process after `count` acknowledged commits. Returns the number of acknowledged commits.
 fn kill_after(dir: &Path, count: usize) -> usize {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "what_was_acknowledged_survives_a_kill", "--nocapture"])
-        .env(WORKPLACE, dir)
+        .args(["--exact", "acknowledged_commits_survive_sigkill", "--nocapture"])
+        .env(WORK_DIR, dir)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -148,28 +147,28 @@ fn kill_after(dir: &Path, count: usize) -> usize {
     acknowledged
 }
 
-/// Lets files grow to so many bytes, or as far as they may at all.
+/// Limits the file size to `bytes`, or removes the limit.
 fn limit_files(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-fn workplace() -> Option<PathBuf> {
-    std::env::var_os(WORKPLACE).map(PathBuf::from)
+fn work_dir() -> Option<PathBuf> {
+    std::env::var_os(WORK_DIR).map(PathBuf::from)
 }
 
-/// Starts this very test in a process of its own, by way of `launcher`, and waits for it.
-fn start_again(test: &str, launcher: &[&str]) {
+/// Runs this test in a child process through `launcher`.
+fn run_in_child(test: &str, launcher: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(launcher[0])
         .args(&launcher[1..])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(WORKPLACE, dir.path())
+        .env(WORK_DIR, dir.path())
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    let printed = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
 }
 
 fn block_on(test: impl Future<Output = ()>) {

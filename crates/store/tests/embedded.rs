@@ -1,5 +1,5 @@
-//! What is particular to the embedded store: a file that outlives its process and may have two, one sync
-//! for many writes, and a disk that can be full.
+//! Specifics of the embedded store: files that survive restarts and are shared by processes, group commit, and
+//! damaged files.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -13,10 +13,10 @@ use countersign_store::{
     StoreError, SystemClock, WorkerRegistry as _, Write,
 };
 use domain::command::{Cancel, Command};
-use domain::worker_registry::KEPT_FOR;
+use domain::worker_registry::RECORD_TTL;
 use domain::{
-    Applied, BlobRef, Cause, Decision, Digest, Draft, Initiator, Job, Millis, Outgoing, QueueName, RunId,
-    RunKey, RunRecord, Timestamp, WorkerRecord, WorkerReport,
+    AppliedWorkflow, BlobRef, Cause, Decision, Digest, Draft, Initiator, Job, Millis, Outgoing, QueueName,
+    RunId, RunKey, RunRecord, Timestamp, WorkerRecord, WorkerReport,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -25,13 +25,13 @@ use tempfile::TempDir;
 
 const HIDDEN: Millis = Millis::secs(60);
 
-/// More than enough for what should happen at once.
-const PATIENTLY: Duration = Duration::from_secs(20);
+/// Longer than any wait that should succeed at once.
+const LONG_WAIT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn everything_survives_a_restart() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
+async fn data_survives_a_restart() {
+    let env = TestEnv::new();
+    let store = env.open();
     let admission = admission("request");
     let record = admission.decision.record.clone();
     store.admit(admission.clone()).await.unwrap();
@@ -39,7 +39,7 @@ async fn everything_survives_a_restart() {
     let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     drop(store);
 
-    let store = ledgers.open();
+    let store = env.open();
 
     assert_eq!(store.load(&record.key).await.unwrap(), Some(record.clone()));
     assert_eq!(store.input(&record.key).await.unwrap(), Some(admission.input));
@@ -50,29 +50,31 @@ async fn everything_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_worker_that_has_not_signed_for_a_day_is_taken_off_the_roll_by_whoever_signs_next() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
-    let signs =
-        |name: &str, at| WorkerRecord::new(name.parse().unwrap(), WorkerReport::Working { in_hand: 0 }, at);
+async fn heartbeat_deletes_expired_workers() {
+    let env = TestEnv::new();
+    let store = env.open();
+    let heartbeat =
+        |name: &str, at| WorkerRecord::new(name.parse().unwrap(), WorkerReport::Working { in_flight: 0 }, at);
     let now = SystemClock.now();
-    // A clock that is wrong takes nobody else off.
-    let (old, ahead) =
-        (signs("old", now.earlier(Millis(KEPT_FOR.0 + 1_000))), signs("ahead", now + KEPT_FOR + KEPT_FOR));
-    let young = signs("young", now.earlier(Millis(KEPT_FOR.0 / 2)));
+    // A worker with a wrong clock deletes no other worker.
+    let (old, ahead) = (
+        heartbeat("old", now.earlier(Millis(RECORD_TTL.0 + 1_000))),
+        heartbeat("ahead", now + RECORD_TTL + RECORD_TTL),
+    );
+    let young = heartbeat("young", now.earlier(Millis(RECORD_TTL.0 / 2)));
     for worker in [&old, &young, &ahead] {
         assert_eq!(store.put_worker(worker.clone()).await.unwrap(), Write::Committed);
     }
-    assert_eq!(store.roll().await.unwrap(), [ahead, young]);
+    assert_eq!(store.workers().await.unwrap(), [ahead, young]);
 }
 
 #[tokio::test]
-async fn an_old_handle_neither_extends_nor_deletes() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
+async fn outdated_handle_neither_extends_nor_deletes() {
+    let env = TestEnv::new();
+    let store = env.open();
     store.admit(admission("request")).await.unwrap();
     let one = async |visibility| {
-        store.receive(QueueName::Steps, 1, visibility, PATIENTLY).await.unwrap().pop().unwrap().handle
+        store.receive(QueueName::Steps, 1, visibility, LONG_WAIT).await.unwrap().pop().unwrap().handle
     };
     let old = one(Millis(1)).await;
     let new = one(HIDDEN).await;
@@ -87,8 +89,8 @@ async fn an_old_handle_neither_extends_nor_deletes() {
 
 #[tokio::test]
 async fn two_processes_see_each_others_commits() {
-    let ledgers = Ledgers::new();
-    let (one, other) = (ledgers.open(), ledgers.open());
+    let env = TestEnv::new();
+    let (one, other) = (env.open(), env.open());
     let admission = admission("request");
     let record = admission.decision.record.clone();
     one.admit(admission.clone()).await.unwrap();
@@ -102,32 +104,32 @@ async fn two_processes_see_each_others_commits() {
     assert_eq!(one.commit(decision).await.unwrap(), Write::Superseded);
 }
 
-/// Looking once a second would take five seconds for this, on average.
+/// Polling once a second would take five seconds on average.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_from_one_process_wakes_a_receiver_in_another_at_once() {
-    let ledgers = Ledgers::new();
-    let (sender, receiver) = (ledgers.open(), Arc::new(ledgers.open()));
+async fn message_wakes_a_receiver_in_another_process() {
+    let env = TestEnv::new();
+    let (sender, receiver) = (env.open(), Arc::new(env.open()));
     let mut took = Duration::ZERO;
     for n in 0..10 {
         let waiting = tokio::spawn({
             let receiver = Arc::clone(&receiver);
-            async move { receiver.receive(QueueName::Steps, 1, HIDDEN, PATIENTLY).await.unwrap() }
+            async move { receiver.receive(QueueName::Steps, 1, HIDDEN, LONG_WAIT).await.unwrap() }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         sender.send(&advance(&format!("run-{n}"))).await.unwrap();
         assert_eq!(waiting.await.unwrap().len(), 1);
-        took += begun.elapsed();
+        took += started.elapsed();
     }
     assert!(took < Duration::from_millis(2_500), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writes_that_wait_together_are_synced_together() {
-    let ledgers = Ledgers::new();
-    let store = Arc::new(ledgers.open());
-    let writes = send_while_the_file_is_held(&ledgers, &store, 100).await;
+async fn waiting_writes_are_committed_as_a_group() {
+    let env = TestEnv::new();
+    let store = Arc::new(env.open());
+    let writes = send_while_locked(&env, &store, 100).await;
     assert!(writes.into_iter().all(|written| written.is_ok()));
 
     let usage = store.usage();
@@ -137,10 +139,10 @@ async fn writes_that_wait_together_are_synced_together() {
     assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 100);
 }
 
-/// So many messages are sent while another process holds the file: the writer waits with the first, and
-/// the others wait together.
-async fn send_while_the_file_is_held(
-    ledgers: &Ledgers,
+/// Sends `count` messages while another process holds the write lock: the writer waits with the first, and the
+/// others form a group.
+async fn send_while_locked(
+    env: &TestEnv,
     store: &Arc<SqliteStore>,
     count: usize,
 ) -> Vec<Result<(), StoreError>> {
@@ -148,24 +150,24 @@ async fn send_while_the_file_is_held(
         let store = Arc::clone(store);
         tokio::spawn(async move { store.send(&advance(&format!("run-{n}"))).await })
     };
-    let holder = ledgers.hold();
+    let lock = env.lock();
     let mut sends = vec![send(0)];
     tokio::time::sleep(Duration::from_millis(50)).await;
     sends.extend((1..count).map(send));
     tokio::time::sleep(Duration::from_millis(250)).await;
-    drop(holder);
-    let mut answers = Vec::new();
+    drop(lock);
+    let mut results = Vec::new();
     for send in sends {
-        answers.push(send.await.unwrap());
+        results.push(send.await.unwrap());
     }
-    answers
+    results
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_write_that_fails_does_not_fail_its_neighbours() {
-    let ledgers = Ledgers::new();
-    let store = Arc::new(ledgers.open());
-    // Its first event twice: the file refuses that in the middle of the group.
+async fn failed_write_does_not_fail_its_group() {
+    let env = TestEnv::new();
+    let store = Arc::new(env.open());
+    // The first event twice violates a unique key in the middle of the group.
     let mut broken = admission("request");
     broken.decision.events.push(broken.decision.events[0].clone());
     let run = broken.decision.record.key.clone();
@@ -177,7 +179,7 @@ async fn a_write_that_fails_does_not_fail_its_neighbours() {
         }
     });
 
-    let writes = send_while_the_file_is_held(&ledgers, &store, 20).await;
+    let writes = send_while_locked(&env, &store, 20).await;
 
     assert!(writes.into_iter().all(|written| written.is_ok()));
     assert!(matches!(failing.await.unwrap(), Err(StoreError::Broken { .. })));
@@ -187,7 +189,7 @@ async fn a_write_that_fails_does_not_fail_its_neighbours() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_in_memory_leaves_nothing_behind() {
+async fn failed_write_in_memory_stores_nothing() {
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
     let mut broken = admission("request");
     broken.decision.events.push(broken.decision.events[0].clone());
@@ -202,44 +204,44 @@ async fn a_write_that_fails_in_memory_leaves_nothing_behind() {
 
 #[test]
 fn another_schema_version_is_refused() {
-    let ledgers = Ledgers::new();
-    drop(ledgers.open());
-    let conn = Connection::open(ledgers.path()).unwrap();
+    let env = TestEnv::new();
+    drop(env.open());
+    let conn = Connection::open(env.path()).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
 
-    let error = error_chain(&ledgers.try_open().err().unwrap());
+    let error = error_chain(&env.try_open().err().unwrap());
 
-    assert!(error.contains("open the store's file"), "{error}");
+    assert!(error.contains("open the store file"), "{error}");
     assert!(error.contains("schema version 99") && error.contains("start with a new file"), "{error}");
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_alone() {
-    let ledgers = Ledgers::new();
-    let letter = "Dear reader, this is not a database. ".repeat(100);
-    std::fs::write(ledgers.path(), &letter).unwrap();
+fn file_that_is_not_a_database_is_rejected_unchanged() {
+    let env = TestEnv::new();
+    let text = "This is not a database. ".repeat(100);
+    std::fs::write(env.path(), &text).unwrap();
 
-    let error = error_chain(&ledgers.try_open().err().unwrap());
+    let error = error_chain(&env.try_open().err().unwrap());
 
     assert!(error.contains("not a database"), "{error}");
-    assert_eq!(std::fs::read_to_string(ledgers.path()).unwrap(), letter);
+    assert_eq!(std::fs::read_to_string(env.path()).unwrap(), text);
 }
 
 #[test]
-fn a_place_where_no_file_can_be_is_refused() {
-    let ledgers = Ledgers::new();
-    let nowhere = ledgers.path().join("below/a/file/that/is/not/there");
+fn path_that_cannot_be_created_is_rejected() {
+    let env = TestEnv::new();
+    let nowhere = env.path().join("below/a/file/that/is/not/there");
     let error = error_chain(&SqliteStore::open(nowhere, SqliteOptions::default()).err().unwrap());
     assert!(error.contains("unable to open"), "{error}");
 }
 
 #[tokio::test]
-async fn a_blob_that_was_altered_is_not_given_out() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
-    let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"the truth".to_vec()).await.unwrap();
-    let conn = Connection::open(ledgers.path()).unwrap();
-    conn.execute("UPDATE blobs SET body = ?1", [b"a lie".as_slice()]).unwrap();
+async fn altered_blob_is_not_returned() {
+    let env = TestEnv::new();
+    let store = env.open();
+    let blob = store.put_blob(BlobKind::Payloads, &tenant(), b"original".to_vec()).await.unwrap();
+    let conn = Connection::open(env.path()).unwrap();
+    conn.execute("UPDATE blobs SET body = ?1", [b"altered".as_slice()]).unwrap();
 
     assert!(matches!(store.blob(BlobKind::Payloads, &tenant(), &blob).await, Err(StoreError::Broken { .. })));
     let other = BlobRef { sha256: Digest::of_bytes(b"another"), bytes: 7 };
@@ -247,11 +249,11 @@ async fn a_blob_that_was_altered_is_not_given_out() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
+async fn undecodable_schedule_does_not_block_the_others() {
+    let env = TestEnv::new();
+    let store = env.open();
     for workflow in ["hourly", "nightly"] {
-        let applied = Applied {
+        let applied = AppliedWorkflow {
             tenant: tenant(),
             workflow: workflow.parse().unwrap(),
             version: 1,
@@ -262,7 +264,7 @@ async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round() {
         };
         assert_eq!(store.apply(applied, Some(Timestamp(0))).await.unwrap(), Write::Committed);
     }
-    let conn = Connection::open(ledgers.path()).unwrap();
+    let conn = Connection::open(env.path()).unwrap();
     conn.execute("UPDATE workflows SET body = '{' WHERE workflow = 'hourly'", []).unwrap();
 
     let due = store.due_schedules(Timestamp(1), 10).await.unwrap();
@@ -271,27 +273,27 @@ async fn a_schedule_that_cannot_be_read_keeps_no_other_from_coming_round() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_empties_the_log_and_loses_nothing() {
-    let ledgers = Ledgers::new();
-    let store = ledgers.open();
+async fn checkpoint_truncates_the_log_and_loses_nothing() {
+    let env = TestEnv::new();
+    let store = env.open();
     let admission = admission("request");
     let record = admission.decision.record.clone();
     store.admit(admission).await.unwrap();
-    assert!(ledgers.log_bytes() > 0);
+    assert!(env.log_bytes() > 0);
 
     store.checkpoint().await.unwrap();
 
-    assert_eq!(ledgers.log_bytes(), 0);
+    assert_eq!(env.log_bytes(), 0);
     assert_eq!(store.load(&record.key).await.unwrap(), Some(record));
     assert_eq!(store.plan(&tenant(), &Digest::ZERO).await.unwrap(), None);
 }
 
-/// A directory with a store's file in it.
-struct Ledgers {
+/// A directory with a store file.
+struct TestEnv {
     dir: TempDir,
 }
 
-impl Ledgers {
+impl TestEnv {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -300,7 +302,7 @@ impl Ledgers {
         self.dir.path().join("ledger.db")
     }
 
-    /// Opens the store as a process of its own would.
+    /// Opens the store like another process.
     fn open(&self) -> SqliteStore {
         self.try_open().unwrap()
     }
@@ -309,8 +311,8 @@ impl Ledgers {
         SqliteStore::open(self.path(), SqliteOptions::default())
     }
 
-    /// Keeps everybody else from writing until it is dropped.
-    fn hold(&self) -> Connection {
+    /// Holds the write lock until it is dropped.
+    fn lock(&self) -> Connection {
         let conn = Connection::open(self.path()).unwrap();
         conn.execute_batch("BEGIN IMMEDIATE").unwrap();
         conn
@@ -329,12 +331,12 @@ fn run_key(name: &str) -> RunKey {
     RunKey { tenant: tenant(), run: RunId::new(name).unwrap() }
 }
 
-/// The first commit of a run that `request` names.
+/// The first commit of a run with the idempotency key `request`.
 fn admission(request: &str) -> Admission {
     admission_with(request, json!({ "request": request }))
 }
 
-/// What the rules say to `command`.
+/// The decision for `command`.
 fn decided(record: &RunRecord, command: impl Command) -> Decision {
     let plan = plan();
     let mut draft = Draft::new(record.clone(), &plan, stamp());

@@ -1,46 +1,47 @@
-//! The named cases of bad input that a store must withstand.
+//! The named threats to a store: oversized input.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case fails by panicking")]
 
 use std::path::Path;
 
 use countersign_store::{Admission, Ledger, Queue, SqliteOptions, SqliteStore, Write};
 use domain::command::{
-    Admit, Answer, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, OpenWait, Renew, admit,
+    Admit, Assessment, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, OpenWait, RecordVote,
+    Renew, admit,
 };
 use domain::payload::{Fingerprint, INLINE_BYTES_MAX};
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::{
-    Action, Approval, Blast, Cause, Channel, Demand, Digest, Draft, EffectClass, EventName, IdempotencyKey,
-    Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName, Reason, Reversibility, Ruling,
-    RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName, Verdict, WorkerId,
-    WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalRequirement, BlastRadius, Cause, Channel, Digest, Draft, EffectClass,
+    EventName, IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, QueueName,
+    Reason, Reversibility, Ruling, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
+    Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-/// What DynamoDB holds in one item.
+/// The size limit of a DynamoDB item.
 const ITEM_BYTES_MAX: i64 = 400 * 1024;
 
-/// What one write unit pays for on DynamoDB: a claim should cost no more.
+/// One DynamoDB write unit: a claim must not cost more.
 const HOT_RECORD_BYTES_MAX: usize = 1024;
 
-/// A run whose every payload is as large as may stay in place: no row comes near the limit of an item, and
-/// the record that every claim writes stays small whatever the payloads are.
+/// All payloads of the run have the maximum inline size. No row comes near the item limit, and the record that
+/// every claim writes stays small.
 #[tokio::test]
-#[expect(non_snake_case, reason = "the case is known by this name")]
+#[expect(non_snake_case, reason = "the name of the threat")]
 async fn item_over_400KB() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.db");
     let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
-    let mut run = Run::begin(&store).await;
+    let mut run = Run::start(&store).await;
 
     let grant = run.claim(&store).await;
     run.commit(&store, Renew { fence: grant.fence, lease: Millis::secs(30) }).await;
     run.commit(&store, early_signal()).await;
     run.commit(&store, finish(grant)).await;
     let signal = store.signal(&run.record.key, &delivery()).await.unwrap();
-    run.commit(&store, OpenWait { early: signal }).await;
+    run.commit(&store, OpenWait { buffered: signal }).await;
     let grant = run.claim(&store).await;
     run.commit(&store, finish(grant)).await;
 
@@ -50,18 +51,18 @@ async fn item_over_400KB() {
     }
 }
 
-/// A run as its worker knows it.
+/// A run as its worker sees it.
 struct Run {
     plan: Plan,
     record: RunRecord,
-    asked: Option<Approval>,
+    approval: Option<Approval>,
     writes: u32,
 }
 
 impl Run {
-    async fn begin(store: &SqliteStore) -> Self {
+    async fn start(store: &SqliteStore) -> Self {
         let plan = plan();
-        let wish = Admit {
+        let command = Admit {
             tenant: TenantId::new("acme-production").unwrap(),
             workspace: WorkspaceId::new("platform-team").unwrap(),
             trigger_kind: "servicenow".to_owned(),
@@ -73,48 +74,48 @@ impl Run {
             .unwrap(),
             input: Fingerprint::of(&large()),
         };
-        let decision = admit(wish, &plan, stamp(0));
+        let decision = admit(command, &plan, stamp(0));
         let record = decision.record.clone();
         store.put_plan(&record.key.tenant, &plan).await.unwrap();
         let written =
             store.admit(Admission { decision, input: Payload::Inline(large()), hold: None }).await.unwrap();
         assert_eq!(written, Write::Committed);
-        Self { plan, record, asked: None, writes: 0 }
+        Self { plan, record, approval: None, writes: 0 }
     }
 
-    async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Answer {
+    async fn commit<C: Command>(&mut self, store: &SqliteStore, command: C) -> C::Output {
         self.writes += 1;
-        let mut draft =
-            Draft::new(self.record.clone(), &self.plan, stamp(self.writes)).knowing(self.asked.clone());
-        let answer = command.decide(&mut draft).expect("the rules allow it");
+        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(self.writes))
+            .with_approval(self.approval.clone());
+        let output = command.decide(&mut draft).expect("the rules allow it");
         let decision = draft.close();
         self.record = decision.record.clone();
-        self.asked = decision.approvals.last().cloned().or(self.asked.take());
+        self.approval = decision.approvals.last().cloned().or(self.approval.take());
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         self.assert_small();
-        answer
+        output
     }
 
-    /// Takes the current step, with an intent on the record.
+    /// Claims the current step, with an intent on the record.
     async fn claim(&mut self, store: &SqliteStore) -> Grant {
         let step = &self.plan.step(self.record.at).unwrap().id;
         let key = IdempotencyKey::for_step(&tool(), &self.record.key.run, step);
-        let because = vec![Reason::runtime("prod-write", "writes in production need a person")];
-        let ruling = Ruling::NeedsApproval(Demand::default());
-        let verdict = Verdict { ruling, because, policy: Digest::of_bytes(b"policy") };
+        let reasons = vec![Reason::runtime("prod-write", "writes in production need a person")];
+        let ruling = Ruling::NeedsApproval(ApprovalRequirement::default());
+        let verdict = Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") };
         let claim = Claim {
             owner: worker(),
             lease: Millis::secs(30),
             action: action(key),
             receipt: None,
             abandoned: false,
-            governed: Some(Governed { verdict, found: Some(large()) }),
+            assessment: Some(Assessment { verdict, observed: Some(large()) }),
         };
-        assert_eq!(self.commit(store, claim.clone()).await, Claimed::Asked);
-        let answer = yes(self.asked.clone().unwrap());
-        self.commit(store, answer).await;
+        assert_eq!(self.commit(store, claim.clone()).await, ClaimResult::AwaitingApproval);
+        let vote = approve(self.approval.clone().unwrap());
+        self.commit(store, vote).await;
         let claimed = self.commit(store, claim).await;
-        let Claimed::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
+        let ClaimResult::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
         *grant
     }
 
@@ -144,7 +145,7 @@ fn plan() -> Plan {
     let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
     let wait = Work::Wait { event: event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work: Work| PlannedStep {
-        blast: Blast::Medium,
+        blast: BlastRadius::Medium,
         critical: true,
         rollback: Some(Undo::Auto),
         ..PlannedStep::new(StepId::new(id).unwrap(), work)
@@ -173,8 +174,8 @@ fn action(key: IdempotencyKey) -> Action {
     }
 }
 
-fn yes(approval: Approval) -> Answer {
-    Answer {
+fn approve(approval: Approval) -> RecordVote {
+    RecordVote {
         tenant: Tenant::new(approval.run.tenant.clone()),
         approval,
         person: PersonId::new("grace.hopper").unwrap(),
@@ -212,18 +213,18 @@ fn early_signal() -> DeliverSignal {
         payload: Payload::Inline(large()),
         fingerprint: Fingerprint::of(&large()),
         at: Timestamp(1_750_000_000_000),
-        kept: false,
+        buffered: false,
     };
     DeliverSignal { signal, known: None }
 }
 
-/// A value whose JSON is as long as may stay in place.
+/// A value whose JSON has the maximum inline size.
 fn large() -> Value {
     json!("x".repeat(INLINE_BYTES_MAX - 2))
 }
 
-/// How many bytes DynamoDB counts for `value`: a number takes a byte for two digits and one more, a map or
-/// a list three and one for each entry. A digest is kept there as its bytes.
+/// The size of `value` as DynamoDB counts it: a number takes a byte per two digits plus one, a map or a list three
+/// plus one per entry. A digest is stored as bytes.
 fn item_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 1,
@@ -237,7 +238,7 @@ fn item_bytes(value: &Value) -> usize {
     }
 }
 
-/// The largest row of every table that would be an item elsewhere. Blobs are not: they go to a file store.
+/// The largest row of each table that is an item in DynamoDB. Blobs are objects in S3.
 fn largest_rows(path: &Path) -> Vec<(&'static str, i64)> {
     let conn = Connection::open(path).unwrap();
     [

@@ -1,4 +1,4 @@
-//! The keys that people and programs prove themselves with.
+//! API keys.
 
 use domain::{ApiKey, KeyId, TenantId};
 
@@ -19,11 +19,11 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     async fn key(&self, tenant: &TenantId, id: &KeyId) -> Result<Option<ApiKey>, StoreError> {
-        self.get_body(&Key::api_key(tenant, id.as_str()), "read a key").await
+        self.get_body(&Key::api_key(tenant, id.as_str()), "read an API key").await
     }
 
     async fn put_key(&self, key: ApiKey) -> Result<Write, StoreError> {
-        let doing = "write a key";
+        let doing = "write an API key";
         let body = self.body(&key.tenant, &key, doing).await?;
         let item = with(
             &Key::api_key(&key.tenant, key.id.as_str()),
@@ -34,12 +34,12 @@ where
     }
 
     async fn keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, StoreError> {
-        let doing = "read a tenant's keys";
+        let doing = "list the API keys of a tenant";
         let PageQuery { after, limit } = &query;
         let first = Key::api_key(tenant, after.as_ref().map_or("", Cursor::as_str));
         let ends = (&first, &Key::api_key(tenant, "~"));
         let mut keys = Vec::new();
-        // A page begins with the key that the one before it ended with, and one more tells whether there is a next.
+        // The range starts with the last key of the previous page; one more key shows whether there is a next page.
         for item in self.range(ends, limit.saturating_add(2), doing).await? {
             if Key::of(&item).as_ref() != Some(&first) {
                 keys.push(self.read(&item, doing).await?);

@@ -1,9 +1,9 @@
-//! The log of runs and where their evidence is.
+//! The transparency log and the location of evidence.
 //!
-//! Each tenant has a log of its own. Its right edge is one item, which every append replaces, and which also holds
-//! the newest entry. Whoever replaces it first writes that entry down with its run, so an entry always stands in
-//! at least one of the two places, and a run is appended once however often it is tried. Two single writes cost
-//! half of one transaction.
+//! Each tenant has its own log. The head of the log is one item, which every append replaces and which also holds
+//! the newest entry. An append first copies that entry to an item of its run, then replaces the head. Every entry
+//! is therefore in at least one of the two places, and repeated appends add a run once. Two single writes cost half
+//! as much as one transaction.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use crate::archive::Archive;
 use crate::blobs::Blobs;
 use crate::error::StoreError;
+use crate::jitter;
 use crate::ledger::Write;
 use crate::queue::Queue;
-use crate::spread;
 
 use super::item::{self, BODY, EVIDENCE, Item, REVISION, number};
 use super::key::Key;
 use super::{AwsStore, Condition, with};
 
-const APPENDING: &str = "append to the log";
+const APPENDING: &str = "append to the transparency log";
 const RECORDING: &str = "record evidence";
-const FINDING: &str = "find evidence";
+const FINDING: &str = "find the evidence of a run";
 
-/// How often an append that others overtook is tried again. Each round means that somebody else got their
-/// place; a tenant with more runs ending at once than this waits for the message to come again.
-const ROUNDS_MAX: u32 = 64;
+/// How often an append retries after another append won. With more runs finishing at once, the append fails with
+/// `Busy`, and the message is delivered again.
+const APPEND_ATTEMPTS_MAX: u32 = 64;
 
-/// How long the wait after an overtaken round is at most, by how many rounds there were.
-const ROUND_AFTER: Duration = Duration::from_millis(2);
+/// The maximum delay before a retry, multiplied by the number of attempts.
+const APPEND_BACKOFF: Duration = Duration::from_millis(2);
 
 impl<Q, B> Archive for AwsStore<Q, B>
 where
@@ -42,17 +42,18 @@ where
     const LOG_FOR_EACH_TENANT: bool = true;
 
     async fn append_log(&self, run: &RunKey, leaf: Digest) -> Result<Position, StoreError> {
-        for round in 1..=ROUNDS_MAX {
-            let edge = match self.place(run).await? {
-                Place::Known(position) => return Ok(position),
-                Place::After(edge) => edge,
+        for attempt in 1..=APPEND_ATTEMPTS_MAX {
+            let head = match self.log_state(run).await? {
+                LogState::Appended(position) => return Ok(position),
+                LogState::Pending(head) => head,
             };
-            match self.replace(edge, run, leaf).await? {
+            match self.replace_head(head, run, leaf).await? {
                 (Write::Committed, position) => return Ok(position),
-                // A table that is short of breath, or does not answer, is the caller's to be patient with: its
-                // tries have taken seconds. Whether the append landed is seen when they ask again.
+                // A throttled or silent table is an error here, because the SDK has already retried for seconds.
+                // The next call finds out whether the append was applied.
                 (Write::Superseded, _) => {
-                    tokio::time::sleep(spread::part(ROUND_AFTER * round, &run.to_string(), round)).await;
+                    tokio::time::sleep(jitter::up_to(APPEND_BACKOFF * attempt, &run.to_string(), attempt))
+                        .await;
                 }
             }
         }
@@ -63,21 +64,24 @@ where
         let evidence = self.body(&run.tenant, &evidence, RECORDING).await?;
         let values = || Item::from([(":evidence".to_owned(), evidence.clone())]);
         let key = Key::run(run);
-        let (set, unless) =
+        let (set, condition) =
             ("SET evidence = :evidence", "attribute_exists(pk) AND attribute_not_exists(evidence)");
-        // Nobody need look after it any more.
-        let (done, over) =
-            (format!("{set} REMOVE due_in, due_at, unsealed"), format!("{unless} AND unsealed = :yes"));
+        // A finished run with evidence leaves the due index.
+        let (set_finished, finished) =
+            (format!("{set} REMOVE due_in, due_at, unsealed"), format!("{condition} AND unsealed = :yes"));
         let mut with_yes = values();
         with_yes.insert(":yes".to_owned(), AttributeValue::Bool(true));
-        match self.update(&key, &done, &over, with_yes, RECORDING).await? {
+        match self.update(&key, &set_finished, &finished, with_yes, RECORDING).await? {
             Write::Committed => Ok(Write::Committed),
-            // It is recorded already, or the run has been taken up again and must stay where it is found.
-            Write::Superseded => self.update(&key, set, unless, values(), RECORDING).await,
+            // Evidence is already recorded, or the run was resumed and stays in the due index.
+            Write::Superseded => self.update(&key, set, condition, values(), RECORDING).await,
         }
     }
 
-    async fn filed(&self, run: &RunKey) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
+    async fn load_with_evidence(
+        &self,
+        run: &RunKey,
+    ) -> Result<Option<(RunRecord, Option<Evidence>)>, StoreError> {
         let Some(item) = self.get(&Key::run(run), FINDING).await? else { return Ok(None) };
         Ok(Some((self.read(&item, FINDING).await?, self.evidence_in(&item).await?)))
     }
@@ -90,17 +94,17 @@ where
     }
 }
 
-/// Where a run stands in the log, or would.
-enum Place {
-    Known(Position),
-    After(Edge),
+/// Whether a run is in the log.
+enum LogState {
+    Appended(Position),
+    Pending(LogHead),
 }
 
-/// The right edge of a log.
+/// The head of a log.
 #[derive(Default, Serialize, Deserialize)]
-struct Edge {
+struct LogHead {
     frontier: Frontier,
-    /// The newest entry. Its own item may not be there yet.
+    /// The newest entry. Its own item may not exist yet.
     newest: Option<Entry>,
 }
 
@@ -115,19 +119,19 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    /// The edge is read first. A run that was appended before that is the newest there, or its own item is written;
-    /// one that is appended later makes the edge's replacement fail.
-    async fn place(&self, run: &RunKey) -> Result<Place, StoreError> {
-        let edge: Option<Edge> = self.get_body(&Key::log_head(&run.tenant), APPENDING).await?;
-        let edge = edge.unwrap_or_default();
-        if let Some(newest) = edge.newest.as_ref().filter(|newest| newest.run == run.run) {
-            return Ok(Place::Known(newest.position.clone()));
+    /// Reads the head first. A run that was appended before is the newest entry of the head, or has its own item. A
+    /// run that is appended later changes the head, so replacing the head fails.
+    async fn log_state(&self, run: &RunKey) -> Result<LogState, StoreError> {
+        let head: Option<LogHead> = self.get_body(&Key::log_head(&run.tenant), APPENDING).await?;
+        let head = head.unwrap_or_default();
+        if let Some(newest) = head.newest.as_ref().filter(|newest| newest.run == run.run) {
+            return Ok(LogState::Appended(newest.position.clone()));
         }
         let entry = self.get_body(&Key::log_entry(run), APPENDING).await?;
-        Ok(entry.map_or_else(|| Place::After(edge), Place::Known))
+        Ok(entry.map_or_else(|| LogState::Pending(head), LogState::Appended))
     }
 
-    /// The evidence that stands in the item of a run.
+    /// The location of evidence in the item of a run.
     async fn evidence_in(&self, item: &Item) -> Result<Option<Evidence>, StoreError> {
         if !item.contains_key(EVIDENCE) {
             return Ok(None);
@@ -135,19 +139,24 @@ where
         item::read_from(&self.blobs, item, EVIDENCE, FINDING).await.map(Some)
     }
 
-    /// Writes the newest entry down with its run, then puts one for `run` in its place.
-    async fn replace(&self, edge: Edge, run: &RunKey, leaf: Digest) -> Result<(Write, Position), StoreError> {
-        let Edge { mut frontier, newest } = edge;
+    /// Copies the newest entry to an item of its run, then replaces the head with one that has an entry for `run`.
+    async fn replace_head(
+        &self,
+        head: LogHead,
+        run: &RunKey,
+        leaf: Digest,
+    ) -> Result<(Write, Position), StoreError> {
+        let LogHead { mut frontier, newest } = head;
         if let Some(Entry { run: of, position }) = newest {
             let of = RunKey { tenant: run.tenant.clone(), run: of };
             let body = self.body(&run.tenant, &position, APPENDING).await?;
-            // Whoever wrote it before wrote the same.
+            // If the item exists, another append wrote the same entry.
             self.put(with(&Key::log_entry(&of), [(BODY, body)]), Condition::is_new(), APPENDING).await?;
         }
         let position = frontier.push(leaf);
         let newest = Some(Entry { run: run.run.clone(), position: position.clone() });
-        let (size, edge) = (number(frontier.size()), Edge { frontier, newest });
-        let body = self.body(&run.tenant, &edge, APPENDING).await?;
+        let (size, head) = (number(frontier.size()), LogHead { frontier, newest });
+        let body = self.body(&run.tenant, &head, APPENDING).await?;
         let item = with(&Key::log_head(&run.tenant), [(REVISION, size), (BODY, body)]);
         let replaces = match position.index {
             0 => Condition::is_new(),

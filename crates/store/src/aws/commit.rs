@@ -1,8 +1,8 @@
-//! A commit: one transaction, all or nothing.
+//! A commit: one `TransactWriteItems` call, all or nothing.
 //!
-//! Its conditions are what the decision was made from: the run's version, the revision of each receipt it
-//! replaces, the deliveries it records or uses. Events and ended steps are new items, and nothing is ever
-//! written over them.
+//! Its conditions are the state that the decision was made from: the version of the run, the revision of each
+//! receipt that it replaces, the signals that it records or uses, and the revision of each approval request. Events
+//! and finished steps are new items, which are never overwritten.
 
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -19,32 +19,32 @@ use crate::error::StoreError;
 use crate::ledger::{Hold, Write};
 use crate::queue::Queue;
 
-use super::error::{Class, Fault};
+use super::error::{AwsError, Class};
 use super::item::{
-    self, BODY, DIGEST, ENTRY, Item, KEPT, NUMBER, REVISION, RUN, UNNAMED_BYTES, UNSEALED, Unfit, bytes,
-    number, text,
+    self, BODY, BUFFERED, DIGEST, ENTRY, Item, ItemError, NUMBER, REVISION, RUN, UNNAMED_BYTES, UNSEALED,
+    bytes, number, text,
 };
 use super::key::Key;
-use super::order::Order;
 use super::outbox::GRACE;
+use super::sequence::Sequence;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, OPEN, SHARDS};
-use super::{AwsStore, Condition, STANDS, names, was, with};
+use super::{AwsStore, Condition, EXISTS, expected, names, with};
 
 const COMMITTING: &str = "commit a decision";
 
-/// What DynamoDB takes in one transaction. A decision has a handful.
+/// The DynamoDB limit of one transaction. A decision has about ten items.
 const ITEMS_MAX: usize = 100;
 
-/// What a condition that fails means.
+/// What a failed condition means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// Somebody was faster.
+    /// Another write came first: the decision is superseded.
     Version,
-    /// An item stands where only this commit could have put one: the ledger is not what it should be.
+    /// An item exists that only this commit could have written: the ledger is inconsistent.
     History,
 }
 
-/// Writes that are done together or not at all.
+/// The items of one transaction, and the meaning of each item's condition.
 #[derive(Default)]
 pub(super) struct Transaction {
     items: Vec<TransactWriteItem>,
@@ -58,10 +58,10 @@ impl Transaction {
     }
 }
 
-/// When a commit is written, as its items tell it.
-pub(super) struct Moment {
+/// The time of a commit, as its items record it.
+pub(super) struct CommitTime {
     pub(super) now: Timestamp,
-    pub(super) order: Order,
+    pub(super) sequence: Sequence,
 }
 
 impl<Q, B> AwsStore<Q, B>
@@ -76,20 +76,20 @@ where
         hold: Option<Hold>,
     ) -> Result<Write, StoreError> {
         let now = self.clock.now();
-        let moment = Moment { now, order: self.orders.next(now) };
-        let mut transaction = self.transaction(&decision, input.as_ref(), &moment).await?;
+        let time = CommitTime { now, sequence: self.sequences.next(now) };
+        let mut transaction = self.transaction(&decision, input.as_ref(), &time).await?;
         if let Some(hold) = &hold {
-            self.write_ticket(&mut transaction, &decision.record.key, hold)?;
+            self.write_concurrency_key(&mut transaction, &decision.record.key, hold)?;
         }
-        let under_way = self.send_early(&decision).await;
-        self.write_outbox(&mut transaction, &decision, &under_way, &moment)?;
-        match self.transact(transaction, &name(&decision, &moment)).await {
+        let sent = self.send_early(&decision).await;
+        self.write_outbox(&mut transaction, &decision, &sent, &time)?;
+        match self.transact(transaction, &token_seed(&decision, &time)).await {
             Ok(()) => {
-                self.deliver(&decision, &under_way).await;
+                self.deliver(&decision, &sent).await;
                 Ok(Write::Committed)
             }
-            Err(fault) if fault.class == Class::Superseded => Ok(Write::Superseded),
-            Err(fault) => Err(fault.write(COMMITTING)),
+            Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
+            Err(error) => Err(error.into_write_error(COMMITTING)),
         }
     }
 
@@ -97,15 +97,15 @@ where
         &self,
         decision: &Decision,
         input: Option<&Payload>,
-        moment: &Moment,
+        time: &CommitTime,
     ) -> Result<Transaction, StoreError> {
         let mut transaction = Transaction::default();
-        self.write_record(&mut transaction, decision, moment).await?;
+        self.write_record(&mut transaction, decision, time).await?;
         self.write_history(&mut transaction, decision, input).await?;
         self.write_receipts(&mut transaction, &decision.receipts).await?;
         self.write_signals(&mut transaction, &decision.record.key, &decision.signals).await?;
         for approval in &decision.approvals {
-            self.write_approval(&mut transaction, approval, moment).await?;
+            self.write_approval(&mut transaction, approval, time).await?;
         }
         Ok(transaction)
     }
@@ -114,7 +114,7 @@ where
         &self,
         transaction: &mut Transaction,
         decision: &Decision,
-        moment: &Moment,
+        time: &CommitTime,
     ) -> Result<(), StoreError> {
         let record = &decision.record;
         let body = self.body(&record.key.tenant, record, COMMITTING).await?;
@@ -126,29 +126,32 @@ where
                     (REVISION, number(record.version)),
                     (BODY, body),
                     (BY_TENANT.hash, text(record.key.tenant.as_str())),
-                    (BY_TENANT.range, text(moment.order.of(record.key.run.as_str()))),
+                    (BY_TENANT.range, text(time.sequence.with_id(record.key.run.as_str()))),
                 ],
             );
-            item.extend(listed(decision, moment).into_iter().filter_map(Listed::item));
+            item.extend(
+                index_attributes(decision, time).into_iter().filter_map(IndexAttribute::into_attribute),
+            );
             return self.put_in(transaction, Guard::Version, item, Condition::is_new());
         };
         let mut values = Item::from([
-            was(number(version)),
+            expected(number(version)),
             (":rev".to_owned(), number(record.version)),
             (":body".to_owned(), body),
         ]);
-        let expression = replacing(listed(decision, moment), &mut values);
-        self.update_in(transaction, &key, &expression, Some("rev = :was"), values)
+        let expression = update_expression(index_attributes(decision, time), &mut values);
+        self.update_in(transaction, &key, &expression, Some("rev = :expected"), values)
     }
 
-    /// Gives the ticket to `run`.
-    fn write_ticket(
+    /// Makes `run` the holder of the concurrency key.
+    fn write_concurrency_key(
         &self,
         transaction: &mut Transaction,
         run: &RunKey,
         hold: &Hold,
     ) -> Result<(), StoreError> {
-        let item = with(&Key::ticket(&run.tenant, &hold.ticket), [(RUN, text(run.run.as_str()))]);
+        let item =
+            with(&Key::concurrency_key(&run.tenant, &hold.concurrency_key), [(RUN, text(run.run.as_str()))]);
         let condition = hold.after.as_ref().map_or_else(Condition::is_new, Condition::run);
         self.put_in(transaction, Guard::Version, item, condition)
     }
@@ -167,12 +170,12 @@ where
             let entry = bytes(sealed.canonical.as_slice());
             let digest = bytes(sealed.hash.as_bytes().as_slice());
             let mut item = with(&key, [(NUMBER, number(n)), (ENTRY, entry), (DIGEST, digest)]);
-            let beside = match (step, input) {
+            let body = match (step, input) {
                 (Some(step), _) => Some(self.body(&run.tenant, step, COMMITTING).await?),
                 (None, Some(input)) if n == 0 => Some(self.body(&run.tenant, input, COMMITTING).await?),
                 (None, _) => None,
             };
-            item.extend(beside.map(|body| (BODY.to_owned(), body)));
+            item.extend(body.map(|body| (BODY.to_owned(), body)));
             self.put_in(transaction, Guard::History, item, Condition::is_new())?;
         }
         Ok(())
@@ -183,7 +186,7 @@ where
         transaction: &mut Transaction,
         changes: &[ReceiptChange],
     ) -> Result<(), StoreError> {
-        for (receipt, replaces) in settled(changes) {
+        for (receipt, replaces) in receipt_writes(changes) {
             let key = Key::receipt(&receipt.tenant, &receipt.key);
             let body = self.body(&receipt.tenant, receipt, COMMITTING).await?;
             let item = with(&key, [(REVISION, number(receipt.revision)), (BODY, body)]);
@@ -196,7 +199,7 @@ where
                 ":body".to_owned(),
                 self.body(&displaced.tenant, displaced, COMMITTING).await?,
             )]);
-            // The revision of the receipt that takes its place guards it.
+            // No condition: the revision of the receipt that replaces it is checked.
             self.update_in(
                 transaction,
                 &Key::displaced(&run, &displaced.key),
@@ -218,14 +221,14 @@ where
             match change {
                 SignalChange::Record(signal) => {
                     let body = self.body(&run.tenant, signal, COMMITTING).await?;
-                    let kept = AttributeValue::Bool(signal.kept);
-                    let item = with(&Key::signal(run, &signal.id), [(BODY, body), (KEPT, kept)]);
+                    let buffered = AttributeValue::Bool(signal.buffered);
+                    let item = with(&Key::signal(run, &signal.id), [(BODY, body), (BUFFERED, buffered)]);
                     self.put_in(transaction, Guard::Version, item, Condition::is_new())?;
                 }
                 SignalChange::Use(id) => {
                     let used = Item::from([(":kept".to_owned(), AttributeValue::Bool(false))]);
                     let key = Key::signal(run, id);
-                    self.update_in(transaction, &key, "SET kept = :kept", Some(STANDS), used)?;
+                    self.update_in(transaction, &key, "SET kept = :kept", Some(EXISTS), used)?;
                 }
             }
         }
@@ -236,11 +239,11 @@ where
         &self,
         transaction: &mut Transaction,
         approval: &Approval,
-        moment: &Moment,
+        time: &CommitTime,
     ) -> Result<(), StoreError> {
         let mut values = Item::from([
             (":body".to_owned(), self.body(&approval.run.tenant, approval, COMMITTING).await?),
-            (":asked".to_owned(), text(moment.order.of(approval.id.as_str()))),
+            (":asked".to_owned(), text(time.sequence.with_id(approval.id.as_str()))),
             (":rev".to_owned(), number(approval.revision)),
         ]);
         let expression = if approval.is_open() {
@@ -249,14 +252,14 @@ where
         } else {
             "SET body = :body, rev = :rev, asked = if_not_exists(asked, :asked) REMOVE open_of"
         };
-        // The run's version is not enough: while another's transaction is being applied, whoever reads the run after it
-        // may read the request before it, in its partition of the table.
+        // The version of the run is not enough: while another transaction is being applied, a reader may see the
+        // new run and the old approval request, because they are in different partitions.
         let newer = Some("attribute_not_exists(rev) OR rev < :rev");
         let key = Key::approval(&approval.run.tenant, &approval.id);
         self.update_in(transaction, &key, expression, newer, values)
     }
 
-    /// Adds a new item, or one that replaces what `condition` speaks of.
+    /// Adds a conditional put to the transaction.
     pub(super) fn put_in(
         &self,
         transaction: &mut Transaction,
@@ -264,8 +267,8 @@ where
         item: Item,
         condition: Condition,
     ) -> Result<(), StoreError> {
-        let item = item::squeezed(item, BODY, 0);
-        item::weigh(&item, COMMITTING)?;
+        let item = item::compressed(item, BODY, 0);
+        item::check_size(&item, COMMITTING)?;
         let put = Put::builder()
             .table_name(&*self.table)
             .set_item(Some(item))
@@ -286,7 +289,7 @@ where
         condition: Option<&str>,
         values: Item,
     ) -> Result<(), StoreError> {
-        let values = item::squeezed(values, ":body", key.bytes() + UNNAMED_BYTES);
+        let values = item::compressed(values, ":body", key.bytes() + UNNAMED_BYTES);
         let update = Update::builder()
             .table_name(&*self.table)
             .set_key(Some(key.item()))
@@ -299,18 +302,18 @@ where
         Ok(())
     }
 
-    /// Writes all of `transaction`, or nothing. `name` is its own, so that a repetition below us is the same
-    /// write.
-    pub(super) async fn transact(&self, transaction: Transaction, name: &Digest) -> Result<(), Fault> {
+    /// Writes all items of `transaction`, or none. `seed` identifies the write: the client request token is derived
+    /// from it, so that a retry by the SDK is the same write for DynamoDB.
+    pub(super) async fn transact(&self, transaction: Transaction, seed: &Digest) -> Result<(), AwsError> {
         let Transaction { mut items, guards } = transaction;
         if items.len() == 1 && items.iter().all(|item| item.update.is_some()) {
-            return self.alone(items.pop().and_then(|item| item.update)).await;
+            return self.update_one(items.pop().and_then(|item| item.update)).await;
         }
         if items.len() > ITEMS_MAX {
-            return Err(Fault::broken(Unfit::TooMany(items.len(), ITEMS_MAX)));
+            return Err(AwsError::broken(ItemError::TooMany(items.len(), ITEMS_MAX)));
         }
         let write = self.client.transact_write_items().set_transact_items(Some(items));
-        let Err(error) = write.client_request_token(self.token(name)).send().await else { return Ok(()) };
+        let Err(error) = write.client_request_token(self.token(seed)).send().await else { return Ok(()) };
         let reasons = match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
                 let codes = canceled.cancellation_reasons().iter();
@@ -318,16 +321,19 @@ where
             }
             _ => None,
         };
-        let fault = Fault::of(error);
+        let error = AwsError::from_sdk(error);
         Err(match reasons {
-            Some(reasons) => fault.canceled(reasons.iter().map(Option::as_deref)).under(&reasons, &guards),
-            None => fault,
+            Some(reasons) => {
+                error.canceled(reasons.iter().map(Option::as_deref)).check_guards(&reasons, &guards)
+            }
+            None => error,
         })
     }
 
-    /// Changes one item, which needs no transaction and then costs half: a claim without an effect, a heartbeat.
-    /// Like every write without a name it is sent once; a lost reply is for the caller to look into.
-    async fn alone(&self, update: Option<Update>) -> Result<(), Fault> {
+    /// Updates a single item without a transaction, which costs half as much: a claim without an effect, or a
+    /// heartbeat. It has no client request token, so it is sent once; after a lost reply the caller reads to find
+    /// out.
+    async fn update_one(&self, update: Option<Update>) -> Result<(), AwsError> {
         let Some(update) = update else { return Ok(()) };
         let once = Config::builder().retry_config(RetryConfig::disabled());
         let write = self
@@ -338,20 +344,20 @@ where
             .update_expression(update.update_expression)
             .set_condition_expression(update.condition_expression)
             .set_expression_attribute_values(update.expression_attribute_values);
-        write.customize().config_override(once).send().await.map(drop).map_err(Fault::of)
+        write.customize().config_override(once).send().await.map(drop).map_err(AwsError::from_sdk)
     }
 
-    /// What a write is called among all writes of an account, those to other tables included; 32 of the 36
+    /// The client request token. It is unique within the account, so it includes the table name. 32 of the 36
     /// characters allowed.
-    fn token(&self, name: &Digest) -> String {
-        let parts = [self.table.as_bytes(), name.as_bytes()];
+    fn token(&self, seed: &Digest) -> String {
+        let parts = [self.table.as_bytes(), seed.as_bytes()];
         Digest::of_parts("countersign/client-token/v1", &parts).to_string()[..32].to_owned()
     }
 }
 
-impl Fault {
-    /// The same fault, unless all that failed is a condition that cannot fail in a ledger that is well.
-    fn under(self, reasons: &[Option<String>], guards: &[Guard]) -> Self {
+impl AwsError {
+    /// Turns `Superseded` into `Broken` if every failed condition is one that cannot fail in a consistent ledger.
+    fn check_guards(self, reasons: &[Option<String>], guards: &[Guard]) -> Self {
         let failed = |reason: &Option<String>| reason.as_deref() == Some("ConditionalCheckFailed");
         let mut failed = reasons.iter().zip(guards).filter(|(reason, _)| failed(reason));
         match self.class {
@@ -363,86 +369,96 @@ impl Fault {
     }
 }
 
-/// How many attributes put a run into the indexes, beside those that it is begun with.
-const LISTED: usize = 7;
+/// The number of attributes that [`index_attributes`] returns.
+const INDEX_ATTRIBUTES: usize = 7;
 
-/// An attribute that puts a run into an index, or tells what it stands there for.
-struct Listed(&'static str, Stands);
+/// An attribute that controls in which indexes a run is, and how a commit changes it.
+struct IndexAttribute(&'static str, AttributeChange);
 
-enum Stands {
-    /// With this value.
-    With(AttributeValue),
-    /// As it stood, or else with this value.
-    AsBefore(AttributeValue),
-    /// Not at all.
-    Not,
+enum AttributeChange {
+    Set(AttributeValue),
+    /// Keeps the current value, if there is one.
+    SetIfMissing(AttributeValue),
+    Remove,
 }
 
-impl Listed {
-    /// The attribute of a new item.
-    fn item(self) -> Option<(String, AttributeValue)> {
+impl IndexAttribute {
+    /// The attribute in a new item.
+    fn into_attribute(self) -> Option<(String, AttributeValue)> {
         match self.1 {
-            Stands::With(value) | Stands::AsBefore(value) => Some((self.0.to_owned(), value)),
-            Stands::Not => None,
+            AttributeChange::Set(value) | AttributeChange::SetIfMissing(value) => {
+                Some((self.0.to_owned(), value))
+            }
+            AttributeChange::Remove => None,
         }
     }
 }
 
-fn listed(decision: &Decision, moment: &Moment) -> [Listed; LISTED] {
+fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; INDEX_ATTRIBUTES] {
     let record = &decision.record;
-    let with = |value: Option<AttributeValue>| value.map_or(Stands::Not, Stands::With);
-    let part = || text(shard("run", &record.key));
-    let runs_in = with(in_status(&record.key.tenant, record.status).map(text));
+    let set_or_remove =
+        |value: Option<AttributeValue>| value.map_or(AttributeChange::Remove, AttributeChange::Set);
+    let shard_of_run = || text(shard("run", &record.key));
+    let runs_in = set_or_remove(in_status(&record.key.tenant, record.status).map(text));
     let about = record.trigger.record.as_ref();
-    let by_record = with(about.map(|about| text(on_record(&record.key.tenant, about))));
+    let by_record = set_or_remove(about.map(|about| text(on_record(&record.key.tenant, about))));
     let unsealed = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
-    // A run that ends stays in the due index until its evidence is there. Its time is as good as any other that is near,
-    // and an entry that does not move is not paid for. A run that waited may not have been due for days.
+    // A finished run stays in the due index until it has evidence. If its due time is near anyway, the index entry
+    // stays unchanged, because a changed entry is a billed write. A run that waited may have a due time days ahead;
+    // it gets a new one.
     let [due_in, due_at] = if unsealed {
-        let near = decision.was_due.is_some_and(|due| due <= moment.now + ORPHANED_AFTER);
-        let soon = number((moment.now + GRACE).0);
-        [Stands::AsBefore(part()), if near { Stands::AsBefore(soon) } else { Stands::With(soon) }]
+        let near = decision.was_due.is_some_and(|due| due <= time.now + ORPHANED_AFTER);
+        let soon = number((time.now + GRACE).0);
+        [
+            AttributeChange::SetIfMissing(shard_of_run()),
+            if near { AttributeChange::SetIfMissing(soon) } else { AttributeChange::Set(soon) },
+        ]
     } else {
-        [with(record.due_at.map(|_| part())), with(record.due_at.map(|at| number(at.0)))]
+        [
+            set_or_remove(record.due_at.map(|_| shard_of_run())),
+            set_or_remove(record.due_at.map(|at| number(at.0))),
+        ]
     };
-    let unsealed = with(unsealed.then_some(AttributeValue::Bool(true)));
-    // A run that is paused is not due. Whoever looks for everybody with runs that are not over finds it here.
-    let held = record.status == RunStatus::Paused;
-    let [held_in, held_as] =
-        [shard(HELD, &record.key), record.key.run.to_string()].map(|value| with(held.then(|| text(value))));
+    let unsealed = set_or_remove(unsealed.then_some(AttributeValue::Bool(true)));
+    // A paused run is not due. This index lets the sweep find every tenant with unfinished runs.
+    let paused = record.status == RunStatus::Paused;
+    let [paused_in, paused_as] = [shard(PAUSED, &record.key), record.key.run.to_string()]
+        .map(|value| set_or_remove(paused.then(|| text(value))));
     [
-        Listed(BY_STATUS.hash, runs_in),
-        Listed(BY_RECORD.hash, by_record),
-        Listed(DUE.hash, due_in),
-        Listed(DUE.range, due_at),
-        Listed(UNSEALED, unsealed),
-        Listed(OPEN.hash, held_in),
-        Listed(OPEN.range, held_as),
+        IndexAttribute(BY_STATUS.hash, runs_in),
+        IndexAttribute(BY_RECORD.hash, by_record),
+        IndexAttribute(DUE.hash, due_in),
+        IndexAttribute(DUE.range, due_at),
+        IndexAttribute(UNSEALED, unsealed),
+        IndexAttribute(OPEN.hash, paused_in),
+        IndexAttribute(OPEN.range, paused_as),
     ]
 }
 
-/// Replaces a record, its revision and what puts it into the indexes. An index is written only where what stands
-/// in it changes, so naming all of it costs nothing.
-fn replacing(listed: [Listed; LISTED], values: &mut Item) -> String {
+/// The update expression for a record, its revision and its index attributes. DynamoDB writes an index entry only
+/// if it changes, so setting an unchanged attribute costs nothing.
+fn update_expression(attributes: [IndexAttribute; INDEX_ATTRIBUTES], values: &mut Item) -> String {
     let (mut set, mut remove) = ("SET rev = :rev, body = :body".to_owned(), Vec::new());
-    for Listed(name, stands) in listed {
-        let (value, words) = match stands {
-            Stands::With(value) => (value, format!(", {name} = :{name}")),
-            Stands::AsBefore(value) => (value, format!(", {name} = if_not_exists({name}, :{name})")),
-            Stands::Not => {
+    for IndexAttribute(name, change) in attributes {
+        let (value, assignment) = match change {
+            AttributeChange::Set(value) => (value, format!(", {name} = :{name}")),
+            AttributeChange::SetIfMissing(value) => {
+                (value, format!(", {name} = if_not_exists({name}, :{name})"))
+            }
+            AttributeChange::Remove => {
                 remove.push(name);
                 continue;
             }
         };
         values.insert(format!(":{name}"), value);
-        set.push_str(&words);
+        set.push_str(&assignment);
     }
     if remove.is_empty() { set } else { format!("{set} REMOVE {}", remove.join(", ")) }
 }
 
-/// The list of a tenant's runs in which those of one status stand; `None` for runs that succeeded, which are most
-/// of all and are found among all. Those under way share one list: each entry that moves is two writes, and they
-/// change their status with every question that is asked.
+/// The partition of the status index for runs in `status`. `None` for succeeded runs: they are the majority, so a
+/// query reads the list of all runs instead. Active runs share one partition, because their status changes with
+/// every approval request, and each move of an index entry is two billed writes.
 pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> {
     use RunStatus::{
         Canceled, FailedRetryable, FailedTerminal, Paused, Queued, RollingBack, Running, Succeeded,
@@ -455,46 +471,46 @@ pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> 
     }
 }
 
-/// The list of a tenant's runs about one record. A name may hold what joins the parts of a key, so it comes last.
+/// The partition of the record index. A record name may contain the separator, so it comes last.
 pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
     format!("{tenant}#{record}")
 }
 
-/// What the parts of an index are called in which runs stand that nothing moves but a person.
-pub(super) const HELD: &str = "held";
+/// The prefix of the partitions of [`OPEN`] that hold paused runs.
+pub(super) const PAUSED: &str = "held";
 
-/// The part of an index that `run` and its jobs stand in, for each `kind` of them.
+/// The partition of an index for entries of this `kind` of `run`.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {
     let digest = Digest::of_parts("countersign/due-shard/v1", &[run.tenant.as_str(), run.run.as_str()]);
     format!("{kind}#{}", digest.as_bytes()[0] % SHARDS)
 }
 
-/// What is to be written of each receipt, and over which revision: the last change to a key is the one that
-/// counts, the first names what must stand there.
-fn settled(changes: &[ReceiptChange]) -> Vec<(&Receipt, Option<u32>)> {
-    let mut settled: Vec<(&Receipt, Option<u32>)> = Vec::new();
+/// The receipts to write and the revision that each replaces. With several changes to one key, the first names the
+/// revision and the last is stored.
+fn receipt_writes(changes: &[ReceiptChange]) -> Vec<(&Receipt, Option<u32>)> {
+    let mut writes: Vec<(&Receipt, Option<u32>)> = Vec::new();
     for change in changes {
-        match settled.iter_mut().find(|(receipt, _)| receipt.key == change.receipt.key) {
+        match writes.iter_mut().find(|(receipt, _)| receipt.key == change.receipt.key) {
             Some((receipt, _)) => *receipt = &change.receipt,
-            None => settled.push((&change.receipt, change.replaces)),
+            None => writes.push((&change.receipt, change.replaces)),
         }
     }
-    settled
+    writes
 }
 
-/// Names the write. The same name must mean the same items, so the
-/// moment is part of it wherever an item tells the moment.
-fn name(decision: &Decision, moment: &Moment) -> Digest {
+/// The seed of the client request token. One token must always mean the same items, so the seed includes the time
+/// if an item contains it.
+fn token_seed(decision: &Decision, time: &CommitTime) -> Digest {
     let record = &decision.record;
     let job = decision.outgoing.iter().any(|message| message.job != Job::Advance);
-    let tells = decision.replaces.is_none() || job || !decision.approvals.is_empty();
+    let includes_time = decision.replaces.is_none() || job || !decision.approvals.is_empty();
     let version = record.version.to_string();
     let parts = [
         record.key.tenant.as_str(),
         record.key.run.as_str(),
         record.op.as_str(),
         &version,
-        if tells { moment.order.as_str() } else { "" },
+        if includes_time { time.sequence.as_str() } else { "" },
     ];
     Digest::of_parts("countersign/commit-name/v1", &parts)
 }

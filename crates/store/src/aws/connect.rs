@@ -1,4 +1,4 @@
-//! How we speak to AWS.
+//! AWS clients and their configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,39 +20,38 @@ use super::sqs::{QueueUrls, SqsQueue};
 use super::table::create as create_table;
 use super::{AwsParts, AwsStore};
 
-/// How long one try may take. DynamoDB answers in milliseconds; what takes this long was lost.
-pub(super) const TRY_FOR: Duration = Duration::from_secs(2);
+/// The timeout of one attempt. DynamoDB responds in milliseconds; a request that takes this long is lost.
+pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long all tries of one request may take together: well inside a lease, so that a holder who waits for
-/// an answer is still a holder when it comes.
-const ASK_FOR: Duration = Duration::from_secs(6);
+/// The timeout of all attempts of one request. It is well below the lease time, so that a worker that waits for a
+/// response still holds its lease.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The same for S3, which takes and gives megabytes; nobody holds up a heartbeat for them.
-const LARGE_TRY_FOR: Duration = Duration::from_secs(10);
-const LARGE_ASK_FOR: Duration = Duration::from_secs(15);
+/// The same for S3, which transfers megabytes. No heartbeat waits for S3.
+const LARGE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+const LARGE_OPERATION_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often a request is sent before its caller is told. The engine has patience of its own.
-const TRIES_MAX: u32 = 3;
+/// The number of attempts of one request. The engine retries on top of this.
+const ATTEMPTS_MAX: u32 = 3;
 
-/// Where a store on AWS keeps things.
+/// The resources of a store on AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwsSettings {
-    /// The table's name.
+    /// The name of the DynamoDB table.
     pub table: String,
-    /// The queues.
+    /// The URLs of the SQS queues.
     pub queues: QueueUrls,
-    /// The bucket of what is too large for a record.
+    /// The bucket of payloads and large bodies.
     pub payloads: String,
-    /// The bucket of evidence.
     pub evidence: String,
-    /// For how long evidence is locked.
+    /// The Object Lock retention of evidence.
     pub retain: Option<Retention>,
 }
 
 impl AwsSettings {
-    /// What a program of the fleet is told by its environment, in which `need` finds a variable. Evidence is locked by
-    /// whoever puts it together, and only there.
-    pub fn told<E>(need: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
+    /// Reads the settings from environment variables; `need` looks up a variable. `retain` is unset: only the
+    /// worker builds evidence, and it sets the retention itself.
+    pub fn from_env<E>(need: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
         Ok(Self {
             table: need("COUNTERSIGN_TABLE")?,
             queues: QueueUrls {
@@ -67,7 +66,8 @@ impl AwsSettings {
     }
 }
 
-/// The store on AWS, as the environment says how to reach it. Table, queues and buckets must be there.
+/// Opens the store with the region, credentials and endpoint of the environment. Table, queues and buckets must
+/// exist.
 pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
     let config = configure(None).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -82,9 +82,9 @@ pub async fn open(settings: AwsSettings) -> AwsStore<SqsQueue, S3Blobs> {
     })
 }
 
-/// The store on a stand-in at `aws` on this machine, with its table at `ledger`, if that is another. What it needs is
-/// made there under `name`, unless it is there.
-pub async fn open_stand_in(
+/// Opens the store on a local AWS emulator at `aws`, with the DynamoDB table at `ledger` if that is another
+/// endpoint. Creates the table, queues and buckets under `name` if they do not exist.
+pub async fn open_local(
     aws: &str,
     ledger: Option<&str>,
     name: &str,
@@ -105,10 +105,10 @@ pub async fn open_stand_in(
     }))
 }
 
-/// What the environment says about region, credentials and endpoint, with our own ideas of patience.
-/// `endpoint` is where a local stand-in listens, if the environment does not say.
+/// The SDK configuration: region, credentials and endpoint from the environment, and the timeouts of this module.
+/// `endpoint` is the URL of a local emulator.
 pub async fn configure(endpoint: Option<&str>) -> SdkConfig {
-    // The SDK's own client would bring a second crypto library.
+    // The default HTTPS client of the SDK would add a second crypto library.
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(https)
@@ -120,35 +120,39 @@ pub async fn configure(endpoint: Option<&str>) -> SdkConfig {
     }
 }
 
-/// How long we wait for an answer of DynamoDB and SQS.
+/// The timeouts for DynamoDB and SQS.
 pub fn timeouts() -> TimeoutConfig {
-    TimeoutConfig::builder().operation_attempt_timeout(TRY_FOR).operation_timeout(ASK_FOR).build()
+    TimeoutConfig::builder()
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(OPERATION_TIMEOUT)
+        .build()
 }
 
-/// How often a request is sent before its caller is told.
+/// The retries of the SDK.
 pub fn retries() -> RetryConfig {
-    RetryConfig::standard().with_max_attempts(TRIES_MAX)
+    RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX)
 }
 
-/// Speaks to DynamoDB.
+/// The DynamoDB client.
 pub fn dynamodb(config: &SdkConfig) -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::new(config)
 }
 
-/// Speaks to SQS.
+/// The SQS client.
 pub fn sqs(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::new(config)
 }
 
-/// Speaks to S3.
+/// The S3 client.
 pub fn s3(config: &SdkConfig) -> aws_sdk_s3::Client {
-    let timeouts =
-        TimeoutConfig::builder().operation_attempt_timeout(LARGE_TRY_FOR).operation_timeout(LARGE_ASK_FOR);
+    let timeouts = TimeoutConfig::builder()
+        .operation_attempt_timeout(LARGE_ATTEMPT_TIMEOUT)
+        .operation_timeout(LARGE_OPERATION_TIMEOUT);
     let config = aws_sdk_s3::config::Builder::from(config)
         .timeout_config(timeouts.build())
-        // A stand-in has no name for each bucket.
+        // A local emulator has no DNS name per bucket.
         .force_path_style(config.endpoint_url().is_some())
-        // We send a digest of our own, and look at what comes back ourselves.
+        // The store sends a SHA-256 checksum itself and verifies the digest of every download.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
     aws_sdk_s3::Client::from_conf(config.build())

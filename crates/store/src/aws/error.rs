@@ -1,4 +1,4 @@
-//! What the errors of DynamoDB, SQS and S3 mean: one table.
+//! The classification of DynamoDB, SQS and S3 errors.
 
 use std::error::Error;
 
@@ -7,76 +7,76 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::error::StoreError;
 
-/// What became of a request that was not answered as hoped.
+/// What an error says about the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Nothing was done; asking again later will help.
+    /// Nothing was written. A retry will succeed later.
     Busy,
-    /// Nothing was done: a condition did not hold, or a write of this name landed before.
+    /// Nothing was written: a condition failed, or the write was applied before.
     Superseded,
-    /// Nobody knows.
+    /// The write may or may not have been applied.
     Unknown,
-    /// Nothing was done, and asking again will not help.
+    /// Nothing was written, and a retry fails too.
     Broken,
 }
 
-/// A request that was not answered as hoped.
+/// A failed AWS request.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct AwsError {
     pub(super) class: Class,
     pub(super) code: Option<String>,
     pub(super) source: Box<dyn Error + Send + Sync>,
 }
 
-impl Fault {
-    /// What `error` means.
-    pub(super) fn of<E>(error: SdkError<E, HttpResponse>) -> Self
+impl AwsError {
+    /// Classifies an SDK error.
+    pub(super) fn from_sdk<E>(error: SdkError<E, HttpResponse>) -> Self
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
         let class = match &error {
-            // It never left this process.
+            // The request was never sent.
             SdkError::ConstructionFailure(_) => Class::Broken,
             SdkError::DispatchFailure(failure) if failure.is_user() => Class::Broken,
-            // It may have arrived, and been done, before the line broke or the wait was over.
+            // The request may have been applied before the connection failed or the timeout passed.
             SdkError::DispatchFailure(_) | SdkError::TimeoutError(_) | SdkError::ResponseError(_) => {
                 Class::Unknown
             }
-            SdkError::ServiceError(answer) => {
-                answered(answer.err().code(), answer.raw().status().is_server_error())
+            SdkError::ServiceError(response) => {
+                classify(response.err().code(), response.raw().status().is_server_error())
             }
             _ => Class::Unknown,
         };
-        let code = error.as_service_error().and_then(|answer| answer.code()).map(str::to_owned);
+        let code = error.as_service_error().and_then(|error| error.code()).map(str::to_owned);
         Self { class, code, source: error.into() }
     }
 
-    /// Whether the service called it `code`.
+    /// Whether the service returned this error code.
     pub(super) fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
 
-    /// A request that must not be sent.
+    /// An error found before the request is sent.
     pub(super) fn broken(source: impl Error + Send + Sync + 'static) -> Self {
         Self { class: Class::Broken, code: None, source: source.into() }
     }
 
-    /// The error of a transaction, whose `reasons` say more than its code.
+    /// The error of a canceled transaction, classified by its cancellation reasons.
     #[must_use]
     pub(super) fn canceled<'r>(self, reasons: impl IntoIterator<Item = Option<&'r str>>) -> Self {
-        Self { class: canceled(reasons), ..self }
+        Self { class: classify_cancellation(reasons), ..self }
     }
 
-    /// The error of a read: whatever happened, nothing was done.
-    pub(super) fn read(self, doing: &'static str) -> StoreError {
+    /// The store error of a read. A read writes nothing, so a retry is always safe.
+    pub(super) fn into_read_error(self, doing: &'static str) -> StoreError {
         match self.class {
             Class::Busy | Class::Unknown => StoreError::Busy { doing },
             Class::Superseded | Class::Broken => StoreError::Broken { doing, source: self.source },
         }
     }
 
-    /// The error of a write without a condition, or of one whose condition held.
-    pub(super) fn write(self, doing: &'static str) -> StoreError {
+    /// The store error of a write that is not conditional, or whose condition held.
+    pub(super) fn into_write_error(self, doing: &'static str) -> StoreError {
         match self.class {
             Class::Busy => StoreError::Busy { doing },
             Class::Unknown => StoreError::Unknown { doing },
@@ -85,23 +85,23 @@ impl Fault {
     }
 }
 
-/// Nothing was done: somebody was faster, or it is done already.
+/// A condition failed, or the write was applied before.
 const SUPERSEDED: [&str; 6] = [
-    // DynamoDB. A mismatch, too: the name of a write stands for one decision, so what landed under it before is
-    // that decision.
+    // DynamoDB. A token identifies one decision, so a token mismatch means that this decision was already
+    // committed.
     "ConditionalCheckFailedException",
     "IdempotentParameterMismatchException",
-    // SQS: the delivery was followed by another, or the message is gone.
+    // SQS: the message was delivered again, or is deleted.
     "ReceiptHandleIsInvalid",
     "MessageNotInflight",
     "AWS.SimpleQueueService.MessageNotInflight",
-    // S3: what is to be written is there.
+    // S3: the object exists.
     "PreconditionFailed",
 ];
 
-/// Nothing was done; asking again later will help.
+/// Throttling and conflicts: nothing was written, and a retry will succeed later.
 const BUSY: [&str; 18] = [
-    // DynamoDB: too much at once, or two at once.
+    // DynamoDB: throttling, or a conflict with another write.
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
     "ThrottlingException",
@@ -109,12 +109,12 @@ const BUSY: [&str; 18] = [
     "LimitExceededException",
     "ReplicatedWriteConflictException",
     "TransactionConflictException",
-    // SQS: too much at once, of requests, of messages in flight, or of the key that they are encrypted with.
+    // SQS: throttling of requests, of messages in flight, or of the KMS key.
     "RequestThrottled",
     "OverLimit",
     "KMS.ThrottlingException",
     "KmsThrottled",
-    // S3: too much at once, two at once, or bytes that were lost or changed on the way and not taken.
+    // S3: throttling, a conflict with another write, or a body that was damaged in transit and rejected.
     "SlowDown",
     "ConditionalRequestConflict",
     "OperationAborted",
@@ -124,18 +124,18 @@ const BUSY: [&str; 18] = [
     "IncompleteBody",
 ];
 
-/// It may have been done before it went wrong, or may yet be.
+/// The write may have been applied, or may still be.
 const UNKNOWN: [&str; 5] = [
     "InternalServerError",
     "InternalFailure",
     "InternalError",
     "ServiceUnavailable",
-    // DynamoDB: the same transaction, sent before and given up too soon, is still being worked on.
+    // DynamoDB: an earlier attempt of the same transaction is still in progress.
     "TransactionInProgressException",
 ];
 
-/// What an answer with this code means.
-fn answered(code: Option<&str>, server_error: bool) -> Class {
+/// Classifies an error code.
+fn classify(code: Option<&str>, server_error: bool) -> Class {
     let among = |codes: &[&str]| code.is_some_and(|code| codes.contains(&code));
     let meanings = [
         (among(&SUPERSEDED), Class::Superseded),
@@ -145,30 +145,30 @@ fn answered(code: Option<&str>, server_error: bool) -> Class {
     meanings.into_iter().find(|(applies, _)| *applies).map_or(Class::Broken, |(_, class)| class)
 }
 
-/// What a canceled transaction with these reasons means. A condition that failed is final where nothing was in the way:
-/// beside a conflict it tells of one item while another's write is being applied to the next, and the next try knows more.
-fn canceled<'r>(reasons: impl IntoIterator<Item = Option<&'r str>>) -> Class {
+/// Classifies a canceled transaction. A failed condition is final only if no item had a conflict: next to a
+/// conflict, another transaction is still being applied, and the condition may hold afterwards.
+fn classify_cancellation<'r>(reasons: impl IntoIterator<Item = Option<&'r str>>) -> Class {
     let classes = reasons.into_iter().flatten().filter_map(|reason| match reason {
         "None" => None,
         "ConditionalCheckFailed" => Some(Class::Superseded),
         "TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded" => Some(Class::Busy),
         _ => Some(Class::Broken),
     });
-    let gravest = |class: &Class| match class {
+    let severity = |class: &Class| match class {
         Class::Broken => 3,
         Class::Busy => 2,
         Class::Superseded => 1,
         Class::Unknown => 0,
     };
-    // A cancellation without a reason is one that nobody can act on but by looking.
-    classes.max_by_key(gravest).unwrap_or(Class::Unknown)
+    // Without a reason, the caller has to read to find out.
+    classes.max_by_key(severity).unwrap_or(Class::Unknown)
 }
 
 #[cfg(test)]
-impl Fault {
-    /// A request that was answered with `code`.
+impl AwsError {
+    /// An error with this code.
     pub(super) fn of_code(code: &str) -> Self {
-        Self { class: answered(Some(code), false), code: Some(code.to_owned()), source: code.into() }
+        Self { class: classify(Some(code), false), code: Some(code.to_owned()), source: code.into() }
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_answer_has_a_meaning() {
+    fn error_codes_are_classified() {
         for (code, server_error, class) in [
             (Some("ConditionalCheckFailedException"), false, Class::Superseded),
             (Some("IdempotentParameterMismatchException"), false, Class::Superseded),
@@ -210,12 +210,12 @@ mod tests {
             (Some("AccessDeniedException"), false, Class::Broken),
             (None, false, Class::Broken),
         ] {
-            assert_eq!(answered(code, server_error), class, "{code:?}");
+            assert_eq!(classify(code, server_error), class, "{code:?}");
         }
     }
 
     #[test]
-    fn a_condition_that_failed_is_final_where_nothing_was_in_the_way() {
+    fn failed_condition_is_final_without_a_conflict() {
         for (reasons, class) in [
             (vec!["None", "ConditionalCheckFailed"], Class::Superseded),
             (vec!["TransactionConflict", "ConditionalCheckFailed"], Class::Busy),
@@ -229,7 +229,11 @@ mod tests {
             (vec!["None", "None"], Class::Unknown),
             (vec![], Class::Unknown),
         ] {
-            assert_eq!(canceled(reasons.iter().map(|reason| Some(*reason))), class, "{reasons:?}");
+            assert_eq!(
+                classify_cancellation(reasons.iter().map(|reason| Some(*reason))),
+                class,
+                "{reasons:?}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tenants, policies, requests for approval and cards.
+//! Tenant settings, policies, approval requests and cards.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::queue::Queue;
 
 use super::item::{BODY, REVISION, number, text};
 use super::key::Key;
-use super::{AwsStore, Condition, Seen, with};
+use super::{AwsStore, Condition, Consistency, with};
 
 impl<Q, B> Governance for AwsStore<Q, B>
 where
@@ -21,11 +21,11 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     async fn tenant(&self, tenant: &TenantId) -> Result<Option<Tenant>, StoreError> {
-        self.get_body(&Key::tenant(tenant), "read a tenant").await
+        self.get_body(&Key::tenant(tenant), "read the settings of a tenant").await
     }
 
     async fn put_tenant(&self, tenant: Tenant) -> Result<Write, StoreError> {
-        let doing = "write a tenant";
+        let doing = "write the settings of a tenant";
         let body = self.body(&tenant.tenant, &tenant, doing).await?;
         let item = with(&Key::tenant(&tenant.tenant), [(REVISION, number(tenant.revision)), (BODY, body)]);
         let condition = tenant.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
@@ -33,28 +33,28 @@ where
     }
 
     async fn fleet(&self) -> Result<Option<Fleet>, StoreError> {
-        self.get_body(&Key::fleet(), "read the fleet's switch").await
+        self.get_body(&Key::fleet(), "read the fleet settings").await
     }
 
     async fn eventual(&self, tenant: &TenantId) -> Result<(Option<Fleet>, Option<Tenant>), StoreError> {
-        let doing = "read the switches";
-        let (all, own) = (Key::fleet(), Key::tenant(tenant));
-        let (mut fleet, mut settled) = (None, None);
+        let doing = "read the dispatch switches";
+        let (fleet_key, tenant_key) = (Key::fleet(), Key::tenant(tenant));
+        let (mut fleet_settings, mut tenant_settings) = (None, None);
         let mut found = Vec::with_capacity(2);
-        self.get_batch(&[all.clone(), own], Seen::Lately, &mut found, doing).await?;
+        self.get_batch(&[fleet_key.clone(), tenant_key], Consistency::Eventual, &mut found, doing).await?;
         for item in found {
-            if Key::of(&item).as_ref() == Some(&all) {
-                fleet = Some(self.read(&item, doing).await?);
+            if Key::of(&item).as_ref() == Some(&fleet_key) {
+                fleet_settings = Some(self.read(&item, doing).await?);
             } else {
-                settled = Some(self.read(&item, doing).await?);
+                tenant_settings = Some(self.read(&item, doing).await?);
             }
         }
-        Ok((fleet, settled))
+        Ok((fleet_settings, tenant_settings))
     }
 
     async fn put_fleet(&self, fleet: Fleet) -> Result<Write, StoreError> {
-        let doing = "write the fleet's switch";
-        // A reason is short, so it never goes by pointer: there is no tenant whose blob it would be.
+        let doing = "write the fleet settings";
+        // Fleet settings are short, so they are always inline: a blob would need a tenant.
         let body = serde_json::to_string(&fleet).map_err(|error| StoreError::broken(doing, error))?;
         let item = with(&Key::fleet(), [(REVISION, number(fleet.revision)), (BODY, text(body))]);
         let condition = fleet.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
@@ -67,7 +67,7 @@ where
         hash: &Digest,
         files: PolicyFiles,
     ) -> Result<(), StoreError> {
-        let doing = "keep a policy";
+        let doing = "store a policy";
         let item = with(&Key::policy(tenant, hash), [(BODY, self.body(tenant, &files, doing).await?)]);
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }
@@ -77,16 +77,16 @@ where
     }
 
     async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
-        self.get_body(&Key::approval(tenant, id), "read an approval").await
+        self.get_body(&Key::approval(tenant, id), "read an approval request").await
     }
 
     async fn approvals(&self, run: &RunKey) -> Result<Vec<Approval>, StoreError> {
-        let doing = "read a run's approvals";
+        let doing = "list the approval requests of a run";
         let record: Option<RunRecord> = self.get_body(&Key::run(run), doing).await?;
-        // The requests of a run are numbered, and named by run and number: no index is needed.
-        let asked = record.map_or(0, |record| record.approvals);
+        // The id of an approval request is derived from the run and a number, so no index is needed.
+        let count = record.map_or(0, |record| record.approvals);
         let id = |number| ApprovalId::derive(run, number);
-        let keys: Vec<Key> = (0..asked).map(|number| Key::approval(&run.tenant, &id(number))).collect();
+        let keys: Vec<Key> = (0..count).map(|number| Key::approval(&run.tenant, &id(number))).collect();
         let items = self.get_all(&keys, doing).await?;
         let mut items: HashMap<_, _> =
             items.into_iter().filter_map(|item| Some((Key::of(&item)?, item))).collect();
@@ -118,16 +118,17 @@ where
         let Some(replaces) = replaces else {
             return self.put(item, Condition::is_new(), doing).await;
         };
-        let words = Condition::body(self.body(tenant, &replaces, doing).await?);
-        if self.put(item.clone(), words, doing).await? == Write::Committed {
+        let unchanged = Condition::body(self.body(tenant, &replaces, doing).await?);
+        if self.put(item.clone(), unchanged, doing).await? == Write::Committed {
             return Ok(Write::Committed);
         }
-        // An older program may have written the same card in other words. Those are what must stand there then.
-        let stands = self.get(&key, doing).await?;
-        match stands {
-            Some(stands) if self.read::<Card>(&stands, doing).await? == replaces => {
-                let words = stands.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
-                self.put(item, words, doing).await
+        // Another version of the program may have encoded the same card differently. The condition then uses the
+        // stored bytes.
+        let current = self.get(&key, doing).await?;
+        match current {
+            Some(current) if self.read::<Card>(&current, doing).await? == replaces => {
+                let unchanged = current.get(BODY).cloned().map_or_else(Condition::is_new, Condition::body);
+                self.put(item, unchanged, doing).await
             }
             Some(_) | None => Ok(Write::Superseded),
         }

@@ -1,43 +1,45 @@
-//! What came in from outside, and the workflows it may start.
+//! Inbox entries, and the workflows that they may start.
 //!
-//! An entry is two items written together: itself, under the run it may start, and a small one under what
-//! proved where it comes from. Whichever of the two stands there already tells that it was here before. Where the same
-//! may be told twice in other words there is a third, under what is told, with the time.
+//! An entry is two items of one transaction: the entry under the run that it may start, and a small item under its
+//! authentication proof. If either exists, the entry is a duplicate. An entry with a dedupe key has a third item
+//! under that key, with the time of receipt.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Applied, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{
+    AppliedWorkflow, Digest, InboxEntry, InboxStatus, Millis, RunKey, TenantId, Timestamp, WorkflowName,
+};
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::inbox::{Accepted, Again, DueSchedule, Inbox};
+use crate::inbox::{Accepted, DueSchedule, Inbox, Reopen};
 use crate::ledger::Write;
 use crate::queue::Queue;
 
 use super::commit::{Guard, Transaction};
 use super::error::Class;
-use super::index::Due;
-use super::item::{BODY, CAME_AT, Item, RUN, Unfit, number, read_number, read_text, text};
+use super::index::DueQuery;
+use super::item::{BODY, CAME_AT, Item, ItemError, RUN, number, read_number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
-use super::{AwsStore, Condition, TIME_TO_LIVE, was, with};
+use super::{AwsStore, Condition, TIME_TO_LIVE, expected, with};
 
-const ACCEPTING: &str = "keep an entry";
-const APPLYING: &str = "put a workflow to use";
-const SETTLING: &str = "settle an entry";
+const ACCEPTING: &str = "store an inbox entry";
+const APPLYING: &str = "apply a workflow";
+const UPDATING: &str = "update an inbox entry";
 
-/// How long it is known what an entry told: longer than anybody asks, and clocks differ.
-const ALIKE_KEPT: Millis = Millis::hours(1);
+/// How long a dedupe key is stored: longer than the duplicate window and any clock skew.
+const DEDUPE_KEY_RETENTION: Millis = Millis::hours(1);
 
-/// The part of the due index that schedules stand in. They are few, and move when they come round: one part is enough,
-/// and every look at it is paid for.
+/// The partition of the due index for schedules. There are few schedules and they move rarely, so one partition is
+/// enough, and every query of a partition is billed.
 const SCHEDULES: &str = "schedule";
 
-/// The plan of a workflow, beside its body.
+/// The plan hash of a workflow, next to its body.
 const OF_PLAN: &str = "of_plan";
 
-/// What became of an entry, beside its body, which never changes.
+/// The status of an entry, next to its body, which never changes.
 const INBOX_STATUS: &str = "inbox_status";
-/// How often it was refused or unwanted before that.
+/// The number of attempts.
 const TRIES: &str = "tries";
 
 impl<Q, B> Inbox for AwsStore<Q, B>
@@ -46,92 +48,93 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     async fn accept(&self, entry: InboxEntry) -> Result<Accepted, StoreError> {
-        let transaction = self.arriving(&entry).await?;
-        let order = self.orders.next(self.clock.now());
-        match self.transact(transaction, &name(&entry, self.salt, order.as_str())).await {
+        let transaction = self.accept_transaction(&entry).await?;
+        let sequence = self.sequences.next(self.clock.now());
+        match self.transact(transaction, &token_seed(&entry, self.salt, sequence.as_str())).await {
             Ok(()) => Ok(Accepted::New),
-            Err(fault) if fault.class == Class::Superseded => {
-                let known = self.known(&entry).await?;
-                // What stood in the way is gone, as everything here is one day.
-                known
-                    .map(|known| Accepted::Known(Box::new(known)))
+            Err(error) if error.class == Class::Superseded => {
+                let duplicate = self.duplicate(&entry).await?;
+                // If the duplicate is gone, it has just expired: a retry succeeds.
+                duplicate
+                    .map(|duplicate| Accepted::Duplicate(Box::new(duplicate)))
                     .ok_or(StoreError::Busy { doing: ACCEPTING })
             }
-            Err(fault) => Err(fault.write(ACCEPTING)),
+            Err(error) => Err(error.into_write_error(ACCEPTING)),
         }
     }
 
     async fn entry(&self, run: &RunKey) -> Result<Option<InboxEntry>, StoreError> {
-        let doing = "read an entry";
+        let doing = "read an inbox entry";
         let Some(item) = self.get(&Key::entry(run), doing).await? else { return Ok(None) };
         let status = read_text(&item, INBOX_STATUS).and_then(|status| serde_json::from_str(status).ok());
-        let status = status.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(INBOX_STATUS)))?;
+        let status = status.ok_or_else(|| StoreError::broken(doing, ItemError::Missing(INBOX_STATUS)))?;
         let tries = read_number(&item, TRIES).unwrap_or_default();
         Ok(Some(InboxEntry { status, tries, ..self.read(&item, doing).await? }))
     }
 
-    async fn settle(
+    async fn set_status(
         &self,
         run: &RunKey,
         status: InboxStatus,
         forget_at: Timestamp,
     ) -> Result<Write, StoreError> {
         let values = Item::from([
-            (":pending".to_owned(), told(&InboxStatus::Pending)?),
-            (":status".to_owned(), told(&status)?),
+            (":pending".to_owned(), status_attribute(&InboxStatus::Pending)?),
+            (":status".to_owned(), status_attribute(&status)?),
             (":ttl".to_owned(), seconds(forget_at)),
         ]);
-        let words = "SET inbox_status = :status, #ttl = :ttl";
-        self.update(&Key::entry(run), words, "inbox_status = :pending", values, SETTLING).await
+        let expression = "SET inbox_status = :status, #ttl = :ttl";
+        self.update(&Key::entry(run), expression, "inbox_status = :pending", values, UPDATING).await
     }
 
-    async fn reopen(&self, run: &RunKey, again: Again) -> Result<Write, StoreError> {
+    async fn reopen(&self, run: &RunKey, reopen: Reopen) -> Result<Write, StoreError> {
         let values = Item::from([
-            (":pending".to_owned(), told(&InboxStatus::Pending)?),
-            (":tries".to_owned(), number(again.tries)),
-            (":ttl".to_owned(), seconds(again.keep_until)),
-            was(told(&again.was)?),
+            (":pending".to_owned(), status_attribute(&InboxStatus::Pending)?),
+            (":tries".to_owned(), number(reopen.tries)),
+            (":ttl".to_owned(), seconds(reopen.keep_until)),
+            expected(status_attribute(&reopen.was)?),
         ]);
-        let words = "SET inbox_status = :pending, tries = :tries, #ttl = :ttl";
-        self.update(&Key::entry(run), words, "inbox_status = :was", values, "reopen an entry").await
+        let expression = "SET inbox_status = :pending, tries = :tries, #ttl = :ttl";
+        self.update(&Key::entry(run), expression, "inbox_status = :expected", values, "reopen an inbox entry")
+            .await
     }
 
-    async fn apply(&self, applied: Applied, due: Option<Timestamp>) -> Result<Write, StoreError> {
+    async fn apply(&self, applied: AppliedWorkflow, due: Option<Timestamp>) -> Result<Write, StoreError> {
         let doing = APPLYING;
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
-        let stands = self.get(&key, doing).await?;
-        let before: Option<Applied> = match &stands {
+        let current = self.get(&key, doing).await?;
+        let before: Option<AppliedWorkflow> = match &current {
             Some(item) => Some(self.read(item, doing).await?),
             None => None,
         };
         if !applied.follows(before.as_ref()) {
             return Ok(Write::Superseded);
         }
-        let dedupe_key = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
-        let was_due = stands.as_ref().filter(|_| dedupe_key).and_then(|item| read_number(item, DUE.range));
+        let same_trigger = before.is_some_and(|before| before.triggered_by == applied.triggered_by);
+        let was_due = current.as_ref().filter(|_| same_trigger).and_then(|item| read_number(item, DUE.range));
         let due = was_due.map(Timestamp).or(due);
-        let body = stands.and_then(|mut stands| stands.remove(BODY));
+        let body = current.and_then(|mut current| current.remove(BODY));
         let condition = body.map_or_else(Condition::is_new, Condition::body);
-        let transaction = self.applying(&applied, due, condition).await?;
-        let order = self.orders.next(self.clock.now());
-        match self.transact(transaction, &applied_name(&applied, self.salt, order.as_str())).await {
+        let transaction = self.apply_transaction(&applied, due, condition).await?;
+        let sequence = self.sequences.next(self.clock.now());
+        match self.transact(transaction, &apply_token_seed(&applied, self.salt, sequence.as_str())).await {
             Ok(()) => Ok(Write::Committed),
-            // Somebody put another one to use in between: it must be looked at first.
-            Err(fault) if fault.class == Class::Superseded => Err(StoreError::Busy { doing }),
-            Err(fault) => Err(fault.write(doing)),
+            // Another version was applied in between. A retry reads it first.
+            Err(error) if error.class == Class::Superseded => Err(StoreError::Busy { doing }),
+            Err(error) => Err(error.into_write_error(doing)),
         }
     }
 
     async fn due_schedules(&self, now: Timestamp, limit: u32) -> Result<Vec<DueSchedule>, StoreError> {
         let doing = "find due schedules";
-        let found = self.due_in(SCHEDULES, Due::of_all(now, limit, doing)).await?;
+        let found = self.due_in(SCHEDULES, DueQuery::all_tenants(now, limit, doing)).await?;
         let keys: Vec<Key> = found.iter().filter_map(Key::of).collect();
         let mut due = Vec::new();
         for item in self.get_all(&keys, doing).await? {
-            // The index may be late.
+            // The index may be late, so the item decides.
             let at = read_number(&item, DUE.range).map(Timestamp).filter(|at| *at <= now);
             let Some(at) = at else { continue };
-            let applied = self.read_or_pass_over(&item, doing).await?;
+            let applied = self.read_or_skip(&item, doing).await?;
             due.extend(applied.map(|applied| DueSchedule { applied, at }));
         }
         due.sort_by_key(|due| due.at);
@@ -141,8 +144,8 @@ where
     async fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Result<Write, StoreError> {
         let DueSchedule { applied, at } = due;
         let mut values =
-            Item::from([was(number(at.0)), (":plan".to_owned(), text(applied.plan.to_string()))]);
-        let words = match to {
+            Item::from([expected(number(at.0)), (":plan".to_owned(), text(applied.plan.to_string()))]);
+        let expression = match to {
             Some(to) => {
                 values.insert(":to".to_owned(), number(to.0));
                 "SET due_at = :to"
@@ -150,24 +153,28 @@ where
             None => "REMOVE due_in, due_at",
         };
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
-        let stands = "due_at = :was AND of_plan = :plan";
-        self.update(&key, words, stands, values, "reschedule a workflow").await
+        let condition = "due_at = :expected AND of_plan = :plan";
+        self.update(&key, expression, condition, values, "reschedule a workflow").await
     }
 
-    async fn applied(&self, tenant: &TenantId) -> Result<Vec<Applied>, StoreError> {
-        let doing = "read the workflows in use";
+    async fn applied(&self, tenant: &TenantId) -> Result<Vec<AppliedWorkflow>, StoreError> {
+        let doing = "list the applied workflows";
         let ends = (Key::workflow(tenant, ""), Key::workflow(tenant, "~"));
-        let mut applied: Vec<Applied> = Vec::new();
+        let mut applied: Vec<AppliedWorkflow> = Vec::new();
         for item in self.range((&ends.0, &ends.1), u32::MAX, doing).await? {
             applied.push(self.read(&item, doing).await?);
         }
         Ok(applied)
     }
 
-    async fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Result<Vec<Applied>, StoreError> {
-        let doing = "read a workflow's versions";
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowName,
+    ) -> Result<Vec<AppliedWorkflow>, StoreError> {
+        let doing = "list the versions of a workflow";
         let end = |version| Key::version(tenant, workflow.as_str(), version);
-        let mut versions: Vec<Applied> = Vec::new();
+        let mut versions: Vec<AppliedWorkflow> = Vec::new();
         for item in self.range((&end(0), &end(u32::MAX)), u32::MAX, doing).await? {
             versions.push(self.read(&item, doing).await?);
         }
@@ -181,36 +188,40 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn arriving(&self, entry: &InboxEntry) -> Result<Transaction, StoreError> {
+    async fn accept_transaction(&self, entry: &InboxEntry) -> Result<Transaction, StoreError> {
         let tenant = &entry.run.tenant;
         let body = self.body(tenant, entry, ACCEPTING).await?;
         let item = with(
             &Key::entry(&entry.run),
-            [(BODY, body), (INBOX_STATUS, told(&entry.status)?), (TIME_TO_LIVE, seconds(entry.kept_until()))],
+            [
+                (BODY, body),
+                (INBOX_STATUS, status_attribute(&entry.status)?),
+                (TIME_TO_LIVE, seconds(entry.expires_at())),
+            ],
         );
         let proof = with(
             &Key::proof(tenant, &entry.proof),
-            [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_forgotten_at()))],
+            [(RUN, text(entry.run.run.as_str())), (TIME_TO_LIVE, seconds(entry.proof_expires_at()))],
         );
         let mut transaction = Transaction::default();
         let now = self.clock.now();
         for item in [item, proof] {
-            self.put_in(&mut transaction, Guard::Version, item, Condition::is_forgotten(now))?;
+            self.put_in(&mut transaction, Guard::Version, item, Condition::absent_or_expired(now))?;
         }
         if let Some(dedupe_key) = &entry.dedupe_key {
             let key = Key::dedupe_key(tenant, dedupe_key);
-            let forget_at = seconds(entry.at + ALIKE_KEPT);
+            let forget_at = seconds(entry.at + DEDUPE_KEY_RETENTION);
             let run = text(entry.run.run.as_str());
             let item = with(&key, [(RUN, run), (CAME_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
-            self.put_in(&mut transaction, Guard::Version, item, Condition::is_no_echo(entry.at))?;
+            self.put_in(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
         }
         Ok(transaction)
     }
 
-    /// The version that is in use from now on, when it is due, and its place among all versions.
-    async fn applying(
+    /// The current version of a workflow with its due time, and its entry in the list of versions.
+    async fn apply_transaction(
         &self,
-        applied: &Applied,
+        applied: &AppliedWorkflow,
         due: Option<Timestamp>,
         condition: Condition,
     ) -> Result<Transaction, StoreError> {
@@ -218,34 +229,34 @@ where
         let body = self.body(tenant, applied, APPLYING).await?;
         let mut transaction = Transaction::default();
         let attributes = [(BODY, body.clone()), (OF_PLAN, text(applied.plan.to_string()))];
-        let mut in_use = with(&Key::workflow(tenant, name), attributes);
+        let mut current = with(&Key::workflow(tenant, name), attributes);
         if let Some(due) = due {
-            in_use.extend(due_at(due));
+            current.extend(due_at(due));
         }
-        self.put_in(&mut transaction, Guard::Version, in_use, condition)?;
-        // What is in use guards it.
+        self.put_in(&mut transaction, Guard::Version, current, condition)?;
+        // No condition: the condition of the current version covers it.
         let version = Key::version(tenant, name, applied.version);
         let values = Item::from([(":body".to_owned(), body)]);
         self.update_in(&mut transaction, &version, "SET body = :body", None, values)?;
         Ok(transaction)
     }
 
-    /// The entry with the same key, or else the one with the same proof, or else the one that told the same.
-    async fn known(&self, entry: &InboxEntry) -> Result<Option<InboxEntry>, StoreError> {
+    /// The entry with the same run id, or else with the same proof, or else with the same dedupe key.
+    async fn duplicate(&self, entry: &InboxEntry) -> Result<Option<InboxEntry>, StoreError> {
         if let Some(known) = self.entry(&entry.run).await? {
             return Ok(Some(known));
         }
         let tenant = &entry.run.tenant;
-        if let Some(known) = self.arrival_under(tenant, &Key::proof(tenant, &entry.proof)).await? {
+        if let Some(known) = self.entry_under(tenant, &Key::proof(tenant, &entry.proof)).await? {
             return Ok(Some(known));
         }
         let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
-        let known = self.arrival_under(tenant, &Key::dedupe_key(tenant, dedupe_key)).await?;
+        let known = self.entry_under(tenant, &Key::dedupe_key(tenant, dedupe_key)).await?;
         Ok(known.filter(|known| entry.is_duplicate_of(known)))
     }
 
-    /// The entry that the item under `key` stands for.
-    async fn arrival_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<InboxEntry>, StoreError> {
+    /// The entry that the item under `key` points at.
+    async fn entry_under(&self, tenant: &TenantId, key: &Key) -> Result<Option<InboxEntry>, StoreError> {
         let item = self.get(key, ACCEPTING).await?;
         let run = item.as_ref().and_then(|item| read_text(item, RUN)).and_then(|run| run.parse().ok());
         let Some(run) = run else { return Ok(None) };
@@ -253,32 +264,33 @@ where
     }
 }
 
-/// What puts a workflow into the due index.
+/// The attributes that put a workflow into the due index.
 fn due_at(at: Timestamp) -> Item {
     [(DUE.hash, text(SCHEDULES)), (DUE.range, number(at.0))]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
 }
 
-/// The table forgets by the second.
+/// DynamoDB TTL is in seconds.
 fn seconds(at: Timestamp) -> AttributeValue {
     number(at.0 / 1_000)
 }
 
-fn told(status: &InboxStatus) -> Result<AttributeValue, StoreError> {
-    serde_json::to_string(status).map(text).map_err(|error| StoreError::broken(SETTLING, error))
+fn status_attribute(status: &InboxStatus) -> Result<AttributeValue, StoreError> {
+    serde_json::to_string(status).map(text).map_err(|error| StoreError::broken(UPDATING, error))
 }
 
-/// Names the write, which is its own every time.
-fn applied_name(applied: &Applied, salt: u64, order: &str) -> Digest {
+/// The seed of the client request token, unique for every write.
+fn apply_token_seed(applied: &AppliedWorkflow, salt: u64, sequence: &str) -> Digest {
     let salt = salt.to_string();
-    let parts = [applied.tenant.as_str(), applied.workflow.as_str(), &salt, order];
+    let parts = [applied.tenant.as_str(), applied.workflow.as_str(), &salt, sequence];
     Digest::of_parts("countersign/applied-name/v1", &parts)
 }
 
-/// Names the write. Each is its own, or of two deliveries at one moment both would be told that they are new.
-fn name(entry: &InboxEntry, salt: u64, order: &str) -> Digest {
+/// The seed of the client request token, unique for every write: with equal tokens, two simultaneous deliveries of
+/// one event would both count as new.
+fn token_seed(entry: &InboxEntry, salt: u64, sequence: &str) -> Digest {
     let salt = salt.to_string();
-    let parts = [entry.run.tenant.as_str(), entry.run.run.as_str(), &salt, order];
+    let parts = [entry.run.tenant.as_str(), entry.run.run.as_str(), &salt, sequence];
     Digest::of_parts("countersign/entry-name/v1", &parts)
 }

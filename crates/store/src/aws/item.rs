@@ -1,4 +1,4 @@
-//! Items: what stands in the table, and what it may weigh.
+//! Items of the table: attributes, encoding and size limits.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -16,72 +16,73 @@ use crate::error::StoreError;
 
 use super::key::{Key, PK};
 
-/// An item, or a part of one.
+/// The attributes of an item, or some of them.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
-/// What DynamoDB holds in one item.
+/// The size limit of a DynamoDB item.
 const ITEM_BYTES_MAX: usize = 400 * 1024;
 
-/// A body above this goes to the blob store and the item keeps a pointer: an item holds more than its body,
-/// its event above all.
+/// A larger body goes to the blob store, and the item holds a reference. The limit is below the item limit because
+/// an item holds more than its body, such as an event.
 pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// What a unit of write capacity covers. Every further one that is begun is paid for in full.
-const UNIT_BYTES: usize = 1024;
+/// The size that one write capacity unit covers. A write is billed in whole units.
+const WRITE_UNIT_BYTES: usize = 1024;
 
-/// What an update does not name stands in the item all the same: the keys of the indexes, at most.
+/// Room for attributes that an update expression does not set: at most the index keys.
 pub(super) const UNNAMED_BYTES: usize = 128;
 
-/// How hard a body is squeezed. Beyond this there is little to win in a page of JSON.
+/// Higher levels gain little on a page of JSON.
 const DEFLATE_LEVEL: u8 = 6;
 
-/// What an item is about, as JSON; deflated, if the item is more than a write unit; a pointer, if it is large.
+/// The body of an item: JSON, deflated JSON if the item exceeds a write unit, or a reference to a blob if it is
+/// large.
 pub(super) const BODY: &str = "body";
-/// What the next write of the item must name.
+/// The revision, which the next conditional write of the item must name.
 pub(super) const REVISION: &str = "rev";
-/// An event's number.
+/// The number of an event.
 pub(super) const NUMBER: &str = "n";
-/// An event's canonical bytes.
+/// The canonical bytes of an event.
 pub(super) const ENTRY: &str = "entry";
-/// An event's hash.
+/// The hash of an event.
 pub(super) const DIGEST: &str = "digest";
-/// Whether a delivery is kept for a wait that is not open yet.
-pub(super) const KEPT: &str = "kept";
-/// What a message asks for.
+/// Whether a signal waits for a step that has not started to wait yet.
+pub(super) const BUFFERED: &str = "kept";
+/// The job of an outbox message.
 pub(super) const JOB: &str = "job";
-/// Which way a message goes.
+/// The queue of an outbox message.
 pub(super) const QUEUE: &str = "queue";
-/// The work that led to a message of the outbox.
+/// The trace context of an outbox message.
 pub(super) const TRACE: &str = "trace";
 
-/// The run that something stands for: a proof, a ticket.
+/// The run that a proof, a dedupe key or a concurrency key points at.
 pub(super) const RUN: &str = "run";
 
-/// Who is next to take a ticket.
+/// The first waiter for a concurrency key, as JSON.
 pub(super) const IN_LINE: &str = "in_line";
 
-/// When something came.
+/// When an inbox entry with this dedupe key was received.
 pub(super) const CAME_AT: &str = "came_at";
 
-/// Where a run's evidence is.
+/// The location of the evidence of a run.
 pub(super) const EVIDENCE: &str = "evidence";
-/// Set while a run that is over has no evidence yet.
+/// Set while a finished run has no evidence yet.
 pub(super) const UNSEALED: &str = "unsealed";
 
-/// The names of a pointer's two parts.
+/// The attributes of a blob reference.
 const SHA256: &str = "sha256";
 const BYTES: &str = "bytes";
 
-/// An item that cannot be read or written.
+/// Why an item cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfit {
-    #[error("an item has no readable `{0}`")]
+pub(super) enum ItemError {
+    #[error("the attribute `{0}` of an item is missing or malformed")]
     Missing(&'static str),
-    #[error("an item of {0} bytes is more than the {ITEM_BYTES_MAX} that the table holds")]
+    #[error("the item has {0} bytes, more than the limit of {ITEM_BYTES_MAX}")]
     TooLarge(usize),
-    #[error("a commit of {0} items is more than the {1} of one transaction")]
+    #[error("the commit has {0} items, more than the limit of {1} of one transaction")]
     TooMany(usize, usize),
-    #[error("the blob {0} of an item is not there")]
+    #[error("the blob {0} of an item does not exist")]
     NoBlob(Digest),
 }
 
@@ -97,7 +98,7 @@ pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// `value` as a body of one of `tenant`'s items, in place or by pointer.
+/// Encodes `value` as the body of an item of `tenant`: inline, or as a reference to a blob.
 pub(super) async fn body<B: Blobs>(
     blobs: &B,
     tenant: &TenantId,
@@ -109,11 +110,11 @@ pub(super) async fn body<B: Blobs>(
         return Ok(text(json));
     }
     let blob = blobs.put_blob(BlobKind::Bodies, tenant, json.into_bytes()).await?;
-    let pointer = [(SHA256, text(blob.sha256.to_string())), (BYTES, number(blob.bytes))];
-    Ok(AttributeValue::M(pointer.map(|(name, value)| (name.to_owned(), value)).into()))
+    let reference = [(SHA256, text(blob.sha256.to_string())), (BYTES, number(blob.bytes))];
+    Ok(AttributeValue::M(reference.map(|(name, value)| (name.to_owned(), value)).into()))
 }
 
-/// The body of an item.
+/// Decodes the body of an item.
 pub(super) async fn read<T: DeserializeOwned, B: Blobs>(
     blobs: &B,
     item: &Item,
@@ -122,7 +123,7 @@ pub(super) async fn read<T: DeserializeOwned, B: Blobs>(
     read_from(blobs, item, BODY, doing).await
 }
 
-/// What stands in an item under `name`.
+/// Decodes the attribute `name` of an item.
 pub(super) async fn read_from<T: DeserializeOwned, B: Blobs>(
     blobs: &B,
     item: &Item,
@@ -132,49 +133,49 @@ pub(super) async fn read_from<T: DeserializeOwned, B: Blobs>(
     match item.get(name) {
         Some(AttributeValue::S(json)) => parse(json.as_bytes(), doing),
         Some(AttributeValue::B(deflated)) => parse(&inflate(deflated.as_ref(), doing)?, doing),
-        Some(AttributeValue::M(pointer)) => {
+        Some(AttributeValue::M(reference)) => {
             let tenant = Key::of(item).and_then(|key| key.tenant_id());
-            let tenant = tenant.ok_or_else(|| StoreError::broken(doing, Unfit::Missing(PK)))?;
-            parse(&fetch(blobs, &tenant, pointer, doing).await?, doing)
+            let tenant = tenant.ok_or_else(|| StoreError::broken(doing, ItemError::Missing(PK)))?;
+            parse(&fetch(blobs, &tenant, reference, doing).await?, doing)
         }
-        _ => Err(StoreError::broken(doing, Unfit::Missing(name))),
+        _ => Err(StoreError::broken(doing, ItemError::Missing(name))),
     }
 }
 
 async fn fetch<B: Blobs>(
     blobs: &B,
     tenant: &TenantId,
-    pointer: &Item,
+    reference: &Item,
     doing: &'static str,
 ) -> Result<Vec<u8>, StoreError> {
-    let unreadable = || StoreError::broken(doing, Unfit::Missing(BODY));
-    let sha256 = pointer.get(SHA256).and_then(|sha256| sha256.as_s().ok()?.parse().ok());
+    let unreadable = || StoreError::broken(doing, ItemError::Missing(BODY));
+    let sha256 = reference.get(SHA256).and_then(|sha256| sha256.as_s().ok()?.parse().ok());
     let blob = BlobRef {
         sha256: sha256.ok_or_else(unreadable)?,
-        bytes: read_number(pointer, BYTES).ok_or_else(unreadable)?,
+        bytes: read_number(reference, BYTES).ok_or_else(unreadable)?,
     };
     let found = blobs.blob(BlobKind::Bodies, tenant, &blob).await?;
-    found.ok_or_else(|| StoreError::broken(doing, Unfit::NoBlob(blob.sha256)))
+    found.ok_or_else(|| StoreError::broken(doing, ItemError::NoBlob(blob.sha256)))
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8], doing: &'static str) -> Result<T, StoreError> {
     serde_json::from_slice(json).map_err(|error| StoreError::broken(doing, error))
 }
 
-/// The number under `name`.
+/// The number attribute `name`.
 pub(super) fn read_number<N: std::str::FromStr>(item: &Item, name: &str) -> Option<N> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// The text under `name`.
+/// The string attribute `name`.
 pub(super) fn read_text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
     item.get(name)?.as_s().ok().map(String::as_str)
 }
 
-/// The item with its body, which stands under `name`, deflated if all of it, with so many bytes `beside`, is more
-/// than a unit pays for. What fits a unit stays as it is, for people who look at the table.
-pub(super) fn squeezed(mut item: Item, name: &str, beside: usize) -> Item {
-    if weight(&item) + beside <= UNIT_BYTES {
+/// Deflates the attribute `name` if the item plus `other_bytes` exceeds a write unit. A smaller body stays readable
+/// JSON.
+pub(super) fn compressed(mut item: Item, name: &str, other_bytes: usize) -> Item {
+    if size(&item) + other_bytes <= WRITE_UNIT_BYTES {
         return item;
     }
     let Some(AttributeValue::S(json)) = item.get(name) else { return item };
@@ -186,30 +187,30 @@ pub(super) fn squeezed(mut item: Item, name: &str, beside: usize) -> Item {
 }
 
 fn inflate(deflated: &[u8], doing: &'static str) -> Result<Vec<u8>, StoreError> {
-    // Larger bodies go by pointer, so one that grows beyond this is not ours.
+    // Larger bodies are stored as blobs, so this store did not write one that inflates beyond the limit.
     decompress_to_vec_with_limit(deflated, BODY_BYTES_MAX)
-        .map_err(|_| StoreError::broken(doing, Unfit::Missing(BODY)))
+        .map_err(|_| StoreError::broken(doing, ItemError::Missing(BODY)))
 }
 
-/// Refuses an item that the table would not hold, with its weight.
-pub(super) fn weigh(item: &Item, doing: &'static str) -> Result<(), StoreError> {
-    match weight(item) {
+/// Returns an error for an item beyond the DynamoDB size limit.
+pub(super) fn check_size(item: &Item, doing: &'static str) -> Result<(), StoreError> {
+    match size(item) {
         fits if fits <= ITEM_BYTES_MAX => Ok(()),
-        bytes => Err(StoreError::broken(doing, Unfit::TooLarge(bytes))),
+        bytes => Err(StoreError::broken(doing, ItemError::TooLarge(bytes))),
     }
 }
 
-/// As DynamoDB counts: names and values, in bytes; a number of n digits takes about half as many, which is
-/// not worth being exact about.
-fn weight(item: &Item) -> usize {
-    item.iter().map(|(name, value)| name.len() + value_weight(value)).sum()
+/// The size of an item as DynamoDB counts it: names and values in bytes. Numbers take about half of this; the
+/// difference does not matter here.
+fn size(item: &Item) -> usize {
+    item.iter().map(|(name, value)| name.len() + value_size(value)).sum()
 }
 
-fn value_weight(value: &AttributeValue) -> usize {
+fn value_size(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) | AttributeValue::N(text) => text.len(),
         AttributeValue::B(bytes) => bytes.as_ref().len(),
-        AttributeValue::M(parts) => 3 + weight(parts),
+        AttributeValue::M(parts) => 3 + size(parts),
         _ => 1,
     }
 }
@@ -223,19 +224,19 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_deflated_only_where_the_item_is_more_than_a_unit_and_reads_as_before() {
+    fn only_bodies_beyond_a_write_unit_are_deflated() {
         let short = item(r#"{"a":1}"#);
-        assert_eq!(squeezed(short.clone(), BODY, 0), short);
-        let long = "say it again ".repeat(200);
-        let Some(AttributeValue::B(deflated)) = squeezed(item(&long), BODY, 0).remove(BODY) else {
-            panic!("left as it was")
+        assert_eq!(compressed(short.clone(), BODY, 0), short);
+        let long = "repeated text ".repeat(200);
+        let Some(AttributeValue::B(deflated)) = compressed(item(&long), BODY, 0).remove(BODY) else {
+            panic!("not deflated")
         };
-        assert!(deflated.as_ref().len() < UNIT_BYTES);
+        assert!(deflated.as_ref().len() < WRITE_UNIT_BYTES);
         assert_eq!(inflate(deflated.as_ref(), "read").unwrap(), long.as_bytes());
     }
 
     #[test]
-    fn a_body_that_inflates_to_more_than_any_of_ours_is_refused() {
+    fn oversized_deflated_body_is_rejected() {
         let bomb = compress_to_vec(&vec![b'x'; BODY_BYTES_MAX + 1], DEFLATE_LEVEL);
         assert!(inflate(&bomb, "read").is_err());
     }

@@ -1,27 +1,29 @@
-//! The keys of the one table.
+//! The primary keys of the table.
 //!
-//! Tenant first in every partition key, so that IAM can fence a role to one (`dynamodb:LeadingKeys`). The
-//! parts are ids, digests and idempotency keys, none of which holds the `#` that joins them, and numbers of
-//! fixed width: no two different things have the same key, and text order is the order meant.
+//! Every partition key starts with the tenant, so that an IAM policy can limit a role to one tenant
+//! (`dynamodb:LeadingKeys`). The parts are ids, digests and idempotency keys, none of which contains the separator
+//! `#`, and numbers of fixed width. Keys are therefore unique, and their text order is the intended order.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ApprovalId, Digest, IdempotencyKey, RunKey, SignalId, StepSeq, TenantId, Ticket, Version};
+use domain::{
+    ApprovalId, ConcurrencyKey, Digest, IdempotencyKey, RunKey, SignalId, StepSeq, TenantId, Version,
+};
 
 use super::item::Item;
 
-/// The partition key.
+/// The name of the partition key.
 pub(super) const PK: &str = "pk";
-/// The sort key.
+/// The name of the sort key.
 pub(super) const SK: &str = "sk";
 
-/// What the sort keys of a run's events begin with.
+/// The prefix of the sort keys of events.
 const EVENT: &str = "event#";
-/// What the sort keys of a run's ended steps begin with.
+/// The prefix of the sort keys of finished steps.
 pub(super) const STEP: &str = "step#";
 
-/// Names one item.
+/// The primary key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) pk: String,
@@ -33,146 +35,145 @@ impl Key {
         Self { pk: format!("{}#run#{}", run.tenant, run.run), sk: sk.into() }
     }
 
-    /// A run's hot record.
+    /// The record of a run.
     pub(super) fn run(run: &RunKey) -> Self {
         Self::of_run(run, "run")
     }
 
-    /// An event that ends no step.
+    /// An event that does not finish a step.
     pub(super) fn event(run: &RunKey, n: u32) -> Self {
         Self::of_run(run, format!("{EVENT}{n:010}"))
     }
 
-    /// A step that ended, or its undoing, and the event that says so.
+    /// A finished step or its undo, and the event that records it.
     pub(super) fn step(run: &RunKey, seq: StepSeq, undo: bool) -> Self {
         Self::of_run(run, format!("{STEP}{:05}#{}", seq.0, u8::from(undo)))
     }
 
-    /// A delivery to a run.
+    /// A signal that was delivered to a run.
     pub(super) fn signal(run: &RunKey, id: &SignalId) -> Self {
         Self::of_run(run, format!("signal#{id}"))
     }
 
-    /// The `number`th job of the commit that made `version` of a run.
+    /// The `number`th message of the commit that made `version` of a run.
     pub(super) fn outbox(run: &RunKey, version: Version, number: usize) -> Self {
         Self::of_run(run, format!("outbox#{:020}#{number:03}", version.0))
     }
 
-    /// Where a run stands in the log of runs.
+    /// The entry of a run in the transparency log.
     pub(super) fn log_entry(run: &RunKey) -> Self {
         Self::of_run(run, "log")
     }
 
-    /// The right edge of a tenant's log of runs.
+    /// The head of a tenant's transparency log.
     pub(super) fn log_head(tenant: &TenantId) -> Self {
         Self { pk: format!("{tenant}#log"), sk: "edge".to_owned() }
     }
 
-    /// A plan, by its hash.
     pub(super) fn plan(tenant: &TenantId, hash: &Digest) -> Self {
         Self { pk: format!("{tenant}#plan#{hash}"), sk: "plan".to_owned() }
     }
 
-    /// A policy, by its hash.
     pub(super) fn policy(tenant: &TenantId, hash: &Digest) -> Self {
         Self { pk: format!("{tenant}#policy#{hash}"), sk: "policy".to_owned() }
     }
 
-    /// A receipt. Uniqueness is the primary key.
+    /// A receipt. The primary key makes it unique.
     pub(super) fn receipt(tenant: &TenantId, key: &IdempotencyKey) -> Self {
         Self { pk: format!("{tenant}#receipt#{key}"), sk: "receipt".to_owned() }
     }
 
-    /// A request for approval.
+    /// An approval request.
     pub(super) fn approval(tenant: &TenantId, id: &ApprovalId) -> Self {
         Self { pk: format!("{tenant}#approval#{id}"), sk: "approval".to_owned() }
     }
 
-    /// What people were shown of a request.
+    /// The card (Slack message) of an approval request.
     pub(super) fn card(tenant: &TenantId, id: &ApprovalId) -> Self {
         Self { pk: format!("{tenant}#approval#{id}"), sk: "card".to_owned() }
     }
 
-    /// What a run left under a key before another run's receipt took its place.
+    /// A receipt that a receipt of another run replaced, stored with the run that wrote it.
     pub(super) fn displaced(run: &RunKey, key: &IdempotencyKey) -> Self {
         Self::of_run(run, format!("displaced#{key}"))
     }
 
-    /// What came in and may start a run.
+    /// An inbox entry, under the run that it may start.
     pub(super) fn entry(run: &RunKey) -> Self {
         Self { pk: format!("{}#entry#{}", run.tenant, run.run), sk: "entry".to_owned() }
     }
 
-    /// What proved where something came from.
+    /// The authentication proof of an inbox entry.
     pub(super) fn proof(tenant: &TenantId, proof: &Digest) -> Self {
         Self { pk: format!("{tenant}#proof#{proof}"), sk: "proof".to_owned() }
     }
 
-    /// What an entry told.
+    /// The dedupe key of an inbox entry.
     pub(super) fn dedupe_key(tenant: &TenantId, dedupe_key: &Digest) -> Self {
         Self { pk: format!("{tenant}#dedupe_key#{dedupe_key}"), sk: "dedupe_key".to_owned() }
     }
 
-    /// Which run has a ticket.
-    pub(super) fn ticket(tenant: &TenantId, ticket: &Ticket) -> Self {
-        Self { pk: format!("{tenant}#ticket#{ticket}"), sk: "ticket".to_owned() }
+    /// The holder of a concurrency key.
+    pub(super) fn concurrency_key(tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Self {
+        Self { pk: format!("{tenant}#concurrency_key#{concurrency_key}"), sk: "concurrency_key".to_owned() }
     }
 
-    /// A workflow in use.
+    /// The current version of a workflow.
     pub(super) fn workflow(tenant: &TenantId, name: &str) -> Self {
         Self { pk: format!("{tenant}#workflows"), sk: format!("workflow#{name}") }
     }
 
-    /// A version of a workflow that was put to use.
+    /// An applied version of a workflow.
     pub(super) fn version(tenant: &TenantId, name: &str, version: u32) -> Self {
         Self { pk: format!("{tenant}#workflows"), sk: format!("version#{name}#{version:010}") }
     }
 
-    /// What is settled for all tenants. No tenant's id is empty, so it is nobody's.
+    /// The fleet settings. Their partition key starts with `#`: they belong to no tenant, because no tenant id is
+    /// empty.
     pub(super) fn fleet() -> Self {
         Self { pk: "#fleet".to_owned(), sk: "fleet".to_owned() }
     }
 
-    /// A worker's place on the roll. It is nobody's either.
+    /// A worker record. It belongs to no tenant either.
     pub(super) fn worker(name: &str) -> Self {
         Self { pk: "#roll".to_owned(), sk: format!("worker#{name}") }
     }
 
-    /// A key that somebody proves themselves with.
+    /// An API key.
     pub(super) fn api_key(tenant: &TenantId, id: &str) -> Self {
         Self { pk: format!("{tenant}#keys"), sk: format!("key#{id}") }
     }
 
-    /// What a tenant has settled.
+    /// The settings of a tenant.
     pub(super) fn tenant(tenant: &TenantId) -> Self {
         Self { pk: format!("{tenant}#tenant"), sk: "tenant".to_owned() }
     }
 
-    /// The key of an item that was read; `None` if it has none.
+    /// The key of an item; `None` if the item has none.
     pub(super) fn of(item: &Item) -> Option<Self> {
         let text = |name| item.get(name)?.as_s().ok().cloned();
         Some(Self { pk: text(PK)?, sk: text(SK)? })
     }
 
-    /// Whose item it is.
+    /// The tenant that the item belongs to.
     pub(super) fn tenant_id(&self) -> Option<TenantId> {
         let (tenant, _) = self.pk.split_once('#')?;
         tenant.parse().ok()
     }
 
-    /// The run that the item belongs to, if it belongs to one.
+    /// The run that the item belongs to; `None` for items of no run.
     pub(super) fn run_key(&self) -> Option<RunKey> {
         let (tenant, rest) = self.pk.split_once('#')?;
         let run = rest.strip_prefix("run#")?;
         Some(RunKey { tenant: tenant.parse().ok()?, run: run.parse().ok()? })
     }
 
-    /// What it weighs.
+    /// The size of the key in bytes.
     pub(super) fn bytes(&self) -> usize {
         PK.len() + self.pk.len() + SK.len() + self.sk.len()
     }
 
-    /// The key as attributes.
+    /// The key as DynamoDB attributes.
     pub(super) fn item(&self) -> Item {
         let text = |text: &String| AttributeValue::S(text.clone());
         HashMap::from([(PK.to_owned(), text(&self.pk)), (SK.to_owned(), text(&self.sk))])
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn every_partition_key_begins_with_its_tenant() {
+    fn partition_keys_start_with_the_tenant() {
         let (of, tenant) = (run("acme", "run-1"), "acme".parse().unwrap());
         let receipt = IdempotencyKey::new("sn:incident:update:acme/9d38").unwrap();
         for key in [
@@ -200,21 +201,29 @@ mod tests {
             Key::card(&tenant, &ApprovalId::derive(&of, 0)),
             Key::tenant(&tenant),
             Key::api_key(&tenant, "00ff"),
-            Key::ticket(&tenant, &Ticket::derive(&tenant, &"triage".parse().unwrap(), "INC1")),
+            Key::concurrency_key(
+                &tenant,
+                &ConcurrencyKey::derive(
+                    &tenant,
+                    &"triage".parse().unwrap(),
+                    domain::ConcurrencyScope::Workflow,
+                    "INC1",
+                ),
+            ),
         ] {
             assert!(key.pk.starts_with("acme#"), "{key:?}");
         }
     }
 
     #[test]
-    fn the_run_of_an_item_is_read_from_its_key_and_of_other_items_there_is_none() {
+    fn run_key_is_parsed_from_items_of_runs_only() {
         let of = run("acme", "run-1");
         assert_eq!(Key::event(&of, 7).run_key(), Some(of.clone()));
         assert_eq!(Key::tenant(&of.tenant).run_key(), None);
     }
 
     #[test]
-    fn text_order_is_the_order_meant() {
+    fn sort_keys_are_in_numeric_order() {
         let of = run("acme", "run-1");
         assert!(Key::event(&of, 9).sk < Key::event(&of, 10).sk);
         assert!(Key::step(&of, StepSeq(9), true).sk < Key::step(&of, StepSeq(10), false).sk);

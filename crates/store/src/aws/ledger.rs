@@ -1,7 +1,7 @@
-//! Runs, plans, receipts and the chain.
+//! Runs, plans, receipts and event chains.
 //!
-//! The item of an event that ends a step also is the step's record, so that a step is found by its place
-//! and a commit writes one item less. The chain is therefore read from two ranges of the run's partition.
+//! The item of an event that finishes a step is also the record of that step. A step is then found by its key, and
+//! a commit writes one item less. The chain is therefore read from two ranges of the run's partition.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use domain::chain::StoredEvent;
 use domain::plan::STEPS_MAX;
 use domain::record::Signal;
 use domain::{
-    Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId, StepRecord,
-    StepSeq, TenantId, Ticket, Timestamp,
+    ConcurrencyKey, Decision, Digest, IdempotencyKey, Payload, Plan, Receipt, RunKey, RunRecord, SignalId,
+    StepRecord, StepSeq, TenantId, Timestamp,
 };
 
 use crate::blobs::Blobs;
 use crate::error::StoreError;
-use crate::ledger::{Admission, Holder, InLine, Ledger, RunPage, RunQuery, Write};
+use crate::ledger::{Admission, Holder, Ledger, RunPage, RunQuery, Waiter, Write};
 use crate::queue::Queue;
 
 use super::index::missing;
-use super::item::{BODY, DIGEST, ENTRY, IN_LINE, Item, KEPT, NUMBER, RUN, read_number, read_text, text};
+use super::item::{BODY, BUFFERED, DIGEST, ENTRY, IN_LINE, Item, NUMBER, RUN, read_number, read_text, text};
 use super::key::Key;
-use super::{AwsStore, Condition, was, with};
+use super::{AwsStore, Condition, expected, with};
 
 impl<Q, B> Ledger for AwsStore<Q, B>
 where
@@ -29,9 +29,9 @@ where
     B: Blobs + Send + Sync + 'static,
 {
     async fn put_plan(&self, tenant: &TenantId, plan: &Plan) -> Result<(), StoreError> {
-        let doing = "keep a plan";
+        let doing = "store a plan";
         let item = with(&Key::plan(tenant, &plan.hash()), [(BODY, self.body(tenant, plan, doing).await?)]);
-        // Kept before is kept: the hash is in the key.
+        // If the item exists, it is the same plan: the hash is in the key.
         self.put(item, Condition::is_new(), doing).await.map(drop)
     }
 
@@ -44,9 +44,15 @@ where
         self.write_decision(decision, Some(input), hold).await
     }
 
-    async fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Result<Option<Holder>, StoreError> {
-        let doing = "find who has a ticket";
-        let Some(item) = self.get(&Key::ticket(tenant, ticket), doing).await? else { return Ok(None) };
+    async fn holder(
+        &self,
+        tenant: &TenantId,
+        concurrency_key: &ConcurrencyKey,
+    ) -> Result<Option<Holder>, StoreError> {
+        let doing = "find the holder of a concurrency key";
+        let Some(item) = self.get(&Key::concurrency_key(tenant, concurrency_key), doing).await? else {
+            return Ok(None);
+        };
         let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
         let next = read_text(&item, IN_LINE).and_then(|next| serde_json::from_str(next).ok());
         run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
@@ -55,23 +61,31 @@ where
     async fn enqueue_waiter(
         &self,
         tenant: &TenantId,
-        ticket: &Ticket,
-        stands: Holder,
-        next: InLine,
+        concurrency_key: &ConcurrencyKey,
+        current: Holder,
+        next: Waiter,
     ) -> Result<Write, StoreError> {
-        let doing = "wait for a ticket";
-        let told = |next: &InLine| {
+        let doing = "enqueue a run for a concurrency key";
+        let json = |next: &Waiter| {
             serde_json::to_string(next).map(text).map_err(|error| StoreError::broken(doing, error))
         };
-        let mut values = Item::from([was(text(stands.run.as_str())), (":next".to_owned(), told(&next)?)]);
-        let condition = match &stands.next {
-            Some(before) => {
-                values.insert(":before".to_owned(), told(before)?);
-                "run = :was AND in_line = :before"
+        let mut values =
+            Item::from([expected(text(current.run.as_str())), (":next".to_owned(), json(&next)?)]);
+        let condition = match &current.next {
+            Some(waiter) => {
+                values.insert(":before".to_owned(), json(waiter)?);
+                "run = :expected AND in_line = :before"
             }
-            None => "run = :was AND attribute_not_exists(in_line)",
+            None => "run = :expected AND attribute_not_exists(in_line)",
         };
-        self.update(&Key::ticket(tenant, ticket), "SET in_line = :next", condition, values, doing).await
+        self.update(
+            &Key::concurrency_key(tenant, concurrency_key),
+            "SET in_line = :next",
+            condition,
+            values,
+            doing,
+        )
+        .await
     }
 
     async fn commit(&self, decision: Decision) -> Result<Write, StoreError> {
@@ -83,7 +97,7 @@ where
     }
 
     async fn input(&self, run: &RunKey) -> Result<Option<Payload>, StoreError> {
-        self.get_body(&Key::event(run, 0), "read a run's input").await
+        self.get_body(&Key::event(run, 0), "read the input of a run").await
     }
 
     async fn step(&self, run: &RunKey, seq: StepSeq, undo: bool) -> Result<Option<StepRecord>, StoreError> {
@@ -91,12 +105,12 @@ where
     }
 
     async fn steps(&self, run: &RunKey) -> Result<Vec<StepRecord>, StoreError> {
-        let doing = "read a run's steps";
+        let doing = "list the steps of a run";
         self.steps_in(&self.step_items(run, doing).await?, doing).await
     }
 
     async fn events(&self, run: &RunKey, from: u32, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
-        let doing = "read a run's events";
+        let doing = "list the events of a run";
         let Some(last) = limit.checked_sub(1).map(|more| from.saturating_add(more)) else {
             return Ok(Vec::new());
         };
@@ -109,7 +123,7 @@ where
         run: &RunKey,
         limit: u32,
     ) -> Result<(Vec<StoredEvent>, Vec<StepRecord>), StoreError> {
-        let doing = "read a run's history";
+        let doing = "read the history of a run";
         let last = limit.saturating_sub(1);
         let events = self.range((&Key::event(run, 0), &Key::event(run, last)), u32::MAX, doing).await?;
         let steps = self.step_items(run, doing).await?;
@@ -128,10 +142,10 @@ where
     async fn signal(&self, run: &RunKey, id: &SignalId) -> Result<Option<Signal>, StoreError> {
         let doing = "read a signal";
         let Some(item) = self.get(&Key::signal(run, id), doing).await? else { return Ok(None) };
-        let kept = item.get(KEPT).and_then(|kept| kept.as_bool().ok().copied());
-        let kept = kept.ok_or_else(|| missing(KEPT, doing))?;
+        let buffered = item.get(BUFFERED).and_then(|buffered| buffered.as_bool().ok().copied());
+        let buffered = buffered.ok_or_else(|| missing(BUFFERED, doing))?;
         let signal: Signal = self.read(&item, doing).await?;
-        Ok(Some(Signal { kept, ..signal }))
+        Ok(Some(Signal { buffered, ..signal }))
     }
 
     async fn runs(&self, tenant: &TenantId, query: RunQuery) -> Result<RunPage, StoreError> {
@@ -140,15 +154,15 @@ where
 
     async fn due_excluding(
         &self,
-        but: &BTreeSet<TenantId>,
+        excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
-        self.due_runs(but, now, limit).await
+        self.due_runs(excluded, now, limit).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        self.tenants_under_way().await
+        self.active_tenants().await
     }
 
     async fn flush(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
@@ -161,13 +175,13 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    /// All steps of a run that ended, and their undoings.
+    /// The items of all finished steps and undos of a run.
     async fn step_items(&self, run: &RunKey, doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let last = StepSeq(u16::try_from(STEPS_MAX).unwrap_or(u16::MAX));
         self.range((&Key::step(run, StepSeq(0), false), &Key::step(run, last, true)), u32::MAX, doing).await
     }
 
-    /// The steps that these items are records of, in the order they ended.
+    /// Decodes step records, in the order in which they finished.
     async fn steps_in(&self, items: &[Item], doing: &'static str) -> Result<Vec<StepRecord>, StoreError> {
         let mut steps: Vec<StepRecord> = Vec::with_capacity(items.len());
         for item in items {
@@ -178,7 +192,7 @@ where
     }
 }
 
-/// The chain from event `from` to `last`, as far as it is in `items`.
+/// The events `from..=last` in `items`.
 fn chain_in<'i>(
     items: impl Iterator<Item = &'i Item>,
     from: u32,
@@ -188,10 +202,10 @@ fn chain_in<'i>(
     let events = items.map(numbered).collect::<Option<Vec<_>>>();
     let mut events = events.ok_or_else(|| missing(ENTRY, doing))?;
     events.sort_by_key(|(n, _)| *n);
-    let wanted = events.into_iter().filter(|(n, _)| (from..=last).contains(n));
-    // The two ranges are not read at once. What was committed between the two readings may be there in
-    // part; it is left for the next reading.
-    let whole = wanted.zip(from..).take_while(|((n, _), expected)| n == expected);
+    let selected = events.into_iter().filter(|(n, _)| (from..=last).contains(n));
+    // The two ranges are read one after the other. A commit between the two reads may be visible in part, so the
+    // chain ends before the first gap.
+    let whole = selected.zip(from..).take_while(|((n, _), expected)| n == expected);
     Ok(whole.map(|((_, event), _)| event).collect())
 }
 

@@ -1,26 +1,27 @@
-//! What a message looks like on its way: JSON with a version and ids, and nothing else.
+//! The body of an SQS message: JSON with a version and ids.
 //!
-//! No payload ever travels in a message, so none is too large and none holds what a queue's readers must not
-//! see. What cannot be read is left where it is: it ends with the dead letters, where a person looks.
+//! A message never carries a payload, so no message is too large, and none holds data that readers of the queue
+//! must not see. A message that cannot be decoded is not deleted, so it ends in the dead-letter queue, where an
+//! operator can inspect it.
 
 use domain::{Job, Millis, Outgoing, QueueName, RunKey};
 use serde::{Deserialize, Serialize};
 
-/// The only version there is.
+/// The current version of the format.
 const VERSION: u32 = 1;
 
-/// What SQS took in one message before 2025, and some stand-ins still do.
+/// The SQS message limit before 2025, which some emulators still have.
 pub(super) const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// A message that cannot be read or written.
+/// Why a message cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BadMessage {
-    #[error("a message of {0} bytes is more than the {BODY_BYTES_MAX} that a queue takes")]
+pub(super) enum MessageError {
+    #[error("the message has {0} bytes, more than the limit of {BODY_BYTES_MAX}")]
     TooLarge(usize),
-    #[error("version {0} of a message is not known here")]
+    #[error("unsupported message version {0}: deploy a newer worker")]
     Version(u32),
-    #[error("a message names no {0}")]
-    Names(&'static str),
+    #[error("the {0} of the message is missing or malformed")]
+    Invalid(&'static str),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
@@ -33,28 +34,28 @@ struct Body {
     job: String,
 }
 
-/// What is sent of `message`.
-pub(super) fn write(message: &Outgoing) -> Result<String, BadMessage> {
+/// Encodes the body of `message`.
+pub(super) fn encode(message: &Outgoing) -> Result<String, MessageError> {
     let Outgoing { run, job, .. } = message;
     let (tenant, run) = (run.tenant.as_str().to_owned(), run.run.as_str().to_owned());
     let json = serde_json::to_string(&Body { v: VERSION, tenant, run, job: job.to_string() })?;
     match json.len() {
         fits if fits <= BODY_BYTES_MAX => Ok(json),
-        bytes => Err(BadMessage::TooLarge(bytes)),
+        bytes => Err(MessageError::TooLarge(bytes)),
     }
 }
 
-/// The message that came by `queue`.
-pub(super) fn read(queue: QueueName, json: &str) -> Result<Outgoing, BadMessage> {
+/// Decodes a message of `queue`.
+pub(super) fn decode(queue: QueueName, json: &str) -> Result<Outgoing, MessageError> {
     let Body { v, tenant, run, job } = serde_json::from_str(json)?;
     if v != VERSION {
-        return Err(BadMessage::Version(v));
+        return Err(MessageError::Version(v));
     }
     let run = RunKey {
-        tenant: tenant.parse().map_err(|_| BadMessage::Names("tenant"))?,
-        run: run.parse().map_err(|_| BadMessage::Names("run"))?,
+        tenant: tenant.parse().map_err(|_| MessageError::Invalid("tenant"))?,
+        run: run.parse().map_err(|_| MessageError::Invalid("run"))?,
     };
-    let job: Job = job.parse().map_err(|_| BadMessage::Names("job"))?;
+    let job: Job = job.parse().map_err(|_| MessageError::Invalid("job"))?;
     Ok(Outgoing { run, queue, job, delay: Millis(0) })
 }
 
@@ -70,32 +71,31 @@ mod tests {
     }
 
     #[test]
-    fn a_message_reads_as_it_was_written() {
+    fn messages_round_trip() {
         for job in [Job::Advance, Job::BuildEvidence, Job::NotifyApproval(ApprovalId::new("a-1").unwrap())] {
             let message = message(job);
-            assert_eq!(read(QueueName::Steps, &write(&message).unwrap()).unwrap(), message);
+            assert_eq!(decode(QueueName::Steps, &encode(&message).unwrap()).unwrap(), message);
         }
-        let words = write(&message(Job::Advance)).unwrap();
-        assert_eq!(words, r#"{"v":1,"tenant":"acme","run":"run-1","job":"walk"}"#);
+        let json = encode(&message(Job::Advance)).unwrap();
+        assert_eq!(json, r#"{"v":1,"tenant":"acme","run":"run-1","job":"advance"}"#);
     }
 
     #[test]
-    fn what_is_no_message_of_ours_is_refused() {
-        for words in [
+    fn malformed_messages_are_rejected() {
+        for json in [
             "",
             "hello",
             "{}",
-            r#"{"v":2,"tenant":"acme","run":"run-1","job":"walk"}"#,
-            r#"{"v":1,"tenant":"a#b","run":"run-1","job":"walk"}"#,
-            r#"{"v":1,"tenant":"acme","run":"","job":"walk"}"#,
+            r#"{"v":2,"tenant":"acme","run":"run-1","job":"advance"}"#,
+            r#"{"v":1,"tenant":"a#b","run":"run-1","job":"advance"}"#,
+            r#"{"v":1,"tenant":"acme","run":"","job":"advance"}"#,
             r#"{"v":1,"tenant":"acme","run":"run-1","job":"dance"}"#,
         ] {
-            assert!(read(QueueName::Steps, words).is_err(), "{words}");
+            assert!(decode(QueueName::Steps, json).is_err(), "{json}");
         }
     }
 
-    /// SQS refuses a message with a character that XML does not know. JSON escapes all of them below the
-    /// space, and ids hold none, so that not even a stranger's text could bring one in.
+    /// SQS rejects characters that XML 1.0 does not allow. JSON escapes control characters, and ids contain none.
     #[test]
     fn sqs_forbidden_control_char() {
         let allowed =
@@ -106,8 +106,8 @@ mod tests {
         for c in (0..=0x1f_u8).map(char::from).chain(['\u{fffe}', '\u{ffff}']) {
             let name = format!("a{c}b");
             assert!(TenantId::new(&name).is_err() && RunId::new(&name).is_err());
-            assert!(format!("show:{name}").parse::<Job>().is_err());
+            assert!(format!("notify_approval:{name}").parse::<Job>().is_err());
         }
-        assert!(write(&message(Job::BuildEvidence)).unwrap().chars().all(allowed));
+        assert!(encode(&message(Job::BuildEvidence)).unwrap().chars().all(allowed));
     }
 }

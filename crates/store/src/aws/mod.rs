@@ -1,15 +1,15 @@
-//! The store on AWS.
+//! The store on AWS: DynamoDB, SQS and S3.
 //!
-//! The ledger is one DynamoDB table; a commit is one transaction whose conditions are the versions it was
-//! decided from. Messages go by SQS, a queue for each queue; bodies too large for an item and evidence go to S3.
-//! Both are given to the ledger, so that a test can put others in their place. Reads that decide are strongly
-//! consistent; an index only finds candidates; nothing is ever scanned.
+//! The ledger is one DynamoDB table. A commit is one `TransactWriteItems` call, conditioned on the versions that
+//! the decision was made from. Each queue is an SQS queue with a dead-letter queue. S3 holds evidence, and bodies
+//! that are too large for an item. The SQS and S3 parts are type parameters, so that a test can replace them. Reads
+//! of items are strongly consistent; a GSI only finds candidates; the store never scans the table.
 
 mod access;
 mod archive;
 mod commit;
 mod connect;
-mod dead;
+mod dead_letters;
 mod error;
 mod governance;
 mod inbox;
@@ -19,9 +19,9 @@ mod key;
 mod ledger;
 mod local;
 mod message;
-mod order;
 mod outbox;
 mod s3;
+mod sequence;
 mod sqs;
 mod table;
 mod worker_registry;
@@ -44,35 +44,35 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::{BlobKind, Blobs};
 use crate::clock::Clock;
-use crate::error::{StoreError, told};
+use crate::error::{StoreError, error_chain};
+use crate::jitter;
 use crate::ledger::Write;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::spread;
 
-use error::{Class, Fault};
+use error::{AwsError, Class};
 use item::Item;
 use key::Key;
-use order::Orders;
+use sequence::Sequences;
 
-pub use connect::{AwsSettings, configure, dynamodb, open, open_stand_in, retries, s3, sqs, timeouts};
+pub use connect::{AwsSettings, configure, dynamodb, open, open_local, retries, s3, sqs, timeouts};
 pub use local::{create_buckets, create_queues};
 pub use s3::{Buckets, Retention, RetentionMode, S3Blobs};
 pub use sqs::{QueueUrls, SqsQueue};
 pub use table::{TIME_TO_LIVE, create as create_table};
 
-/// How many items DynamoDB gives for one request.
+/// The maximum number of items of one `BatchGetItem`.
 const BATCH_MAX: usize = 100;
 
-/// How often the rest of a batch is asked for before the table counts as busy.
-const BATCH_TRIES_MAX: u32 = 8;
+/// How often the unprocessed keys of a batch are requested before the table counts as busy.
+const BATCH_ATTEMPTS_MAX: u32 = 8;
 
-/// How long about the first of these waits is; each further one is longer by as much.
-const BATCH_AFTER: Duration = Duration::from_millis(20);
+/// The approximate delay before the first retry. The delay grows linearly.
+const BATCH_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// What only a new item may be written under.
+/// The condition for an item that must not exist yet.
 const IS_NEW: &str = "attribute_not_exists(pk)";
-/// What an item that stands there is written under.
-const STANDS: &str = "attribute_exists(pk)";
+/// The condition for an item that must exist.
+const EXISTS: &str = "attribute_exists(pk)";
 
 /// The store on AWS: a DynamoDB table, a queue and a blob store.
 #[derive(Clone)]
@@ -82,22 +82,22 @@ pub struct AwsStore<Q, B> {
     queue: Q,
     blobs: B,
     clock: Arc<dyn Clock>,
-    orders: Arc<Orders>,
-    /// Tells this process from all others where nothing else does.
+    sequences: Arc<Sequences>,
+    /// A random number of this process, for jitter and for client request tokens.
     salt: u64,
 }
 
-/// What a store on AWS is made of.
+/// The parts of an [`AwsStore`].
 pub struct AwsParts<Q, B> {
-    /// Speaks to DynamoDB.
+    /// The DynamoDB client.
     pub client: Client,
-    /// The table's name.
+    /// The name of the table.
     pub table: String,
-    /// Where messages go.
+    /// The queue that messages are sent to.
     pub queue: Q,
-    /// Where large bodies go.
+    /// The blob store for bodies that are too large for an item.
     pub blobs: B,
-    /// By which lists are ordered and jobs become due.
+    /// The clock that orders lists and due times.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -106,7 +106,7 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    /// A store of these parts. The table must be there.
+    /// A store of these parts. The table must exist.
     pub fn new(parts: AwsParts<Q, B>) -> Self {
         let AwsParts { client, table, queue, blobs, clock } = parts;
         Self {
@@ -115,19 +115,19 @@ where
             queue,
             blobs,
             clock,
-            orders: Arc::default(),
+            sequences: Arc::default(),
             salt: RandomState::new().hash_one(()),
         }
     }
 
-    /// The item under `key`, as of every write that was answered before.
+    /// Reads the item under `key`, strongly consistent.
     async fn get(&self, key: &Key, doing: &'static str) -> Result<Option<Item>, StoreError> {
         let get = self.client.get_item().table_name(&*self.table).set_key(Some(key.item()));
         let found = get.consistent_read(true).send().await;
-        Ok(found.map_err(|error| Fault::of(error).read(doing))?.item)
+        Ok(found.map_err(|error| AwsError::from_sdk(error).into_read_error(doing))?.item)
     }
 
-    /// What the item under `key` is about.
+    /// Reads the body of the item under `key`.
     async fn get_body<T: DeserializeOwned>(
         &self,
         key: &Key,
@@ -139,14 +139,14 @@ where
         }
     }
 
-    /// What `item` is about.
+    /// Decodes the body of `item`.
     async fn read<T: DeserializeOwned>(&self, item: &Item, doing: &'static str) -> Result<T, StoreError> {
         item::read(&self.blobs, item, doing).await
     }
 
-    /// What `item` is about, for whoever looks after many: one that cannot be read is logged and passed over, or it
-    /// would keep all others from being looked after.
-    async fn read_or_pass_over<T: DeserializeOwned>(
+    /// Decodes the body of `item`. Returns `None` and logs a warning if that fails: one broken item must not block
+    /// a sweep.
+    async fn read_or_skip<T: DeserializeOwned>(
         &self,
         item: &Item,
         doing: &'static str,
@@ -154,14 +154,19 @@ where
         match self.read(item, doing).await {
             Err(error @ StoreError::Broken { .. }) => {
                 let key = Key::of(item);
-                tracing::warn!(?key, error = told(&error), "an item cannot be read, and is passed over");
+                tracing::warn!(
+                    event = "item_undecodable",
+                    ?key,
+                    error = error_chain(&error),
+                    "skipped an undecodable item"
+                );
                 Ok(None)
             }
             read => read.map(Some),
         }
     }
 
-    /// `value` as a body of one of `tenant`'s items.
+    /// Encodes `value` as the body of an item of `tenant`.
     async fn body(
         &self,
         tenant: &TenantId,
@@ -171,11 +176,11 @@ where
         item::body(&self.blobs, tenant, value, doing).await
     }
 
-    /// The items under `keys` that are there, as of every write that was answered before, in no order.
+    /// Reads the items under `keys`, strongly consistent, in no order. Missing items are left out.
     async fn get_all(&self, keys: &[Key], doing: &'static str) -> Result<Vec<Item>, StoreError> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {
-            self.get_batch(keys, Seen::Now, &mut found, doing).await?;
+            self.get_batch(keys, Consistency::Strong, &mut found, doing).await?;
         }
         Ok(found)
     }
@@ -183,31 +188,31 @@ where
     async fn get_batch(
         &self,
         keys: &[Key],
-        seen: Seen,
+        consistency: Consistency,
         found: &mut Vec<Item>,
         doing: &'static str,
     ) -> Result<(), StoreError> {
-        let (first, mut wanted) = (keys.first(), keys.iter().map(Key::item).collect::<Vec<Item>>());
-        for round in 1..=BATCH_TRIES_MAX {
-            let keys = KeysAndAttributes::builder().set_keys(Some(wanted));
-            let keys = keys.consistent_read(seen == Seen::Now).build();
+        let (first, mut pending) = (keys.first(), keys.iter().map(Key::item).collect::<Vec<Item>>());
+        for round in 1..=BATCH_ATTEMPTS_MAX {
+            let keys = KeysAndAttributes::builder().set_keys(Some(pending));
+            let keys = keys.consistent_read(consistency == Consistency::Strong).build();
             let keys = keys.map_err(|error| StoreError::broken(doing, error))?;
             let batch = self.client.batch_get_item().request_items(&*self.table, keys).send().await;
-            let batch = batch.map_err(|error| Fault::of(error).read(doing))?;
+            let batch = batch.map_err(|error| AwsError::from_sdk(error).into_read_error(doing))?;
             found
                 .extend(batch.responses.into_iter().filter_map(|mut got| got.remove(&*self.table)).flatten());
             let rest = batch.unprocessed_keys.and_then(|mut rest| rest.remove(&*self.table));
-            wanted = rest.map(|rest| rest.keys).unwrap_or_default();
-            if wanted.is_empty() {
+            pending = rest.map(|rest| rest.keys).unwrap_or_default();
+            if pending.is_empty() {
                 return Ok(());
             }
-            // A batch stops at 16 MB, or where the table is short of breath.
-            tokio::time::sleep(rest_after(self.salt, first, round)).await;
+            // DynamoDB returns unprocessed keys beyond 16 MB, or when it throttles.
+            tokio::time::sleep(batch_retry_delay(self.salt, first, round)).await;
         }
         Err(StoreError::Busy { doing })
     }
 
-    /// Changes the item under `key`, if `condition` holds of it.
+    /// Updates the item under `key` if `condition` holds.
     async fn update(
         &self,
         key: &Key,
@@ -220,76 +225,74 @@ where
         let update = update.update_expression(expression).condition_expression(condition);
         let update = update.set_expression_attribute_names(names(&[expression, condition]));
         let update = update.set_expression_attribute_values(Some(values));
-        // Sent once, for the same reason as a put.
+        // Sent once, for the same reason as in `put`.
         let once = Config::builder().retry_config(RetryConfig::disabled());
-        match update.customize().config_override(once).send().await.map_err(Fault::of) {
+        match update.customize().config_override(once).send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(Write::Committed),
-            Err(fault) if fault.class == Class::Superseded => Ok(Write::Superseded),
-            Err(fault) => Err(fault.write(doing)),
+            Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
+            Err(error) => Err(error.into_write_error(doing)),
         }
     }
 
-    /// Writes `item`, if `condition` holds of what stands in its place.
+    /// Writes `item` if `condition` holds for the stored item.
     async fn put(&self, item: Item, condition: Condition, doing: &'static str) -> Result<Write, StoreError> {
-        let item = item::squeezed(item, item::BODY, 0);
-        item::weigh(&item, doing)?;
+        let item = item::compressed(item, item::BODY, 0);
+        item::check_size(&item, doing)?;
         let put = self.client.put_item().table_name(&*self.table).set_item(Some(item));
         let put =
             put.condition_expression(condition.expression).set_expression_attribute_values(condition.values);
-        // A write without a name of its own is sent once: sent again after a lost reply, it would take itself
-        // for a stranger.
+        // A write without a client request token is sent once: a retry after a lost reply would find its own write
+        // and report `Superseded`.
         let once = Config::builder().retry_config(RetryConfig::disabled());
-        match put.customize().config_override(once).send().await.map_err(Fault::of) {
+        match put.customize().config_override(once).send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(Write::Committed),
-            Err(fault) if fault.class == Class::Superseded => Ok(Write::Superseded),
-            Err(fault) => Err(fault.write(doing)),
+            Err(error) if error.class == Class::Superseded => Ok(Write::Superseded),
+            Err(error) => Err(error.into_write_error(doing)),
         }
     }
 }
 
-/// How long a process waits before it asks for the rest of a batch that began with `first`; others wait for another
-/// while.
-fn rest_after(salt: u64, first: Option<&Key>, round: u32) -> Duration {
-    spread::around(BATCH_AFTER * round, &format!("{salt} {first:?}"), round)
+/// The delay before the retry of a batch that starts with `first`. Differs between processes.
+fn batch_retry_delay(salt: u64, first: Option<&Key>, round: u32) -> Duration {
+    jitter::around(BATCH_RETRY_DELAY * round, &format!("{salt} {first:?}"), round)
 }
 
-/// What an expression calls the time to live, whose own name is a word of the language.
+/// The names that the expressions use. `ttl` is a reserved word in DynamoDB, so expressions use `#ttl`.
 fn names(expressions: &[&str]) -> Option<HashMap<String, String>> {
-    let named = expressions.iter().any(|expression| expression.contains("#ttl"));
-    named.then(|| HashMap::from([("#ttl".to_owned(), TIME_TO_LIVE.to_owned())]))
+    let uses_ttl = expressions.iter().any(|expression| expression.contains("#ttl"));
+    uses_ttl.then(|| HashMap::from([("#ttl".to_owned(), TIME_TO_LIVE.to_owned())]))
 }
 
-/// As of when something is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// With every write that was answered before.
-    Now,
-    /// A moment ago, at half the price.
-    Lately,
+enum Consistency {
+    /// Sees every write that was acknowledged before.
+    Strong,
+    /// May miss recent writes; costs half as much.
+    Eventual,
 }
 
-/// What must hold of the item in whose place another is put.
+/// The condition of a conditional write.
 struct Condition {
     expression: &'static str,
     values: Option<Item>,
 }
 
 impl Condition {
-    /// Nothing stands there.
+    /// The item does not exist.
     fn is_new() -> Self {
         Self { expression: IS_NEW, values: None }
     }
 
-    /// Nothing stands there, or what the table only has not got round to forgetting.
-    fn is_forgotten(now: Timestamp) -> Self {
+    /// The item does not exist, or has expired and DynamoDB has not deleted it yet.
+    fn absent_or_expired(now: Timestamp) -> Self {
         let values = Item::from([(":now".to_owned(), item::number(now.0 / 1_000))]);
         Self { expression: "attribute_not_exists(pk) OR #ttl <= :now", values: Some(values) }
     }
 
-    /// Nothing stands there, or what came long before `at`, or long after.
-    fn is_no_echo(at: Timestamp) -> Self {
-        let apart = DUPLICATE_WITHIN.0.cast_signed();
-        let values = [(":before", at.0.saturating_sub(apart)), (":after", at.0.saturating_add(apart))];
+    /// There is no entry with this dedupe key within [`DUPLICATE_WITHIN`] of `at`.
+    fn not_duplicate(at: Timestamp) -> Self {
+        let window = DUPLICATE_WITHIN.0.cast_signed();
+        let values = [(":before", at.0.saturating_sub(window)), (":after", at.0.saturating_add(window))];
         let values = values.map(|(name, at)| (name.to_owned(), item::number(at)));
         Self {
             expression: "attribute_not_exists(pk) OR came_at <= :before OR came_at >= :after",
@@ -297,28 +300,28 @@ impl Condition {
         }
     }
 
-    /// The one that stands there has this revision.
+    /// The stored item has this revision.
     fn revision(revision: impl Display + Copy) -> Self {
-        Self { expression: "rev = :was", values: Some(Item::from([was(item::number(revision))])) }
+        Self { expression: "rev = :expected", values: Some(Item::from([expected(item::number(revision))])) }
     }
 
-    /// The one that stands there is this run's.
+    /// The stored item belongs to this run.
     fn run(run: &RunId) -> Self {
-        Self { expression: "run = :was", values: Some(Item::from([was(item::text(run.as_str()))])) }
+        Self { expression: "run = :expected", values: Some(Item::from([expected(item::text(run.as_str()))])) }
     }
 
-    /// The one that stands there is about this.
+    /// The stored item has this body.
     fn body(body: AttributeValue) -> Self {
-        Self { expression: "body = :was", values: Some(Item::from([was(body)])) }
+        Self { expression: "body = :expected", values: Some(Item::from([expected(body)])) }
     }
 }
 
-/// What stood there.
-fn was(value: AttributeValue) -> (String, AttributeValue) {
-    (":was".to_owned(), value)
+/// The `:expected` value of a condition.
+fn expected(value: AttributeValue) -> (String, AttributeValue) {
+    (":expected".to_owned(), value)
 }
 
-/// The item under `key` with these attributes.
+/// The item with this key and these attributes.
 fn with<const N: usize>(key: &Key, attributes: [(&str, AttributeValue); N]) -> Item {
     let mut item = key.item();
     item.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
@@ -368,8 +371,8 @@ where
         self.queue.depth(queue).await
     }
 
-    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.queue.waiting(queue).await
+    async fn visible(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.queue.visible(queue).await
     }
 }
 
@@ -378,17 +381,22 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        self.blobs.put_blob(on, tenant, bytes).await
+    async fn put_blob(
+        &self,
+        kind: BlobKind,
+        tenant: &TenantId,
+        bytes: Vec<u8>,
+    ) -> Result<BlobRef, StoreError> {
+        self.blobs.put_blob(kind, tenant, bytes).await
     }
 
     async fn blob(
         &self,
-        on: BlobKind,
+        kind: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.blobs.blob(on, tenant, blob).await
+        self.blobs.blob(kind, tenant, blob).await
     }
 }
 
@@ -397,9 +405,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_processes_that_are_short_of_the_same_items_do_not_ask_at_the_same_time() {
+    fn processes_retry_a_batch_at_different_times() {
         let key = &Key { pk: "acme#run#1".to_owned(), sk: "run".to_owned() };
-        let waits = |salt| (1..=BATCH_TRIES_MAX).map(move |round| rest_after(salt, Some(key), round));
+        let waits =
+            |salt| (1..=BATCH_ATTEMPTS_MAX).map(move |round| batch_retry_delay(salt, Some(key), round));
         assert!(waits(1).ne(waits(2)));
         assert!(waits(1).eq(waits(1)));
     }

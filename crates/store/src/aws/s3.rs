@@ -1,10 +1,10 @@
 //! Blobs on S3: one bucket for payloads and bodies, one for evidence.
 //!
-//! A blob's key is its tenant and its content's digest, so IAM can fence a role to one tenant, and writing what
-//! is there already is found out by the store and not paid for twice. S3 checks the digest when it takes the
-//! bytes; we check it when we get them back. Payloads expire so many days after they were put, and what is put again
-//! begins its days anew; bodies do not, and stand under a name that the bucket's lifecycle leaves alone. Evidence can
-//! be locked against deletion for as long as it must be kept.
+//! The object key is the tenant and the SHA-256 of the content. An IAM policy can therefore limit a role to one
+//! tenant, and a conditional put (`If-None-Match: *`) detects content that is already stored. S3 verifies the
+//! digest on upload; the store verifies it on download. Payloads expire a number of days after their last put, by a
+//! lifecycle rule on the prefix `payloads/`; bodies have another prefix and do not expire. Evidence can be
+//! protected by S3 Object Lock.
 
 use std::sync::Arc;
 
@@ -20,57 +20,55 @@ use crate::blobs::{self, BlobKind, Blobs};
 use crate::clock::Clock;
 use crate::error::StoreError;
 
-use super::error::{Class, Fault};
+use super::error::{AwsError, Class};
 
-/// A payload is canonical JSON, and so is the envelope that evidence comes in.
+/// Payloads are canonical JSON, and so is the envelope of evidence.
 const CONTENT_TYPE: &str = "application/json";
 
-/// A payload that is put again when it is older than this is written anew. So it is kept for all its days but one from
-/// when anybody put it last, and a bucket that keeps versions gets one a day of it at most.
+/// An existing payload older than this is written again, which restarts its expiry. It therefore lives for its
+/// retention minus at most one day after its last put, and a versioned bucket gets at most one version a day.
 const RENEWED_AFTER: Millis = Millis::hours(24);
 
-const KEEPING: &str = "keep a blob";
+const STORING: &str = "store a blob";
 const READING: &str = "read a blob";
 
-/// Whether anybody can shorten the time for which evidence is kept.
+/// The S3 Object Lock mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionMode {
-    /// Those whom the account allows to.
+    /// Users with `s3:BypassGovernanceRetention` can shorten the retention.
     Governance,
-    /// Nobody, the account's owner included.
+    /// No user can shorten the retention, not even the account root.
     Compliance,
 }
 
-/// For how long evidence is locked.
+/// The Object Lock retention of evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Against whom.
     pub mode: RetentionMode,
-    /// For how many days from when it is put together.
+    /// Days from the upload of the evidence.
     pub days: u32,
 }
 
-/// Which buckets hold the blobs.
+/// The buckets of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
-    /// What is too large for a record, and records that are too large for their place.
+    /// The bucket of payloads and bodies.
     pub payloads: String,
-    /// What proves what a run did.
+    /// The bucket of evidence.
     pub evidence: String,
-    /// For how long evidence is locked; its bucket must have Object Lock enabled.
+    /// The retention of evidence. Its bucket must have Object Lock enabled.
     pub retain: Option<Retention>,
 }
 
 impl Buckets {
-    fn of(&self, on: BlobKind) -> &str {
-        match on {
+    fn of(&self, kind: BlobKind) -> &str {
+        match kind {
             BlobKind::Payloads | BlobKind::Bodies => &self.payloads,
             BlobKind::Evidence => &self.evidence,
         }
     }
 }
 
-/// Blobs on S3.
 #[derive(Clone)]
 pub struct S3Blobs {
     client: Client,
@@ -79,14 +77,13 @@ pub struct S3Blobs {
 }
 
 impl S3Blobs {
-    /// The blobs in these buckets.
     pub fn new(client: Client, buckets: Buckets, clock: Arc<dyn Clock>) -> Self {
         Self { client, buckets: Arc::new(buckets), clock }
     }
 
-    /// Against whom, and until when, something that is kept on this kind is locked.
-    fn lock(&self, on: BlobKind) -> Option<(ObjectLockMode, DateTime)> {
-        let Retention { mode, days } = self.buckets.retain.filter(|_| on == BlobKind::Evidence)?;
+    /// The Object Lock mode and retain-until date of a blob of this kind.
+    fn lock(&self, kind: BlobKind) -> Option<(ObjectLockMode, DateTime)> {
+        let Retention { mode, days } = self.buckets.retain.filter(|_| kind == BlobKind::Evidence)?;
         let mode = match mode {
             RetentionMode::Governance => ObjectLockMode::Governance,
             RetentionMode::Compliance => ObjectLockMode::Compliance,
@@ -95,13 +92,19 @@ impl S3Blobs {
         Some((mode, DateTime::from_millis(until.0)))
     }
 
-    /// Puts `bytes` where `blob` points, whatever is there.
-    fn put(&self, on: BlobKind, tenant: &TenantId, blob: &BlobRef, bytes: Vec<u8>) -> PutObjectFluentBuilder {
-        let (mode, until) = self.lock(on).unzip();
+    /// A put that overwrites the object.
+    fn put(
+        &self,
+        kind: BlobKind,
+        tenant: &TenantId,
+        blob: &BlobRef,
+        bytes: Vec<u8>,
+    ) -> PutObjectFluentBuilder {
+        let (mode, until) = self.lock(kind).unzip();
         self.client
             .put_object()
-            .bucket(self.buckets.of(on))
-            .key(key(on, tenant, blob))
+            .bucket(self.buckets.of(kind))
+            .key(key(kind, tenant, blob))
             .checksum_sha256(STANDARD.encode(blob.sha256.as_bytes()))
             .content_type(CONTENT_TYPE)
             .set_object_lock_mode(mode)
@@ -109,63 +112,67 @@ impl S3Blobs {
             .body(ByteStream::from(bytes))
     }
 
-    /// Puts a payload that is there once more, unless it is young: whoever points at it today needs it for as long as
-    /// whoever put it first did.
+    /// Writes an existing payload again unless it is recent, so that the new reference has the full retention too.
     async fn renew(&self, tenant: &TenantId, blob: BlobRef, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        if self.is_young(tenant, &blob).await {
+        if self.is_recent(tenant, &blob).await {
             return Ok(blob);
         }
         let put = self.put(BlobKind::Payloads, tenant, &blob, bytes).send().await;
-        put.map(|_| blob).map_err(|error| Fault::of(error).write(KEEPING))
+        put.map(|_| blob).map_err(|error| AwsError::from_sdk(error).into_write_error(STORING))
     }
 
-    /// Whether a payload is known to have been put eventual. Whoever could not look, or may not, does not know it; then
-    /// it is written once too often, and not lost.
-    async fn is_young(&self, tenant: &TenantId, blob: &BlobRef) -> bool {
-        let on = BlobKind::Payloads;
-        let look = self.client.head_object().bucket(self.buckets.of(on)).key(key(on, tenant, blob));
-        let put_at = look.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
+    /// Whether the payload was written recently. `false` if the request fails or is denied: an unnecessary write is
+    /// better than a lost payload.
+    async fn is_recent(&self, tenant: &TenantId, blob: &BlobRef) -> bool {
+        let kind = BlobKind::Payloads;
+        let head = self.client.head_object().bucket(self.buckets.of(kind)).key(key(kind, tenant, blob));
+        let put_at = head.send().await.ok().and_then(|found| found.last_modified?.to_millis().ok());
         put_at.is_some_and(|at| self.clock.now() < Timestamp(at) + RENEWED_AFTER)
     }
 }
 
 impl Blobs for S3Blobs {
-    async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
-        let blob = blobs::pointer(&bytes);
-        let put = self.put(on, tenant, &blob, bytes.clone()).if_none_match("*");
-        match put.send().await.map_err(Fault::of) {
+    async fn put_blob(
+        &self,
+        kind: BlobKind,
+        tenant: &TenantId,
+        bytes: Vec<u8>,
+    ) -> Result<BlobRef, StoreError> {
+        let blob = blobs::blob_ref(&bytes);
+        let put = self.put(kind, tenant, &blob, bytes.clone()).if_none_match("*");
+        match put.send().await.map_err(AwsError::from_sdk) {
             Ok(_) => Ok(blob),
-            // It is there, for the digest is in the key; a payload may be about to expire.
-            Err(fault) if fault.class == Class::Superseded => match on {
+            // The object exists, and the digest in its key proves its content. A payload may be about to expire.
+            Err(error) if error.class == Class::Superseded => match kind {
                 BlobKind::Payloads => Box::pin(self.renew(tenant, blob, bytes)).await,
                 BlobKind::Bodies | BlobKind::Evidence => Ok(blob),
             },
-            Err(fault) => Err(fault.write(KEEPING)),
+            Err(error) => Err(error.into_write_error(STORING)),
         }
     }
 
     async fn blob(
         &self,
-        on: BlobKind,
+        kind: BlobKind,
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let get = self.client.get_object().bucket(self.buckets.of(on)).key(key(on, tenant, blob));
-        let found = match get.send().await.map_err(Fault::of) {
+        let get = self.client.get_object().bucket(self.buckets.of(kind)).key(key(kind, tenant, blob));
+        let found = match get.send().await.map_err(AwsError::from_sdk) {
             Ok(found) => found,
-            Err(fault) if fault.is("NoSuchKey") => return Ok(None),
-            Err(fault) => return Err(fault.read(READING)),
+            Err(error) if error.is("NoSuchKey") => return Ok(None),
+            Err(error) => return Err(error.into_read_error(READING)),
         };
-        // The line broke while the bytes came.
+        // The connection failed during the download.
         let bytes = found.body.collect().await.map_err(|_| StoreError::Busy { doing: READING })?;
-        blobs::unaltered(bytes.to_vec(), blob, READING).map(Some)
+        blobs::verify_digest(bytes.to_vec(), blob, READING).map(Some)
     }
 }
 
-/// What shares a bucket and not a lifetime is told apart by how its key begins.
-fn key(on: BlobKind, tenant: &TenantId, blob: &BlobRef) -> String {
-    match on {
-        BlobKind::Payloads | BlobKind::Bodies => format!("{}/{tenant}/{}", on.as_str(), blob.sha256),
+/// Kinds that share a bucket have different key prefixes, because their lifecycle rules differ.
+fn key(kind: BlobKind, tenant: &TenantId, blob: &BlobRef) -> String {
+    match kind {
+        BlobKind::Payloads | BlobKind::Bodies => format!("{}/{tenant}/{}", kind.as_str(), blob.sha256),
         BlobKind::Evidence => format!("{tenant}/{}", blob.sha256),
     }
 }
@@ -175,9 +182,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_expires_begins_with_its_own_name_and_nothing_else_does() {
-        let (tenant, blob) = ("acme".parse().unwrap(), blobs::pointer(b"large"));
-        let expires = |on: &BlobKind| key(*on, &tenant, &blob).starts_with("payloads/");
+    fn only_payloads_have_the_expiring_prefix() {
+        let (tenant, blob) = ("acme".parse().unwrap(), blobs::blob_ref(b"large"));
+        let expires = |kind: &BlobKind| key(*kind, &tenant, &blob).starts_with("payloads/");
         assert_eq!(BlobKind::ALL.into_iter().filter(expires).collect::<Vec<_>>(), [BlobKind::Payloads]);
         assert_eq!(key(BlobKind::Bodies, &tenant, &blob), format!("bodies/acme/{}", blob.sha256));
     }

@@ -1,8 +1,9 @@
-//! The queue on SQS: a standard queue for each queue, and one beside it for what was given up.
+//! The queues on SQS: a standard queue and a dead-letter queue for each [`QueueName`].
 //!
-//! The tenant is the message group, so that SQS shares a queue fairly among tenants: a tenant with a backlog waits
-//! behind itself. SQS counts in whole seconds; what is shorter is rounded up, what is longer than it takes is
-//! cut, since a delivery that comes early finds nothing to do and the due index stands behind a longer delay.
+//! The message group id is the tenant, so that SQS fair queues share a queue between tenants: the backlog of one
+//! tenant does not delay the others. SQS counts in whole seconds: shorter times are rounded up, and times beyond
+//! the SQS maximum are cut. A message that arrives early finds nothing to do, and the due index covers longer
+//! delays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,38 +20,38 @@ use domain::{Millis, Outgoing, QueueName, TraceContext};
 
 use crate::error::StoreError;
 use crate::queue::{DeadLetter, Delivery, Handle, Queue};
-use crate::{spread, trace};
+use crate::{jitter, trace};
 
-use super::connect::TRY_FOR;
-use super::error::{Class, Fault};
+use super::connect::ATTEMPT_TIMEOUT;
+use super::error::{AwsError, Class};
 use super::message;
 
-/// What SQS takes or gives in one request.
+/// The maximum number of messages of one SQS request.
 pub(super) const BATCH_MAX: usize = 10;
 
-/// For how long SQS hides a message at most.
+/// The maximum visibility timeout of SQS.
 const VISIBILITY_MAX: Millis = Millis::hours(12);
 
-/// How long SQS lets a receiver wait at most.
+/// The maximum long-polling time of SQS.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// How often what SQS did not take of a batch is sent again.
+/// How often failed entries of a batch are sent.
 const SENDS_MAX: u32 = 4;
 
-/// How long about the first of the waits between is; each further one is longer by as much.
-const SEND_AFTER: Duration = Duration::from_millis(20);
+/// The approximate delay before the first retry. The delay grows linearly.
+const SEND_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 const SENDING: &str = "send a message";
 const RECEIVING: &str = "receive messages";
 
-/// Where the queue of each queue is. What was given up is in a queue of the same name with `-dead` after it.
+/// The URLs of the queues. The dead-letter queue of each has the same URL with `-dead` appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUrls {
-    /// What comes in.
+    /// Inbound events.
     pub ingest: String,
-    /// What people decided.
+    /// Approval decisions.
     pub decisions: String,
-    /// The work of runs.
+    /// Runs to advance.
     pub steps: String,
 }
 
@@ -64,7 +65,6 @@ impl QueueUrls {
     }
 }
 
-/// The queue on SQS.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
     pub(super) client: Client,
@@ -72,19 +72,22 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// The queue at these URLs.
     pub fn new(client: Client, urls: QueueUrls) -> Self {
         Self { client, urls: Arc::new(urls) }
     }
 
-    /// What is in the queue at `url`, at most `max`, hidden from others from now on.
-    pub(super) async fn take(&self, url: &str, taking: Taking) -> Result<Vec<Message>, StoreError> {
-        let Taking { max, visibility, wait } = taking;
+    /// Receives messages of the queue at `url`.
+    pub(super) async fn receive_batch(
+        &self,
+        url: &str,
+        options: ReceiveOptions,
+    ) -> Result<Vec<Message>, StoreError> {
+        let ReceiveOptions { max, visibility, wait } = options;
         let wait = wait.min(WAIT_MAX);
-        // The answer may come as late as the wait allows; that is not a line that broke.
-        let answers_in = wait + TRY_FOR;
-        let patient = TimeoutConfig::builder().operation_attempt_timeout(answers_in);
-        let patient = patient.operation_timeout(answers_in + TRY_FOR).build();
+        // The timeout includes the long-polling time.
+        let timeout = wait + ATTEMPT_TIMEOUT;
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(timeout);
+        let timeouts = timeouts.operation_timeout(timeout + ATTEMPT_TIMEOUT).build();
         let received = self
             .client
             .receive_message()
@@ -96,41 +99,41 @@ impl SqsQueue {
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
             .message_attribute_names(TraceContext::HEADER)
             .customize()
-            .config_override(Config::builder().timeout_config(patient))
+            .config_override(Config::builder().timeout_config(timeouts))
             .send()
             .await;
-        let received = received.map_err(|error| Fault::of(error).read(RECEIVING))?;
+        let received = received.map_err(|error| AwsError::from_sdk(error).into_read_error(RECEIVING))?;
         Ok(received.messages.unwrap_or_default())
     }
 
-    /// Sends what is left of a batch once.
+    /// Sends the pending messages of a batch once.
     async fn try_batch(&self, queue: QueueName, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let entries = batch.entries()?;
         let send = self.client.send_message_batch().queue_url(self.urls.of(queue)).set_entries(Some(entries));
-        let answer = send.send().await.map_err(|error| Fault::of(error).write(SENDING))?;
-        batch.settle(answer.failed());
+        let response =
+            send.send().await.map_err(|error| AwsError::from_sdk(error).into_write_error(SENDING))?;
+        batch.resolve(response.failed());
         Ok(())
     }
 
-    /// Sends a batch, and again what SQS did not take of it.
-    async fn send_batch(&self, queue: QueueName, left: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
-        let mut batch = Batch { left, settled: Vec::new() };
+    /// Sends a batch and retries its failed entries.
+    async fn send_batch(&self, queue: QueueName, pending: Vec<Numbered<'_>>) -> Vec<(usize, Sent)> {
+        let mut batch = Batch { pending, results: Vec::new() };
         for round in 1..=SENDS_MAX {
             if let Err(error) = self.try_batch(queue, &mut batch).await {
-                return batch.given_up(&error);
+                return batch.finish_with_error(&error);
             }
-            if batch.left.is_empty() {
+            if batch.pending.is_empty() {
                 break;
             }
-            tokio::time::sleep(batch.rest_after(round)).await;
+            tokio::time::sleep(batch.retry_delay(round)).await;
         }
-        batch.given_up(&StoreError::Busy { doing: SENDING })
+        batch.finish_with_error(&StoreError::Busy { doing: SENDING })
     }
 }
 
-/// How messages are taken.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taking {
+pub(super) struct ReceiveOptions {
     pub(super) max: usize,
     pub(super) visibility: Millis,
     pub(super) wait: Duration,
@@ -139,49 +142,48 @@ pub(super) struct Taking {
 type Sent = Result<(), StoreError>;
 type Numbered<'m> = (usize, &'m Outgoing);
 
-/// Messages that are sent together, and what became of those that are not left.
+/// Messages that are sent together, and the results of those that are not pending any more.
 struct Batch<'m> {
-    left: Vec<Numbered<'m>>,
-    settled: Vec<(usize, Sent)>,
+    pending: Vec<Numbered<'m>>,
+    results: Vec<(usize, Sent)>,
 }
 
 impl Batch<'_> {
     fn entries(&self) -> Result<Vec<SendMessageBatchRequestEntry>, StoreError> {
-        self.left.iter().map(|(number, message)| entry(*number, message)).collect()
+        self.pending.iter().map(|(number, message)| entry(*number, message)).collect()
     }
 
-    /// All are sent but those that `failed`, and of these some may be sent again.
-    fn settle(&mut self, failed: &[BatchResultErrorEntry]) {
-        let mut again = Vec::new();
-        for (number, message) in std::mem::take(&mut self.left) {
+    /// Records the result of each message. Entries that failed on the SQS side stay pending.
+    fn resolve(&mut self, failed: &[BatchResultErrorEntry]) {
+        let mut retry = Vec::new();
+        for (number, message) in std::mem::take(&mut self.pending) {
             match failed.iter().find(|entry| entry.id == number.to_string()) {
-                None => self.settled.push((number, Ok(()))),
+                None => self.results.push((number, Ok(()))),
                 Some(entry) if entry.sender_fault => {
                     let why = format!("{}: {}", entry.code, entry.message().unwrap_or("no reason given"));
-                    self.settled.push((number, Err(StoreError::broken(SENDING, why))));
+                    self.results.push((number, Err(StoreError::broken(SENDING, why))));
                 }
-                Some(_) => again.push((number, message)),
+                Some(_) => retry.push((number, message)),
             }
         }
-        self.left = again;
+        self.pending = retry;
     }
 
-    /// How long what is left waits before it is sent again. What others send is about other runs, and waits for another
-    /// while.
-    fn rest_after(&self, round: u32) -> Duration {
-        let who = self.left.first().map(|(_, message)| message.run.to_string()).unwrap_or_default();
-        spread::around(SEND_AFTER * round, &who, round)
+    /// The delay before a retry. Depends on the run, so that other senders retry at other times.
+    fn retry_delay(&self, round: u32) -> Duration {
+        let caller = self.pending.first().map(|(_, message)| message.run.to_string()).unwrap_or_default();
+        jitter::around(SEND_RETRY_DELAY * round, &caller, round)
     }
 
-    fn given_up(mut self, why: &StoreError) -> Vec<(usize, Sent)> {
-        let left = self.left.iter().map(|(number, _)| (*number, Err(same(why))));
-        self.settled.extend(left);
-        self.settled
+    fn finish_with_error(mut self, error: &StoreError) -> Vec<(usize, Sent)> {
+        let failed = self.pending.iter().map(|(number, _)| (*number, Err(copy(error))));
+        self.results.extend(failed);
+        self.results
     }
 }
 
-/// The same error once more, for another message of the same request.
-fn same(error: &StoreError) -> StoreError {
+/// A copy of the error, for another message of the same request.
+fn copy(error: &StoreError) -> StoreError {
     match error {
         StoreError::Busy { doing } => StoreError::Busy { doing },
         StoreError::Unknown { doing } => StoreError::Unknown { doing },
@@ -192,7 +194,7 @@ fn same(error: &StoreError) -> StoreError {
 fn entry(number: usize, message: &Outgoing) -> Result<SendMessageBatchRequestEntry, StoreError> {
     SendMessageBatchRequestEntry::builder()
         .id(number.to_string())
-        .message_body(words(message)?)
+        .message_body(encode(message)?)
         .message_group_id(message.run.tenant.as_str())
         .message_attributes(TraceContext::HEADER, traceparent(message)?)
         .delay_seconds(seconds(message.delay, DELAY_MAX))
@@ -200,15 +202,15 @@ fn entry(number: usize, message: &Outgoing) -> Result<SendMessageBatchRequestEnt
         .map_err(|error| StoreError::broken(SENDING, error))
 }
 
-/// The trace context that `message` is sent in.
+/// The `traceparent` attribute of `message`.
 fn traceparent(message: &Outgoing) -> Result<MessageAttributeValue, StoreError> {
     let context = trace::context_for(&message.run).to_string();
     let value = MessageAttributeValue::builder().data_type("String").string_value(context).build();
     value.map_err(|error| StoreError::broken(SENDING, error))
 }
 
-fn words(message: &Outgoing) -> Result<String, StoreError> {
-    message::write(message).map_err(|error| StoreError::broken(SENDING, error))
+fn encode(message: &Outgoing) -> Result<String, StoreError> {
+    message::encode(message).map_err(|error| StoreError::broken(SENDING, error))
 }
 
 impl Queue for SqsQueue {
@@ -217,11 +219,11 @@ impl Queue for SqsQueue {
             .client
             .send_message()
             .queue_url(self.urls.of(message.queue))
-            .message_body(words(message)?)
+            .message_body(encode(message)?)
             .message_group_id(message.run.tenant.as_str())
             .message_attributes(TraceContext::HEADER, traceparent(message)?)
             .delay_seconds(seconds(message.delay, DELAY_MAX));
-        send.send().await.map_err(|error| Fault::of(error).write(SENDING))?;
+        send.send().await.map_err(|error| AwsError::from_sdk(error).into_write_error(SENDING))?;
         Ok(())
     }
 
@@ -231,16 +233,16 @@ impl Queue for SqsQueue {
             sent.push(self.send(message).await);
             return sent;
         }
-        let mut settled = Vec::with_capacity(messages.len());
+        let mut results = Vec::with_capacity(messages.len());
         for queue in QueueName::ALL {
-            let of_lane: Vec<_> =
+            let of_queue: Vec<_> =
                 messages.iter().enumerate().filter(|(_, message)| message.queue == queue).collect();
-            for batch in of_lane.chunks(BATCH_MAX) {
-                settled.extend(self.send_batch(queue, batch.to_vec()).await);
+            for batch in of_queue.chunks(BATCH_MAX) {
+                results.extend(self.send_batch(queue, batch.to_vec()).await);
             }
         }
-        settled.sort_by_key(|(number, _)| *number);
-        sent.extend(settled.into_iter().map(|(_, sent)| sent));
+        results.sort_by_key(|(number, _)| *number);
+        sent.extend(results.into_iter().map(|(_, sent)| sent));
         sent
     }
 
@@ -254,33 +256,34 @@ impl Queue for SqsQueue {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let received = self.take(self.urls.of(queue), Taking { max, visibility, wait }).await?;
+        let received =
+            self.receive_batch(self.urls.of(queue), ReceiveOptions { max, visibility, wait }).await?;
         Ok(received.iter().filter_map(|message| delivery(queue, message)).collect())
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
-        let Some((queue, receipt)) = opened(handle) else { return Ok(false) };
+        let Some((queue, receipt)) = parse_handle(handle) else { return Ok(false) };
         let extend = self
             .client
             .change_message_visibility()
             .queue_url(self.urls.of(queue))
             .receipt_handle(receipt)
             .visibility_timeout(seconds(visibility, VISIBILITY_MAX));
-        counted(extend.send().await.map(drop).map_err(Fault::of), "extend a message")
+        handle_was_valid(extend.send().await.map(drop).map_err(AwsError::from_sdk), "extend a message")
     }
 
     async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
-        let Some((queue, receipt)) = opened(handle) else { return Ok(false) };
+        let Some((queue, receipt)) = parse_handle(handle) else { return Ok(false) };
         let delete = self.client.delete_message().queue_url(self.urls.of(queue)).receipt_handle(receipt);
-        counted(delete.send().await.map(drop).map_err(Fault::of), "delete a message")
+        handle_was_valid(delete.send().await.map(drop).map_err(AwsError::from_sdk), "delete a message")
     }
 
     async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
-        self.list_dead(limit).await
+        self.list_dead_letters(limit).await
     }
 
     async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
-        self.put_back(limit).await
+        self.redrive_dead_letters(limit).await
     }
 
     async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
@@ -292,62 +295,69 @@ impl Queue for SqsQueue {
         self.count(queue, &counts).await
     }
 
-    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
+    async fn visible(&self, queue: QueueName) -> Result<u64, StoreError> {
         self.count(queue, &[QueueAttributeName::ApproximateNumberOfMessages]).await
     }
 }
 
 impl SqsQueue {
-    /// The sum of these counts.
+    /// The sum of these queue attributes.
     async fn count(&self, queue: QueueName, counts: &[QueueAttributeName]) -> Result<u64, StoreError> {
-        let ask = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
-        let answer = ask.set_attribute_names(Some(counts.to_vec())).send().await;
-        let answer = answer.map_err(|error| Fault::of(error).read("count messages"))?;
-        let attributes = answer.attributes.unwrap_or_default();
+        let request = self.client.get_queue_attributes().queue_url(self.urls.of(queue));
+        let response = request.set_attribute_names(Some(counts.to_vec())).send().await;
+        let response =
+            response.map_err(|error| AwsError::from_sdk(error).into_read_error("count messages"))?;
+        let attributes = response.attributes.unwrap_or_default();
         Ok(counts.iter().filter_map(|name| attributes.get(name)?.parse::<u64>().ok()).sum())
     }
 }
 
-/// Whether a delivery still counted when something was done with it. Lengths of time are cut to what SQS takes,
-/// so a parameter that it does not like can only be the handle.
-pub(super) fn counted(done: Result<(), Fault>, doing: &'static str) -> Result<bool, StoreError> {
+/// Whether the receipt handle was still valid. Durations are cut to the SQS limits, so an invalid parameter can
+/// only be the handle.
+pub(super) fn handle_was_valid(
+    result: Result<(), AwsError>,
+    doing: &'static str,
+) -> Result<bool, StoreError> {
     let bad_handle =
-        |fault: &Fault| fault.is("InvalidParameterValue") || fault.is("InvalidParameterValueException");
-    match done {
+        |error: &AwsError| error.is("InvalidParameterValue") || error.is("InvalidParameterValueException");
+    match result {
         Ok(()) => Ok(true),
-        Err(fault) if fault.class == Class::Superseded || bad_handle(&fault) => Ok(false),
-        Err(fault) => Err(fault.write(doing)),
+        Err(error) if error.class == Class::Superseded || bad_handle(&error) => Ok(false),
+        Err(error) => Err(error.into_write_error(doing)),
     }
 }
 
 fn delivery(queue: QueueName, received: &Message) -> Option<Delivery> {
-    let read = readable(queue, received)?;
+    let read = decode(queue, received)?;
     let receipt = received.receipt_handle()?;
     let count = attribute(received, &MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
     let handle = Handle::new(format!("{queue}:{receipt}"), count);
-    let trace = told_trace(received).unwrap_or_else(|| TraceContext::of_run(&read.run));
+    let trace = trace_context(received).unwrap_or_else(|| TraceContext::of_run(&read.run));
     Some(Delivery { run: read.run, queue, job: read.job, trace, handle })
 }
 
-/// The work that led to `received`; what cannot be read is worth no more than none.
-pub(super) fn told_trace(received: &Message) -> Option<TraceContext> {
+/// The trace context of `received`. A context that cannot be parsed is ignored.
+pub(super) fn trace_context(received: &Message) -> Option<TraceContext> {
     received.message_attributes()?.get(TraceContext::HEADER)?.string_value()?.parse().ok()
 }
 
-/// What `received` says. What cannot be read is left alone: it comes again until it is put aside, and then a
-/// person looks at it.
-pub(super) fn readable(queue: QueueName, received: &Message) -> Option<Outgoing> {
-    match message::read(queue, received.body().unwrap_or_default()) {
+/// Decodes `received`. A message that cannot be decoded is not deleted, so that SQS moves it to the dead-letter
+/// queue, where an operator can inspect it.
+pub(super) fn decode(queue: QueueName, received: &Message) -> Option<Outgoing> {
+    match message::decode(queue, received.body().unwrap_or_default()) {
         Ok(message) => Some(message),
         Err(error) => {
             let id = received.message_id().unwrap_or_default();
-            tracing::error!(%queue, id, %error, "a message cannot be read, and is left alone");
+            tracing::error!(
+                event = "message_undecodable", %queue, id, %error,
+                "message cannot be decoded; SQS moves it to the dead-letter queue"
+            );
             None
         }
     }
 }
 
-/// The number under `name`.
+/// The numeric system attribute `name`.
 pub(super) fn attribute<N: std::str::FromStr>(
     message: &Message,
     name: &MessageSystemAttributeName,
@@ -355,13 +365,13 @@ pub(super) fn attribute<N: std::str::FromStr>(
     message.attributes()?.get(name)?.parse().ok()
 }
 
-/// The queue and SQS's own name for a delivery; `None` if it is not one of ours.
-fn opened(handle: &Handle) -> Option<(QueueName, &str)> {
+/// The queue and the SQS receipt handle; `None` if this store did not issue the handle.
+fn parse_handle(handle: &Handle) -> Option<(QueueName, &str)> {
     let (queue, receipt) = handle.text().split_once(':')?;
     Some((queue.parse().ok()?, receipt))
 }
 
-/// A length of time as SQS counts it: in whole seconds, never shorter than asked for, never longer than `max`.
+/// A duration in whole seconds, rounded up, at most `max`.
 pub(super) fn seconds(length: Millis, max: Millis) -> i32 {
     i32::try_from(length.0.min(max.0).div_ceil(1000)).unwrap_or(i32::MAX)
 }
@@ -373,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_is_rounded_up_and_cut() {
+    fn durations_are_rounded_up_and_limited() {
         for (length, seconds_of_it) in [
             (Millis(0), 0),
             (Millis(1), 1),
@@ -389,28 +399,28 @@ mod tests {
     }
 
     #[test]
-    fn two_batches_that_sqs_did_not_take_are_not_sent_again_at_the_same_time() {
+    fn batches_are_retried_at_different_times() {
         let waits = |run: &str| {
             let run = RunKey { tenant: "acme".parse().unwrap(), run: run.parse().unwrap() };
             let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };
-            let batch = Batch { left: vec![(0, &message)], settled: Vec::new() };
-            (1..=SENDS_MAX).map(|round| batch.rest_after(round)).collect::<Vec<_>>()
+            let batch = Batch { pending: vec![(0, &message)], results: Vec::new() };
+            (1..=SENDS_MAX).map(|round| batch.retry_delay(round)).collect::<Vec<_>>()
         };
         assert_ne!(waits("one"), waits("two"));
         assert_eq!(waits("one"), waits("one"));
     }
 
     #[test]
-    fn a_handle_knows_its_lane() {
+    fn handle_names_its_queue() {
         let handle = Handle::new("decisions:AQEB:x==", 3);
-        assert_eq!(opened(&handle), Some((QueueName::Decisions, "AQEB:x==")));
-        for strange in ["17", "fast:AQEB", ""] {
-            assert_eq!(opened(&Handle::new(strange, 1)), None);
+        assert_eq!(parse_handle(&handle), Some((QueueName::Decisions, "AQEB:x==")));
+        for foreign in ["17", "fast:AQEB", ""] {
+            assert_eq!(parse_handle(&Handle::new(foreign, 1)), None);
         }
     }
 
     #[test]
-    fn a_delivery_that_no_longer_counts_is_not_an_error() {
+    fn outdated_handle_is_not_an_error() {
         for code in [
             "ReceiptHandleIsInvalid",
             "InvalidParameterValue",
@@ -418,9 +428,9 @@ mod tests {
             "AWS.SimpleQueueService.MessageNotInflight",
             "MessageNotInflight",
         ] {
-            assert!(matches!(counted(Err(Fault::of_code(code)), "delete"), Ok(false)), "{code}");
+            assert!(matches!(handle_was_valid(Err(AwsError::of_code(code)), "delete"), Ok(false)), "{code}");
         }
-        let throttled = counted(Err(Fault::of_code("RequestThrottled")), "delete");
+        let throttled = handle_was_valid(Err(AwsError::of_code("RequestThrottled")), "delete");
         assert!(matches!(throttled, Err(StoreError::Busy { .. })));
     }
 }

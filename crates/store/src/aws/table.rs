@@ -1,8 +1,8 @@
-//! The table and its indexes.
+//! The table and its global secondary indexes.
 //!
-//! Every index is sparse — an item stands in it only while it carries the index's attributes — and holds
-//! keys alone: it finds candidates, and the item decides. What changes with every step stands in none, since
-//! each entry that changes is another write to pay for.
+//! Every GSI is sparse and projects keys only. An item is in an index while it has the index's key attributes. An
+//! index finds candidates; the item itself decides. An attribute that changes with every step is in no index,
+//! because each changed index entry is another billed write.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
@@ -14,10 +14,10 @@ use aws_sdk_dynamodb::types::{
 
 use crate::error::StoreError;
 
-use super::error::Fault;
+use super::error::AwsError;
 use super::key::{PK, SK};
 
-/// An index and the two attributes that put an item into it.
+/// A GSI and its two key attributes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Index {
     pub(super) name: &'static str,
@@ -25,31 +25,30 @@ pub(super) struct Index {
     pub(super) range: &'static str,
 }
 
-/// Runs and jobs by when somebody should look at them, in [`SHARDS`] parts.
+/// Runs and outbox messages by due time, in [`SHARDS`] partitions.
 pub(super) const DUE: Index = Index { name: "due", hash: "due_in", range: "due_at" };
-/// All runs of a tenant, by when they began.
+/// All runs of a tenant, by start time.
 pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "runs_of", range: "begun" };
-/// The runs of a tenant in one status, by when they began.
+/// The runs of a tenant in one status, by start time.
 pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "runs_in", range: "begun" };
-/// The runs of a tenant about one record outside, by when they began.
+/// The runs of a tenant about one record of an external system, by start time.
 pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "runs_on", range: "begun" };
-/// What waits for people: the requests of a tenant that they can still answer, by when they were asked, and, in
-/// [`SHARDS`] parts, the runs of all tenants that nothing moves but a person.
+/// The open approval requests of a tenant, by request time, and, in [`SHARDS`] partitions, the paused runs of all
+/// tenants.
 pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_of", range: "asked" };
 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 
-/// In how many parts is kept what belongs to all tenants: one part takes a thousand writes a second, and every look
-/// asks all of them.
+/// The number of partitions for entries of all tenants. One partition takes a thousand writes a second, and every
+/// query reads all partitions.
 pub(super) const SHARDS: u8 = 4;
 
-/// Set on what may be forgotten, in seconds since 1970: what came in, once nobody would deliver it again.
+/// The TTL attribute, in seconds since 1970. Set on inbox entries and their keys, and on worker records.
 pub const TIME_TO_LIVE: &str = "ttl";
 
 const CREATING: &str = "create the table";
 
-/// Creates the table, unless it is there. An account's table comes from its own tools; this is for a local
-/// stand-in.
+/// Creates the table if it does not exist, for local emulators and tests. In an AWS account, Terraform creates it.
 pub async fn create(client: &Client, table: &str) -> Result<(), StoreError> {
     let broken = |error: BuildError| StoreError::broken(CREATING, error);
     let mut create = client
@@ -59,7 +58,7 @@ pub async fn create(client: &Client, table: &str) -> Result<(), StoreError> {
         .set_attribute_definitions(Some(attributes().map_err(broken)?))
         .set_key_schema(Some(schema(PK, SK).map_err(broken)?));
     for index in INDEXES {
-        create = create.global_secondary_indexes(described(index).map_err(broken)?);
+        create = create.global_secondary_indexes(definition(index).map_err(broken)?);
     }
     match create.send().await {
         Ok(_) => Ok(()),
@@ -68,7 +67,7 @@ pub async fn create(client: &Client, table: &str) -> Result<(), StoreError> {
         {
             Ok(())
         }
-        Err(error) => Err(Fault::of(error).write(CREATING)),
+        Err(error) => Err(AwsError::from_sdk(error).into_write_error(CREATING)),
     }
 }
 
@@ -89,7 +88,7 @@ fn schema(hash: &str, range: &str) -> Result<Vec<KeySchemaElement>, BuildError> 
     Ok(vec![element(hash, KeyType::Hash)?, element(range, KeyType::Range)?])
 }
 
-fn described(index: Index) -> Result<GlobalSecondaryIndex, BuildError> {
+fn definition(index: Index) -> Result<GlobalSecondaryIndex, BuildError> {
     GlobalSecondaryIndex::builder()
         .index_name(index.name)
         .set_key_schema(Some(schema(index.hash, index.range)?))

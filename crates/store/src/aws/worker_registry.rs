@@ -1,4 +1,4 @@
-//! The roll of workers.
+//! The worker registry.
 
 use domain::{WorkerId, WorkerRecord};
 
@@ -17,25 +17,25 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn registered_worker(&self, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
-        self.get_body(&Key::worker(worker.as_str()), "find a worker").await
+    async fn worker(&self, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
+        self.get_body(&Key::worker(worker.as_str()), "read a worker record").await
     }
 
     async fn put_worker(&self, worker: WorkerRecord) -> Result<Write, StoreError> {
-        let doing = "sign the roll";
-        // What a worker says is short, so it never goes by pointer: there is no tenant whose blob it would be.
+        let doing = "write a worker record";
+        // A worker record is short, so it is always inline: a blob would need a tenant.
         let body = serde_json::to_string(&worker).map_err(|error| StoreError::broken(doing, error))?;
-        let kept_until = number(worker.kept_until().0 / 1_000);
+        let expires_at = number(worker.expires_at().0 / 1_000);
         let item = with(
             &Key::worker(worker.worker.as_str()),
-            [(REVISION, number(worker.revision)), (BODY, text(body)), (TIME_TO_LIVE, kept_until)],
+            [(REVISION, number(worker.revision)), (BODY, text(body)), (TIME_TO_LIVE, expires_at)],
         );
         let condition = worker.revision.checked_sub(1).map_or_else(Condition::is_new, Condition::revision);
         self.put(item, condition, doing).await
     }
 
-    async fn roll(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        let doing = "read the roll";
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
+        let doing = "list the workers";
         let ends = (&Key::worker(""), &Key::worker("~"));
         let mut workers = Vec::new();
         for item in self.range(ends, WORKERS_MAX, doing).await? {

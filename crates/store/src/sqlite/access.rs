@@ -1,4 +1,4 @@
-//! The statements about keys.
+//! SQL statements for API keys.
 
 use domain::{ApiKey, KeyId, TenantId};
 use rusqlite::params;
@@ -19,8 +19,8 @@ impl Db {
     }
 
     pub(super) fn put_key(&self, key: &ApiKey) -> Sql<Write> {
-        let stands = self.key(&key.tenant, &key.id)?.map(|stands| stands.revision);
-        if stands != key.revision.checked_sub(1) {
+        let current = self.key(&key.tenant, &key.id)?.map(|key| key.revision);
+        if current != key.revision.checked_sub(1) {
             return Ok(Write::Superseded);
         }
         self.run(

@@ -1,4 +1,4 @@
-//! The statements about the log of runs and their evidence.
+//! SQL statements for the transparency log and the evidence of runs.
 
 use domain::merkle::{Frontier, Position};
 use domain::{Digest, Evidence, RunKey};
@@ -9,11 +9,11 @@ use crate::ledger::Write;
 use super::db::{Db, Sql, body, text};
 
 impl Db {
-    /// `None` if there is no such run.
+    /// Returns `None` if the run does not exist.
     pub(super) fn append_log(&self, run: &RunKey, leaf: Digest) -> Sql<Option<Position>> {
         let Some((id, _)) = self.run_id(run)? else { return Ok(None) };
-        if let Some(before) = self.get("SELECT position FROM log WHERE run = ?1", [id], body)? {
-            return Ok(Some(before));
+        if let Some(position) = self.get("SELECT position FROM log WHERE run = ?1", [id], body)? {
+            return Ok(Some(position));
         }
         let mut frontier: Frontier =
             self.get("SELECT frontier FROM log_head WHERE one = 1", [], body)?.unwrap_or_default();

@@ -1,16 +1,16 @@
-//! The statements. Everything here runs inside a transaction that somebody else begins and ends.
+//! The SQL statements. Every function runs inside a transaction that the caller begins and commits.
 //!
-//! A conditional write looks at all its conditions before it writes anything, so that a refusal leaves
-//! nothing to take back and many decisions can share one transaction.
+//! A conditional write checks all its conditions before it writes. A superseded decision therefore leaves nothing
+//! to roll back, and many decisions can share one transaction.
 
 use std::collections::BTreeSet;
 
 use domain::chain::StoredEvent;
 use domain::record::Signal;
 use domain::{
-    BlobRef, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan, QueueName, Receipt,
-    ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId, StepRecord, StepSeq,
-    TenantId, Ticket, Timestamp, TraceContext,
+    BlobRef, ConcurrencyKey, Decision, Digest, IdempotencyKey, Job, Millis, Outgoing, Payload, Plan,
+    QueueName, Receipt, ReceiptChange, RecordName, RunKey, RunRecord, RunStatus, SignalChange, SignalId,
+    StepRecord, StepSeq, TenantId, Timestamp, TraceContext,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -19,21 +19,20 @@ use serde::de::DeserializeOwned;
 
 use crate::blobs::BlobKind;
 use crate::cursor::Cursor;
-use crate::ledger::{Hold, Holder, InLine, ORDER_SLACK, RunPage, RunQuery, Write};
+use crate::ledger::{Hold, Holder, ORDER_SLACK, RunPage, RunQuery, Waiter, Write};
 use crate::queue::{DeadLetter, Delivery, Handle};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
-/// What a look into the queue found.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) deliveries: Vec<Delivery>,
-    /// When the next message becomes visible, if nothing was there.
+    /// When the next message becomes visible.
     pub(super) next: Option<Timestamp>,
 }
 
-/// What only the first commit of a run brings.
-pub(super) struct First {
+/// Values that only the first commit of a run stores.
+pub(super) struct FirstCommit {
     pub(super) input: Payload,
     pub(super) hold: Option<Hold>,
 }
@@ -43,9 +42,9 @@ pub(super) struct Db {
 }
 
 impl Db {
-    /// Begins or ends a transaction.
-    pub(super) fn transaction(&self, word: &'static str) -> Sql<()> {
-        self.conn.prepare_cached(word)?.execute([]).map(|_| ())
+    /// Runs `BEGIN`, `COMMIT` or `ROLLBACK`.
+    pub(super) fn transaction(&self, statement: &'static str) -> Sql<()> {
+        self.conn.prepare_cached(statement)?.execute([]).map(|_| ())
     }
 
     pub(super) fn run_id(&self, run: &RunKey) -> Sql<Option<(i64, i64)>> {
@@ -59,24 +58,24 @@ impl Db {
     pub(super) fn commit(
         &self,
         decision: &Decision,
-        first: Option<&First>,
+        first: Option<&FirstCommit>,
         trace: TraceContext,
         now: Timestamp,
     ) -> Sql<Write> {
-        let stands = self.run_id(&decision.record.key)?;
+        let current = self.run_id(&decision.record.key)?;
         let expected = decision.replaces.map(|version| signed(version.0));
-        if stands.map(|(_, version)| version) != expected {
+        if current.map(|(_, version)| version) != expected {
             return Ok(Write::Superseded);
         }
-        let id = stands.map(|(id, _)| id);
-        if !self.receipts_stand(&decision.receipts)?
-            || !self.signals_stand(id, &decision.signals)?
-            || !self.approvals_stand(&decision.approvals)?
+        let id = current.map(|(id, _)| id);
+        if !self.receipts_are_current(&decision.receipts)?
+            || !self.signals_are_current(id, &decision.signals)?
+            || !self.approvals_are_current(&decision.approvals)?
         {
             return Ok(Write::Superseded);
         }
         let hold = first.and_then(|first| first.hold.as_ref());
-        if !self.take_ticket(&decision.record.key, hold)? {
+        if !self.acquire_concurrency_key(&decision.record.key, hold)? {
             return Ok(Write::Superseded);
         }
         let id = self.write_record(id, &decision.record)?;
@@ -90,23 +89,24 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    /// Gives the ticket to `run`; `false` if it is not as it should be, and then nothing is written.
-    fn take_ticket(&self, run: &RunKey, hold: Option<&Hold>) -> Sql<bool> {
-        let Some(Hold { ticket, after }) = hold else { return Ok(true) };
-        if self.holder(&run.tenant, ticket)?.map(|holder| holder.run) != *after {
+    /// Makes `run` the holder of the concurrency key. Returns `false` and writes nothing if the previous holder is
+    /// another run.
+    fn acquire_concurrency_key(&self, run: &RunKey, hold: Option<&Hold>) -> Sql<bool> {
+        let Some(Hold { concurrency_key, after }) = hold else { return Ok(true) };
+        if self.holder(&run.tenant, concurrency_key)?.map(|holder| holder.run) != *after {
             return Ok(false);
         }
         self.run(
-            "INSERT OR REPLACE INTO tickets (tenant, ticket, run) VALUES (?1, ?2, ?3)",
-            params![run.tenant.as_str(), ticket.as_bytes(), run.run.as_str()],
+            "INSERT OR REPLACE INTO concurrency_keys (tenant, concurrency_key, run) VALUES (?1, ?2, ?3)",
+            params![run.tenant.as_str(), concurrency_key.as_bytes(), run.run.as_str()],
         )?;
         Ok(true)
     }
 
-    pub(super) fn holder(&self, tenant: &TenantId, ticket: &Ticket) -> Sql<Option<Holder>> {
+    pub(super) fn holder(&self, tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Sql<Option<Holder>> {
         self.get(
-            "SELECT next, run FROM tickets WHERE tenant = ?1 AND ticket = ?2",
-            params![tenant.as_str(), ticket.as_bytes()],
+            "SELECT next, run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2",
+            params![tenant.as_str(), concurrency_key.as_bytes()],
             |row| {
                 let run = row.get_ref(1)?.as_str()?.parse().map_err(|error| unreadable(1, error))?;
                 let next = if row.get_ref(0)?.as_str_or_null()?.is_some() { Some(body(row)?) } else { None };
@@ -117,46 +117,46 @@ impl Db {
 
     pub(super) fn enqueue_waiter(
         &self,
-        (tenant, ticket): (&TenantId, &Ticket),
-        stands: &Holder,
-        next: &InLine,
+        (tenant, concurrency_key): (&TenantId, &ConcurrencyKey),
+        current: &Holder,
+        next: &Waiter,
     ) -> Sql<Write> {
-        if self.holder(tenant, ticket)?.as_ref() != Some(stands) {
+        if self.holder(tenant, concurrency_key)?.as_ref() != Some(current) {
             return Ok(Write::Superseded);
         }
         self.run(
-            "UPDATE tickets SET next = ?3 WHERE tenant = ?1 AND ticket = ?2",
-            params![tenant.as_str(), ticket.as_bytes(), text(next)?],
+            "UPDATE concurrency_keys SET next = ?3 WHERE tenant = ?1 AND concurrency_key = ?2",
+            params![tenant.as_str(), concurrency_key.as_bytes(), text(next)?],
         )?;
         Ok(Write::Committed)
     }
 
-    fn receipts_stand(&self, changes: &[ReceiptChange]) -> Sql<bool> {
-        // The last change to a key is the one that counts; the first names what must stand there.
+    fn receipts_are_current(&self, changes: &[ReceiptChange]) -> Sql<bool> {
+        // With several changes to one key, the first one names the revision to replace and the last one is stored.
         for (index, change) in changes.iter().enumerate() {
             let key = &change.receipt.key;
             if changes[..index].iter().any(|earlier| earlier.receipt.key == *key) {
                 continue;
             }
-            let stands: Option<u32> = self.get(
+            let revision: Option<u32> = self.get(
                 "SELECT revision FROM receipts WHERE tenant = ?1 AND key = ?2",
                 (change.receipt.tenant.as_str(), key.as_str()),
                 |row| row.get(0),
             )?;
-            if stands != change.replaces {
+            if revision != change.replaces {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn signals_stand(&self, run: Option<i64>, changes: &[SignalChange]) -> Sql<bool> {
+    fn signals_are_current(&self, run: Option<i64>, changes: &[SignalChange]) -> Sql<bool> {
         for change in changes {
-            let (id, wanted) = match change {
+            let (id, must_exist) = match change {
                 SignalChange::Record(signal) => (&signal.id, false),
                 SignalChange::Use(id) => (id, true),
             };
-            if self.signal_of(run.unwrap_or_default(), id)?.is_some() != wanted {
+            if self.signal_of(run.unwrap_or_default(), id)?.is_some() != must_exist {
                 return Ok(false);
             }
         }
@@ -235,7 +235,7 @@ impl Db {
             let signal = match change {
                 SignalChange::Record(signal) => signal.as_ref().clone(),
                 SignalChange::Use(id) => match self.signal_of(run, id)? {
-                    Some(signal) => Signal { kept: false, ..signal },
+                    Some(signal) => Signal { buffered: false, ..signal },
                     None => continue,
                 },
             };
@@ -328,7 +328,7 @@ impl Db {
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, body(row)?));
         let status = query.status.map(RunStatus::as_str);
         let record = query.record.as_ref().map(RecordName::as_str);
-        // One more than asked for tells whether there is a next page.
+        // One run more than the limit shows whether there is a next page.
         let limit = query.limit.saturating_add(1);
         let mut found: Vec<(i64, RunRecord)> = self.all(
             &listing(query),
@@ -352,7 +352,7 @@ impl Db {
         Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
     }
 
-    /// The rows between which the runs of a time lie: after the first and before the second.
+    /// The rows between which the runs of a time range lie, both exclusive.
     fn rows_between(
         &self,
         tenant: &TenantId,
@@ -383,19 +383,20 @@ impl Db {
 
     pub(super) fn due_excluding(
         &self,
-        but: &BTreeSet<TenantId>,
+        excluded: &BTreeSet<TenantId>,
         now: Timestamp,
         limit: u32,
     ) -> Sql<Vec<RunKey>> {
         self.all(
             "SELECT tenant, run FROM runs INDEXED BY runs_by_due WHERE due_at IS NOT NULL AND due_at <= ?1 \
              AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due_at LIMIT ?2",
-            params![now.0, limit, text(but)?],
+            params![now.0, limit, text(excluded)?],
             |row| run_key(row, 0),
         )
     }
 
-    /// Every tenant that has runs, from one to the next in the index rather than from run to run.
+    /// Every tenant with runs. The recursive query jumps from tenant to tenant in the index instead of reading
+    /// every run.
     pub(super) fn tenants(&self) -> Sql<Vec<TenantId>> {
         self.all(
             "WITH RECURSIVE owners(tenant) AS (\
@@ -443,7 +444,7 @@ impl Db {
         let mut deliveries = Vec::with_capacity(found.len());
         for (message, receives, run, job, trace) in found {
             if receives >= receives_max {
-                self.give_up(message, now)?;
+                self.move_to_dead_letters(message, now)?;
                 continue;
             }
             let handle = Handle::new(message.to_string(), receives.saturating_add(1));
@@ -457,7 +458,7 @@ impl Db {
         Ok(Received { deliveries, next: self.next_visible(queue)? })
     }
 
-    fn give_up(&self, message: i64, now: Timestamp) -> Sql<()> {
+    fn move_to_dead_letters(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
             "INSERT INTO dead_letters (at, receives, queue, tenant, run, job, trace) \
              SELECT ?2, receives, queue, tenant, run, job, trace FROM messages WHERE id = ?1",
@@ -500,7 +501,7 @@ impl Db {
         let dead: Vec<(i64, Outgoing, Option<TraceContext>)> = self.all(
             "SELECT id, tenant, run, job, queue, trace FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
-            |row| Ok((row.get(0)?, again(row)?, trace(row, 5)?)),
+            |row| Ok((row.get(0)?, dead_message(row)?, trace(row, 5)?)),
         )?;
         for (id, message, trace) in &dead {
             self.send(message, trace.unwrap_or_else(|| TraceContext::of_run(&message.run)), now)?;
@@ -513,13 +514,13 @@ impl Db {
         self.count("SELECT count(*) FROM messages WHERE queue = ?1", [queue.as_str()])
     }
 
-    pub(super) fn waiting(&self, queue: QueueName, now: Timestamp) -> Sql<u64> {
+    pub(super) fn visible(&self, queue: QueueName, now: Timestamp) -> Sql<u64> {
         let sql = "SELECT count(*) FROM messages WHERE queue = ?1 AND visible_at <= ?2";
         self.count(sql, params![queue.as_str(), now.0])
     }
 
     pub(super) fn jobs(&self, before: Timestamp) -> Sql<u64> {
-        let sql = "SELECT count(*) FROM messages WHERE job <> 'walk' AND visible_at <= ?1";
+        let sql = "SELECT count(*) FROM messages WHERE job <> 'advance' AND visible_at <= ?1";
         self.count(sql, [before.0])
     }
 
@@ -528,22 +529,22 @@ impl Db {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    pub(super) fn put_blob(&self, place: (BlobKind, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
-        let (on, tenant) = place;
+    pub(super) fn put_blob(&self, owner: (BlobKind, &TenantId), blob: &BlobRef, bytes: &[u8]) -> Sql<()> {
+        let (kind, tenant) = owner;
         self.run(
             "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?1, ?2)",
             params![blob.sha256.as_bytes(), bytes],
         )?;
         self.run(
             "INSERT OR IGNORE INTO blob_owners (kind, tenant, sha256) VALUES (?1, ?2, ?3)",
-            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
+            params![kind.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
         )
     }
 
-    pub(super) fn blob(&self, (on, tenant): (BlobKind, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
+    pub(super) fn blob(&self, (kind, tenant): (BlobKind, &TenantId), blob: &BlobRef) -> Sql<Option<Vec<u8>>> {
         self.get(
             "SELECT body FROM blob_owners JOIN blobs USING (sha256) WHERE kind = ?1 AND tenant = ?2 AND sha256 = ?3",
-            params![on.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
+            params![kind.as_str(), tenant.as_str(), blob.sha256.as_bytes()],
             |row| row.get(0),
         )
     }
@@ -576,21 +577,21 @@ impl Db {
     }
 }
 
-/// The statement that lists what a query wants. It names its index, so that SQLite would rather refuse than scan; a
-/// record has few runs, whatever their status.
+/// The statement for a query. `INDEXED BY` makes SQLite return an error instead of scanning the table. A record has
+/// few runs, so a query by record filters the status without an index.
 fn listing(query: &RunQuery) -> String {
-    let (index, wanted) = match (&query.record, query.status) {
+    let (index, filter) = match (&query.record, query.status) {
         (Some(_), _) => ("runs_by_record", "record = ?3 AND (?2 IS NULL OR status = ?2)"),
         (None, Some(_)) => ("runs_by_status", "status = ?2 AND ?3 IS NULL"),
         (None, None) => ("runs_by_tenant", "?2 IS NULL AND ?3 IS NULL"),
     };
     format!(
-        "SELECT body, id FROM runs INDEXED BY {index} WHERE tenant = ?1 AND {wanted} AND id > ?4 AND id < ?5 \
+        "SELECT body, id FROM runs INDEXED BY {index} WHERE tenant = ?1 AND {filter} AND id > ?4 AND id < ?5 \
          AND (?6 IS NULL OR created_at >= ?6) AND (?7 IS NULL OR created_at < ?7) ORDER BY id DESC LIMIT ?8"
     )
 }
 
-/// SQLite's integers are signed; versions would take a while to get there.
+/// SQLite integers are signed. No run reaches a version beyond `i64::MAX`.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -604,13 +605,13 @@ pub(super) fn body<T: DeserializeOwned>(row: &Row<'_>) -> Sql<T> {
     serde_json::from_str(text).map_err(|error| unreadable(0, error))
 }
 
-/// Which message a handle is of; no message at all, if it is not one of ours.
+/// The row id in a handle; `None` if this store did not issue the handle.
 fn message(handle: &Handle) -> Option<i64> {
     handle.text().parse().ok()
 }
 
 fn digest(bytes: Vec<u8>) -> Sql<Digest> {
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| unreadable(1, "a hash has 32 bytes"))?;
+    let bytes: [u8; 32] = bytes.try_into().map_err(|_| unreadable(1, "a hash must have 32 bytes"))?;
     Ok(Digest::from(bytes))
 }
 
@@ -624,7 +625,7 @@ fn job(row: &Row<'_>, column: usize) -> Sql<Job> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
-/// The work that led to a message; one that cannot be read is worth no more than none.
+/// The trace context of a message. A context that cannot be parsed is ignored.
 fn trace(row: &Row<'_>, column: usize) -> Sql<Option<TraceContext>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.and_then(|text| text.parse().ok()))
 }
@@ -633,8 +634,8 @@ fn queue(row: &Row<'_>, column: usize) -> Sql<QueueName> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| unreadable(column, error))
 }
 
-/// A message that was given up, to be sent again.
-fn again(row: &Row<'_>) -> Sql<Outgoing> {
+/// A dead-letter message to send again.
+fn dead_message(row: &Row<'_>) -> Sql<Outgoing> {
     Ok(Outgoing { run: run_key(row, 1)?, job: job(row, 3)?, queue: queue(row, 4)?, delay: Millis(0) })
 }
 

@@ -1,4 +1,4 @@
-//! The statements about tenants, policies, requests for approval and cards.
+//! SQL statements for tenant settings, policies, approval requests and cards.
 
 use domain::{Approval, ApprovalId, Card, Digest, Fleet, RunKey, Tenant, TenantId};
 use rusqlite::{Row, params};
@@ -10,11 +10,11 @@ use crate::ledger::Write;
 use super::db::{Db, Sql, body, text};
 
 impl Db {
-    /// Whether each of `approvals` is newer than what stands.
-    pub(super) fn approvals_stand(&self, approvals: &[Approval]) -> Sql<bool> {
+    /// Whether each of `approvals` is newer than the stored revision.
+    pub(super) fn approvals_are_current(&self, approvals: &[Approval]) -> Sql<bool> {
         for approval in approvals {
-            let stands = self.approval(&approval.run.tenant, &approval.id)?;
-            if stands.is_some_and(|stands| stands.revision >= approval.revision) {
+            let current = self.approval(&approval.run.tenant, &approval.id)?;
+            if current.is_some_and(|current| current.revision >= approval.revision) {
                 return Ok(false);
             }
         }
@@ -96,8 +96,8 @@ impl Db {
     }
 
     pub(super) fn put_tenant(&self, tenant: &Tenant) -> Sql<Write> {
-        let stands = self.tenant(&tenant.tenant)?.map(|stands| stands.revision);
-        if stands != tenant.revision.checked_sub(1) {
+        let current = self.tenant(&tenant.tenant)?.map(|tenant| tenant.revision);
+        if current != tenant.revision.checked_sub(1) {
             return Ok(Write::Superseded);
         }
         self.run(
@@ -112,8 +112,8 @@ impl Db {
     }
 
     pub(super) fn put_fleet(&self, fleet: &Fleet) -> Sql<Write> {
-        let stands = self.fleet()?.map(|stands| stands.revision);
-        if stands != fleet.revision.checked_sub(1) {
+        let current = self.fleet()?.map(|fleet| fleet.revision);
+        if current != fleet.revision.checked_sub(1) {
             return Ok(Write::Superseded);
         }
         self.run(

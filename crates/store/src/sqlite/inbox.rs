@@ -1,26 +1,26 @@
-//! The statements about what came in, and about the workflows it may start.
+//! SQL statements for the inbox and for the workflows that its entries may start.
 
-use domain::{Applied, Digest, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
+use domain::{AppliedWorkflow, Digest, InboxEntry, InboxStatus, RunKey, TenantId, Timestamp, WorkflowName};
 use rusqlite::params;
 
-use crate::inbox::{Accepted, Again, DueSchedule};
+use crate::inbox::{Accepted, DueSchedule, Reopen};
 use crate::ledger::Write;
 
 use super::db::{Db, Sql, body, text};
 
-/// How many forgotten inbox_entries are swept away whenever one comes.
-const FORGOTTEN_MAX: u32 = 8;
+/// How many expired entries each accepted entry deletes: more than one, so that the table shrinks.
+const EXPIRED_MAX: u32 = 8;
 
 impl Db {
     pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Accepted> {
         self.run(
             "DELETE FROM inbox_entries WHERE (tenant, run) IN \
              (SELECT tenant, run FROM inbox_entries WHERE forgotten_at <= ?1 ORDER BY forgotten_at LIMIT ?2)",
-            params![now.0, FORGOTTEN_MAX],
+            params![now.0, EXPIRED_MAX],
         )?;
         let (tenant, proof) = (entry.run.tenant.as_str(), entry.proof.as_bytes());
-        if let Some(known) = self.known(entry, now)? {
-            return Ok(Accepted::Known(Box::new(known)));
+        if let Some(duplicate) = self.duplicate(entry, now)? {
+            return Ok(Accepted::Duplicate(Box::new(duplicate)));
         }
         self.run(
             "INSERT OR REPLACE INTO inbox_entries (tenant, run, proof, forgotten_at, body, dedupe_key, came_at) \
@@ -29,7 +29,7 @@ impl Db {
                 tenant,
                 entry.run.run.as_str(),
                 proof,
-                entry.kept_until().0,
+                entry.expires_at().0,
                 text(entry)?,
                 entry.dedupe_key.as_ref().map(Digest::as_bytes),
                 entry.at.0
@@ -38,10 +38,10 @@ impl Db {
         Ok(Accepted::New)
     }
 
-    /// What came before and is the same: under its key, with its proof, or just now in other words.
+    /// The entry with the same run id, the same proof, or a recent one with the same dedupe key.
     ///
-    /// Each is asked for by itself. Asked for at once, it is left to SQLite whether it reads one entry or all of them.
-    fn known(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Option<InboxEntry>> {
+    /// Each condition is its own query. With one combined query SQLite may choose to scan the whole table.
+    fn duplicate(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Option<InboxEntry>> {
         let tenant = entry.run.tenant.as_str();
         let same: Option<InboxEntry> = self.get(
             "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND +forgotten_at > ?3",
@@ -51,23 +51,24 @@ impl Db {
         if same.is_some() {
             return Ok(same);
         }
-        let proven: Option<InboxEntry> = self.get(
+        let same_proof: Option<InboxEntry> = self.get(
             "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_proof \
              WHERE tenant = ?1 AND proof = ?2 AND +forgotten_at > ?3",
             params![tenant, entry.proof.as_bytes(), now.0],
             body,
         )?;
-        match proven {
-            Some(proven) => Ok(Some(proven)),
-            None => self.echoed(entry),
+        match same_proof {
+            Some(entry) => Ok(Some(entry)),
+            None => self.recent_duplicate(entry),
         }
     }
 
-    /// The entry that told the same just now.
-    fn echoed(&self, entry: &InboxEntry) -> Sql<Option<InboxEntry>> {
+    /// The latest entry with the same dedupe key, if it is recent.
+    fn recent_duplicate(&self, entry: &InboxEntry) -> Sql<Option<InboxEntry>> {
         let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
         let latest: Option<InboxEntry> = self.get(
-            "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_dedupe_key WHERE tenant = ?1 AND dedupe_key = ?2 ORDER BY came_at DESC LIMIT 1",
+            "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_dedupe_key \
+             WHERE tenant = ?1 AND dedupe_key = ?2 ORDER BY came_at DESC LIMIT 1",
             params![entry.run.tenant.as_str(), dedupe_key.as_bytes()],
             body,
         )?;
@@ -82,14 +83,14 @@ impl Db {
         )
     }
 
-    pub(super) fn settle(&self, run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Sql<Write> {
-        let settled = |entry| InboxEntry { status, ..entry };
-        self.change_status(run, &InboxStatus::Pending, settled, forget_at)
+    pub(super) fn set_status(&self, run: &RunKey, status: InboxStatus, forget_at: Timestamp) -> Sql<Write> {
+        let update = |entry| InboxEntry { status, ..entry };
+        self.change_status(run, &InboxStatus::Pending, update, forget_at)
     }
 
-    pub(super) fn reopen(&self, run: &RunKey, again: &Again) -> Sql<Write> {
-        let waiting = |entry| InboxEntry { status: InboxStatus::Pending, tries: again.tries, ..entry };
-        self.change_status(run, &again.was, waiting, again.keep_until)
+    pub(super) fn reopen(&self, run: &RunKey, reopen: &Reopen) -> Sql<Write> {
+        let update = |entry| InboxEntry { status: InboxStatus::Pending, tries: reopen.tries, ..entry };
+        self.change_status(run, &reopen.was, update, reopen.keep_until)
     }
 
     fn change_status(
@@ -109,13 +110,13 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    pub(super) fn apply(&self, applied: &Applied, due: Option<Timestamp>) -> Sql<Write> {
-        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
-        if !applied.follows(stands.as_ref().map(|(stands, _)| stands)) {
+    pub(super) fn apply(&self, applied: &AppliedWorkflow, due: Option<Timestamp>) -> Sql<Write> {
+        let current = self.current_version(&applied.tenant, applied.workflow.as_str())?;
+        if !applied.follows(current.as_ref().map(|(current, _)| current)) {
             return Ok(Write::Superseded);
         }
-        let dedupe_key = stands.filter(|(stands, _)| stands.triggered_by == applied.triggered_by);
-        let due = dedupe_key.map_or(due, |(_, was_due)| was_due.or(due));
+        let same_trigger = current.filter(|(current, _)| current.triggered_by == applied.triggered_by);
+        let due = same_trigger.map_or(due, |(_, was_due)| was_due.or(due));
         let (name, body) = ((applied.tenant.as_str(), applied.workflow.as_str()), text(applied)?);
         self.run(
             "INSERT OR REPLACE INTO workflows (tenant, workflow, body, due_at) VALUES (?1, ?2, ?3, ?4)",
@@ -128,8 +129,12 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    /// A workflow in use, and when it is due.
-    fn in_use(&self, tenant: &TenantId, workflow: &str) -> Sql<Option<(Applied, Option<Timestamp>)>> {
+    /// The current version of a workflow, and its due time.
+    fn current_version(
+        &self,
+        tenant: &TenantId,
+        workflow: &str,
+    ) -> Sql<Option<(AppliedWorkflow, Option<Timestamp>)>> {
         self.get(
             "SELECT body, due_at FROM workflows WHERE tenant = ?1 AND workflow = ?2",
             (tenant.as_str(), workflow),
@@ -143,9 +148,11 @@ impl Db {
             params![now.0, limit],
             |row| {
                 let at = Timestamp(row.get(1)?);
-                // One that nobody understands must not keep the others from coming round.
-                let unread = |error| tracing::warn!(%error, "a schedule cannot be read, and is passed over");
-                Ok(body(row).map_err(unread).ok().map(|applied| DueSchedule { applied, at }))
+                // A schedule that cannot be decoded must not block the others.
+                let log = |error| {
+                    tracing::warn!(event = "schedule_undecodable", %error, "skipped an undecodable schedule");
+                };
+                Ok(body(row).map_err(log).ok().map(|applied| DueSchedule { applied, at }))
             },
         )?;
         Ok(due.into_iter().flatten().collect())
@@ -153,8 +160,8 @@ impl Db {
 
     pub(super) fn reschedule(&self, due: &DueSchedule, to: Option<Timestamp>) -> Sql<Write> {
         let DueSchedule { applied, at } = due;
-        let stands = self.in_use(&applied.tenant, applied.workflow.as_str())?;
-        if stands.is_none_or(|(stands, was_due)| stands.plan != applied.plan || was_due != Some(*at)) {
+        let current = self.current_version(&applied.tenant, applied.workflow.as_str())?;
+        if current.is_none_or(|(current, was_due)| current.plan != applied.plan || was_due != Some(*at)) {
             return Ok(Write::Superseded);
         }
         self.run(
@@ -164,11 +171,11 @@ impl Db {
         Ok(Write::Committed)
     }
 
-    pub(super) fn applied(&self, tenant: &TenantId) -> Sql<Vec<Applied>> {
+    pub(super) fn applied(&self, tenant: &TenantId) -> Sql<Vec<AppliedWorkflow>> {
         self.all("SELECT body FROM workflows WHERE tenant = ?1 ORDER BY workflow", [tenant.as_str()], body)
     }
 
-    pub(super) fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Sql<Vec<Applied>> {
+    pub(super) fn versions(&self, tenant: &TenantId, workflow: &WorkflowName) -> Sql<Vec<AppliedWorkflow>> {
         self.all(
             "SELECT body FROM workflow_versions WHERE tenant = ?1 AND workflow = ?2 ORDER BY version DESC",
             (tenant.as_str(), workflow.as_str()),

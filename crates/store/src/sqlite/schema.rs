@@ -1,5 +1,5 @@
-//! The schema of the embedded store. The file's `user_version` names the schema it was created with; a file with another
-//! version is refused.
+//! The schema of the embedded store. The `user_version` of a file is the schema version that it was created with. A
+//! file with another version is rejected.
 
 use std::sync::OnceLock;
 

@@ -67,24 +67,24 @@ CREATE TABLE signals (
 -- AUTOINCREMENT: a handle never names a second message.
 CREATE TABLE messages (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     visible_at INTEGER NOT NULL,
     receives   INTEGER NOT NULL DEFAULT 0,
     tenant     TEXT NOT NULL,
     run        TEXT NOT NULL,
-    job     TEXT NOT NULL,
+    job        TEXT NOT NULL,
     trace      TEXT
 );
 CREATE INDEX messages_by_queue ON messages (queue, visible_at, id);
 
 CREATE TABLE dead_letters (
     id       INTEGER PRIMARY KEY,
-    queue     TEXT NOT NULL,
+    queue    TEXT NOT NULL,
     at       INTEGER NOT NULL,
     receives INTEGER NOT NULL,
     tenant   TEXT NOT NULL,
     run      TEXT NOT NULL,
-    job   TEXT NOT NULL,
+    job      TEXT NOT NULL,
     trace    TEXT
 );
 
@@ -94,7 +94,7 @@ CREATE TABLE blobs (
 ) WITHOUT ROWID;
 -- Which tenants own a blob, and for which purpose. The bytes are stored once.
 CREATE TABLE blob_owners (
-    kind  TEXT NOT NULL,
+    kind   TEXT NOT NULL,
     tenant TEXT NOT NULL,
     sha256 BLOB NOT NULL,
     PRIMARY KEY (kind, tenant, sha256)
@@ -163,7 +163,7 @@ CREATE TABLE inbox_entries (
     tenant       TEXT NOT NULL,
     run          TEXT NOT NULL,
     proof        BLOB NOT NULL,
-    dedupe_key        BLOB,
+    dedupe_key   BLOB,
     came_at      INTEGER NOT NULL,
     forgotten_at INTEGER NOT NULL,
     body         TEXT NOT NULL,
@@ -193,12 +193,12 @@ CREATE TABLE workflow_versions (
 ) WITHOUT ROWID;
 
 -- The run that holds a concurrency key, and the next one in line.
-CREATE TABLE tickets (
-    tenant TEXT NOT NULL,
-    ticket BLOB NOT NULL,
-    run    TEXT NOT NULL,
-    next   TEXT,
-    PRIMARY KEY (tenant, ticket)
+CREATE TABLE concurrency_keys (
+    tenant          TEXT NOT NULL,
+    concurrency_key BLOB NOT NULL,
+    run             TEXT NOT NULL,
+    next            TEXT,
+    PRIMARY KEY (tenant, concurrency_key)
 ) WITHOUT ROWID;
 
 -- The dispatch switch of the whole fleet.

@@ -1,6 +1,6 @@
-//! The statements about the roll of workers.
+//! SQL statements for the worker registry.
 
-use domain::worker_registry::KEPT_FOR;
+use domain::worker_registry::RECORD_TTL;
 use domain::{Timestamp, WorkerId, WorkerRecord};
 use rusqlite::params;
 
@@ -10,25 +10,25 @@ use crate::worker_registry::WORKERS_MAX;
 use super::db::{Db, Sql, body, text};
 
 impl Db {
-    pub(super) fn registered_worker(&self, worker: &WorkerId) -> Sql<Option<WorkerRecord>> {
+    pub(super) fn worker(&self, worker: &WorkerId) -> Sql<Option<WorkerRecord>> {
         self.get("SELECT body FROM workers WHERE worker = ?1", [worker.as_str()], body)
     }
 
-    /// Whoever signs takes those off the roll that nobody asks for any more.
+    /// Every heartbeat also deletes expired workers.
     pub(super) fn put_worker(&self, worker: &WorkerRecord, now: Timestamp) -> Sql<Write> {
-        let stands = self.registered_worker(&worker.worker)?.map(|stands| stands.revision);
-        if stands != worker.revision.checked_sub(1) {
+        let current = self.worker(&worker.worker)?.map(|worker| worker.revision);
+        if current != worker.revision.checked_sub(1) {
             return Ok(Write::Superseded);
         }
         self.run(
             "INSERT OR REPLACE INTO workers (worker, seen, revision, body) VALUES (?1, ?2, ?3, ?4)",
-            params![worker.worker.as_str(), worker.seen.0, worker.revision, text(worker)?],
+            params![worker.worker.as_str(), worker.heartbeat_at.0, worker.revision, text(worker)?],
         )?;
-        self.run("DELETE FROM workers WHERE seen < ?1", [now.earlier(KEPT_FOR).0])?;
+        self.run("DELETE FROM workers WHERE seen < ?1", [now.earlier(RECORD_TTL).0])?;
         Ok(Write::Committed)
     }
 
-    pub(super) fn roll(&self) -> Sql<Vec<WorkerRecord>> {
+    pub(super) fn workers(&self) -> Sql<Vec<WorkerRecord>> {
         self.all("SELECT body FROM workers ORDER BY worker LIMIT ?1", [WORKERS_MAX], body)
     }
 }

@@ -1,53 +1,53 @@
-//! Every call of the store that speaks to DynamoDB, for the matrix.
+//! Every store call that sends requests to DynamoDB, for the fault matrix.
 
 use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::create_table;
 use countersign_store::{
-    Accepted, Access as _, Admission, Again, Archive as _, DueSchedule, Governance as _, Hold, Holder,
-    InLine, Inbox as _, Ledger as _, PageQuery, PolicyFiles, RunQuery, WorkerRegistry as _, Write,
+    Accepted, Access as _, Admission, Archive as _, DueSchedule, Governance as _, Hold, Holder, Inbox as _,
+    Ledger as _, PageQuery, PolicyFiles, Reopen, RunQuery, Waiter, WorkerRegistry as _, Write,
 };
 use domain::command::Renew;
 use domain::payload::Fingerprint;
 use domain::{
-    ApiKey, Applied, Approval, BlobRef, Card, Decision, Digest, Evidence, Fleet, IdempotencyKey, InboxEntry,
-    InboxStatus, Payload, Role, RunId, RunKey, Source, StepSeq, Tenant, Ticket, WorkerRecord, WorkerReport,
-    merkle,
+    ApiKey, AppliedWorkflow, Approval, BlobRef, Card, ConcurrencyKey, ConcurrencyScope, Decision, Digest,
+    Evidence, Fleet, IdempotencyKey, InboxEntry, InboxStatus, Payload, Role, RunId, RunKey, Source, StepSeq,
+    Tenant, WorkerRecord, WorkerReport, merkle,
 };
 use serde_json::json;
 
-use crate::faults::matrix::{Call, Held, said};
-use crate::faults::story::{
-    FAR_AHEAD, LEASE, NOON, Until, admission, decision, delivery, effect, initiator, plan, record, run, tell,
-    tenant, until_claimed,
+use crate::faults::fixture::{
+    FAR_AHEAD, LEASE, NOON, Until, admission, commit_until, decision, delivery, effect, initiator, plan,
+    record, run, tenant, until_claimed,
 };
+use crate::faults::matrix::{BoxFuture, Call, render};
 use crate::table::Table;
 
-/// What is there before a call.
-type Given = fn(&Table) -> Held<'_, ()>;
+/// Prepares the store for a call.
+type Setup = fn(&Table) -> BoxFuture<'_, ()>;
 
-const NOTHING: Given = |_| Box::pin(async {});
-const BEGUN: Given = |table| Box::pin(tell(&table.store, Until::Begun));
-const SIGNALED: Given = |table| Box::pin(tell(&table.store, Until::Signaled));
-const ASKED: Given = |table| Box::pin(tell(&table.store, Until::Asked));
-const CLAIMED: Given = |table| Box::pin(tell(&table.store, Until::Claimed));
-const FINISHED: Given = |table| Box::pin(tell(&table.store, Until::Finished));
-const OVER: Given = |table| Box::pin(tell(&table.store, Until::Canceled));
+const NOTHING: Setup = |_| Box::pin(async {});
+const STARTED: Setup = |table| Box::pin(commit_until(&table.store, Until::Started));
+const SIGNALED: Setup = |table| Box::pin(commit_until(&table.store, Until::Signaled));
+const APPROVAL_REQUESTED: Setup = |table| Box::pin(commit_until(&table.store, Until::ApprovalRequested));
+const CLAIMED: Setup = |table| Box::pin(commit_until(&table.store, Until::Claimed));
+const FINISHED: Setup = |table| Box::pin(commit_until(&table.store, Until::Finished));
+const CANCELED: Setup = |table| Box::pin(commit_until(&table.store, Until::Canceled));
 
 macro_rules! call {
-    ($name:literal, $given:expr, |$store:ident| $call:expr) => {
-        call!($name, $given, |$store| $call, again: None)
+    ($name:literal, $setup:expr, |$store:ident| $call:expr) => {
+        call!($name, $setup, |$store| $call, repeated: None)
     };
-    ($name:literal, $given:expr, |$store:ident| $call:expr, again: $again:expr) => {
+    ($name:literal, $setup:expr, |$store:ident| $call:expr, repeated: $repeated:expr) => {
         Call {
             name: $name,
-            given: $given,
+            setup: $setup,
             make: |table: &Table| {
                 let $store = &table.store;
-                Box::pin(async move { said($call) })
+                Box::pin(async move { render($call) })
             },
-            again: $again,
+            repeated: $repeated,
         }
     };
 }
@@ -55,7 +55,7 @@ macro_rules! call {
 const SUPERSEDED: Option<&str> = Some("Superseded");
 
 pub(crate) fn calls() -> Vec<Call<Table>> {
-    [ledger(), governance(), access(), roll(), archive(), inbox()].into_iter().flatten().collect()
+    [ledger(), governance(), access(), worker_registry(), archive(), inbox()].into_iter().flatten().collect()
 }
 
 fn ledger() -> Vec<Call<Table>> {
@@ -66,39 +66,41 @@ fn ledger() -> Vec<Call<Table>> {
             |table| Box::pin(async { table.store.put_plan(&tenant(), &plan()).await.unwrap() }),
             |store| { store.plan(&tenant(), &plan().hash()).await }
         ),
-        call!("admit", NOTHING, |store| store.admit(admission()).await, again: SUPERSEDED),
-        call!("admit, with a ticket", NOTHING, |store| store.admit(with_ticket()).await, again: SUPERSEDED),
+        call!("admit", NOTHING, |store| store.admit(admission()).await, repeated: SUPERSEDED),
+        call!("admit, with a concurrency key", NOTHING, |store| store.admit(with_concurrency_key()).await, repeated: SUPERSEDED),
         call!(
             "holder",
             |table| Box::pin(async {
-                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+                assert_eq!(table.store.admit(with_concurrency_key()).await.unwrap(), Write::Committed);
             }),
-            |store| { store.holder(&tenant(), &ticket()).await }
+            |store| { store.holder(&tenant(), &concurrency_key()).await }
         ),
         call!(
             "enqueue_waiter",
             |table| Box::pin(async {
-                assert_eq!(table.store.admit(with_ticket()).await.unwrap(), Write::Committed);
+                assert_eq!(table.store.admit(with_concurrency_key()).await.unwrap(), Write::Committed);
             }),
             |store| {
-                let stands = Holder { run: run().run, next: None };
-                let next = InLine { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
-                store.enqueue_waiter(&tenant(), &ticket(), stands, next).await
+                let current = Holder { run: run().run, next: None };
+                let next = Waiter { run: RunId::new("next").unwrap(), since: NOON, seen: NOON };
+                store.enqueue_waiter(&tenant(), &concurrency_key(), current, next).await
             },
-            again: SUPERSEDED
+            repeated: SUPERSEDED
         ),
-        call!("commit", SIGNALED, |store| store.commit(decision(Until::Asked)).await, again: SUPERSEDED),
+        call!("commit", SIGNALED, |store| store.commit(decision(Until::ApprovalRequested)).await, repeated: SUPERSEDED),
         Call {
-            name: "commit, whose job goes late",
-            given: SIGNALED,
+            name: "commit, job sent late",
+            setup: SIGNALED,
             make: |table| {
-                Box::pin(async { said(table.with_a_slow_queue().commit(decision(Until::Asked)).await) })
+                Box::pin(async {
+                    render(table.with_failing_first_send().commit(decision(Until::ApprovalRequested)).await)
+                })
             },
-            again: SUPERSEDED,
+            repeated: SUPERSEDED,
         },
-        call!("commit, of a record alone", CLAIMED, |store| store.commit(heartbeat()).await, again: SUPERSEDED),
-        call!("load", BEGUN, |store| store.load(&run()).await),
-        call!("input", BEGUN, |store| store.input(&run()).await),
+        call!("commit, record only", CLAIMED, |store| store.commit(heartbeat()).await, repeated: SUPERSEDED),
+        call!("load", STARTED, |store| store.load(&run()).await),
+        call!("input", STARTED, |store| store.input(&run()).await),
         call!("step", FINISHED, |store| store.step(&run(), StepSeq(0), false).await),
         call!("steps", FINISHED, |store| store.steps(&run()).await),
         call!("events", FINISHED, |store| store.events(&run(), 0, 100).await),
@@ -106,44 +108,44 @@ fn ledger() -> Vec<Call<Table>> {
         call!("receipt", CLAIMED, |store| store.receipt(&tenant(), &effect()).await),
         call!("displaced", CLAIMED, |store| store.displaced(&run(), &effect()).await),
         call!("signal", SIGNALED, |store| store.signal(&run(), &delivery()).await),
-        call!("runs", BEGUN, |store| store.runs(&tenant(), RunQuery::newest(10)).await),
-        call!("runs, about a record", BEGUN, |store| {
+        call!("runs", STARTED, |store| store.runs(&tenant(), RunQuery::newest(10)).await),
+        call!("runs, by record", STARTED, |store| {
             store.runs(&tenant(), RunQuery { record: Some(record()), ..RunQuery::newest(10) }).await
         }),
-        call!("due", BEGUN, |store| store.due(FAR_AHEAD, 10).await),
-        call!("due_excluding", BEGUN, |store| {
+        call!("due", STARTED, |store| store.due(FAR_AHEAD, 10).await),
+        call!("due_excluding", STARTED, |store| {
             let others = BTreeSet::from(["umbrella".parse().unwrap()]);
             store.due_excluding(&others, FAR_AHEAD, 10).await
         }),
-        call!("tenants", BEGUN, |store| store.tenants().await),
-        call!("flush", LEFT_BEHIND, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
-        call!("flush, for evidence", OVER, |store| store.flush(FAR_AHEAD, 10).await, again: Some("0")),
+        call!("tenants", STARTED, |store| store.tenants().await),
+        call!("flush", OUTBOX_ENTRY, |store| store.flush(FAR_AHEAD, 10).await, repeated: Some("0")),
+        call!("flush, for evidence", CANCELED, |store| store.flush(FAR_AHEAD, 10).await, repeated: Some("0")),
     ]
 }
 
-/// The first commit of a run that is about a ticket.
-fn with_ticket() -> Admission {
-    Admission { hold: Some(Hold { ticket: ticket(), after: None }), ..admission() }
+/// The first commit of a run with a concurrency key.
+fn with_concurrency_key() -> Admission {
+    Admission { hold: Some(Hold { concurrency_key: concurrency_key(), after: None }), ..admission() }
 }
 
-fn ticket() -> Ticket {
-    Ticket::derive(&tenant(), &plan().workflow, "INC1")
+fn concurrency_key() -> ConcurrencyKey {
+    ConcurrencyKey::derive(&tenant(), &plan().workflow, ConcurrencyScope::Workflow, "INC1")
 }
 
-/// The step is held for longer: what changes the record and nothing else.
+/// Renews the lease, which changes only the record.
 fn heartbeat() -> Decision {
-    let mut story = until_claimed();
-    let fence = story.grant.as_ref().unwrap().fence;
-    story.add(Renew { fence, lease: LEASE });
-    story.decisions.pop().unwrap()
+    let mut scenario = until_claimed();
+    let fence = scenario.grant.as_ref().unwrap().fence;
+    scenario.add(Renew { fence, lease: LEASE });
+    scenario.decisions.pop().unwrap()
 }
 
-/// An job that was committed and could not be sent.
-const LEFT_BEHIND: Given = |table| {
+/// A message that was committed but could not be sent.
+const OUTBOX_ENTRY: Setup = |table| {
     Box::pin(async {
-        tell(&table.store, Until::Signaled).await;
-        let cut_off = table.without_queue();
-        assert_eq!(cut_off.commit(decision(Until::Asked)).await.unwrap(), Write::Committed);
+        commit_until(&table.store, Until::Signaled).await;
+        let store = table.with_queue_down();
+        assert_eq!(store.commit(decision(Until::ApprovalRequested)).await.unwrap(), Write::Committed);
     })
 };
 
@@ -152,11 +154,11 @@ fn governance() -> Vec<Call<Table>> {
         call!(
             "tenant",
             |table| Box::pin(async {
-                assert_eq!(table.store.put_tenant(settled()).await.unwrap(), Write::Committed);
+                assert_eq!(table.store.put_tenant(settings()).await.unwrap(), Write::Committed);
             }),
             |store| { store.tenant(&tenant()).await }
         ),
-        call!("put_tenant", NOTHING, |store| store.put_tenant(settled()).await, again: SUPERSEDED),
+        call!("put_tenant", NOTHING, |store| store.put_tenant(settings()).await, repeated: SUPERSEDED),
         call!(
             "fleet",
             |table| Box::pin(async {
@@ -171,7 +173,7 @@ fn governance() -> Vec<Call<Table>> {
             }),
             |store| store.eventual(&tenant()).await
         ),
-        call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, again: SUPERSEDED),
+        call!("put_fleet", NOTHING, |store| store.put_fleet(Fleet::default()).await, repeated: SUPERSEDED),
         call!("put_policy", NOTHING, |store| store.put_policy(&tenant(), &Digest::ZERO, policy()).await),
         call!(
             "policy",
@@ -180,48 +182,48 @@ fn governance() -> Vec<Call<Table>> {
             },
             |store| store.policy(&tenant(), &Digest::ZERO).await
         ),
-        call!("approval", ASKED, |store| store.approval(&tenant(), &asked().id).await),
-        call!("approvals", ASKED, |store| store.approvals(&run()).await),
-        call!("open_approvals", ASKED, |store| {
+        call!("approval", APPROVAL_REQUESTED, |store| store.approval(&tenant(), &approval().id).await),
+        call!("approvals", APPROVAL_REQUESTED, |store| store.approvals(&run()).await),
+        call!("open_approvals", APPROVAL_REQUESTED, |store| {
             store.open_approvals(&tenant(), PageQuery::first(10)).await
         }),
-        call!("card", CARD, |store| store.card(&tenant(), &asked().id).await),
-        call!("put_card", NOTHING, |store| store.put_card(&tenant(), &asked().id, card(1), None).await, again: SUPERSEDED),
-        call!("put_card, over another", CARD, |store| {
-            store.put_card(&tenant(), &asked().id, card(2), Some(card(1))).await
-        }, again: SUPERSEDED),
-        call!("put_card, over one in other words", CARD_IN_OTHER_WORDS, |store| {
-            store.put_card(&tenant(), &asked().id, card(2), Some(card(1))).await
-        }, again: SUPERSEDED),
+        call!("card", CARD, |store| store.card(&tenant(), &approval().id).await),
+        call!("put_card", NOTHING, |store| store.put_card(&tenant(), &approval().id, card(1), None).await, repeated: SUPERSEDED),
+        call!("put_card, replace", CARD, |store| {
+            store.put_card(&tenant(), &approval().id, card(2), Some(card(1))).await
+        }, repeated: SUPERSEDED),
+        call!("put_card, replace another encoding", CARD_IN_ANOTHER_ENCODING, |store| {
+            store.put_card(&tenant(), &approval().id, card(2), Some(card(1))).await
+        }, repeated: SUPERSEDED),
     ]
 }
 
-/// A card as another program would have written it.
-const CARD_IN_OTHER_WORDS: Given = |table| {
+/// A card in another JSON encoding, as another version would have written it.
+const CARD_IN_ANOTHER_ENCODING: Setup = |table| {
     Box::pin(async {
         CARD(table).await;
         let found = table.client.scan().table_name(&table.name).send().await.unwrap().items.unwrap();
         for mut item in found {
-            let words = format!(" {}", item["body"].as_s().unwrap());
-            item.insert("body".to_owned(), AttributeValue::S(words));
+            let json = format!(" {}", item["body"].as_s().unwrap());
+            item.insert("body".to_owned(), AttributeValue::S(json));
             table.client.put_item().table_name(&table.name).set_item(Some(item)).send().await.unwrap();
         }
     })
 };
 
-const CARD: Given = |table| {
+const CARD: Setup = |table| {
     Box::pin(async {
-        let written = table.store.put_card(&tenant(), &asked().id, card(1), None).await;
+        let written = table.store.put_card(&tenant(), &approval().id, card(1), None).await;
         assert_eq!(written.unwrap(), Write::Committed);
     })
 };
 
-/// The run's request for approval.
-fn asked() -> Approval {
-    decision(Until::Asked).approvals.swap_remove(0)
+/// The approval request of the run.
+fn approval() -> Approval {
+    decision(Until::ApprovalRequested).approvals.swap_remove(0)
 }
 
-fn settled() -> Tenant {
+fn settings() -> Tenant {
     Tenant::new(tenant())
 }
 
@@ -230,37 +232,36 @@ fn policy() -> PolicyFiles {
 }
 
 fn card(shown: u32) -> Card {
-    Card { place: "C1/1".to_owned(), shown, reminders: 0, escalated: false }
+    Card { message: "C1/1".to_owned(), revision: shown, reminders: 0, escalated: false }
 }
 
 fn archive() -> Vec<Call<Table>> {
     vec![
-        call!("append_log", BEGUN, |store| store.append_log(&run(), merkle::leaf(b"head")).await),
-        call!("append_log, after another", ANOTHER, |store| {
+        call!("append_log", STARTED, |store| store.append_log(&run(), merkle::leaf(b"head")).await),
+        call!("append_log, second entry", OTHER_RUN_LOGGED, |store| {
             store.append_log(&run(), merkle::leaf(b"head")).await
         }),
-        call!("put_evidence", OVER, |store| store.put_evidence(&run(), evidence()).await, again: SUPERSEDED),
-        call!("put_evidence, of a run that goes on", BEGUN, |store| {
+        call!("put_evidence", CANCELED, |store| store.put_evidence(&run(), evidence()).await, repeated: SUPERSEDED),
+        call!("put_evidence, run resumed", STARTED, |store| {
             store.put_evidence(&run(), evidence()).await
-        }, again: SUPERSEDED),
+        }, repeated: SUPERSEDED),
         call!("evidence", SEALED, |store| store.evidence(&run()).await),
-        call!("filed", SEALED, |store| store.filed(&run()).await),
+        call!("load_with_evidence", SEALED, |store| store.load_with_evidence(&run()).await),
     ]
 }
 
-/// Evidence of the run is recorded.
-const SEALED: Given = |table| {
+const SEALED: Setup = |table| {
     Box::pin(async {
-        tell(&table.store, Until::Canceled).await;
+        commit_until(&table.store, Until::Canceled).await;
         assert_eq!(table.store.put_evidence(&run(), evidence()).await.unwrap(), Write::Committed);
     })
 };
 
-/// Another run stands in the log.
-const ANOTHER: Given = |table| {
+/// The log has an entry of another run.
+const OTHER_RUN_LOGGED: Setup = |table| {
     Box::pin(async {
-        let another = RunKey { tenant: tenant(), run: RunId::new("another").unwrap() };
-        table.store.append_log(&another, merkle::leaf(b"another")).await.unwrap();
+        let other = RunKey { tenant: tenant(), run: RunId::new("another").unwrap() };
+        table.store.append_log(&other, merkle::leaf(b"another")).await.unwrap();
     })
 };
 
@@ -269,7 +270,7 @@ fn evidence() -> Evidence {
     Evidence { bundle, index: 0, sealed_at: NOON }
 }
 
-const KEY_MADE: Given = |table| {
+const KEY_CREATED: Setup = |table| {
     Box::pin(async {
         assert_eq!(table.store.put_key(api_key()).await.unwrap(), Write::Committed);
     })
@@ -277,28 +278,28 @@ const KEY_MADE: Given = |table| {
 
 fn access() -> Vec<Call<Table>> {
     vec![
-        call!("key", KEY_MADE, |store| store.key(&tenant(), &api_key().id).await),
-        call!("put_key", NOTHING, |store| store.put_key(api_key()).await, again: SUPERSEDED),
-        call!("keys", KEY_MADE, |store| store.keys(&tenant(), PageQuery::first(2)).await),
+        call!("key", KEY_CREATED, |store| store.key(&tenant(), &api_key().id).await),
+        call!("put_key", NOTHING, |store| store.put_key(api_key()).await, repeated: SUPERSEDED),
+        call!("keys", KEY_CREATED, |store| store.keys(&tenant(), PageQuery::first(2)).await),
     ]
 }
 
-const SIGNED: Given = |table| {
+const REGISTERED: Setup = |table| {
     Box::pin(async {
-        assert_eq!(table.store.put_worker(signed()).await.unwrap(), Write::Committed);
+        assert_eq!(table.store.put_worker(worker_record()).await.unwrap(), Write::Committed);
     })
 };
 
-fn roll() -> Vec<Call<Table>> {
+fn worker_registry() -> Vec<Call<Table>> {
     vec![
-        call!("registered_worker", SIGNED, |store| store.registered_worker(&signed().worker).await),
-        call!("put_worker", NOTHING, |store| store.put_worker(signed()).await, again: SUPERSEDED),
-        call!("roll", SIGNED, |store| store.roll().await),
+        call!("worker", REGISTERED, |store| store.worker(&worker_record().worker).await),
+        call!("put_worker", NOTHING, |store| store.put_worker(worker_record()).await, repeated: SUPERSEDED),
+        call!("workers", REGISTERED, |store| store.workers().await),
     ]
 }
 
-fn signed() -> WorkerRecord {
-    WorkerRecord::new("worker-1".parse().unwrap(), WorkerReport::Working { in_hand: 2 }, NOON)
+fn worker_record() -> WorkerRecord {
+    WorkerRecord::new("worker-1".parse().unwrap(), WorkerReport::Working { in_flight: 2 }, NOON)
 }
 
 fn api_key() -> ApiKey {
@@ -318,35 +319,35 @@ fn api_key() -> ApiKey {
 
 fn inbox() -> Vec<Call<Table>> {
     vec![
-        call!("accept", NOTHING, |store| store.accept(entry("sn:1")).await, again: Some("Known")),
-        call!("accept, known by its proof", CAME, |store| store.accept(entry("sn:2")).await),
+        call!("accept", NOTHING, |store| store.accept(entry("sn:1")).await, repeated: Some("Duplicate")),
+        call!("accept, duplicate proof", ACCEPTED, |store| store.accept(entry("sn:2")).await),
         call!(
-            "accept, known by what it tells",
+            "accept, duplicate dedupe key",
             |table| Box::pin(async {
-                assert_eq!(table.store.accept(telling("github:1")).await.unwrap(), Accepted::New);
+                assert_eq!(table.store.accept(with_dedupe_key("github:1")).await.unwrap(), Accepted::New);
             }),
-            |store| { store.accept(telling("github:2")).await }
+            |store| { store.accept(with_dedupe_key("github:2")).await }
         ),
-        call!("entry", CAME, |store| store.entry(&entry("sn:1").run).await),
-        call!("settle", CAME, |store| store.settle(&entry("sn:1").run, InboxStatus::Started, FAR_AHEAD).await, again: SUPERSEDED),
+        call!("entry", ACCEPTED, |store| store.entry(&entry("sn:1").run).await),
+        call!("set_status", ACCEPTED, |store| store.set_status(&entry("sn:1").run, InboxStatus::Started, FAR_AHEAD).await, repeated: SUPERSEDED),
         call!(
             "reopen",
             |table| Box::pin(async {
-                CAME(table).await;
-                let settled = table.store.settle(&entry("sn:1").run, refused(), FAR_AHEAD).await;
-                assert_eq!(settled.unwrap(), Write::Committed);
+                ACCEPTED(table).await;
+                let written = table.store.set_status(&entry("sn:1").run, rejected(), FAR_AHEAD).await;
+                assert_eq!(written.unwrap(), Write::Committed);
             }),
             |store| {
-                let again = Again { was: refused(), tries: 1, keep_until: FAR_AHEAD };
-                store.reopen(&entry("sn:1").run, again).await
+                let reopen = Reopen { was: rejected(), tries: 1, keep_until: FAR_AHEAD };
+                store.reopen(&entry("sn:1").run, reopen).await
             },
-            again: SUPERSEDED
+            repeated: SUPERSEDED
         ),
         call!("apply", NOTHING, |store| store.apply(applied(), Some(NOON)).await),
         call!("due_schedules", SCHEDULED, |store| store.due_schedules(FAR_AHEAD, 10).await),
         call!("reschedule", SCHEDULED, |store| {
             store.reschedule(&DueSchedule { applied: applied(), at: NOON }, Some(FAR_AHEAD)).await
-        }, again: SUPERSEDED),
+        }, repeated: SUPERSEDED),
         call!(
             "applied",
             |table| Box::pin(async {
@@ -363,23 +364,25 @@ fn inbox() -> Vec<Call<Table>> {
         ),
         Call {
             name: "create_table",
-            given: NOTHING,
+            setup: NOTHING,
             make: |table| {
-                Box::pin(async { said(create_table(&table.client, &format!("{}-other", table.name)).await) })
+                Box::pin(async {
+                    render(create_table(&table.client, &format!("{}-other", table.name)).await)
+                })
             },
-            again: None,
+            repeated: None,
         },
     ]
 }
 
-/// A workflow in use is due.
-const SCHEDULED: Given = |table| {
+/// An applied workflow is due.
+const SCHEDULED: Setup = |table| {
     Box::pin(async {
         assert_eq!(table.store.apply(applied(), Some(NOON)).await.unwrap(), Write::Committed);
     })
 };
 
-const CAME: Given = |table| {
+const ACCEPTED: Setup = |table| {
     Box::pin(async {
         assert_eq!(table.store.accept(entry("sn:1")).await.unwrap(), Accepted::New);
     })
@@ -392,31 +395,31 @@ fn entry(key: &str) -> InboxEntry {
         run: InboxEntry::run_of(&tenant(), &key),
         key,
         source: Source::ServiceNow,
-        about: None,
+        topic: None,
         record: None,
         proof: Digest::of_bytes(b"proof"),
         dedupe_key: None,
         fingerprint: Fingerprint::of(&body),
         body: Payload::Inline(body),
-        asked: None,
+        start_request: None,
         at: NOON,
         tries: 0,
         status: InboxStatus::Pending,
     }
 }
 
-fn refused() -> InboxStatus {
-    InboxStatus::rejected("two workflows want it", NOON)
+fn rejected() -> InboxStatus {
+    InboxStatus::rejected("two workflows match", NOON)
 }
 
-/// An entry that tells what others tell.
-fn telling(key: &str) -> InboxEntry {
+/// An entry with a shared dedupe key.
+fn with_dedupe_key(key: &str) -> InboxEntry {
     let (proof, dedupe_key) = (Digest::of_bytes(key.as_bytes()), Some(Digest::of_bytes(b"opened")));
     InboxEntry { proof, dedupe_key, ..entry(key) }
 }
 
-fn applied() -> Applied {
-    Applied {
+fn applied() -> AppliedWorkflow {
+    AppliedWorkflow {
         tenant: tenant(),
         workflow: "triage".parse().unwrap(),
         version: 1,

@@ -1,4 +1,4 @@
-//! What is too large for an item goes by pointer, and what cannot is refused with its weight.
+//! Values beyond the DynamoDB item limit: bodies are stored as blobs, events are rejected.
 
 use countersign_store::{BlobKind, Blobs as _, Governance as _, Ledger as _, PolicyFiles, Write};
 use domain::command::Pause;
@@ -10,29 +10,23 @@ use domain::{
 };
 use serde_json::json;
 
-use crate::Own;
-use crate::account::Account;
-use crate::run::{admission_with, begin, decide, error_chain, plan, tenant};
+use crate::EnvCase;
+use crate::env::TestEnv;
+use crate::run::{admission_with, decide, error_chain, plan, start_run, tenant};
 
-pub(crate) fn cases() -> Vec<(&'static str, Own)> {
+pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     vec![
-        ("a_body_that_is_too_large_for_an_item_is_kept_by_pointer", |account| {
-            Box::pin(a_body_that_is_too_large_for_an_item_is_kept_by_pointer(account))
+        ("large_body_is_stored_as_a_blob", |env| Box::pin(large_body_is_stored_as_a_blob(env))),
+        ("large_receipt_is_stored_as_a_blob", |env| Box::pin(large_receipt_is_stored_as_a_blob(env))),
+        ("event_beyond_the_item_limit_is_rejected", |env| {
+            Box::pin(event_beyond_the_item_limit_is_rejected(env))
         }),
-        ("a_receipt_that_is_too_large_for_an_item_is_committed_by_pointer", |account| {
-            Box::pin(a_receipt_that_is_too_large_for_an_item_is_committed_by_pointer(account))
-        }),
-        ("an_event_that_is_too_large_for_an_item_is_refused_with_its_weight", |account| {
-            Box::pin(an_event_that_is_too_large_for_an_item_is_refused_with_its_weight(account))
-        }),
-        ("a_table_that_is_not_there_is_broken_and_says_so", |account| {
-            Box::pin(a_table_that_is_not_there_is_broken_and_says_so(account))
-        }),
+        ("missing_table_is_reported_as_broken", |env| Box::pin(missing_table_is_reported_as_broken(env))),
     ]
 }
 
-async fn a_body_that_is_too_large_for_an_item_is_kept_by_pointer(account: Account) {
-    let store = account.store();
+async fn large_body_is_stored_as_a_blob(env: TestEnv) {
+    let store = env.store();
     let text = "x".repeat(1024 * 1024);
     let files = PolicyFiles::from([("main.rego".to_owned(), text)]);
     let hash = Digest::of_bytes(b"policy");
@@ -42,22 +36,22 @@ async fn a_body_that_is_too_large_for_an_item_is_kept_by_pointer(account: Accoun
     let body = serde_json::to_vec(&files).unwrap();
     let blob = domain::BlobRef { sha256: Digest::of_bytes(&body), bytes: body.len() as u64 };
     // Payloads expire; a policy does not.
-    assert_eq!(account.beside.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), None);
-    assert_eq!(account.beside.blob(BlobKind::Bodies, &tenant(), &blob).await.unwrap(), Some(body));
+    assert_eq!(env.sqlite.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), None);
+    assert_eq!(env.sqlite.blob(BlobKind::Bodies, &tenant(), &blob).await.unwrap(), Some(body));
 }
 
-/// Each of its parts may stay in place; all of them together may not.
-async fn a_receipt_that_is_too_large_for_an_item_is_committed_by_pointer(account: Account) {
-    let store = account.store();
-    let record = begin(&store, "request").await;
-    let receipt = heavy(&record);
-    let mut decision = decide(record, Pause { reason: "a look".to_owned() });
+/// Each part is small enough to be inline; together they are not.
+async fn large_receipt_is_stored_as_a_blob(env: TestEnv) {
+    let store = env.store();
+    let record = start_run(&store, "request").await;
+    let receipt = large_receipt(&record);
+    let mut decision = decide(record, Pause { reason: "inspection".to_owned() });
     decision.receipts = vec![ReceiptChange { replaces: None, displaces: None, receipt: receipt.clone() }];
     assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
     assert_eq!(store.receipt(&tenant(), &receipt.key).await.unwrap(), Some(receipt));
 }
 
-fn heavy(record: &RunRecord) -> Receipt {
+fn large_receipt(record: &RunRecord) -> Receipt {
     let part = json!("x".repeat(120 * 1024));
     Receipt {
         tenant: tenant(),
@@ -72,7 +66,7 @@ fn heavy(record: &RunRecord) -> Receipt {
         reversibility: Reversibility::Compensable,
         target: "https://example.com/records/1".to_owned(),
         tool: ToolName::new("http.request").unwrap(),
-        found: Some(part.clone()),
+        observed: Some(part.clone()),
         verdict: Digest::ZERO,
         approval: None,
         revision: 0,
@@ -87,18 +81,18 @@ fn heavy(record: &RunRecord) -> Receipt {
     }
 }
 
-async fn an_event_that_is_too_large_for_an_item_is_refused_with_its_weight(account: Account) {
-    let store = account.store();
+async fn event_beyond_the_item_limit_is_rejected(env: TestEnv) {
+    let store = env.store();
     let mut admission = admission_with("request", json!(null));
     admission.decision.events[0].canonical = vec![b'x'; 401 * 1024];
     let key = admission.decision.record.key.clone();
     let error = store.admit(admission).await.unwrap_err();
-    assert!(error_chain(&error).contains("is more than the 409600"), "{}", error_chain(&error));
+    assert!(error_chain(&error).contains("more than the limit of 409600"), "{}", error_chain(&error));
     assert_eq!(store.load(&key).await.unwrap(), None);
 }
 
-async fn a_table_that_is_not_there_is_broken_and_says_so(account: Account) {
-    let store = account.store_on("elsewhere");
+async fn missing_table_is_reported_as_broken(env: TestEnv) {
+    let store = env.store_on("missing");
     let error = store.put_plan(&tenant(), &plan()).await.unwrap_err();
     assert!(matches!(error, countersign_store::StoreError::Broken { .. }), "{error:?}");
     let admission = admission_with("request", json!(null));

@@ -1,14 +1,14 @@
-//! The store on AWS keeps what any store must promise. Its table stands in a DynamoDB that lives in this
-//! process, or in the one that `COUNTERSIGN_DYNAMODB` names; the queue and the blobs are those of the embedded store, in memory.
+//! The conformance suite and the fault tests on the AWS store. The table is on a DynamoDB in this process, or on
+//! the one of `COUNTERSIGN_DYNAMODB`. The queue and the blobs are those of the in-memory SQLite store.
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
-mod account;
 mod calls;
+mod classification;
+mod env;
 #[path = "../faults/mod.rs"]
 mod faults;
-mod heard;
 mod large;
-mod meanings;
+mod logs;
 mod outbox;
 mod run;
 mod table;
@@ -21,24 +21,24 @@ use std::sync::Arc;
 use conformance::cases;
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use account::Account;
+use env::TestEnv;
 use faults::matrix::{self, Call};
 use faults::sites;
 use table::Table;
 
-/// A case of our own.
-type Own = fn(Account) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A case of this crate.
+type EnvCase = fn(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn main() {
-    let promised = cases().into_iter().map(|case| {
-        trial(format!("promised::{}", case.name), move |account| (case.run)(Arc::new(account.store())))
+    let conformance_trials = cases().into_iter().map(|case| {
+        trial(format!("conformance::{}", case.name), move |env| (case.run)(Arc::new(env.store())))
     });
-    let own = meanings::cases().into_iter().chain(large::cases()).chain(outbox::cases());
-    let own = own.map(|(name, case): (&str, Own)| trial(name.to_owned(), case));
-    let matrix = calls::calls().into_iter().map(in_the_matrix);
+    let own = classification::cases().into_iter().chain(large::cases()).chain(outbox::cases());
+    let own = own.map(|(name, case): (&str, EnvCase)| trial(name.to_owned(), case));
+    let matrix = calls::calls().into_iter().map(matrix_trial);
     let complete = Trial::test("every_call_site_has_a_row", || {
         sites::every_call_site_has_a_row();
-        sites::every_row_is_played();
+        sites::every_row_is_exercised();
         Ok(())
     });
     let threats = threats::cases().into_iter().map(|(name, case)| {
@@ -47,19 +47,19 @@ fn main() {
             move |endpoint| async move { case(Table::open(&endpoint).await).await },
         )
     });
-    let all = promised.chain(own).chain(matrix).chain(threats).chain([complete]);
+    let all = conformance_trials.chain(own).chain(matrix).chain(threats).chain([complete]);
     libtest_mimic::run(&Arguments::from_args(), all.collect()).exit();
 }
 
-/// Every fault at every request of a call.
-fn in_the_matrix(call: Call<Table>) -> Trial {
+/// Every fault of every request of a call.
+fn matrix_trial(call: Call<Table>) -> Trial {
     in_virtual_time(format!("matrix::{}", call.name), move |endpoint| async move {
-        let cells = matrix::play(&call, || Table::open(&endpoint)).await;
+        let cells = matrix::run_cells(&call, || Table::open(&endpoint)).await;
         println!("{}: {cells} cells", call.name);
     })
 }
 
-/// A case whose time stands still while a request is under way, and jumps when everybody waits.
+/// A case in virtual time: time does not advance while a request is in flight, and jumps when all tasks wait.
 fn in_virtual_time<F: Future<Output = ()>>(
     name: String,
     case: impl FnOnce(String) -> F + Send + 'static,
@@ -67,19 +67,19 @@ fn in_virtual_time<F: Future<Output = ()>>(
     Trial::test(name, move || {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(async { case(account::endpoint().await).await });
+        runtime.block_on(async { case(env::endpoint().await).await });
         Ok(())
     })
 }
 
 fn trial(
     name: String,
-    case: impl FnOnce(Account) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
+    case: impl FnOnce(TestEnv) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
 ) -> Trial {
     Trial::test(name, move || {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(async move { case(Account::open().await).await });
+        runtime.block_on(async move { case(TestEnv::open().await).await });
         Ok::<(), Failed>(())
     })
 }

@@ -1,4 +1,4 @@
-//! A run to try the store with; what the embedded store's own tests use.
+//! Fixtures: a run and its commands.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -9,15 +9,15 @@ use serde_json::json;
 
 pub(crate) use support::{admission_with, error_chain, plan, tenant};
 
-/// Begins a run that `request` names.
-pub(crate) async fn begin<L: Ledger>(store: &L, request: &str) -> RunRecord {
+/// Starts a run with the idempotency key `request`.
+pub(crate) async fn start_run<L: Ledger>(store: &L, request: &str) -> RunRecord {
     let admission = admission_with(request, json!({ "request": request }));
     let record = admission.decision.record.clone();
     assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
     record
 }
 
-/// What the rules say to `command`.
+/// The decision for `command`.
 pub(crate) fn decide(record: RunRecord, command: impl Command) -> Decision {
     let op = OpId::new(&format!("op-{}", record.version)).unwrap();
     let plan = plan();

@@ -1,4 +1,4 @@
-//! A table of its own for every cell of the matrix, reached over one line.
+//! The environment of a matrix cell: a table of its own, reached over a faulty connection.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,88 +11,88 @@ use countersign_store::aws::{AwsParts, AwsStore, create_table, retries, timeouts
 use countersign_store::{Clock, Queue as _, SqliteOptions, SqliteStore};
 use domain::{Millis, QueueName, Timestamp};
 
-use crate::account::{Store, config};
-use crate::faults::kept::{Still, items, sweep};
-use crate::faults::line::Line;
-use crate::faults::matrix::{Held, Stage};
-use crate::faults::story::NOON;
-use crate::outbox::Unsteady;
+use crate::env::{Store, config};
+use crate::faults::connection::FaultyConnection;
+use crate::faults::content::{FixedClock, items, sweep};
+use crate::faults::fixture::NOON;
+use crate::faults::matrix::{BoxFuture, MatrixEnv};
+use crate::outbox::UnreliableQueue;
 
-/// A table, and the store on it.
+/// A table and the store on it.
 pub(crate) struct Table {
     pub(crate) store: Store,
-    pub(crate) line: Line,
+    pub(crate) connection: FaultyConnection,
     pub(crate) client: Client,
     pub(crate) name: String,
-    beside: SqliteStore,
-    /// Messages that are under way have arrived.
+    sqlite: SqliteStore,
+    /// Set to make delayed messages visible.
     later: Arc<AtomicBool>,
 }
 
-/// The clock of the queue.
-struct Later(Arc<AtomicBool>);
+struct QueueClock(Arc<AtomicBool>);
 
-impl Clock for Later {
+impl Clock for QueueClock {
     fn now(&self) -> Timestamp {
         if self.0.load(Ordering::Relaxed) { NOON + Millis::hours(1) } else { NOON }
     }
 }
 
 impl Table {
-    /// An empty one at `endpoint`, with the patience that the store has on AWS.
+    /// An empty table at `endpoint`, with the timeouts and retries that the store has on AWS.
     pub(crate) async fn open(endpoint: &str) -> Self {
         let table = Self::at(endpoint);
         create_table(&table.client, &table.name).await.unwrap();
         table
     }
 
-    /// One that is not there yet.
+    /// A table that does not exist yet.
     pub(crate) fn at(endpoint: &str) -> Self {
         static TABLES: AtomicU64 = AtomicU64::new(0);
         let number = TABLES.fetch_add(1, Ordering::Relaxed);
         let name = format!("matrix-{}-{number}", std::process::id());
-        let line = Line::with([]);
-        // Whoever retries has a purse, which all clients of a process share; one cell must not empty it for another.
-        let purse = RetryPartition::new(name.clone());
-        let config = config(endpoint).http_client(line.clone());
-        let config = config.timeout_config(timeouts()).retry_config(retries()).retry_partition(purse);
+        let connection = FaultyConnection::with([]);
+        // Clients of one retry partition share a retry token bucket; a cell must not empty it for another.
+        let partition = RetryPartition::new(name.clone());
+        let config = config(endpoint).http_client(connection.clone());
+        let config = config.timeout_config(timeouts()).retry_config(retries()).retry_partition(partition);
         let client = Client::from_conf(config.build());
         let later = Arc::default();
         let options =
-            SqliteOptions { clock: Arc::new(Later(Arc::clone(&later))), ..SqliteOptions::default() };
-        let beside = SqliteStore::memory(options).unwrap();
+            SqliteOptions { clock: Arc::new(QueueClock(Arc::clone(&later))), ..SqliteOptions::default() };
+        let sqlite = SqliteStore::memory(options).unwrap();
         let store = AwsStore::new(AwsParts {
             client: client.clone(),
             table: name.clone(),
-            queue: beside.clone(),
-            blobs: beside.clone(),
-            clock: Arc::new(Still),
+            queue: sqlite.clone(),
+            blobs: sqlite.clone(),
+            clock: Arc::new(FixedClock),
         });
-        Self { store, line, client, name, beside, later }
+        Self { store, connection, client, name, sqlite, later }
     }
 
-    /// The same store, with a queue that takes nothing.
-    pub(crate) fn without_queue(&self) -> AwsStore<Unsteady, SqliteStore> {
+    /// The same store with a queue that is down.
+    pub(crate) fn with_queue_down(&self) -> AwsStore<UnreliableQueue, SqliteStore> {
         self.with_queue(true, 0)
     }
 
-    /// The same store, with a queue that refuses a message and takes those that follow.
-    pub(crate) fn with_a_slow_queue(&self) -> AwsStore<Unsteady, SqliteStore> {
+    /// The same store with a queue that rejects the first message.
+    pub(crate) fn with_failing_first_send(&self) -> AwsStore<UnreliableQueue, SqliteStore> {
         self.with_queue(false, 1)
     }
 
-    fn with_queue(&self, down: bool, refusing: u32) -> AwsStore<Unsteady, SqliteStore> {
-        let (down, refusing) = (Arc::new(AtomicBool::new(down)), Arc::new(AtomicU32::new(refusing)));
+    fn with_queue(&self, down: bool, failures_left: u32) -> AwsStore<UnreliableQueue, SqliteStore> {
+        let (down, failures_left) =
+            (Arc::new(AtomicBool::new(down)), Arc::new(AtomicU32::new(failures_left)));
         AwsStore::new(AwsParts {
             client: self.client.clone(),
             table: self.name.clone(),
-            queue: Unsteady { queue: self.beside.clone(), down, shut: &[], refusing },
-            blobs: self.beside.clone(),
-            clock: Arc::new(Still),
+            queue: UnreliableQueue { queue: self.sqlite.clone(), down, shut: &[], failures_left },
+            blobs: self.sqlite.clone(),
+            clock: Arc::new(FixedClock),
         })
     }
 
-    /// What was sent, each once however often it was.
+    /// The distinct messages that were sent.
     async fn messages(&self) -> BTreeSet<String> {
         self.later.store(true, Ordering::Relaxed);
         let mut messages = BTreeSet::new();
@@ -104,14 +104,14 @@ impl Table {
     }
 }
 
-impl Stage for Table {
-    fn line(&self) -> &Line {
-        &self.line
+impl MatrixEnv for Table {
+    fn connection(&self) -> &FaultyConnection {
+        &self.connection
     }
 
-    fn kept(&self) -> Held<'_, BTreeSet<String>> {
+    fn stored(&self) -> BoxFuture<'_, BTreeSet<String>> {
         Box::pin(async {
-            self.line.set(None);
+            self.connection.set(None);
             let due = sweep(&self.store).await;
             let messages = self.messages().await;
             items(&self.client, &self.name).await.into_iter().chain(due).chain(messages).collect()

@@ -1,7 +1,7 @@
-//! Faults below the SDK, for every place that sends a request.
+//! Fault injection below the AWS SDK, for every place that sends a request.
 
-pub(crate) mod kept;
-pub(crate) mod line;
+pub(crate) mod connection;
+pub(crate) mod content;
+pub(crate) mod fixture;
 pub(crate) mod matrix;
 pub(crate) mod sites;
-pub(crate) mod story;

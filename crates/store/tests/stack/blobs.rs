@@ -1,5 +1,4 @@
-//! What is particular to S3: bytes that changed, requests that were too many, payloads that expire, and evidence that
-//! is locked.
+//! S3 specifics: altered objects, throttling, expiring payloads, and Object Lock of evidence.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ObjectLockRetentionMode;
@@ -9,36 +8,26 @@ use countersign_store::{
 };
 use domain::{BlobRef, Digest, Millis, TenantId};
 
-use crate::Own;
-use crate::account::Account;
-use crate::faults::line::{Fault, Line, Trouble};
+use crate::EnvCase;
+use crate::env::TestEnv;
+use crate::faults::connection::{Fault, FaultyConnection, Injection};
 
-pub(crate) fn cases() -> Vec<(&'static str, Own)> {
+pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
     vec![
-        ("s3_checksum_mismatch", |account| Box::pin(s3_checksum_mismatch(account))),
-        ("s3_503_slowdown", |account| Box::pin(s3_503_slowdown(account))),
-        ("every_fault_of_keeping_a_blob_has_its_meaning", |account| {
-            Box::pin(every_fault_of_keeping_a_blob_has_its_meaning(account))
+        ("s3_checksum_mismatch", |env| Box::pin(s3_checksum_mismatch(env))),
+        ("s3_503_slowdown", |env| Box::pin(s3_503_slowdown(env))),
+        ("put_blob_faults_are_classified", |env| Box::pin(put_blob_faults_are_classified(env))),
+        ("existing_blob_is_not_overwritten", |env| Box::pin(existing_blob_is_not_overwritten(env))),
+        ("blob_with_a_lost_reply_is_stored_once", |env| Box::pin(blob_with_a_lost_reply_is_stored_once(env))),
+        ("only_old_payloads_are_renewed", |env| Box::pin(only_old_payloads_are_renewed(env))),
+        ("payload_is_renewed_without_head_permission", |env| {
+            Box::pin(payload_is_renewed_without_head_permission(env))
         }),
-        ("a_blob_that_is_there_is_not_written_over", |account| {
-            Box::pin(a_blob_that_is_there_is_not_written_over(account))
+        ("large_bodies_are_not_stored_under_payloads", |env| {
+            Box::pin(large_bodies_are_not_stored_under_payloads(env))
         }),
-        ("a_blob_whose_reply_was_lost_is_kept_once", |account| {
-            Box::pin(a_blob_whose_reply_was_lost_is_kept_once(account))
-        }),
-        ("a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days", |account| {
-            Box::pin(a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days(account))
-        }),
-        ("whoever_may_not_look_at_a_payload_writes_it_anew", |account| {
-            Box::pin(whoever_may_not_look_at_a_payload_writes_it_anew(account))
-        }),
-        ("what_an_item_points_at_does_not_stand_where_things_expire", |account| {
-            Box::pin(what_an_item_points_at_does_not_stand_where_things_expire(account))
-        }),
-        ("evidence_is_locked_and_payloads_are_not", |account| {
-            Box::pin(evidence_is_locked_and_payloads_are_not(account))
-        }),
-        ("buckets_are_created_once", |account| Box::pin(buckets_are_created_once(account))),
+        ("only_evidence_is_locked", |env| Box::pin(only_evidence_is_locked(env))),
+        ("buckets_are_created_once", |env| Box::pin(buckets_are_created_once(env))),
     ]
 }
 
@@ -46,95 +35,96 @@ fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-fn key(on: BlobKind, blob: &BlobRef) -> String {
-    match on {
+fn key(kind: BlobKind, blob: &BlobRef) -> String {
+    match kind {
         BlobKind::Payloads => format!("payloads/acme/{}", blob.sha256),
         BlobKind::Bodies => format!("bodies/acme/{}", blob.sha256),
         BlobKind::Evidence => format!("acme/{}", blob.sha256),
     }
 }
 
-/// Somebody who may write to the bucket changed what is there.
-async fn s3_checksum_mismatch(account: Account) {
-    let blobs = account.blobs(None);
+/// A user with write access to the bucket alters an object.
+async fn s3_checksum_mismatch(env: TestEnv) {
+    let blobs = env.blobs(None);
     for kind in BlobKind::ALL {
         let bucket = match kind {
-            BlobKind::Payloads | BlobKind::Bodies => &account.buckets.payloads,
-            BlobKind::Evidence => &account.buckets.evidence,
+            BlobKind::Payloads | BlobKind::Bodies => &env.buckets.payloads,
+            BlobKind::Evidence => &env.buckets.evidence,
         };
-        let blob = blobs.put_blob(kind, &tenant(), b"the truth".to_vec()).await.unwrap();
-        let lie = ByteStream::from_static(b"something else");
-        account.s3.put_object().bucket(bucket).key(key(kind, &blob)).body(lie).send().await.unwrap();
+        let blob = blobs.put_blob(kind, &tenant(), b"original".to_vec()).await.unwrap();
+        let altered = ByteStream::from_static(b"altered");
+        env.s3.put_object().bucket(bucket).key(key(kind, &blob)).body(altered).send().await.unwrap();
         let error = blobs.blob(kind, &tenant(), &blob).await.unwrap_err();
-        let altered = |error: &StoreError| match error {
-            StoreError::Broken { source, .. } => source.to_string().contains("was altered"),
+        let is_mismatch = |error: &StoreError| match error {
+            StoreError::Broken { source, .. } => source.to_string().contains("does not match its digest"),
             StoreError::Busy { .. } | StoreError::Unknown { .. } => false,
         };
-        assert!(altered(&error), "{error:?}");
+        assert!(is_mismatch(&error), "{error:?}");
     }
 }
 
-fn answer(status: u16, code: &str) -> Fault {
+fn response(status: u16, code: &str) -> Fault {
     let body = format!(r#"<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code></Error>"#);
-    Fault::Answer { status, body }
+    Fault::Respond { status, body }
 }
 
-/// It is busy, which the engine has patience for, and nothing was done.
-async fn s3_503_slowdown(account: Account) {
-    let blobs = account.blobs_over(Line::with([answer(503, "SlowDown"), answer(503, "SlowDown")]));
+/// Throttling is `Busy`, which the engine retries, and nothing is written.
+async fn s3_503_slowdown(env: TestEnv) {
+    let blobs =
+        env.blobs_over(FaultyConnection::with([response(503, "SlowDown"), response(503, "SlowDown")]));
     let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-    let kept = account.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
-    let error = blobs.blob(BlobKind::Payloads, &tenant(), &kept).await.unwrap_err();
+    let stored = env.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let error = blobs.blob(BlobKind::Payloads, &tenant(), &stored).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-    assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &kept).await.unwrap(), Some(b"large".to_vec()));
+    assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &stored).await.unwrap(), Some(b"large".to_vec()));
 }
 
-async fn every_fault_of_keeping_a_blob_has_its_meaning(account: Account) {
-    for (fault, meaning) in [
-        (answer(412, "PreconditionFailed"), "kept"),
-        (answer(409, "ConditionalRequestConflict"), "busy"),
-        (answer(503, "SlowDown"), "busy"),
-        (answer(400, "BadDigest"), "busy"),
-        (answer(400, "RequestTimeout"), "busy"),
-        (answer(500, "InternalError"), "unknown"),
-        (answer(403, "AccessDenied"), "broken"),
-        (answer(404, "NoSuchBucket"), "broken"),
+async fn put_blob_faults_are_classified(env: TestEnv) {
+    for (fault, expected) in [
+        (response(412, "PreconditionFailed"), "stored"),
+        (response(409, "ConditionalRequestConflict"), "busy"),
+        (response(503, "SlowDown"), "busy"),
+        (response(400, "BadDigest"), "busy"),
+        (response(400, "RequestTimeout"), "busy"),
+        (response(500, "InternalError"), "unknown"),
+        (response(403, "AccessDenied"), "broken"),
+        (response(404, "NoSuchBucket"), "broken"),
         (Fault::LoseReply, "unknown"),
         (Fault::LoseRequest, "unknown"),
     ] {
-        let blobs = account.blobs_over(Line::with([fault.clone()]));
-        let means = match blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await {
-            Ok(_) => "kept",
+        let blobs = env.blobs_over(FaultyConnection::with([fault.clone()]));
+        let class = match blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await {
+            Ok(_) => "stored",
             Err(StoreError::Busy { .. }) => "busy",
             Err(StoreError::Unknown { .. }) => "unknown",
             Err(StoreError::Broken { .. }) => "broken",
         };
-        assert_eq!(means, meaning, "{fault:?}");
+        assert_eq!(class, expected, "{fault:?}");
     }
 }
 
-async fn a_blob_that_is_there_is_not_written_over(account: Account) {
-    let blobs = account.blobs(None);
+async fn existing_blob_is_not_overwritten(env: TestEnv) {
+    let blobs = env.blobs(None);
     let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
-    let place = key(BlobKind::Evidence, &blob);
-    let head = || account.s3.head_object().bucket(&account.buckets.evidence).key(&place).send();
+    let object = key(BlobKind::Evidence, &blob);
+    let head = || env.s3.head_object().bucket(&env.buckets.evidence).key(&object).send();
     let first = head().await.unwrap();
     assert_eq!(blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap(), blob);
-    // The bucket keeps versions; a second writing would have made one.
+    // The bucket is versioned; a second write would have created a version.
     assert_eq!(head().await.unwrap().version_id(), first.version_id());
     assert!(first.version_id().is_some());
 }
 
-async fn a_blob_whose_reply_was_lost_is_kept_once(account: Account) {
-    let blobs = account.blobs_over(Line::with([Fault::LoseReply]));
+async fn blob_with_a_lost_reply_is_stored_once(env: TestEnv) {
+    let blobs = env.blobs_over(FaultyConnection::with([Fault::LoseReply]));
     let error = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
     let blob = blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     assert_eq!(blobs.blob(BlobKind::Payloads, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
 }
 
-async fn a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_days(account: Account) {
+async fn only_old_payloads_are_renewed(env: TestEnv) {
     let (today, later) = (SystemClock.now(), SystemClock.now() + Millis::hours(48));
     for (kind, now, sends) in [
         (BlobKind::Payloads, today, "PutObject HeadObject"),
@@ -142,52 +132,53 @@ async fn a_payload_that_is_put_again_begins_its_days_anew_and_nothing_else_has_d
         (BlobKind::Bodies, later, "PutObject"),
         (BlobKind::Evidence, later, "PutObject"),
     ] {
-        let blob = account.blobs(None).put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap();
-        let line = Line::with([]);
-        let blobs = account.blobs_at(now, line.clone());
+        let blob = env.blobs(None).put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap();
+        let connection = FaultyConnection::with([]);
+        let blobs = env.blobs_at(now, connection.clone());
         assert_eq!(blobs.put_blob(kind, &tenant(), b"large".to_vec()).await.unwrap(), blob);
-        assert_eq!(sent(&line), sends, "{kind:?}");
+        assert_eq!(sent(&connection), sends, "{kind:?}");
         assert_eq!(blobs.blob(kind, &tenant(), &blob).await.unwrap(), Some(b"large".to_vec()));
     }
 }
 
-/// What was asked of S3, in order.
-fn sent(line: &Line) -> String {
-    let operations: Vec<String> = line.seen().into_iter().map(|passed| passed.operation).collect();
+/// The S3 operations, in order.
+fn sent(connection: &FaultyConnection) -> String {
+    let operations: Vec<String> =
+        connection.requests().into_iter().map(|request| request.operation).collect();
     operations.join(" ")
 }
 
-/// The webhook function puts payloads and reads none.
-async fn whoever_may_not_look_at_a_payload_writes_it_anew(account: Account) {
-    let blob = account.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
-    let line = Line::with([]);
-    line.set([Trouble::forever("HeadObject", answer(403, "AccessDenied"))]);
-    let blobs = account.blobs_over(line.clone());
+/// The webhook function has no read permission on payloads.
+async fn payload_is_renewed_without_head_permission(env: TestEnv) {
+    let blob = env.blobs(None).put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
+    let connection = FaultyConnection::with([]);
+    connection.set([Injection::forever("HeadObject", response(403, "AccessDenied"))]);
+    let blobs = env.blobs_over(connection.clone());
     assert_eq!(blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap(), blob);
-    assert_eq!(sent(&line), "PutObject HeadObject PutObject");
+    assert_eq!(sent(&connection), "PutObject HeadObject PutObject");
 }
 
-async fn what_an_item_points_at_does_not_stand_where_things_expire(account: Account) {
+async fn large_bodies_are_not_stored_under_payloads(env: TestEnv) {
     let files = PolicyFiles::from([("main.rego".to_owned(), "x".repeat(300 * 1024))]);
-    account.store().put_policy(&tenant(), &Digest::ZERO, files).await.unwrap();
-    let listed = account.s3.list_objects_v2().bucket(&account.buckets.payloads).send().await.unwrap();
+    env.store().put_policy(&tenant(), &Digest::ZERO, files).await.unwrap();
+    let listed = env.s3.list_objects_v2().bucket(&env.buckets.payloads).send().await.unwrap();
     let keys: Vec<&str> = listed.contents().iter().filter_map(|object| object.key()).collect();
     assert!(matches!(&*keys, [key] if key.starts_with("bodies/acme/")), "{keys:?}");
 }
 
-async fn evidence_is_locked_and_payloads_are_not(account: Account) {
+async fn only_evidence_is_locked(env: TestEnv) {
     for (mode, locked) in [
         (RetentionMode::Governance, ObjectLockRetentionMode::Governance),
         (RetentionMode::Compliance, ObjectLockRetentionMode::Compliance),
     ] {
-        let blobs = account.blobs(Some(Retention { mode, days: 30 }));
+        let blobs = env.blobs(Some(Retention { mode, days: 30 }));
         let bytes = format!("proof under {mode:?}").into_bytes();
         let before = SystemClock.now();
         let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), bytes).await.unwrap();
         blobs.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
 
-        let ask = account.s3.get_object_retention().bucket(&account.buckets.evidence);
-        let retention = ask.key(key(BlobKind::Evidence, &blob)).send().await.unwrap().retention.unwrap();
+        let request = env.s3.get_object_retention().bucket(&env.buckets.evidence);
+        let retention = request.key(key(BlobKind::Evidence, &blob)).send().await.unwrap().retention.unwrap();
         assert_eq!(retention.mode(), Some(&locked));
         let days = 30 * 24 * 60 * 60;
         let until = retention.retain_until_date().unwrap().secs() - before.0 / 1000;
@@ -195,9 +186,9 @@ async fn evidence_is_locked_and_payloads_are_not(account: Account) {
     }
 }
 
-async fn buckets_are_created_once(account: Account) {
-    let blobs = account.blobs(None);
+async fn buckets_are_created_once(env: TestEnv) {
+    let blobs = env.blobs(None);
     let blob = blobs.put_blob(BlobKind::Evidence, &tenant(), b"proof".to_vec()).await.unwrap();
-    create_buckets(&account.s3, &account.buckets).await.unwrap();
+    create_buckets(&env.s3, &env.buckets).await.unwrap();
     assert_eq!(blobs.blob(BlobKind::Evidence, &tenant(), &blob).await.unwrap(), Some(b"proof".to_vec()));
 }

@@ -1,4 +1,4 @@
-//! Every call of the store that speaks to SQS or S3, for the matrix.
+//! Every store call that sends requests to SQS or S3, for the fault matrix.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use countersign_store::{
 };
 use domain::{BlobRef, Digest, Job, Millis, Outgoing, QueueName, RunId, RunKey};
 
-use crate::faults::matrix::{Call, Held, said};
-use crate::faults::story::{FAR_AHEAD, Until, decision, tell, tenant};
-use crate::stage::Cell;
+use crate::cell::Cell;
+use crate::faults::fixture::{FAR_AHEAD, Until, commit_until, decision, tenant};
+use crate::faults::matrix::{BoxFuture, Call, render};
 
-/// What is there before a call.
-type Given = fn(&Cell) -> Held<'_, ()>;
+/// Prepares the store for a call.
+type Setup = fn(&Cell) -> BoxFuture<'_, ()>;
 
-const NOTHING: Given = |_| Box::pin(async {});
-const SENT: Given = |cell| Box::pin(async { cell.store.send(&message("one")).await.unwrap() });
-const SIGNALED: Given = |cell| Box::pin(tell(&cell.store, Until::Signaled));
+const NOTHING: Setup = |_| Box::pin(async {});
+const SENT: Setup = |cell| Box::pin(async { cell.store.send(&message("one")).await.unwrap() });
+const SIGNALED: Setup = |cell| Box::pin(commit_until(&cell.store, Until::Signaled));
 
-/// Nothing of what was sent before is under way any more.
-const FINISHED: Given = |cell| {
+/// The queues are empty.
+const FINISHED: Setup = |cell| {
     Box::pin(async {
-        tell(&cell.store, Until::Finished).await;
+        commit_until(&cell.store, Until::Finished).await;
         for queue in [QueueName::Decisions, QueueName::Steps] {
-            cell.sqs.purge_queue().queue_url(cell.place.queue(queue)).send().await.unwrap();
+            cell.sqs.purge_queue().queue_url(cell.resources.queue(queue)).send().await.unwrap();
         }
     })
 };
 
-/// A message in our hands.
-const RECEIVED: Given = |cell| {
+/// A message is received.
+const RECEIVED: Setup = |cell| {
     Box::pin(async {
-        tell(&cell.store, Until::Begun).await;
+        commit_until(&cell.store, Until::Started).await;
         let received =
             cell.store.receive(QueueName::Steps, 1, Millis::secs(60), Duration::ZERO).await.unwrap();
         *cell.held.lock().unwrap() = Some(received[0].handle.clone());
@@ -43,34 +43,39 @@ fn held(cell: &Cell) -> Handle {
     cell.held.lock().unwrap().clone().unwrap()
 }
 
-/// One that was given up.
-const DEAD: Given = |cell| {
+/// A dead-letter message.
+const DEAD: Setup = |cell| {
     Box::pin(async {
         cell.store.send(&message("one")).await.unwrap();
-        let received =
-            cell.sqs.receive_message().queue_url(cell.place.queue(QueueName::Steps)).send().await.unwrap();
-        let words = received.messages()[0].body().unwrap();
-        cell.sqs.send_message().queue_url(cell.place.dead()).message_body(words).send().await.unwrap();
-        cell.sqs.purge_queue().queue_url(cell.place.queue(QueueName::Steps)).send().await.unwrap();
+        let received = cell
+            .sqs
+            .receive_message()
+            .queue_url(cell.resources.queue(QueueName::Steps))
+            .send()
+            .await
+            .unwrap();
+        let body = received.messages()[0].body().unwrap();
+        cell.sqs.send_message().queue_url(cell.resources.dead()).message_body(body).send().await.unwrap();
+        cell.sqs.purge_queue().queue_url(cell.resources.queue(QueueName::Steps)).send().await.unwrap();
     })
 };
 
 macro_rules! call {
-    ($name:literal, $given:expr, |$cell:ident| $call:expr) => {
-        call!($name, $given, |$cell| $call, again: None)
+    ($name:literal, $setup:expr, |$cell:ident| $call:expr) => {
+        call!($name, $setup, |$cell| $call, repeated: None)
     };
-    ($name:literal, $given:expr, |$cell:ident| $call:expr, again: $again:expr) => {
+    ($name:literal, $setup:expr, |$cell:ident| $call:expr, repeated: $repeated:expr) => {
         Call {
             name: $name,
-            given: $given,
-            make: |$cell: &Cell| Box::pin(async move { said($call) }),
-            again: $again,
+            setup: $setup,
+            make: |$cell: &Cell| Box::pin(async move { render($call) }),
+            repeated: $repeated,
         }
     };
 }
 
 pub(crate) fn calls() -> Vec<Call<Cell>> {
-    [queue(), dead(), blobs(), ledger(), furnishing()].into_iter().flatten().collect()
+    [queue(), dead(), blobs(), ledger(), local_resources()].into_iter().flatten().collect()
 }
 
 fn message(name: &str) -> Outgoing {
@@ -85,15 +90,15 @@ fn queue() -> Vec<Call<Cell>> {
             let sent = cell.store.send_all(&["one", "two", "three"].map(message)).await;
             sent.into_iter().collect::<Result<Vec<_>, _>>()
         }),
-        // What was taken and did not arrive is hidden.
+        // A message whose delivery was lost is invisible.
         call!("receive", SENT, |cell| {
             let received = cell.store.receive(QueueName::Steps, 10, Millis::secs(60), Duration::ZERO).await;
             received.map(|received| received.into_iter().map(|got| got.run).collect::<Vec<_>>())
-        }, again: Some("[]")),
+        }, repeated: Some("[]")),
         call!("extend", RECEIVED, |cell| cell.store.extend(&held(cell), Millis::secs(60)).await),
-        call!("delete", RECEIVED, |cell| cell.store.delete(&held(cell)).await, again: Some("false")),
+        call!("delete", RECEIVED, |cell| cell.store.delete(&held(cell)).await, repeated: Some("false")),
         call!("depth", SENT, |cell| cell.store.depth(QueueName::Steps).await),
-        call!("waiting", SENT, |cell| cell.store.waiting(QueueName::Steps).await),
+        call!("visible", SENT, |cell| cell.store.visible(QueueName::Steps).await),
     ]
 }
 
@@ -102,14 +107,14 @@ fn dead() -> Vec<Call<Cell>> {
         call!("dead_letters", DEAD, |cell| {
             let letters = cell.store.dead_letters(10).await;
             letters.map(|letters| letters.into_iter().map(|letter| letter.run).collect::<Vec<_>>())
-        }, again: Some("[]")),
-        call!("redrive", DEAD, |cell| cell.store.redrive(10).await, again: Some("0")),
-        call!("redrive, of none", DEAD, |cell| cell.store.redrive(0).await),
+        }, repeated: Some("[]")),
+        call!("redrive", DEAD, |cell| cell.store.redrive(10).await, repeated: Some("0")),
+        call!("redrive, limit zero", DEAD, |cell| cell.store.redrive(0).await),
     ]
 }
 
-/// A payload.
-const KEPT: Given = |cell| {
+/// A payload is stored.
+const STORED: Setup = |cell| {
     Box::pin(async {
         cell.store.put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec()).await.unwrap();
     })
@@ -121,29 +126,29 @@ fn blobs() -> Vec<Call<Cell>> {
             .store
             .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
-        call!("put_blob, of what is there", KEPT, |cell| cell
+        call!("put_blob, existing", STORED, |cell| cell
             .store
             .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
-        call!("put_blob, of what is old", KEPT, |cell| cell
+        call!("put_blob, old object", STORED, |cell| cell
             .blobs_at(FAR_AHEAD)
             .put_blob(BlobKind::Payloads, &tenant(), b"large".to_vec())
             .await),
-        call!("blob", KEPT, |cell| {
+        call!("blob", STORED, |cell| {
             let blob = BlobRef { sha256: Digest::of_bytes(b"large"), bytes: 5 };
             cell.store.blob(BlobKind::Payloads, &tenant(), &blob).await
         }),
     ]
 }
 
-/// What the ledger asks of the other two.
+/// Calls of the ledger that use the queue or the blob store.
 fn ledger() -> Vec<Call<Cell>> {
     vec![
-        call!("put_policy, by pointer", NOTHING, |cell| {
+        call!("put_policy, in a blob", NOTHING, |cell| {
             cell.store.put_policy(&tenant(), &Digest::ZERO, large()).await
         }),
         call!(
-            "policy, by pointer",
+            "policy, in a blob",
             |cell| Box::pin(async {
                 cell.store.put_policy(&tenant(), &Digest::ZERO, large()).await.unwrap();
             }),
@@ -153,23 +158,22 @@ fn ledger() -> Vec<Call<Cell>> {
             }
         ),
         call!("commit, with jobs", SIGNALED, |cell| {
-            cell.store.commit(decision(Until::Asked)).await
-        }, again: Some("Superseded")),
-        call!("commit, of the end", FINISHED, |cell| {
+            cell.store.commit(decision(Until::ApprovalRequested)).await
+        }, repeated: Some("Superseded")),
+        call!("commit, run ends", FINISHED, |cell| {
             cell.store.commit(decision(Until::Canceled)).await
-        }, again: Some("Superseded")),
+        }, repeated: Some("Superseded")),
     ]
 }
 
-/// Too large for an item.
 fn large() -> PolicyFiles {
     PolicyFiles::from([("main.rego".to_owned(), "x".repeat(300 * 1024))])
 }
 
-fn furnishing() -> Vec<Call<Cell>> {
+fn local_resources() -> Vec<Call<Cell>> {
     vec![
         call!("create_queues", NOTHING, |cell| {
-            create_queues(&cell.sqs, &format!("{}-other", cell.place.name)).await
+            create_queues(&cell.sqs, &format!("{}-other", cell.resources.name)).await
         }),
         call!("create_buckets", NOTHING, |cell| {
             let (payloads, evidence) = (format!("{}-a", cell.table), format!("{}-b", cell.table));

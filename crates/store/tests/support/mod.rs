@@ -1,4 +1,4 @@
-//! A run to try the embedded store with, and what it says when it cannot.
+//! Fixtures: a run and its first commit.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use domain::{
 };
 use serde_json::Value;
 
-/// What an error says, with what caused it.
+/// Renders an error and its causes.
 pub(crate) fn error_chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -22,16 +22,16 @@ pub(crate) fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-/// A plan of one call.
+/// A plan with one step.
 pub(crate) fn plan() -> Plan {
     let call = Call { tool: ToolName::new("http.request").unwrap(), with: Value::Null };
     let step = PlannedStep::new(StepId::new("call").unwrap(), Work::Call(call));
     Plan::new(WorkflowName::new("embedded").unwrap(), Environment::Dev, vec![step])
 }
 
-/// The first commit of a run that `request` names.
+/// The first commit of a run with the idempotency key `request`.
 pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
-    let wish = Admit {
+    let command = Admit {
         tenant: tenant(),
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn admission_with(request: &str, input: Value) -> Admission {
         key: IdempotencyKey::new(request).unwrap(),
         input: Fingerprint::of(&input),
     };
-    Admission { decision: admit(wish, &plan(), stamp()), input: Payload::Inline(input), hold: None }
+    Admission { decision: admit(command, &plan(), stamp()), input: Payload::Inline(input), hold: None }
 }
 
 pub(crate) fn stamp() -> Stamp {

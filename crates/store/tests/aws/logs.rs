@@ -1,4 +1,4 @@
-//! What the store logs, for a case that listens.
+//! Captures the log events of the store.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -7,19 +7,19 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What was logged: a line for each event, with its level and its fields.
+/// The log events: one line each, with level and fields.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Logs(Arc<Mutex<Vec<String>>>);
 
-impl Heard {
-    /// The lines that hold all of this.
-    pub(crate) fn of(&self, parts: &[&str]) -> Vec<String> {
-        let holds = |line: &&String| parts.iter().all(|part| line.contains(part));
-        self.0.lock().unwrap().iter().filter(holds).cloned().collect()
+impl Logs {
+    /// The lines that contain all `parts`.
+    pub(crate) fn containing(&self, parts: &[&str]) -> Vec<String> {
+        let matches = |line: &&String| parts.iter().all(|part| line.contains(part));
+        self.0.lock().unwrap().iter().filter(matches).cloned().collect()
     }
 }
 
-impl Subscriber for Heard {
+impl Subscriber for Logs {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("countersign_store")
     }
@@ -33,7 +33,7 @@ impl Subscriber for Heard {
     fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
+        let mut line = LogLine(event.metadata().level().to_string());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -43,9 +43,9 @@ impl Subscriber for Heard {
     fn exit(&self, _span: &Id) {}
 }
 
-struct Line(String);
+struct LogLine(String);
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0, " {}={value:?}", field.name()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! An account of one table, in this process.
+//! A test environment with one table on an in-process DynamoDB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,49 +12,46 @@ use countersign_store::{Clock as _, SqliteOptions, SqliteStore, SystemClock};
 use dynoxide::{Database, server};
 use tokio::net::TcpListener;
 
-use crate::faults::line::OUTSIDE;
+use crate::faults::connection::REAL_TIME;
 
-/// The store under test.
 pub(crate) type Store = AwsStore<SqliteStore, SqliteStore>;
 
-/// Names the endpoint of another DynamoDB to hold the store to its promises on.
+/// Set to run the tests on another DynamoDB.
 const ENDPOINT: &str = "COUNTERSIGN_DYNAMODB";
 
-/// A DynamoDB with an empty table, and a queue and blobs beside it.
-pub(crate) struct Account {
+/// A DynamoDB with an empty table, and SQLite for the queue and the blobs.
+pub(crate) struct TestEnv {
     pub(crate) client: Client,
     pub(crate) table: String,
     endpoint: String,
-    pub(crate) beside: SqliteStore,
+    pub(crate) sqlite: SqliteStore,
 }
 
-impl Account {
+impl TestEnv {
     pub(crate) async fn open() -> Self {
-        // Two cases may begin in the same millisecond.
-        static ACCOUNTS: AtomicU64 = AtomicU64::new(0);
+        // Two cases may start in the same millisecond.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let endpoint = endpoint().await;
         let client = Client::from_conf(config(&endpoint).build());
-        let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let table = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
         create_table(&client, &table).await.unwrap();
         create_table(&client, &table).await.unwrap();
-        Self { client, endpoint, table, beside: SqliteStore::memory(SqliteOptions::default()).unwrap() }
+        Self { client, endpoint, table, sqlite: SqliteStore::memory(SqliteOptions::default()).unwrap() }
     }
 
-    /// The store on this account.
     pub(crate) fn store(&self) -> Store {
         self.store_on(&self.table)
     }
 
-    /// The store on this account, over a line of its own, whose every request is sent `tries` times at most.
-    pub(crate) fn store_over(&self, line: impl HttpClient + 'static, tries: u32) -> Store {
+    /// The store over another connection, with at most `tries` attempts per request.
+    pub(crate) fn store_over(&self, connection: impl HttpClient + 'static, tries: u32) -> Store {
         let retries =
             RetryConfig::standard().with_max_attempts(tries).with_initial_backoff(Duration::from_millis(1));
-        let config = config(&self.endpoint).http_client(line).retry_config(retries).build();
+        let config = config(&self.endpoint).http_client(connection).retry_config(retries).build();
         self.store_with(Client::from_conf(config), &self.table)
     }
 
-    /// A store on another table.
     pub(crate) fn store_on(&self, table: &str) -> Store {
         self.store_with(self.client.clone(), table)
     }
@@ -63,14 +60,14 @@ impl Account {
         AwsStore::new(AwsParts {
             client,
             table: table.to_owned(),
-            queue: self.beside.clone(),
-            blobs: self.beside.clone(),
+            queue: self.sqlite.clone(),
+            blobs: self.sqlite.clone(),
             clock: Arc::new(SystemClock),
         })
     }
 }
 
-/// Where there is a DynamoDB.
+/// The endpoint of a DynamoDB.
 pub(crate) async fn endpoint() -> String {
     match std::env::var(ENDPOINT) {
         Ok(endpoint) => endpoint,
@@ -78,12 +75,12 @@ pub(crate) async fn endpoint() -> String {
     }
 }
 
-/// A DynamoDB in this process; says where it listens. Its time is real, whatever the time of a case is.
+/// Starts a DynamoDB in this process, in real time. Returns its endpoint.
 async fn serve() -> String {
-    let bound = OUTSIDE.spawn(TcpListener::bind("127.0.0.1:0"));
+    let bound = REAL_TIME.spawn(TcpListener::bind("127.0.0.1:0"));
     let listener = bound.await.unwrap().unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    OUTSIDE.spawn(server::serve_on(listener, Database::memory().unwrap()));
+    REAL_TIME.spawn(server::serve_on(listener, Database::memory().unwrap()));
     endpoint
 }
 

@@ -1,4 +1,4 @@
-//! Who may touch the database, and when: one writer that commits in groups, a few readers.
+//! Database connections: one writer thread with group commit, and a pool of readers.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,30 +16,30 @@ use crate::error::StoreError;
 use super::db::Db;
 use super::schema;
 
-/// Enough for every reader on a small machine; more would only wait for the same disk.
+/// More readers would only wait for the same disk.
 const READERS: usize = 4;
 
-/// A group of this many writes takes well under the time a person notices.
+/// Limits the latency of a group commit to a few milliseconds.
 const GROUP_MAX: usize = 256;
 
-/// More than the store has: each is planned once for a connection.
-const STATEMENTS_KEPT: usize = 128;
+/// More than the number of distinct statements, so that each connection prepares a statement once.
+const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// How long to wait for another process that holds the file.
-const BUSY_FOR: Duration = Duration::from_secs(10);
+/// How long to wait for another process that holds the write lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much log is gathered before it is moved into the database file: each page that changed often in
-/// the meantime is then moved once.
+/// How many pages the write-ahead log collects before a checkpoint moves them into the database file. A page that
+/// changed several times is then moved once.
 const CHECKPOINT_PAGES: u32 = 4_000;
 
-/// What a store has done, counted.
+/// Counters of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Transactions that were committed; each is one sync of the log.
+    /// Committed transactions; each one is one sync of the write-ahead log.
     pub commits: u64,
-    /// Writes that they held.
+    /// Writes in those transactions.
     pub writes: u64,
-    /// Rows that those inserted, changed or deleted.
+    /// Rows that those writes inserted, updated or deleted.
     pub rows: u64,
 }
 
@@ -50,22 +50,22 @@ pub(super) struct Counters {
     rows: AtomicU64,
 }
 
-/// One write, waiting for its group.
-pub(super) trait Job: Send {
+/// A write that waits for the writer thread.
+pub(super) trait WriteJob: Send {
     fn run(&mut self, db: &Db) -> rusqlite::Result<()>;
-    fn done(self: Box<Self>, outcome: Result<(), Fault>);
+    fn finish(self: Box<Self>, outcome: Result<(), CommitError>);
 }
 
-/// Why a group was not committed.
+/// Why a transaction was not committed.
 #[derive(Debug, Clone)]
-pub(super) struct Fault {
+pub(super) struct CommitError {
     message: String,
     code: Option<ErrorCode>,
-    /// Whether the write may have landed all the same.
+    /// Whether the transaction may have been committed anyway.
     unknown: bool,
 }
 
-impl Fault {
+impl CommitError {
     fn new(error: &rusqlite::Error, unknown: bool) -> Self {
         Self { message: error.to_string(), code: error.sqlite_error_code(), unknown }
     }
@@ -74,11 +74,11 @@ impl Fault {
         matches!(self.code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    fn explain(self, doing: &'static str) -> StoreError {
+    fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
-            fault if fault.is_busy() => StoreError::Busy { doing },
-            fault if fault.unknown => StoreError::Unknown { doing },
-            fault => StoreError::broken(doing, fault.message),
+            error if error.is_busy() => StoreError::Busy { doing },
+            error if error.unknown => StoreError::Unknown { doing },
+            error => StoreError::broken(doing, error.message),
         }
     }
 }
@@ -90,41 +90,46 @@ struct Task<T, F> {
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T: Send, F: FnMut(&Db) -> rusqlite::Result<T> + Send> Job for Task<T, F> {
+impl<T: Send, F: FnMut(&Db) -> rusqlite::Result<T> + Send> WriteJob for Task<T, F> {
     fn run(&mut self, db: &Db) -> rusqlite::Result<()> {
         self.result = Some((self.write)(db)?);
         Ok(())
     }
 
-    fn done(self: Box<Self>, outcome: Result<(), Fault>) {
+    fn finish(self: Box<Self>, outcome: Result<(), CommitError>) {
         let Task { doing, result, reply, .. } = *self;
-        let answer = match (outcome, result) {
+        let response = match (outcome, result) {
             (Ok(()), Some(result)) => Ok(result),
             (Ok(()), None) => Err(StoreError::Unknown { doing }),
-            (Err(fault), _) => Err(fault.explain(doing)),
+            (Err(error), _) => Err(error.into_store_error(doing)),
         };
-        // Whoever asked may have gone away; what was written stays written.
-        let _ = reply.send(answer);
+        // The caller may have dropped its future. The write stays committed.
+        let _ = reply.send(response);
     }
 }
 
-pub(super) enum Front {
-    /// One connection, used in place.
+pub(super) enum Connections {
+    /// One connection, used on the calling thread.
     Memory(Mutex<Db>),
-    /// A writer thread and some readers.
-    File { writer: Sender<Box<dyn Job>>, readers: Mutex<Vec<Db>>, path: PathBuf, counters: Arc<Counters> },
+    /// A writer thread and a pool of readers.
+    File {
+        writer: Sender<Box<dyn WriteJob>>,
+        readers: Mutex<Vec<Db>>,
+        path: PathBuf,
+        counters: Arc<Counters>,
+    },
 }
 
-impl Front {
+impl Connections {
     pub(super) fn memory() -> Result<Self, StoreError> {
-        let opening = "open a store in memory";
+        let opening = "open an in-memory store";
         let conn = schema::in_memory().map_err(|error| StoreError::broken(opening, error))?;
         tune(&conn).map_err(|error| StoreError::broken(opening, error))?;
         Ok(Self::Memory(Mutex::new(Db { conn })))
     }
 
     pub(super) fn file(path: &Path) -> Result<Self, StoreError> {
-        let opening = "open the store's file";
+        let opening = "open the store file";
         let mut db = connect(path).map_err(|error| StoreError::broken(opening, error))?;
         schema::create(&mut db.conn).map_err(|error| StoreError::broken(opening, error))?;
         let counters = Arc::new(Counters::default());
@@ -137,35 +142,37 @@ impl Front {
         Ok(Self::File { writer, readers: Mutex::new(Vec::new()), path: path.into(), counters })
     }
 
-    /// Writes, and answers when it is durable.
+    /// Runs `write` in a transaction and returns when the transaction is durable.
     pub(super) async fn write<T, F>(&self, doing: &'static str, mut write: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Db) -> rusqlite::Result<T> + Send + 'static,
     {
         match self {
-            Self::Memory(db) => {
-                in_place(&lock(db), &mut write).map_err(|error| Fault::new(&error, false).explain(doing))
-            }
+            Self::Memory(db) => in_place(&lock(db), &mut write)
+                .map_err(|error| CommitError::new(&error, false).into_store_error(doing)),
             Self::File { writer, .. } => {
-                let (reply, answer) = oneshot::channel();
+                let (reply, response) = oneshot::channel();
                 let task = Task { doing, write, result: None, reply };
-                writer
-                    .send(Box::new(task))
-                    .map_err(|_| StoreError::broken(doing, "the store's writer has stopped"))?;
-                answer.await.unwrap_or(Err(StoreError::Unknown { doing }))
+                writer.send(Box::new(task)).map_err(|_| {
+                    StoreError::broken(doing, "the writer thread has stopped; restart the process")
+                })?;
+                response.await.unwrap_or(Err(StoreError::Unknown { doing }))
             }
         }
     }
 
-    /// Reads what is committed. A read takes microseconds, so it is done where it is asked for.
-    #[expect(clippy::unused_async, reason = "a reader elsewhere would wait; callers should not know")]
+    /// Reads committed data. A read takes microseconds, so it runs on the calling thread.
+    #[expect(
+        clippy::unused_async,
+        reason = "async so that a reader pool on other threads needs no change in callers"
+    )]
     pub(super) async fn read<T>(
         &self,
         doing: &'static str,
         read: impl FnOnce(&Db) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let explain = |error: rusqlite::Error| Fault::new(&error, false).explain(doing);
+        let explain = |error: rusqlite::Error| CommitError::new(&error, false).into_store_error(doing);
         match self {
             Self::Memory(db) => read(&lock(db)).map_err(explain),
             Self::File { readers, path, .. } => {
@@ -182,8 +189,10 @@ impl Front {
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), StoreError> {
-        self.read("checkpoint", |db| db.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
-            .await
+        self.read("checkpoint the store file", |db| {
+            db.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        })
+        .await
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -198,14 +207,14 @@ impl Front {
     }
 }
 
-/// A panic elsewhere does not make the connection unusable: what it had not committed is not there.
+/// A panic in another thread leaves the connection usable: its transaction was not committed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Db> {
     let conn = Connection::open(path)?;
-    conn.busy_timeout(BUSY_FOR)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     tune(&conn)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
@@ -213,11 +222,11 @@ fn connect(path: &Path) -> rusqlite::Result<Db> {
     Ok(Db { conn })
 }
 
-/// What holds for every connection, whatever it is open on.
+/// Settings of every connection, in memory or on a file.
 fn tune(conn: &Connection) -> rusqlite::Result<()> {
-    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    // Without this the planner looks at what is bound, and plans a kept statement anew whenever that changes:
-    // a quarter of the time of a store that waits.
+    conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
+    // QPSG stops SQLite from re-preparing a cached statement when its bound values change, which took a quarter of
+    // the time of an idle store.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
@@ -229,8 +238,8 @@ fn in_place<T>(db: &Db, write: &mut impl FnMut(&Db) -> rusqlite::Result<T>) -> r
     result
 }
 
-/// The writer: whatever is waiting goes into one transaction.
-fn write_groups(db: &Db, jobs: &Receiver<Box<dyn Job>>, counters: &Counters) {
+/// The writer thread: commits all waiting writes in one transaction.
+fn write_groups(db: &Db, jobs: &Receiver<Box<dyn WriteJob>>, counters: &Counters) {
     while let Ok(first) = jobs.recv() {
         let mut group = vec![first];
         group.extend(jobs.try_iter().take(GROUP_MAX - 1));
@@ -238,11 +247,11 @@ fn write_groups(db: &Db, jobs: &Receiver<Box<dyn Job>>, counters: &Counters) {
     }
 }
 
-fn write_group(db: &Db, mut group: Vec<Box<dyn Job>>, counters: &Counters) {
+fn write_group(db: &Db, mut group: Vec<Box<dyn WriteJob>>, counters: &Counters) {
     let outcome = commit(db, &mut group);
-    // One write that fails must not fail its neighbours: they are tried one by one. A file that is busy
-    // fails nobody in particular, and each of them would wait for it anew.
-    if matches!(&outcome, Err(fault) if !fault.unknown && !fault.is_busy()) && group.len() > 1 {
+    // One failing write must not fail the others in its group, so they are retried one by one. A busy file fails
+    // all of them, and each retry would wait for the lock again, so a busy group is not retried.
+    if matches!(&outcome, Err(error) if !error.unknown && !error.is_busy()) && group.len() > 1 {
         for job in group {
             write_group(db, vec![job], counters);
         }
@@ -254,27 +263,28 @@ fn write_group(db: &Db, mut group: Vec<Box<dyn Job>>, counters: &Counters) {
         counters.rows.store(db.conn.total_changes(), Ordering::Relaxed);
     }
     for job in group {
-        job.done(outcome.clone());
+        job.finish(outcome.clone());
     }
 }
 
-fn commit(db: &Db, group: &mut [Box<dyn Job>]) -> Result<(), Fault> {
-    db.transaction("BEGIN IMMEDIATE").map_err(|error| Fault::new(&error, false))?;
+fn commit(db: &Db, group: &mut [Box<dyn WriteJob>]) -> Result<(), CommitError> {
+    db.transaction("BEGIN IMMEDIATE").map_err(|error| CommitError::new(&error, false))?;
     let ran = group.iter_mut().try_for_each(|job| job.run(db));
-    let ended = ran
-        .map_err(|error| Fault::new(&error, false))
-        .and_then(|()| db.transaction("COMMIT").map_err(|error| Fault::new(&error, is_unknown(&error))));
+    let ended = ran.map_err(|error| CommitError::new(&error, false)).and_then(|()| {
+        db.transaction("COMMIT").map_err(|error| CommitError::new(&error, is_unknown(&error)))
+    });
     if ended.is_err() && !db.conn.is_autocommit() {
-        // If even this fails, the next transaction cannot begin and says so.
+        // If the rollback fails too, the next BEGIN fails and reports it.
         let _ = db.transaction("ROLLBACK");
     }
     ended
 }
 
-/// A full disk, a busy file or a page that could not be written is known to have left nothing behind: what
-/// makes a transaction count is the last thing written. Any other fault, of the sync above all, is not.
+/// Whether a failed COMMIT may have been applied. A full disk, a busy file or a page that could not be written
+/// leaves the transaction uncommitted, because the commit record is written last. After any other error, such as a
+/// failed sync, the result is unknown.
 fn is_unknown(error: &rusqlite::Error) -> bool {
-    let unwritten = error.sqlite_error().is_some_and(|fault| fault.extended_code == SQLITE_IOERR_WRITE);
+    let unwritten = error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_WRITE);
     let refused = matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull)
@@ -288,28 +298,29 @@ mod tests {
 
     use super::*;
 
-    /// How long the writer waits for the file here.
-    const BRIEFLY: Duration = Duration::from_millis(200);
+    const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-    fn idle_write(reply: oneshot::Sender<Result<(), StoreError>>) -> Box<dyn Job> {
+    fn idle_write(reply: oneshot::Sender<Result<(), StoreError>>) -> Box<dyn WriteJob> {
         Box::new(Task { doing: "wait", write: |_: &Db| Ok(()), result: None, reply })
     }
 
     #[test]
-    fn a_group_waits_for_a_busy_file_once_and_not_once_for_each_of_its_writes() {
+    fn busy_file_delays_a_group_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
         let (db, other) = (connect(&path).unwrap(), connect(&path).unwrap());
-        db.conn.busy_timeout(BRIEFLY).unwrap();
+        db.conn.busy_timeout(LOCK_TIMEOUT).unwrap();
         other.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let (replies, mut answers): (Vec<_>, Vec<_>) = (0..20).map(|_| oneshot::channel()).unzip();
-        let begun = Instant::now();
+        let (replies, mut responses): (Vec<_>, Vec<_>) = (0..20).map(|_| oneshot::channel()).unzip();
+        let started = Instant::now();
 
         write_group(&db, replies.into_iter().map(idle_write).collect(), &Counters::default());
 
-        assert!(begun.elapsed() < BRIEFLY * 10, "{:?}", begun.elapsed());
+        assert!(started.elapsed() < LOCK_TIMEOUT * 10, "{:?}", started.elapsed());
         assert!(
-            answers.iter_mut().all(|answer| matches!(answer.try_recv(), Ok(Err(StoreError::Busy { .. }))))
+            responses
+                .iter_mut()
+                .all(|response| matches!(response.try_recv(), Ok(Err(StoreError::Busy { .. }))))
         );
     }
 }

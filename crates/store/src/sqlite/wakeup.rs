@@ -1,8 +1,7 @@
-//! The bell: wakes whoever waits for a message, in this process and in others on the same file.
+//! Wakes receivers that wait for a message, in this process and in other processes on the same file.
 //!
-//! Within a process it is a notice. Between processes it is a small file beside the database: whoever
-//! sends touches it, and everybody watches it (inotify). Where files cannot be watched, receivers look
-//! once a second instead.
+//! Within a process this is a [`Notify`]. Between processes it is a small file beside the database: a sender writes
+//! to it, and every receiver watches it with inotify. On systems without inotify, receivers poll once a second.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,31 +12,31 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// Nobody else can send, so nobody needs to look.
-const FOR_EVER: Duration = Duration::from_hours(24);
+/// No other process can send without a notification, so there is no need to poll.
+const NO_POLLING: Duration = Duration::from_hours(24);
 
-pub(super) struct Bell {
+pub(super) struct WakeUp {
     notify: Arc<Notify>,
     file: Option<File>,
     watched: bool,
 }
 
-/// Registered before looking, so that a ring between the look and the wait is not missed.
-pub(super) struct Heard(std::pin::Pin<Box<OwnedNotified>>);
+/// Created before the receiver reads the queue, so that a notification between the read and the wait is not lost.
+pub(super) struct Listener(std::pin::Pin<Box<OwnedNotified>>);
 
-impl Heard {
+impl Listener {
     pub(super) async fn wait(self) {
         self.0.await;
     }
 }
 
-impl Bell {
-    /// A bell that only this process hears.
-    pub(super) fn silent() -> Self {
+impl WakeUp {
+    /// Wakes receivers of this process only.
+    pub(super) fn in_process() -> Self {
         Self { notify: Arc::new(Notify::new()), file: None, watched: true }
     }
 
-    /// A bell that every process on the database at `path` hears.
+    /// Wakes receivers of every process that has the database at `path` open.
     pub(super) fn for_file(path: &Path) -> Self {
         let notify = Arc::new(Notify::new());
         let mut name = path.as_os_str().to_owned();
@@ -47,23 +46,23 @@ impl Bell {
         Self { notify, file, watched }
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn notify(&self) {
         self.notify.notify_waiters();
         if let Some(mut file) = self.file.as_ref() {
-            // A bell that cannot be rung costs the others a second, never a message.
+            // If this fails, receivers of other processes see the message up to a second late.
             let _ = std::io::Seek::rewind(&mut file).and_then(|()| file.write_all(b"!"));
         }
     }
 
-    pub(super) fn listen(&self) -> Heard {
-        let mut heard = Box::pin(Arc::clone(&self.notify).notified_owned());
-        heard.as_mut().enable();
-        Heard(heard)
+    pub(super) fn listen(&self) -> Listener {
+        let mut notified = Box::pin(Arc::clone(&self.notify).notified_owned());
+        notified.as_mut().enable();
+        Listener(notified)
     }
 
-    /// How long a receiver may go without looking.
-    pub(super) fn patience(&self, look_every: Duration) -> Duration {
-        if self.watched { FOR_EVER } else { look_every }
+    /// How long a receiver waits before it reads the queue again without a notification.
+    pub(super) fn poll_interval(&self, without_inotify: Duration) -> Duration {
+        if self.watched { NO_POLLING } else { without_inotify }
     }
 }
 
@@ -75,7 +74,7 @@ fn watch(path: &Path, notify: &Arc<Notify>) -> bool {
     if add_watch(&watch, path, WatchFlags::MODIFY).is_err() {
         return false;
     }
-    // The thread ends when the last store of this file is gone and the next ring finds nobody.
+    // The thread ends at the first notification after the last store of this file is dropped.
     let listeners = Arc::downgrade(notify);
     let body = move || {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
@@ -86,7 +85,7 @@ fn watch(path: &Path, notify: &Arc<Notify>) -> bool {
             }
         }
     };
-    std::thread::Builder::new().name("countersign-bell".into()).spawn(body).is_ok()
+    std::thread::Builder::new().name("countersign-wakeup".into()).spawn(body).is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]

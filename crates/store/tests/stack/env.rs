@@ -1,4 +1,4 @@
-//! An account with a table, queues and buckets of its own.
+//! A test environment with a table, queues and buckets of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,12 @@ use countersign_store::aws::{
 use countersign_store::{Clock, SystemClock};
 use domain::Timestamp;
 
-/// The store under test.
 pub(crate) type Store = AwsStore<SqsQueue, S3Blobs>;
 
-/// Names the endpoint of a local AWS.
+/// The variable with the endpoint of a local AWS emulator.
 pub(crate) const ENDPOINT: &str = "COUNTERSIGN_AWS";
 
-/// A clock that always shows this.
+/// A clock that does not advance.
 pub(crate) struct At(pub(crate) Timestamp);
 
 impl Clock for At {
@@ -29,8 +28,7 @@ impl Clock for At {
     }
 }
 
-/// What a case has to itself.
-pub(crate) struct Account {
+pub(crate) struct TestEnv {
     endpoint: String,
     table: String,
     pub(crate) queues: QueueUrls,
@@ -40,10 +38,10 @@ pub(crate) struct Account {
     config: SdkConfig,
 }
 
-impl Account {
+impl TestEnv {
     pub(crate) async fn open(endpoint: &str) -> Self {
-        static ACCOUNTS: AtomicU64 = AtomicU64::new(0);
-        let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
         let config = config(endpoint, aws_smithy_http_client::Builder::new().build_http(), 3);
         let (sqs, s3) = (sqs(&config), s3(&config));
@@ -58,14 +56,13 @@ impl Account {
         Self { endpoint: endpoint.to_owned(), table: name, queues, buckets, sqs, s3, config }
     }
 
-    /// The store on this account.
     pub(crate) fn store(&self) -> Store {
         self.store_with(self.queue())
     }
 
-    /// The store on this account, with its queue over a line of its own.
-    pub(crate) fn store_over(&self, line: impl HttpClient + 'static) -> Store {
-        self.store_with(self.queue_over(line))
+    /// The store with its queue over another connection.
+    pub(crate) fn store_over(&self, connection: impl HttpClient + 'static) -> Store {
+        self.store_with(self.queue_over(connection))
     }
 
     fn store_with(&self, queue: SqsQueue) -> Store {
@@ -78,53 +75,51 @@ impl Account {
         })
     }
 
-    /// Its queue.
     pub(crate) fn queue(&self) -> SqsQueue {
         SqsQueue::new(self.sqs.clone(), self.queues.clone())
     }
 
-    /// Its queue, over a line of its own, whose every request is sent once.
-    pub(crate) fn queue_over(&self, line: impl HttpClient + 'static) -> SqsQueue {
-        SqsQueue::new(sqs(&config(&self.endpoint, line, 1)), self.queues.clone())
+    /// The queue over another connection, with one attempt per request.
+    pub(crate) fn queue_over(&self, connection: impl HttpClient + 'static) -> SqsQueue {
+        SqsQueue::new(sqs(&config(&self.endpoint, connection, 1)), self.queues.clone())
     }
 
-    /// Its blobs, with evidence locked as `retain` says.
+    /// The blobs, with this retention of evidence.
     pub(crate) fn blobs(&self, retain: Option<Retention>) -> S3Blobs {
         S3Blobs::new(self.s3.clone(), Buckets { retain, ..self.buckets.clone() }, Arc::new(SystemClock))
     }
 
-    /// Its blobs, over a line of its own, whose every request is sent once.
-    pub(crate) fn blobs_over(&self, line: impl HttpClient + 'static) -> S3Blobs {
-        self.blobs_at(SystemClock.now(), line)
+    /// The blobs over another connection, with one attempt per request.
+    pub(crate) fn blobs_over(&self, connection: impl HttpClient + 'static) -> S3Blobs {
+        self.blobs_at(SystemClock.now(), connection)
     }
 
-    /// The same, for whoever has this time.
-    pub(crate) fn blobs_at(&self, now: Timestamp, line: impl HttpClient + 'static) -> S3Blobs {
-        let client = s3(&config(&self.endpoint, line, 1));
+    /// The same with a fixed clock.
+    pub(crate) fn blobs_at(&self, now: Timestamp, connection: impl HttpClient + 'static) -> S3Blobs {
+        let client = s3(&config(&self.endpoint, connection, 1));
         S3Blobs::new(client, self.buckets.clone(), Arc::new(At(now)))
     }
 
-    /// Where it is.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The table's name, which nothing else in the account begins with.
+    /// The name of the table, which is the prefix of all resources.
     pub(crate) fn name(&self) -> &str {
         &self.table
     }
 }
 
-pub(crate) fn config(endpoint: &str, line: impl HttpClient + 'static, tries: u32) -> SdkConfig {
+pub(crate) fn config(endpoint: &str, connection: impl HttpClient + 'static, tries: u32) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "local");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .endpoint_url(endpoint)
-        .http_client(line)
+        .http_client(connection)
         .retry_config(RetryConfig::standard().with_max_attempts(tries))
-        // A stand-in on a busy machine is slower than AWS.
+        // An emulator on a busy machine is slower than AWS.
         .timeout_config(TimeoutConfig::builder().build())
         .build()
 }

@@ -1,76 +1,73 @@
-//! A run that is told the same way every time, so that whoever looks on knows what must be there.
+//! A run with a fixed sequence of decisions, so that each test knows the expected state.
 
 use countersign_store::{Admission, Ledger, Write};
 use domain::command::{
-    Admit, Answer, Cancel, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, admit,
+    Admit, Assessment, Cancel, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, RecordVote, admit,
 };
 use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnTimeout, Work};
 use domain::record::Signal;
 use domain::{
-    Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, EventName,
+    Action, Approval, ApprovalRequirement, Cause, Channel, Decision, Digest, Draft, EffectClass, EventName,
     IdempotencyKey, Initiator, Millis, OpId, Payload, PersonId, Plan, PlannedStep, Reason, RecordName,
     Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId, Timestamp, ToolName,
     Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::{Value, json};
 
-/// When everything happens.
+/// The time of all events.
 pub(crate) const NOON: Timestamp = Timestamp(1_750_000_000_000);
 
-/// For how long the step is held.
 pub(crate) const LEASE: Millis = Millis::secs(30);
 
-/// Later than anything waits.
+/// Later than any due time.
 pub(crate) const FAR_AHEAD: Timestamp = Timestamp(i64::MAX / 2);
 
-/// What has happened before a call.
+/// The states of the run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    Begun,
+    Started,
     Signaled,
-    Asked,
-    Answered,
+    ApprovalRequested,
+    Approved,
     Claimed,
     Finished,
     Canceled,
 }
 
-/// The run, and all decisions about it after the first.
-pub(crate) struct Story {
+/// The run, and all decisions after the first.
+pub(crate) struct Scenario {
     record: RunRecord,
-    asked: Option<Approval>,
+    approval: Option<Approval>,
     pub(crate) grant: Option<Grant>,
     pub(crate) decisions: Vec<Decision>,
 }
 
-/// Lets everything happen until then.
-pub(crate) async fn tell<L: Ledger + Sync>(store: &L, until: Until) {
+/// Commits all decisions up to `until`.
+pub(crate) async fn commit_until<L: Ledger + Sync>(store: &L, until: Until) {
     assert_eq!(store.admit(admission()).await.unwrap(), Write::Committed);
     for decision in decisions().into_iter().take(until as usize) {
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
     }
 }
 
-/// What is decided then.
-pub(crate) fn decision(then: Until) -> Decision {
-    decisions().swap_remove(then as usize - 1)
+/// The decision that leads to this state.
+pub(crate) fn decision(state: Until) -> Decision {
+    decisions().swap_remove(state as usize - 1)
 }
 
-/// Which run it is.
 pub(crate) fn run() -> RunKey {
     admission().decision.record.key
 }
 
-/// What the run is about.
+/// The record of the external system that the run is about.
 pub(crate) fn record() -> RecordName {
     "servicenow:incident:9d38".parse().unwrap()
 }
 
-/// The first commit.
 pub(crate) fn admission() -> Admission {
     let input = json!({ "request": "request" });
-    let wish = Admit {
+    let command = Admit {
         tenant: tenant(),
         workspace: WorkspaceId::new("main").unwrap(),
         trigger_kind: "api".to_owned(),
@@ -79,40 +76,40 @@ pub(crate) fn admission() -> Admission {
         key: effect(),
         input: Fingerprint::of(&input),
     };
-    Admission { decision: admit(wish, &plan(), stamp("op")), input: Payload::Inline(input), hold: None }
+    Admission { decision: admit(command, &plan(), stamp("op")), input: Payload::Inline(input), hold: None }
 }
 
 fn decisions() -> Vec<Decision> {
-    let mut story = until_claimed();
-    story.add(finish(story.grant.clone().unwrap(), &json!({ "id": 7 })));
-    story.add(Cancel { reason: "enough".to_owned() });
-    story.decisions
+    let mut scenario = until_claimed();
+    scenario.add(finish(scenario.grant.clone().unwrap(), &json!({ "id": 7 })));
+    scenario.add(Cancel { reason: "enough".to_owned() });
+    scenario.decisions
 }
 
-/// The step is claimed, and not finished.
-pub(crate) fn until_claimed() -> Story {
+/// The step is claimed but not finished.
+pub(crate) fn until_claimed() -> Scenario {
     let record = admission().decision.record;
-    let mut story = Story { record, asked: None, grant: None, decisions: Vec::new() };
-    story.add(early_signal());
-    story.add(claim(Ruling::NeedsApproval(Demand::default())));
-    story.add(yes(story.asked.clone().unwrap()));
-    let claimed = story.add(claim(Ruling::NeedsApproval(Demand::default())));
-    let Claimed::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
-    story.grant = Some(*grant);
-    story
+    let mut scenario = Scenario { record, approval: None, grant: None, decisions: Vec::new() };
+    scenario.add(early_signal());
+    scenario.add(claim(Ruling::NeedsApproval(ApprovalRequirement::default())));
+    scenario.add(approve(scenario.approval.clone().unwrap()));
+    let claimed = scenario.add(claim(Ruling::NeedsApproval(ApprovalRequirement::default())));
+    let ClaimResult::Granted(grant) = claimed else { unreachable!("{claimed:?}") };
+    scenario.grant = Some(*grant);
+    scenario
 }
 
-impl Story {
-    pub(crate) fn add<C: Command>(&mut self, command: C) -> C::Answer {
+impl Scenario {
+    pub(crate) fn add<C: Command>(&mut self, command: C) -> C::Output {
         let plan = plan();
         let stamp = stamp(&format!("op-{}", self.decisions.len()));
-        let mut draft = Draft::new(self.record.clone(), &plan, stamp).knowing(self.asked.clone());
-        let answer = command.decide(&mut draft).unwrap();
+        let mut draft = Draft::new(self.record.clone(), &plan, stamp).with_approval(self.approval.clone());
+        let output = command.decide(&mut draft).unwrap();
         let decision = draft.close();
         self.record = decision.record.clone();
-        self.asked = decision.approvals.last().cloned().or(self.asked.take());
+        self.approval = decision.approvals.last().cloned().or(self.approval.take());
         self.decisions.push(decision);
-        answer
+        output
     }
 }
 
@@ -120,12 +117,11 @@ pub(crate) fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-/// The effect, and the request to start the run.
+/// The idempotency key of the effect, and of the request to start the run.
 pub(crate) fn effect() -> IdempotencyKey {
     IdempotencyKey::new("effect").unwrap()
 }
 
-/// The event that the run waits for.
 pub(crate) fn delivery() -> SignalId {
     SignalId::new("delivery").unwrap()
 }
@@ -135,7 +131,7 @@ pub(crate) fn plan() -> Plan {
     let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work| PlannedStep::new(StepId::new(id).unwrap(), work);
     let steps = vec![step("call", Work::Call(call)), step("wait", wait)];
-    Plan::new(WorkflowName::new("story").unwrap(), Environment::Dev, steps)
+    Plan::new(WorkflowName::new("fixture").unwrap(), Environment::Dev, steps)
 }
 
 pub(crate) fn initiator() -> Initiator {
@@ -162,14 +158,14 @@ fn early_signal() -> DeliverSignal {
         fingerprint: Fingerprint::of(&body),
         payload: Payload::Inline(body),
         at: NOON,
-        kept: false,
+        buffered: false,
     };
     DeliverSignal { signal, known: None }
 }
 
 fn claim(ruling: Ruling) -> Claim {
-    let because = vec![Reason::runtime("story", "so it is")];
-    let verdict = Verdict { ruling, because, policy: Digest::of_bytes(b"policy") };
+    let reasons = vec![Reason::runtime("fixture", "test")];
+    let verdict = Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") };
     Claim {
         owner: WorkerId::new("worker").unwrap(),
         lease: LEASE,
@@ -188,12 +184,12 @@ fn claim(ruling: Ruling) -> Claim {
         },
         receipt: None,
         abandoned: false,
-        governed: Some(Governed { verdict, found: None }),
+        assessment: Some(Assessment { verdict, observed: None }),
     }
 }
 
-fn yes(approval: Approval) -> Answer {
-    Answer {
+fn approve(approval: Approval) -> RecordVote {
+    RecordVote {
         tenant: Tenant::new(approval.run.tenant.clone()),
         approval,
         person: PersonId::new("grace").unwrap(),

@@ -1,4 +1,4 @@
-//! A program reaches the store by its environment alone: this one, started again.
+//! A program opens the store from its environment. The test runs itself again as that program.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use countersign_store::aws::{AwsSettings, configure, create_queues, open, sqs};
 use countersign_store::{BlobKind, Blobs as _, Ledger as _, Queue as _};
 use domain::{Job, Millis, Outgoing, QueueName, RunId, RunKey, TenantId};
 
-use crate::Own;
-use crate::account::Account;
+use crate::EnvCase;
+use crate::env::TestEnv;
 
-/// Names the account to the program that is started again.
+/// Passes the environment name to the child process.
 pub(crate) const ACCOUNT: &str = "COUNTERSIGN_STACK_ACCOUNT";
 
-pub(crate) fn cases() -> Vec<(&'static str, Own)> {
-    vec![("a_program_reaches_the_store_by_its_environment_alone", |account| {
-        Box::pin(async move { a_program_reaches_the_store_by_its_environment_alone(&account) })
+pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
+    vec![("store_opens_from_the_environment", |env| {
+        Box::pin(async move { store_opens_from_the_environment(&env) })
     })]
 }
 
-fn a_program_reaches_the_store_by_its_environment_alone(account: &Account) {
+fn store_opens_from_the_environment(env: &TestEnv) {
     let output = Command::new(std::env::current_exe().unwrap())
-        .env(ACCOUNT, account.name())
-        .env("AWS_ENDPOINT_URL", account.endpoint())
+        .env(ACCOUNT, env.name())
+        .env("AWS_ENDPOINT_URL", env.endpoint())
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
@@ -31,14 +31,14 @@ fn a_program_reaches_the_store_by_its_environment_alone(account: &Account) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What that program does: a word with each of the three services.
-pub(crate) async fn speak(account: &str) {
-    let queues = create_queues(&sqs(&configure(None).await), account).await.unwrap();
+/// The child process: one call to each of the three services.
+pub(crate) async fn child(env: &str) {
+    let queues = create_queues(&sqs(&configure(None).await), env).await.unwrap();
     let store = open(AwsSettings {
-        table: account.to_owned(),
+        table: env.to_owned(),
         queues,
-        payloads: format!("{account}-payloads"),
-        evidence: format!("{account}-evidence"),
+        payloads: format!("{env}-payloads"),
+        evidence: format!("{env}-evidence"),
         retain: None,
     })
     .await;
@@ -49,7 +49,7 @@ pub(crate) async fn speak(account: &str) {
     let blob = store.put_blob(BlobKind::Evidence, &tenant, b"proof".to_vec()).await.unwrap();
     assert_eq!(store.blob(BlobKind::Evidence, &tenant, &blob).await.unwrap(), Some(b"proof".to_vec()));
 
-    // Waiting for a message takes longer than any other request may.
+    // Long polling takes longer than the timeout of other requests.
     let wait = Duration::from_secs(3);
     assert_eq!(store.receive(QueueName::Steps, 10, Millis::secs(60), wait).await.unwrap(), []);
     let message = Outgoing { run, queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) };

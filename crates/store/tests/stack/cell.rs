@@ -1,5 +1,5 @@
-//! An account for the cells of the matrix, reached over one line: its queues and buckets are emptied for each
-//! cell, and its table is a new one.
+//! The environment of the matrix cells: queues and buckets are emptied for each cell, and each cell has a new
+//! table.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,43 +17,42 @@ use countersign_store::aws::{
 };
 use domain::{QueueName, Timestamp};
 
-use crate::account::{At, Store, config};
-use crate::faults::kept::{Still, items, sweep};
-use crate::faults::line::Line;
-use crate::faults::matrix::{Held, Stage};
+use crate::env::{At, Store, config};
+use crate::faults::connection::FaultyConnection;
+use crate::faults::content::{FixedClock, items, sweep};
+use crate::faults::matrix::{BoxFuture, MatrixEnv};
 
-/// What every cell of a call has.
+/// The queues and buckets that the cells of a call share.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Resources {
     pub(crate) name: String,
     endpoint: String,
     queues: QueueUrls,
     buckets: Buckets,
 }
 
-/// What one cell has.
 pub(crate) struct Cell {
-    pub(crate) place: Place,
+    pub(crate) resources: Resources,
     pub(crate) store: Store,
-    pub(crate) line: Line,
+    pub(crate) connection: FaultyConnection,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) table: String,
-    /// A message in our hands.
+    /// The handle of a received message.
     pub(crate) held: Mutex<Option<Handle>>,
 }
 
-/// What nothing else in the account is called.
-fn unique(what: &str) -> String {
+/// A unique resource name.
+fn unique(prefix: &str) -> String {
     static NAMES: AtomicU64 = AtomicU64::new(0);
-    format!("{what}-{}-{}", std::process::id(), NAMES.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}-{}-{}", std::process::id(), NAMES.fetch_add(1, Ordering::Relaxed))
 }
 
-impl Place {
+impl Resources {
     pub(crate) async fn open(endpoint: &str) -> Self {
         let name = unique("matrix");
-        let config = config(endpoint, Line::with([]), 3);
+        let config = config(endpoint, FaultyConnection::with([]), 3);
         let buckets = Buckets {
             payloads: format!("{name}-payloads"),
             evidence: format!("{name}-evidence"),
@@ -64,7 +63,6 @@ impl Place {
         Self { name, endpoint: endpoint.to_owned(), queues, buckets }
     }
 
-    /// Where the messages of `queue` are.
     pub(crate) fn queue(&self, queue: QueueName) -> &str {
         match queue {
             QueueName::Ingest => &self.queues.ingest,
@@ -73,7 +71,7 @@ impl Place {
         }
     }
 
-    /// Where those that were given up are.
+    /// The dead-letter queue of `steps`.
     pub(crate) fn dead(&self) -> String {
         format!("{}-dead", self.queues.steps)
     }
@@ -82,8 +80,8 @@ impl Place {
         [self.queue(QueueName::Decisions).to_owned(), self.queue(QueueName::Steps).to_owned(), self.dead()]
     }
 
-    /// A cell with nothing in it, and the patience that the store has on AWS.
-    pub(crate) async fn empty(&self) -> Cell {
+    /// An empty cell, with the timeouts and retries that the store has on AWS.
+    pub(crate) async fn empty_cell(&self) -> Cell {
         let cell = self.cell();
         create_table(&cell.dynamodb, &cell.table).await.unwrap();
         for url in self.urls() {
@@ -96,15 +94,14 @@ impl Place {
     }
 
     fn cell(&self) -> Cell {
-        let (line, table) = (Line::with([]), unique("cell"));
-        let config = config(&self.endpoint, line.clone(), 3).into_builder();
+        let (connection, table) = (FaultyConnection::with([]), unique("cell"));
+        let config = config(&self.endpoint, connection.clone(), 3).into_builder();
         let config = config.timeout_config(timeouts()).retry_config(retries()).build();
-        // Whoever retries has a purse, which all clients of a process share; one cell must not empty it for
-        // another.
-        let purse = RetryPartition::new(table.clone());
-        let dynamodb = dynamodb(&config).config().to_builder().retry_partition(purse.clone()).build();
-        let sqs = sqs(&config).config().to_builder().retry_partition(purse.clone()).build();
-        let s3 = s3(&config).config().to_builder().retry_partition(purse).build();
+        // Clients of one retry partition share a retry token bucket; a cell must not empty it for another.
+        let partition = RetryPartition::new(table.clone());
+        let dynamodb = dynamodb(&config).config().to_builder().retry_partition(partition.clone()).build();
+        let sqs = sqs(&config).config().to_builder().retry_partition(partition.clone()).build();
+        let s3 = s3(&config).config().to_builder().retry_partition(partition).build();
         let (dynamodb, sqs) =
             (aws_sdk_dynamodb::Client::from_conf(dynamodb), aws_sdk_sqs::Client::from_conf(sqs));
         let s3 = aws_sdk_s3::Client::from_conf(s3);
@@ -112,17 +109,17 @@ impl Place {
             client: dynamodb.clone(),
             table: table.clone(),
             queue: SqsQueue::new(sqs.clone(), self.queues.clone()),
-            blobs: S3Blobs::new(s3.clone(), self.buckets.clone(), Arc::new(Still)),
-            clock: Arc::new(Still),
+            blobs: S3Blobs::new(s3.clone(), self.buckets.clone(), Arc::new(FixedClock)),
+            clock: Arc::new(FixedClock),
         });
-        Cell { place: self.clone(), store, line, dynamodb, sqs, s3, table, held: Mutex::default() }
+        Cell { resources: self.clone(), store, connection, dynamodb, sqs, s3, table, held: Mutex::default() }
     }
 }
 
 impl Cell {
-    /// Its blobs, for whoever has this time.
+    /// The blobs of the cell, with this clock.
     pub(crate) fn blobs_at(&self, now: Timestamp) -> S3Blobs {
-        S3Blobs::new(self.s3.clone(), self.place.buckets.clone(), Arc::new(At(now)))
+        S3Blobs::new(self.s3.clone(), self.resources.buckets.clone(), Arc::new(At(now)))
     }
 
     async fn objects(&self, bucket: &str) -> Vec<String> {
@@ -130,22 +127,22 @@ impl Cell {
         listed.contents().iter().filter_map(|object| object.key().map(str::to_owned)).collect()
     }
 
-    /// Whether messages of a queue cannot be had: they are on their way, or in somebody's hands.
+    /// Whether messages of a queue are delayed or in flight.
     async fn hidden(&self, url: &str, which: QueueAttributeName) -> bool {
-        let ask = self.sqs.get_queue_attributes().queue_url(url).attribute_names(which);
-        let counts = ask.send().await.unwrap().attributes.unwrap_or_default();
+        let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(which);
+        let counts = request.send().await.unwrap().attributes.unwrap_or_default();
         counts.values().any(|count| count != "0")
     }
 
-    /// What is in a queue, each once however often it was sent; if some of it is in somebody's hands, only that.
+    /// The distinct messages of a queue; a placeholder if some are in flight.
     async fn messages(&self, url: &str) -> BTreeSet<String> {
         let queue = url.rsplit('-').next().unwrap_or(url);
-        // The queue's time is real, and this one's is not.
+        // The time of the queue is real, and the time of the test is virtual.
         while self.hidden(url, ApproximateNumberOfMessagesDelayed).await {
             std::thread::sleep(Duration::from_millis(100));
         }
         if self.hidden(url, ApproximateNumberOfMessagesNotVisible).await {
-            return BTreeSet::from([format!("{queue}: some are in somebody's hands")]);
+            return BTreeSet::from([format!("{queue}: messages in flight")]);
         }
         let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10);
         let received = receive.visibility_timeout(60).send().await.unwrap();
@@ -153,23 +150,23 @@ impl Cell {
     }
 }
 
-impl Stage for Cell {
-    fn line(&self) -> &Line {
-        &self.line
+impl MatrixEnv for Cell {
+    fn connection(&self) -> &FaultyConnection {
+        &self.connection
     }
 
-    fn kept(&self) -> Held<'_, BTreeSet<String>> {
+    fn stored(&self) -> BoxFuture<'_, BTreeSet<String>> {
         Box::pin(async {
-            self.line.set(None);
-            let mut kept = sweep(&self.store).await;
-            kept.extend(items(&self.dynamodb, &self.table).await);
-            for url in self.place.urls() {
-                kept.extend(self.messages(&url).await);
+            self.connection.set(None);
+            let mut stored = sweep(&self.store).await;
+            stored.extend(items(&self.dynamodb, &self.table).await);
+            for url in self.resources.urls() {
+                stored.extend(self.messages(&url).await);
             }
-            for bucket in [&self.place.buckets.payloads, &self.place.buckets.evidence] {
-                kept.extend(self.objects(bucket).await);
+            for bucket in [&self.resources.buckets.payloads, &self.resources.buckets.evidence] {
+                stored.extend(self.objects(bucket).await);
             }
-            kept
+            stored
         })
     }
 }
