@@ -1,4 +1,4 @@
-//! A plan with its templates compiled: what the engine keeps, by the plan's hash.
+//! A plan with compiled templates. The engine caches it by the hash of the plan.
 
 use std::sync::Arc;
 
@@ -8,59 +8,51 @@ use serde_json::Value;
 
 use crate::expression::Meter;
 use crate::scope::Scope;
-use crate::template::{ExpressionError, InvalidTemplate, Template};
+use crate::template::{BindError, InvalidTemplate, Template};
 use crate::text::Text;
 
-/// A plan and, step by step, its compiled templates.
+/// A plan and the compiled templates of its steps.
 #[derive(Debug)]
 pub struct CompiledPlan {
     plan: Plan,
     when: Option<Template>,
-    ticket: Option<Message>,
+    concurrency_key: Option<MessageTemplate>,
     steps: Vec<CompiledStep>,
 }
 
-/// A step's compiled templates.
 #[derive(Debug)]
 pub struct CompiledStep {
-    /// What it does.
     pub work: CompiledWork,
-    /// The fields of the call that undoes it, if the workflow names one.
+    /// The parameters of the rollback call, if the workflow defines one.
     pub rollback: Option<Template>,
-    /// How sure its proposer is.
     pub confidence: Option<Template>,
 }
 
-/// What a step does, compiled.
 #[derive(Debug)]
 pub enum CompiledWork {
-    /// The fields of a call.
+    /// The parameters of a call.
     Call(Template),
-    /// Nothing to bind.
     Wait,
-    /// What a person is asked.
-    Gate(Message),
+    /// The message to the approvers.
+    Gate(MessageTemplate),
 }
 
-/// A text for a person.
+/// A template whose value is always a string.
 #[derive(Debug)]
-pub struct Message {
+pub struct MessageTemplate {
     text: Text,
 }
 
-/// Why a plan cannot be compiled. A plan that [`crate::parse()`] made always can.
+/// Why a plan does not compile. A plan from [`crate::parse()`] always compiles.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("compile {part}")]
 pub struct InvalidPlan {
-    /// Which part of it.
     pub part: String,
-    /// What is wrong with it.
     #[source]
     pub source: InvalidTemplate,
 }
 
 impl CompiledPlan {
-    /// Compiles every template of `plan`.
     pub fn compile(plan: Plan) -> Result<Self, InvalidPlan> {
         let compiled = |step: &PlannedStep| {
             let part = || format!("step `{}`", step.id);
@@ -70,43 +62,43 @@ impl CompiledPlan {
         let when = plan.triggered_by.as_ref().and_then(|by| by.when.clone()).map(Value::String);
         let when = when.as_ref().map(Template::compile).transpose();
         let when = when.map_err(|source| InvalidPlan { part: "`trigger`".to_owned(), source })?;
-        let ticket = plan.ticket.as_ref().map(|rule| Message::compile(&rule.of)).transpose();
-        let ticket = ticket.map_err(|source| InvalidPlan { part: "`ticket`".to_owned(), source })?;
-        Ok(Self { plan, when, ticket, steps })
+        let concurrency_key =
+            plan.concurrency.as_ref().map(|rule| MessageTemplate::compile(&rule.key)).transpose();
+        let concurrency_key =
+            concurrency_key.map_err(|source| InvalidPlan { part: "`concurrency`".to_owned(), source })?;
+        Ok(Self { plan, when, concurrency_key, steps })
     }
 
-    /// What names the ticket of a run that is started by what came, if the workflow asks for one.
-    pub fn ticket(&self, came: &Arc<Value>) -> Option<Result<String, ExpressionError>> {
-        let scope = Scope { trigger: Some(Arc::clone(came)), ..Scope::default() };
-        self.ticket.as_ref().map(|ticket| ticket.bind(&scope))
+    /// The concurrency key of a run that the event starts, if the workflow has one.
+    pub fn concurrency_key(&self, event: &Arc<Value>) -> Option<Result<String, BindError>> {
+        let scope = Scope { trigger: Some(Arc::clone(event)), ..Scope::default() };
+        self.concurrency_key.as_ref().map(|key| key.bind(&scope))
     }
 
-    /// Whether what came is what the workflow is started by.
-    pub fn wants(&self, came: &Arc<Value>) -> Result<bool, ExpressionError> {
+    /// Whether the `when` condition of the trigger is true for `event`.
+    pub fn matches(&self, event: &Arc<Value>) -> Result<bool, BindError> {
         let Some(when) = &self.when else { return Ok(true) };
-        let scope = Scope { trigger: Some(Arc::clone(came)), ..Scope::default() };
+        let scope = Scope { trigger: Some(Arc::clone(event)), ..Scope::default() };
         Ok(when.bind(&scope)? == Value::Bool(true))
     }
 
-    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The templates of the step at `seq`, if the plan goes that far.
     pub fn step(&self, seq: StepSeq) -> Option<&CompiledStep> {
         self.steps.get(seq.index())
     }
 }
 
-impl Message {
+impl MessageTemplate {
     fn compile(message: &str) -> Result<Self, InvalidTemplate> {
-        let fault = |(_, fault)| InvalidTemplate::Expression { text: message.to_owned(), fault };
-        Text::compile(message).map(|text| Self { text }).map_err(fault)
+        let invalid = |(_, error)| InvalidTemplate::Expression { text: message.to_owned(), error };
+        Text::compile(message).map(|text| Self { text }).map_err(invalid)
     }
 
-    /// The text over `scope`.
-    pub fn bind(&self, scope: &Scope) -> Result<String, ExpressionError> {
+    /// The message for `scope`.
+    pub fn bind(&self, scope: &Scope) -> Result<String, BindError> {
         self.text.bind_text(scope, &Arc::new(Meter::default()))
     }
 }
@@ -115,7 +107,7 @@ fn compile_step(step: &PlannedStep) -> Result<CompiledStep, InvalidTemplate> {
     let work = match &step.work {
         Work::Call(call) => CompiledWork::Call(Template::compile(&call.with)?),
         Work::Wait { .. } => CompiledWork::Wait,
-        Work::Gate { message, .. } => CompiledWork::Gate(Message::compile(message)?),
+        Work::Gate { message, .. } => CompiledWork::Gate(MessageTemplate::compile(message)?),
     };
     let rollback = match &step.rollback {
         Some(Undo::Call(call)) => Some(Template::compile(&call.with)?),
@@ -155,7 +147,7 @@ steps:
     }
 
     #[test]
-    fn each_step_has_its_templates() {
+    fn every_step_has_its_templates() {
         let compiled = compiled();
         let step = |seq| compiled.step(StepSeq(seq)).unwrap();
         let CompiledWork::Call(with) = &step(0).work else { panic!("the first step is a call") };
@@ -166,7 +158,7 @@ steps:
     }
 
     #[test]
-    fn a_question_is_a_text_even_if_it_is_one_expression() {
+    fn gate_message_is_always_a_string() {
         let compiled = compiled();
         let CompiledWork::Gate(message) = &compiled.step(StepSeq(2)).unwrap().work else {
             panic!("the third step is a gate")
@@ -175,13 +167,13 @@ steps:
     }
 
     #[test]
-    fn a_plan_that_no_file_made_is_refused_by_step() {
+    fn invalid_plan_error_names_the_step() {
         let mut plan = compiled().plan().clone();
         plan.steps[2].work = Work::Gate {
             message: "${ nope }".to_owned(),
             expires_after: domain::Millis::hours(1),
             on_reject: domain::plan::OnReject::Fail,
-            demand: domain::Demand::default(),
+            requirement: domain::ApprovalRequirement::default(),
         };
         assert_eq!(CompiledPlan::compile(plan).unwrap_err().part, "step `ask`");
     }

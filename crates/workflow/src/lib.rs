@@ -1,22 +1,22 @@
-//! The workflow file: YAML in, a plan out.
+//! Parses workflow files: YAML goes in, a plan comes out.
 //!
-//! [`parse()`] reads a file from a stranger and gives back a [`domain::Plan`], or one error with its line, its
-//! column and the way out. Texts in a plan may hold `${ … }`, an expression in CEL; [`CompiledPlan`] compiles
-//! them once, and a [`Template`] binds them over a [`Scope`]: the run's input, the outputs of earlier steps
-//! and facts about the run. Every name an expression uses is known before the run starts, so a plan also
-//! says which outputs each step reads.
+//! [`parse()`] turns an untrusted file into a [`domain::Plan`], or into one error with line, column and fix. Strings in a
+//! plan may contain `${ … }`, a CEL expression. [`CompiledPlan`] compiles them once, and a [`Template`] binds them to the
+//! values of a [`Scope`]: the run's input, the outputs of earlier steps and metadata of the run. All names in an
+//! expression are resolved before the run starts, so a plan also lists the outputs that each step reads.
 //!
-//! Nothing here does I/O or keeps state. Binding the same template over the same scope gives the same value,
-//! ends after a bounded amount of work, and treats whatever comes out of data as data.
+//! This crate does no I/O and keeps no state. Binding a template to the same scope gives the same value, takes a bounded
+//! amount of work, and never evaluates text from the data.
 
 mod builtin;
 mod compiled;
+mod concurrency;
 mod error;
 pub mod expression;
 mod fields;
 mod governance;
 mod parse;
-mod place;
+mod position;
 mod reads;
 pub mod reference;
 mod retry;
@@ -24,15 +24,14 @@ mod scope;
 mod step;
 mod template;
 mod text;
-mod ticket;
 mod trigger;
 mod yaml;
 
-pub use compiled::{CompiledPlan, CompiledStep, CompiledWork, InvalidPlan, Message};
-pub use error::{Fault, WorkflowError};
-pub use expression::{EvaluationFault, ExpressionFault};
+pub use compiled::{CompiledPlan, CompiledStep, CompiledWork, InvalidPlan, MessageTemplate};
+pub use error::{ParseErrorKind, WorkflowError};
+pub use expression::{ExpressionCompileError, ExpressionEvalError};
 pub use parse::{EXPRESSIONS_MAX, parse};
-pub use place::Place;
+pub use position::SourcePosition;
 pub use scope::Scope;
-pub use template::{ExpressionError, InvalidTemplate, Template};
+pub use template::{BindError, InvalidTemplate, Template};
 pub use yaml::SOURCE_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! The whole file.
+//! Parses the whole file.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use domain::plan::{Environment, STEPS_MAX};
 use domain::{Plan, PlannedStep, StepId, ToolName};
 use serde_json::Value;
 
-use crate::error::{Fault, WorkflowError};
-use crate::fields::{Fields, choice, id, integer, wrong_kind};
+use crate::error::{ParseErrorKind, WorkflowError};
+use crate::fields::{Fields, choice, id, integer, wrong_type};
 use crate::governance;
-use crate::place::Place;
+use crate::position::SourcePosition;
 use crate::step::step_id;
-use crate::yaml::{self, Kind, Node};
+use crate::yaml::{self, Node, YamlValue};
 
-/// Four for each step of the longest workflow. Compiling all of them takes milliseconds.
+/// Four for each step of the longest workflow. Compiling them all takes milliseconds.
 pub const EXPRESSIONS_MAX: usize = 256;
 
 const WORKFLOW_FIELDS: [&str; 11] = [
@@ -25,13 +25,13 @@ const WORKFLOW_FIELDS: [&str; 11] = [
     "approval",
     "auto_approve",
     "trigger",
-    "ticket",
+    "concurrency",
     "sample",
     "steps",
 ];
 pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 
-/// What is known of a file while its steps are read.
+/// The state of parsing one file.
 pub(crate) struct File<'s> {
     pub(crate) source: &'s str,
     pub(crate) tools: &'s BTreeSet<ToolName>,
@@ -39,42 +39,41 @@ pub(crate) struct File<'s> {
     pub(crate) expressions: usize,
 }
 
-/// Reads a workflow. `tools` are those that steps may call, beside the two built-in ones, `wait.event` and
-/// `approval.gate`.
+/// Parses a workflow. Steps may call `tools` and the built-in tools `wait.event` and `approval.gate`.
 pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowError> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-    let root = yaml::read(source)?;
+    let root = yaml::parse(source)?;
     let fields = Fields::of(&root, "a workflow", &WORKFLOW_FIELDS)?;
     let nodes = step_nodes(&fields)?;
     let environment = environment(&fields)?;
     let validation = governance::validation(&fields, environment)?;
     let mut file = File { source, tools, ids: distinct_ids(nodes)?, expressions: 0 };
     let triggered_by = file.trigger(&fields)?;
-    let ticket = file.ticket(&fields)?;
+    let concurrency = file.concurrency(&fields)?;
     let steps: Vec<PlannedStep> =
         nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect::<Result<_, _>>()?;
-    governance::final_only_fits(validation, &fields, steps.iter().map(|step| step.blast))?;
+    governance::check_final_only(validation, &fields, steps.iter().map(|step| step.blast))?;
     Ok(Plan {
-        workflow: id(fields.need("workflow")?, "`workflow`")?,
-        version: integer(fields.need("version")?, "`version`", 1..=u32::MAX)?,
+        workflow: id(fields.require("workflow")?, "`workflow`")?,
+        version: integer(fields.require("version")?, "`version`", 1..=u32::MAX)?,
         environment,
         author: governance::author(&fields)?,
         validation,
-        patience: governance::patience(&fields, environment)?,
+        approval_timing: governance::approval_timing(&fields, environment)?,
         auto_approve: governance::auto_approve(&fields)?,
         triggered_by,
-        ticket,
+        concurrency,
         sample: sample(source, &fields)?,
         steps,
     })
 }
 
-/// It is shown to people as it stands, so nothing in it is an expression.
+/// The console shows the sample unchanged, so expressions in it are not evaluated.
 fn sample(source: &str, fields: &Fields<'_>) -> Result<Option<Value>, WorkflowError> {
     match fields.get("sample") {
         None => Ok(None),
-        Some(node) if matches!(node.value, Kind::Map(_)) => yaml::to_json(source, node).map(Some),
-        Some(node) => Err(wrong_kind(node, "`sample`", "a map")),
+        Some(node) if matches!(node.value, YamlValue::Map(_)) => yaml::to_json(source, node).map(Some),
+        Some(node) => Err(wrong_type(node, "`sample`", "a map")),
     }
 }
 
@@ -87,24 +86,24 @@ fn environment(fields: &Fields<'_>) -> Result<Environment, WorkflowError> {
 }
 
 fn step_nodes<'n>(fields: &Fields<'n>) -> Result<&'n [Node], WorkflowError> {
-    let node = fields.need("steps")?;
-    let Kind::List(nodes) = &node.value else { return Err(wrong_kind(node, "`steps`", "a list")) };
-    let refused = |fault| Err(WorkflowError::of(fields.key("steps").unwrap_or(node), fault));
+    let node = fields.require("steps")?;
+    let YamlValue::List(nodes) = &node.value else { return Err(wrong_type(node, "`steps`", "a list")) };
+    let refused = |kind| Err(WorkflowError::of(fields.key("steps").unwrap_or(node), kind));
     match nodes.len() {
-        0 => refused(Fault::NoSteps),
+        0 => refused(ParseErrorKind::NoSteps),
         1..=STEPS_MAX => Ok(nodes),
-        steps => refused(Fault::TooManySteps { steps }),
+        steps => refused(ParseErrorKind::TooManySteps { steps }),
     }
 }
 
-/// The ids of all steps, in their order; expressions may not read a step that is not among them.
+/// The ids of all steps, in order.
 fn distinct_ids(nodes: &[Node]) -> Result<Vec<StepId>, WorkflowError> {
     let mut ids = Vec::with_capacity(nodes.len());
     for node in nodes {
         let id = step_id(node)?;
         if let Some(first) = ids.iter().position(|known| *known == id) {
-            let first = Place::from(nodes[first].referenced).line;
-            return Err(WorkflowError::of(node, Fault::DuplicateStep { id: id.into(), first }));
+            let first = SourcePosition::from(nodes[first].referenced).line;
+            return Err(WorkflowError::of(node, ParseErrorKind::DuplicateStep { id: id.into(), first }));
         }
         ids.push(id);
     }

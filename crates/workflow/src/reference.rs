@@ -1,48 +1,49 @@
-//! The reference of the file: every map that it may hold, field by field, for people who write one.
+//! The reference of the workflow file: every map and its fields.
 //!
-//! What can be taken from the parser is: the choices, the bounds and the defaults are its own. The tests below
-//! ask the parser which fields each map has, and which of them must be there.
+//! Choices, bounds and defaults come from the parser. The tests below compare the fields of each map, and which of them are
+//! required, with the parser.
 
 use std::fmt::Display;
 
-use domain::plan::{Environment, Patience, STEPS_MAX, Validation};
+use domain::plan::{ApprovalTiming, Environment, STEPS_MAX, Validation};
 use domain::schedule::{ATTEMPTS_MAX, RetryPolicy, TABLE};
-use domain::{Millis, WhenTaken};
+use domain::{ConcurrencyScope, Millis, OnConflict};
 use serde::Serialize;
 
 use crate::builtin::{self, ON_TIMEOUT};
-use crate::governance::{GROUPS_MAX, ON_REJECT, PATIENCE_MAX, PATIENCE_MIN, PHASES, TIERS, VALIDATIONS};
+use crate::concurrency::{ON_CONFLICT, SCOPES};
+use crate::governance::{
+    APPROVAL_TIMEOUT_MAX, APPROVAL_TIMEOUT_MIN, GROUPS_MAX, ON_REJECT, PHASES, TIERS, VALIDATIONS,
+};
 use crate::parse::ENVIRONMENTS;
 use crate::retry::{BACKOFFS, DELAY_MAX, DELAY_MIN};
-use crate::step::BLASTS;
-use crate::ticket::WHEN_TAKEN;
+use crate::step::BLAST_RADII;
 
-/// One map of the file.
+/// A map of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Table {
-    /// What it describes, as errors call it.
+pub struct ReferenceTable {
+    /// The name of the map in error messages.
     pub of: &'static str,
-    /// What it is for.
-    pub says: &'static str,
-    /// Its fields.
-    pub fields: Vec<Field>,
+    #[serde(rename = "says")]
+    pub description: &'static str,
+    pub fields: Vec<ReferenceField>,
 }
 
-/// One field of a map.
+/// A field of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Field {
-    /// Its name.
+pub struct ReferenceField {
     pub name: &'static str,
-    /// What it takes.
-    pub takes: String,
-    /// What counts if it is left out; absent, if it must be there.
+    /// The type and the bounds.
+    #[serde(rename = "takes")]
+    pub value: String,
+    /// Absent if the field is required.
     pub default: Option<String>,
-    /// What it means.
-    pub means: &'static str,
+    #[serde(rename = "means")]
+    pub description: &'static str,
 }
 
-/// Every map, in the order in which a reader meets them.
-pub fn tables() -> Vec<Table> {
+/// All maps, in the order of the reference.
+pub fn tables() -> Vec<ReferenceTable> {
     vec![
         workflow(),
         approval(),
@@ -51,7 +52,7 @@ pub fn tables() -> Vec<Table> {
         github(),
         webhook(),
         schedule(),
-        ticket(),
+        concurrency(),
         step(),
         retry(),
         rollback(),
@@ -60,273 +61,301 @@ pub fn tables() -> Vec<Table> {
     ]
 }
 
-fn workflow() -> Table {
-    Table {
+fn workflow() -> ReferenceTable {
+    ReferenceTable {
         of: "a workflow",
-        says: "The file itself.",
+        description: "The top level of the file.",
         fields: vec![
-            needed("workflow", "a name", "What it is called; its runs and policies know it by this name."),
-            needed("version", "a whole number from 1", "Which text of it this is; grows with every change."),
-            given("environment", one_of(&ENVIRONMENTS), code(word(Environment::default())), ENVIRONMENT),
-            given("author", "a person", "nobody", "Who wrote it, and so does not approve what it does."),
-            given("validation", one_of(&VALIDATIONS), validations(), VALIDATION),
-            given("approval", "a map", "its defaults", "How long people have to answer."),
-            given("auto_approve", "a number from 0 to 1", "nobody is sure enough", AUTO_APPROVE),
-            given(
+            required("workflow", "a name", "The name of the workflow. Runs and policies refer to it."),
+            required("version", "an integer from 1", "The version. Increase it with every change."),
+            optional("environment", one_of(&ENVIRONMENTS), code(word(Environment::default())), ENVIRONMENT),
+            optional(
+                "author",
+                "a user",
+                "none",
+                "The author of the workflow, who may not approve its actions.",
+            ),
+            optional("validation", one_of(&VALIDATIONS), validations(), VALIDATION),
+            optional("approval", "a map", "its defaults", "The deadlines for approvals."),
+            optional("auto_approve", "a number from 0 to 1", "no automatic approval", AUTO_APPROVE),
+            optional(
                 "trigger",
                 "a map with one field",
                 "none",
-                "What starts runs of it by itself, once applied.",
+                "The events or the schedule that start runs after `workflow apply`.",
             ),
-            given("ticket", "a text, or a map", "runs are about none", TICKET),
-            given("sample", "a map", "none", SAMPLE),
-            needed(
-                "steps",
-                &format!("a list of 1 to {STEPS_MAX} steps"),
-                "What is done, one after the other.",
-            ),
+            optional("concurrency", "a string, or a map", "no limit", CONCURRENCY),
+            optional("sample", "a map", "none", SAMPLE),
+            required("steps", &format!("a list of 1 to {STEPS_MAX} steps"), "The steps, in order."),
         ],
     }
 }
 
-const ENVIRONMENT: &str = "Where it runs. A forgotten line must not loosen anything.";
-const VALIDATION: &str = "Which of the actions that policy allows a person sees all the same: every one, the first of \
-                          each phase, those of critical steps, or the last. `final_only` is for steps with a low \
-                          blast radius. It can only make policy stricter.";
-const TICKET: &str = "What a run is about: at most one that is not over is about the same. Texts may hold expressions over \
-                      `trigger`; a text alone is its `of`.";
+const ENVIRONMENT: &str = "The environment. The default is the strictest one.";
+const VALIDATION: &str = "The actions that need approval even if policy allows them: every action, the first of each \
+                          phase, actions of critical steps, or the last action. `final_only` requires a low blast radius \
+                          in every step. Validation can only make policy stricter.";
+const CONCURRENCY: &str = "At most one active run for each key. A string is the `key`.";
 const SAMPLE: &str =
-    "An input to try it with: the console's forms begin with it. Nothing in it is an expression.";
-const AUTO_APPROVE: &str = "From which `confidence` on `validation` asks nobody; never in prod, never with a high \
-                            blast radius, and never where policy asks.";
+    "A sample input. The console fills its forms with it. Expressions in it are not evaluated.";
+const AUTO_APPROVE: &str = "The minimum `confidence` at which `validation` requires no approval. It never applies in prod, to \
+                            a high blast radius, or if policy requires approval.";
 
-fn approval() -> Table {
-    let length = length(PATIENCE_MIN, PATIENCE_MAX);
-    let prod = Patience::default_in(Environment::Prod);
-    let elsewhere = Patience::default_in(Environment::Dev).sla;
-    Table {
+fn approval() -> ReferenceTable {
+    let length = length(APPROVAL_TIMEOUT_MIN, APPROVAL_TIMEOUT_MAX);
+    let prod = ApprovalTiming::default_in(Environment::Prod);
+    let elsewhere = ApprovalTiming::default_in(Environment::Dev).sla;
+    ReferenceTable {
         of: "`approval`",
-        says: "How long people have.",
+        description: "The deadlines for approvals.",
         fields: vec![
-            given("sla", &length, format!("`{}` in prod, `{elsewhere}` elsewhere", prod.sla), SLA),
-            given(
+            optional("sla", &length, format!("`{}` in prod, `{elsewhere}` elsewhere", prod.sla), SLA),
+            optional(
                 "expires_after",
                 &length,
                 code(prod.expires_after),
-                "Then the question lapses, and the step fails.",
+                "Then the request expires and the step fails.",
             ),
         ],
     }
 }
 
-const SLA: &str = "Then others are told that an answer is overdue; the run goes on waiting.";
+const SLA: &str = "Then the request is escalated as overdue. The run keeps waiting.";
 
-fn trigger() -> Table {
-    let source = |name, means| given(name, "a map", "none", means);
-    Table {
+fn trigger() -> ReferenceTable {
+    let source = |name, description| optional(name, "a map", "none", description);
+    ReferenceTable {
         of: "`trigger`",
-        says: "Exactly one of these.",
+        description: "Exactly one of these fields.",
         fields: vec![
-            source("servicenow", "A record that ServiceNow sends."),
-            source("github", "An event that GitHub sends."),
-            source("webhook", "Anything that is sent to the general door."),
-            source("schedule", "The time has come."),
+            source("servicenow", "A record from ServiceNow."),
+            source("github", "An event from GitHub."),
+            source("webhook", "A request to the generic webhook endpoint."),
+            source("schedule", "A time schedule."),
         ],
     }
 }
 
-fn servicenow() -> Table {
-    let table = given("table", "a word", "any table", "The table of the record.");
-    Table { of: "`servicenow`", says: SERVICENOW, fields: vec![table, when()] }
+fn servicenow() -> ReferenceTable {
+    let table = optional("table", "a name", "any table", "The table of the record.");
+    ReferenceTable { of: "`servicenow`", description: SERVICENOW, fields: vec![table, when()] }
 }
 
-fn github() -> Table {
-    let event = given("event", "a word", "any event", "The event, as `X-GitHub-Event` names it.");
-    Table { of: "`github`", says: GITHUB, fields: vec![event, when()] }
+fn github() -> ReferenceTable {
+    let event = optional("event", "a name", "any event", "The event name in the `X-GitHub-Event` header.");
+    ReferenceTable { of: "`github`", description: GITHUB, fields: vec![event, when()] }
 }
 
-fn webhook() -> Table {
-    Table { of: "`webhook`", says: WEBHOOK, fields: vec![when()] }
+fn webhook() -> ReferenceTable {
+    ReferenceTable { of: "`webhook`", description: WEBHOOK, fields: vec![when()] }
 }
 
-const SERVICENOW: &str = "A trigger. `trigger` is the whole body that was sent: `trigger.table`, `trigger.record.FIELD`, and \
-                          whatever else it holds.";
-const GITHUB: &str = "A trigger. `trigger.event` is the event, `trigger.body` what GitHub sent: \
-                      `trigger.body.repository.full_name`, say.";
+const SERVICENOW: &str = "A trigger. `trigger` is the request body: `trigger.table`, `trigger.record.FIELD`, and all other fields \
+                          of the body.";
+const GITHUB: &str = "A trigger. `trigger.event` is the event, `trigger.body` the payload: \
+                      `trigger.body.repository.full_name`, for example.";
 const WEBHOOK: &str =
-    "A trigger. `trigger.body` is what was sent: of `{\"host\": \"db1\"}`, `trigger.body.host` is `db1`.";
+    "A trigger. `trigger.body` is the request body: for `{\"host\": \"db1\"}`, `trigger.body.host` is `db1`.";
 
-fn schedule() -> Table {
-    Table {
+fn schedule() -> ReferenceTable {
+    ReferenceTable {
         of: "`schedule`",
-        says: "A trigger. `trigger.slot` is the moment that was meant, `trigger.local` the same in the time of the place.",
+        description: "A trigger. `trigger.slot` is the scheduled time, `trigger.local` the same time in `time_zone`.",
+        fields: vec![required("cron", "five fields", CRON), required("time_zone", "an IANA time zone", ZONE)],
+    }
+}
+
+const CRON: &str = "Minute, hour, day of month, month, day of week: numbers, names, `*`, `a-b`, `*/n` and lists. Each scheduled \
+                    time starts one run. After an outage, only the last missed time starts a run.";
+const ZONE: &str = "The time zone of the schedule. When clocks go forward, a skipped time runs later by the same amount. When \
+                    clocks go back, a repeated time runs the first time only, unless every hour is scheduled.";
+
+fn concurrency() -> ReferenceTable {
+    ReferenceTable {
+        of: "`concurrency`",
+        description: "At most one active run for each key.",
         fields: vec![
-            needed("cron", "five fields", CRON),
-            needed("time_zone", "a name of the IANA database", ZONE),
+            required(
+                "key",
+                "a string",
+                "The key, such as the id of a record. May contain expressions over `trigger`. If it cannot be evaluated, no run starts.",
+            ),
+            optional(
+                "on_conflict",
+                one_of(&ON_CONFLICT),
+                code(word(OnConflict::default())),
+                ON_CONFLICT_TEXT,
+            ),
+            optional("scope", one_of(&SCOPES), code(word(ConcurrencyScope::default())), SCOPE_TEXT),
         ],
     }
 }
 
-const CRON: &str = "Minute, hour, day of month, month, day of week: numbers, names, `*`, `a-b`, `*/n` and lists. A slot \
-                    starts one run; after an outage only the last one that was missed.";
-const ZONE: &str = "Whose clocks count. A minute that is left out when clocks are put forward comes as much later; one that \
-                    comes twice counts the first time, unless every hour counts.";
+const ON_CONFLICT_TEXT: &str = "What happens to a trigger while another run holds the key: it joins that run, waits until that run \
+                                ends, or is rejected. A trigger joins only a run of the same workflow, and waits for one of another.";
+const SCOPE_TEXT: &str = "Whether all workflows of the tenant share the key, or only runs of this one.";
 
-fn ticket() -> Table {
-    Table {
-        of: "`ticket`",
-        says: "One run at a time.",
-        fields: vec![
-            needed("of", "a text", "What names the ticket. If it cannot be told, no run is started."),
-            given("when_taken", one_of(&WHEN_TAKEN), code(word(WhenTaken::default())), WHEN_IT_IS_TAKEN),
-        ],
-    }
+fn when() -> ReferenceField {
+    optional(
+        "when",
+        "one expression",
+        "always",
+        "A condition over `trigger`. A run starts only if it is true.",
+    )
 }
 
-const WHEN_IT_IS_TAKEN: &str = "What becomes of a trigger while another run is about the same ticket: it is answered with that \
-                                run, it waits until that run is over, or it is refused.";
-
-fn when() -> Field {
-    given("when", "one expression", "always", "Over `trigger`; a run is started only if it is true.")
-}
-
-fn step() -> Table {
-    Table {
+fn step() -> ReferenceTable {
+    ReferenceTable {
         of: "a step",
-        says: "`retry`, `rollback`, `on_reject` and `confidence` are for calls, not for `wait.event` and \
+        description: "`retry`, `rollback`, `on_reject` and `confidence` do not apply to `wait.event` and \
                `approval.gate`.",
         fields: vec![
-            needed("id", "a name", "What it is called; no two steps share one. Later steps read `steps.ID`."),
-            needed("tool", "a tool", "What it calls."),
-            given(
+            required(
+                "id",
+                "a name",
+                "The id, unique in the workflow. Later steps read the output as `steps.ID`.",
+            ),
+            required("tool", "a tool", "The tool to call."),
+            optional(
                 "with",
                 "a map",
                 "an empty map",
-                "What the tool is called with. Texts may hold expressions.",
+                "The parameters of the tool. Strings may contain expressions.",
             ),
-            given("retry", "a map", "its defaults", "How often it is tried, and how far apart."),
-            given(
+            optional("retry", "a map", "its defaults", "The number of attempts and the delays between them."),
+            optional(
                 "blast_radius",
-                one_of(&BLASTS),
+                one_of(&BLAST_RADII),
                 code("low"),
-                "How far a mistake would reach. Policy sees it.",
+                "The impact of a mistake. Policy can read it.",
             ),
-            given(
+            optional(
                 "critical",
                 "`true` or `false`",
                 code("false"),
-                "Whether `critical_only` shows it to a person.",
+                "Whether `critical_only` requires approval for it.",
             ),
-            given(
-                "phase",
-                one_of(&PHASES),
-                code("main"),
-                "The part of the run it belongs to, for `per_phase`.",
-            ),
-            given(
+            optional("phase", one_of(&PHASES), code("main"), "The phase of the run, for `per_phase`."),
+            optional(
                 "on_reject",
                 one_of(&ON_REJECT),
                 code("fail"),
-                "What becomes of the run if a person says no.",
+                "What happens to the run if the request is rejected.",
             ),
-            given("confidence", "a number from 0 to 1, or an expression", "not said", CONFIDENCE),
-            given("rollback", "`auto`, or a map", "it is not taken back", ROLLBACK),
+            optional("confidence", "a number from 0 to 1, or an expression", "none", CONFIDENCE),
+            optional("rollback", "`auto`, or a map", "no rollback", ROLLBACK),
         ],
     }
 }
 
-const CONFIDENCE: &str = "How sure whoever proposed the action is; see `auto_approve`.";
-const ROLLBACK: &str = "How it is taken back: by the inverse that its receipt holds, or by this call.";
+const CONFIDENCE: &str = "The confidence in the proposed action; see `auto_approve`.";
+const ROLLBACK: &str = "How to undo the step: with the inverse in its receipt (`auto`), or with this call.";
 
-fn retry() -> Table {
+fn retry() -> ReferenceTable {
     let length = length(DELAY_MIN, DELAY_MAX);
     let default = RetryPolicy::default();
-    Table {
+    ReferenceTable {
         of: "`retry`",
-        says: "Where the other side asks for a longer delay (`Retry-After`), that counts, up to an hour.",
+        description: "A longer delay that the external system requests (`Retry-After`) takes precedence, up to an hour.",
         fields: vec![
-            given(
+            optional(
                 "attempts",
                 format!("1 to {ATTEMPTS_MAX}"),
                 code(default.attempts),
-                "How many there are in all.",
+                "The total number of attempts.",
             ),
-            given(
+            optional(
                 "backoff",
                 one_of(&BACKOFFS),
                 code("table"),
-                "How delays grow: 5s, 30s, 2m, 10m; or doubling.",
+                "The delays: `table` is 5s, 30s, 2m, 10m; `exponential` doubles.",
             ),
-            given("base", &length, code(TABLE[0]), "The first delay; for `exponential` alone."),
-            given("cap", &length, code(default.cap), "No delay is longer."),
+            optional("base", &length, code(TABLE[0]), "The first delay, for `exponential` only."),
+            optional("cap", &length, code(default.cap), "The maximum delay."),
         ],
     }
 }
 
-fn rollback() -> Table {
-    Table {
+fn rollback() -> ReferenceTable {
+    ReferenceTable {
         of: "`rollback`",
-        says: "A call that makes up for the step. It may read the step's own output.",
+        description: "The call that undoes the step. It may read the step's own output.",
         fields: vec![
-            needed("tool", "a tool", "What it calls; neither `wait.event` nor `approval.gate`."),
-            given("with", "a map", "an empty map", "What the tool is called with."),
+            required("tool", "a tool", "The tool to call, except `wait.event` and `approval.gate`."),
+            optional("with", "a map", "an empty map", "The parameters of the tool."),
         ],
     }
 }
 
-fn wait() -> Table {
-    Table {
+fn wait() -> ReferenceTable {
+    ReferenceTable {
         of: "the `with` of `wait.event`",
-        says: "Waits for an event from outside. Its output is what came with the event.",
+        description: "Waits for an external event. The output is the payload of the event.",
         fields: vec![
-            needed("event", "a name", "Which event: `run signal RUN EVENT`. No expression."),
-            given("timeout", patience(), code(builtin::PATIENCE_DEFAULT), "For how long."),
-            given(
+            required("event", "a name", "The event, as in `run signal RUN EVENT`. No expressions."),
+            optional(
+                "timeout",
+                timeout_bounds(),
+                code(builtin::TIMEOUT_DEFAULT),
+                "The maximum time to wait.",
+            ),
+            optional(
                 "on_timeout",
                 one_of(&ON_TIMEOUT),
                 code("fail"),
-                "Then the run fails, or goes on with `{timed_out: true}`.",
+                "Whether the run then fails or continues with `{timed_out: true}`.",
             ),
         ],
     }
 }
 
-fn gate() -> Table {
+fn gate() -> ReferenceTable {
     let groups = format!("a list of at most {GROUPS_MAX} groups");
-    Table {
+    ReferenceTable {
         of: "the `with` of `approval.gate`",
-        says: "Asks people a question of your own.",
+        description: "Requests approval with your own message.",
         fields: vec![
-            needed("message", "a text", "What they are asked. It may hold expressions."),
-            given(
+            required("message", "a string", "The message to the approvers. May contain expressions."),
+            optional(
                 "expires_after",
-                patience(),
-                code(builtin::PATIENCE_DEFAULT),
-                "Then the question lapses, and the step fails.",
+                timeout_bounds(),
+                code(builtin::TIMEOUT_DEFAULT),
+                "Then the request expires and the step fails.",
             ),
-            given(
+            optional(
                 "on_reject",
                 one_of(&ON_REJECT),
                 code("fail"),
-                "What becomes of the run if a person says no.",
+                "What happens to the run if the request is rejected.",
             ),
-            given("tier", one_of(&TIERS), code("medium"), "How weighty the question is; the card shows it."),
-            given("people", "1 or 2", code(1), "How many different people must say yes."),
-            given("groups", groups, "whoever may approve", "Who is asked: members of one of these groups."),
+            optional(
+                "tier",
+                one_of(&TIERS),
+                code("medium"),
+                "The importance of the request, shown on the approval card.",
+            ),
+            optional("people", "1 or 2", code(1), "The number of approvers."),
+            optional("groups", groups, "every user who may approve", "The groups whose members may approve."),
         ],
     }
 }
 
-fn patience() -> String {
-    length(builtin::PATIENCE_MIN, builtin::PATIENCE_MAX)
+fn timeout_bounds() -> String {
+    length(builtin::TIMEOUT_MIN, builtin::TIMEOUT_MAX)
 }
 
-fn needed(name: &'static str, takes: &str, means: &'static str) -> Field {
-    Field { name, takes: takes.to_owned(), default: None, means }
+fn required(name: &'static str, value: &str, description: &'static str) -> ReferenceField {
+    ReferenceField { name, value: value.to_owned(), default: None, description }
 }
 
-fn given(name: &'static str, takes: impl AsRef<str>, default: impl AsRef<str>, means: &'static str) -> Field {
-    Field { name, takes: takes.as_ref().to_owned(), default: Some(default.as_ref().to_owned()), means }
+fn optional(
+    name: &'static str,
+    value: impl AsRef<str>,
+    default: impl AsRef<str>,
+    description: &'static str,
+) -> ReferenceField {
+    let default = Some(default.as_ref().to_owned());
+    ReferenceField { name, value: value.as_ref().to_owned(), default, description }
 }
 
 fn one_of(words: &[&str]) -> String {
@@ -346,7 +375,7 @@ fn code(word: impl Display) -> String {
     format!("`{word}`")
 }
 
-/// A choice as the file writes it.
+/// The name of a choice in the file.
 fn word(choice: impl Serialize) -> String {
     serde_json::to_value(choice).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -356,12 +385,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use domain::plan::{OnReject, OnTimeout, Phase};
-    use domain::{Blast, Demand, ToolName};
+    use domain::{ApprovalRequirement, BlastRadius, ToolName};
 
     use super::*;
-    use crate::{Fault, parse};
+    use crate::{ParseErrorKind, parse};
 
-    /// A file whose map `of` holds `inner`, as flow YAML, and nothing else.
+    /// A file whose map `of` contains only `inner`, in YAML flow style.
     fn file(of: &str, inner: &str) -> String {
         let step = |rest: &str| format!("{{ workflow: w, version: 1, steps: [{{ id: a, {rest} }}] }}");
         let top =
@@ -374,33 +403,35 @@ mod tests {
             "`github`" => top(&format!("trigger: {{ github: {{ {inner} }} }}")),
             "`webhook`" => top(&format!("trigger: {{ webhook: {{ {inner} }} }}")),
             "`schedule`" => top(&format!("trigger: {{ schedule: {{ {inner} }} }}")),
-            "`ticket`" => top(&format!("ticket: {{ {inner} }}")),
+            "`concurrency`" => top(&format!("concurrency: {{ {inner} }}")),
             "a step" => format!("{{ workflow: w, version: 1, steps: [{{ {inner} }}] }}"),
             "`retry`" => step(&format!("tool: t, retry: {{ {inner} }}")),
             "`rollback`" => step(&format!("tool: t, rollback: {{ {inner} }}")),
             "the `with` of `wait.event`" => step(&format!("tool: wait.event, with: {{ {inner} }}")),
             "the `with` of `approval.gate`" => step(&format!("tool: approval.gate, with: {{ {inner} }}")),
-            other => panic!("say here how a file with {other} looks"),
+            other => panic!("add a file with {other} here"),
         }
     }
 
-    fn fault(source: &str) -> Option<Fault> {
-        parse(source, &BTreeSet::from([ToolName::new("t").unwrap()])).err().map(|error| error.fault)
+    fn error_kind(source: &str) -> Option<ParseErrorKind> {
+        parse(source, &BTreeSet::from([ToolName::new("t").unwrap()])).err().map(|error| error.kind)
     }
 
     #[test]
-    fn every_field_that_the_parser_takes_is_told_and_no_other() {
-        for Table { of, fields, .. } in tables() {
-            let told: Vec<&str> = fields.iter().map(|field| field.name).collect();
-            let Some(Fault::UnknownField { expected, .. }) = fault(&file(of, "no_such_field: 1")) else {
-                panic!("{of} takes any field")
+    fn reference_lists_exactly_the_parser_fields() {
+        for ReferenceTable { of, fields, .. } in tables() {
+            let listed: Vec<&str> = fields.iter().map(|field| field.name).collect();
+            let Some(ParseErrorKind::UnknownField { expected, .. }) =
+                error_kind(&file(of, "no_such_field: 1"))
+            else {
+                panic!("{of} accepts any field")
             };
-            assert_eq!(told, expected, "{of}");
+            assert_eq!(listed, expected, "{of}");
         }
     }
 
     #[test]
-    fn a_field_without_a_default_must_be_there() {
+    fn field_without_default_is_required() {
         const VALUES: [(&str, &str); 11] = [
             ("workflow", "w"),
             ("version", "1"),
@@ -412,46 +443,46 @@ mod tests {
             ("servicenow", "{ table: incident }"),
             ("cron", "'0 9 * * *'"),
             ("time_zone", "UTC"),
-            ("of", "x"),
+            ("key", "x"),
         ];
-        for Table { of, fields, .. } in tables() {
-            let needed: Vec<&str> =
+        for ReferenceTable { of, fields, .. } in tables() {
+            let required: Vec<&str> =
                 fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
-            // A trigger is one of several; each may be absent, and not all.
-            let needed = if of == "`trigger`" { vec!["servicenow"] } else { needed };
+            // A trigger needs exactly one of several optional fields.
+            let required = if of == "`trigger`" { vec!["servicenow"] } else { required };
             let with = |names: &[&str]| {
-                let given = VALUES.iter().filter(|(name, _)| names.contains(name));
+                let fields = VALUES.iter().filter(|(name, _)| names.contains(name));
                 file(
                     of,
-                    &given.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", "),
+                    &fields.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", "),
                 )
             };
-            assert_eq!(fault(&with(&needed)), None, "{of}");
-            for missing in &needed {
-                let others: Vec<&str> = needed.iter().copied().filter(|name| name != missing).collect();
-                assert!(fault(&with(&others)).is_some(), "{of} does without `{missing}`");
+            assert_eq!(error_kind(&with(&required)), None, "{of}");
+            for missing in &required {
+                let others: Vec<&str> = required.iter().copied().filter(|name| name != missing).collect();
+                assert!(error_kind(&with(&others)).is_some(), "{of} does not require `{missing}`");
             }
         }
     }
 
     #[test]
-    fn a_default_that_is_a_word_is_the_one_that_counts() {
+    fn reference_defaults_equal_the_parser_defaults() {
         let tables = tables();
-        let told = |of: &str, name: &str| {
+        let default_of = |of: &str, name: &str| {
             let fields = &tables.iter().find(|table| table.of == of).unwrap().fields;
             fields.iter().find(|field| field.name == name).unwrap().default.clone().unwrap()
         };
         let gate = "the `with` of `approval.gate`";
-        for (of, name, counts) in [
-            ("a step", "blast_radius", word(Blast::default())),
+        for (of, name, expected) in [
+            ("a step", "blast_radius", word(BlastRadius::default())),
             ("a step", "phase", word(Phase::default())),
             ("a step", "on_reject", word(OnReject::default())),
             (gate, "on_reject", word(OnReject::default())),
-            (gate, "tier", word(Demand::default().tier)),
-            (gate, "people", Demand::default().people.count().to_string()),
+            (gate, "tier", word(ApprovalRequirement::default().tier)),
+            (gate, "people", ApprovalRequirement::default().people.count().to_string()),
             ("the `with` of `wait.event`", "on_timeout", word(OnTimeout::default())),
         ] {
-            assert_eq!(told(of, name), format!("`{counts}`"), "{name} of {of}");
+            assert_eq!(default_of(of, name), format!("`{expected}`"), "{name} of {of}");
         }
     }
 }

@@ -1,22 +1,22 @@
-//! `retry`: how often a step is tried, and how far apart.
+//! `retry`: the number of attempts and the delays between them.
 
 use domain::Millis;
 use domain::schedule::{ATTEMPTS_MAX, Backoff, RetryPolicy, TABLE};
 
-use crate::error::{Fault, WorkflowError};
+use crate::error::{ParseErrorKind, WorkflowError};
 use crate::fields::{Fields, choice, duration, integer};
 use crate::yaml::Node;
 
 const FIELDS: [&str; 4] = ["attempts", "backoff", "base", "cap"];
 pub(crate) const BACKOFFS: [&str; 2] = ["table", "exponential"];
 
-/// Shorter than this is not waiting.
+/// A shorter delay has no effect on an overloaded system.
 pub(crate) const DELAY_MIN: Millis = Millis(100);
 
-/// Whoever would wait longer wants a person to look.
+/// After a longer delay, an operator should investigate instead.
 pub(crate) const DELAY_MAX: Millis = Millis::hours(24);
 
-/// The policy that `node` describes; what it leaves out is as in the default.
+/// Parses `retry`. Missing fields have their defaults.
 pub(crate) fn retry(node: &Node) -> Result<RetryPolicy, WorkflowError> {
     let fields = Fields::of(node, "`retry`", &FIELDS)?;
     let default = RetryPolicy::default();
@@ -34,7 +34,7 @@ fn backoff(fields: &Fields<'_>) -> Result<Backoff, WorkflowError> {
     let base = fields.get("base").map(|node| duration(node, "`base`", DELAY_MIN..=DELAY_MAX)).transpose()?;
     match (chosen.map(|chosen| BACKOFFS[chosen]), fields.key("base")) {
         (Some("exponential"), _) => Ok(Backoff::Exponential { base: base.unwrap_or(TABLE[0]) }),
-        (_, Some(key)) => Err(WorkflowError::of(key, Fault::BaseUnused)),
+        (_, Some(key)) => Err(WorkflowError::of(key, ParseErrorKind::BaseUnused)),
         (_, None) => Ok(Backoff::Table),
     }
 }

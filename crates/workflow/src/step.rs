@@ -1,17 +1,17 @@
-//! One step of the file.
+//! Parses one step.
 
-use domain::plan::{Call, PlannedStep, Reads, Undo, Work};
+use domain::plan::{Call, InputRefs, PlannedStep, Undo, Work};
 use domain::schedule::RetryPolicy;
-use domain::{Blast, StepId, ToolName};
+use domain::{BlastRadius, StepId, ToolName};
 use serde_json::Value;
 
 use crate::builtin::{self, Builtin};
-use crate::error::{Fault, WorkflowError, listed};
-use crate::fields::{Fields, choice, flag, id, wrong_kind};
+use crate::error::{ParseErrorKind, WorkflowError, listed};
+use crate::fields::{Fields, choice, flag, id, wrong_type};
 use crate::governance;
 use crate::parse::File;
 use crate::retry::retry;
-use crate::yaml::{Kind, Node, to_json};
+use crate::yaml::{Node, YamlValue, to_json};
 
 const STEP_FIELDS: [&str; 10] = [
     "id",
@@ -26,11 +26,10 @@ const STEP_FIELDS: [&str; 10] = [
     "rollback",
 ];
 const CALL_FIELDS: [&str; 2] = ["tool", "with"];
-pub(crate) const BLASTS: [&str; 3] = ["low", "medium", "high"];
+pub(crate) const BLAST_RADII: [&str; 3] = ["low", "medium", "high"];
 
-/// The id of the step that `node` describes.
 pub(crate) fn step_id(node: &Node) -> Result<StepId, WorkflowError> {
-    id(fields(node)?.need("id")?, "`id`")
+    id(fields(node)?.require("id")?, "`id`")
 }
 
 fn fields(node: &Node) -> Result<Fields<'_>, WorkflowError> {
@@ -38,15 +37,14 @@ fn fields(node: &Node) -> Result<Fields<'_>, WorkflowError> {
 }
 
 impl File<'_> {
-    /// The step at `seq`, which `node` describes.
     pub(crate) fn step(&mut self, seq: usize, node: &Node) -> Result<PlannedStep, WorkflowError> {
         let fields = fields(node)?;
         let (work, mut reads) = self.work(seq, &fields)?;
-        let (confidence, also) = self.confidence(seq, &fields)?;
-        reads.add(&also);
+        let (confidence, confidence_reads) = self.confidence(seq, &fields)?;
+        reads.add(&confidence_reads);
         let (rollback, rollback_reads) = self.rollback(seq, &fields)?;
         Ok(PlannedStep {
-            id: id(fields.need("id")?, "`id`")?,
+            id: id(fields.require("id")?, "`id`")?,
             work,
             retry: fields.get("retry").map_or_else(|| Ok(RetryPolicy::default()), retry)?,
             blast: blast(&fields)?,
@@ -60,14 +58,14 @@ impl File<'_> {
         })
     }
 
-    fn work(&mut self, seq: usize, fields: &Fields<'_>) -> Result<(Work, Reads), WorkflowError> {
-        let tool = self.tool(fields.need("tool")?)?;
-        let Some(builtin) = Builtin::named(tool.as_str()) else {
+    fn work(&mut self, seq: usize, fields: &Fields<'_>) -> Result<(Work, InputRefs), WorkflowError> {
+        let tool = self.tool(fields.require("tool")?)?;
+        let Some(builtin) = Builtin::from_name(tool.as_str()) else {
             let (call, reads) = self.call(seq, tool, fields.get("with"))?;
             return Ok((Work::Call(call), reads));
         };
         builtin::refuse_call_fields(fields, builtin)?;
-        let with = fields.need("with")?;
+        let with = fields.require("with")?;
         match builtin {
             Builtin::Wait => builtin::wait(with),
             Builtin::Gate => builtin::gate(self, seq, with),
@@ -79,54 +77,59 @@ impl File<'_> {
         end: usize,
         tool: ToolName,
         with: Option<&Node>,
-    ) -> Result<(Call, Reads), WorkflowError> {
+    ) -> Result<(Call, InputRefs), WorkflowError> {
         let Some(node) = with else {
-            return Ok((Call { tool, with: Value::Object(serde_json::Map::new()) }, Reads::default()));
+            return Ok((Call { tool, with: Value::Object(serde_json::Map::new()) }, InputRefs::default()));
         };
-        if !matches!(node.value, Kind::Map(_)) {
-            return Err(wrong_kind(node, "`with`", "a map"));
+        if !matches!(node.value, YamlValue::Map(_)) {
+            return Err(wrong_type(node, "`with`", "a map"));
         }
         let with = to_json(self.source, node)?;
         Ok((Call { tool, with }, self.reads(node, end)?))
     }
 
-    fn rollback(&mut self, seq: usize, fields: &Fields<'_>) -> Result<(Option<Undo>, Reads), WorkflowError> {
-        let Some(node) = fields.get("rollback") else { return Ok((None, Reads::default())) };
+    fn rollback(
+        &mut self,
+        seq: usize,
+        fields: &Fields<'_>,
+    ) -> Result<(Option<Undo>, InputRefs), WorkflowError> {
+        let Some(node) = fields.get("rollback") else { return Ok((None, InputRefs::default())) };
         match &node.value {
-            Kind::Text(word) if word == "auto" => Ok((Some(Undo::Auto), Reads::default())),
-            Kind::Map(_) => self.undo(seq, node).map(|(call, reads)| (Some(Undo::Call(call)), reads)),
-            _ => Err(wrong_kind(node, "`rollback`", "`auto`, or a map with `tool` and `with`")),
+            YamlValue::Text(word) if word == "auto" => Ok((Some(Undo::Auto), InputRefs::default())),
+            YamlValue::Map(_) => self.undo(seq, node).map(|(call, reads)| (Some(Undo::Call(call)), reads)),
+            _ => Err(wrong_type(node, "`rollback`", "`auto`, or a map with `tool` and `with`")),
         }
     }
 
-    /// The call that undoes the step at `seq`. It runs after the step has succeeded, so it may read the
-    /// step's own output: whoever deletes a record needs the id that creating it gave.
-    fn undo(&mut self, seq: usize, node: &Node) -> Result<(Call, Reads), WorkflowError> {
+    /// The rollback call of the step at `seq`. It runs after the step succeeded, so it may read the step's own output: for
+    /// example, deleting a record needs the id from its creation.
+    fn undo(&mut self, seq: usize, node: &Node) -> Result<(Call, InputRefs), WorkflowError> {
         let fields = Fields::of(node, "`rollback`", &CALL_FIELDS)?;
-        let named = fields.need("tool")?;
-        let tool = self.tool(named)?;
-        if Builtin::named(tool.as_str()).is_some() {
-            return Err(WorkflowError::of(named, Fault::BuiltinUndoes { tool: tool.into() }));
+        let name = fields.require("tool")?;
+        let tool = self.tool(name)?;
+        if Builtin::from_name(tool.as_str()).is_some() {
+            return Err(WorkflowError::of(name, ParseErrorKind::BuiltinUndoes { tool: tool.into() }));
         }
         self.call(seq + 1, tool, fields.get("with"))
     }
 
     fn tool(&self, node: &Node) -> Result<ToolName, WorkflowError> {
         let tool: ToolName = id(node, "`tool`")?;
-        if self.tools.contains(&tool) || Builtin::named(tool.as_str()).is_some() {
+        if self.tools.contains(&tool) || Builtin::from_name(tool.as_str()).is_some() {
             return Ok(tool);
         }
         let mut known: Vec<&str> =
             self.tools.iter().map(ToolName::as_str).chain(Builtin::ALL.map(Builtin::name)).collect();
         known.sort_unstable();
         known.dedup();
-        Err(WorkflowError::of(node, Fault::UnknownTool { tool: tool.into(), known: listed(known) }))
+        Err(WorkflowError::of(node, ParseErrorKind::UnknownTool { tool: tool.into(), known: listed(known) }))
     }
 }
 
-fn blast(fields: &Fields<'_>) -> Result<Blast, WorkflowError> {
+fn blast(fields: &Fields<'_>) -> Result<BlastRadius, WorkflowError> {
     match fields.get("blast_radius") {
-        None => Ok(Blast::default()),
-        Some(node) => Ok([Blast::Low, Blast::Medium, Blast::High][choice(node, "`blast_radius`", &BLASTS)?]),
+        None => Ok(BlastRadius::default()),
+        Some(node) => Ok([BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]
+            [choice(node, "`blast_radius`", &BLAST_RADII)?]),
     }
 }

@@ -1,22 +1,20 @@
-//! A value with expressions in it, compiled once and bound for every attempt.
+//! A JSON value with expressions, compiled once and bound for every attempt.
 //!
-//! Compiling finds the parts without expressions and leaves them alone, so binding a template that has none
-//! is a clone. Binding never looks at its own result: text that came out of data and happens to hold `${`
-//! stays text.
+//! Parts without expressions are detected at compile time, so binding a template without expressions is a clone. Results
+//! are never evaluated again: text from the data that contains `${` stays text.
 
 use std::sync::Arc;
 
 use domain::json::InvalidJson;
 use serde_json::{Map, Value};
 
-use crate::expression::{EvaluationFault, ExpressionFault, Meter};
+use crate::expression::{ExpressionCompileError, ExpressionEvalError, Meter};
 use crate::scope::Scope;
 use crate::text::Text;
 
-/// An expression is shown in an error up to here; the error's reason must still fit beside it.
+/// Longer expressions are cut in error messages.
 const SHOWN_CHARS_MAX: usize = 120;
 
-/// A compiled value.
 #[derive(Debug)]
 pub struct Template {
     root: Part,
@@ -30,47 +28,38 @@ enum Part {
     Map(Vec<(String, Part)>),
 }
 
-/// Why a value cannot be compiled.
+/// Why a value does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTemplate {
-    /// It breaks a rule of JSON.
     #[error(transparent)]
     Value(#[from] InvalidJson),
-    /// A key holds `${`.
-    #[error("the key `{key}` holds `${{`; only values may hold expressions")]
-    ExpressionInKey {
-        /// The key.
-        key: String,
-    },
-    /// An expression cannot be compiled.
-    #[error("in the text {text:?}: {fault}")]
+    #[error("the key `{key}` contains `${{`; only values may contain expressions")]
+    ExpressionInKey { key: String },
+    #[error("in the string {text:?}: {error}")]
     Expression {
-        /// The text, shortened.
+        /// Cut to a bounded length.
         text: String,
-        /// What is wrong with the expression.
-        fault: ExpressionFault,
+        error: ExpressionCompileError,
     },
 }
 
-/// Why a template has no value over a scope.
+/// Why a template has no value for a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExpressionError {
-    /// An expression has no value.
-    #[error("`${{ {expression} }}`: {fault}")]
+pub enum BindError {
+    #[error("`${{ {expression} }}`: {error}")]
     Expression {
-        /// The expression, shortened.
+        /// Cut to a bounded length.
         expression: String,
-        /// Why.
-        fault: EvaluationFault,
+        error: ExpressionEvalError,
     },
-    /// Every expression has a value, but together they break a rule of JSON.
-    #[error("the value that the expressions make is refused: {0}")]
+    /// Every expression has a value, but the whole value violates a JSON limit.
+    #[error("the bound value is invalid: {0}")]
     Value(InvalidJson),
 }
 
-impl ExpressionError {
-    pub(crate) fn of(expression: &str, fault: EvaluationFault) -> Self {
-        Self::Expression { expression: shortened(expression), fault }
+impl BindError {
+    pub(crate) fn of(expression: &str, error: ExpressionEvalError) -> Self {
+        Self::Expression { expression: shortened(expression), error }
     }
 }
 
@@ -82,23 +71,22 @@ fn shortened(text: &str) -> String {
 }
 
 impl Template {
-    /// Compiles `value`.
     pub fn compile(value: &Value) -> Result<Self, InvalidTemplate> {
         domain::json::check(value)?;
         Ok(Self { root: Part::compile(value)? })
     }
 
-    /// The value over `scope`.
-    pub fn bind(&self, scope: &Scope) -> Result<Value, ExpressionError> {
+    /// The value for `scope`.
+    pub fn bind(&self, scope: &Scope) -> Result<Value, BindError> {
         if let Part::Literal(value) = &self.root {
             return Ok(value.clone());
         }
         let value = self.root.bind(scope, &Arc::new(Meter::default()))?;
-        domain::json::check(&value).map_err(ExpressionError::Value)?;
+        domain::json::check(&value).map_err(BindError::Value)?;
         Ok(value)
     }
 
-    /// The value itself, if there is no expression in it.
+    /// The value itself, if it has no expressions.
     pub fn literal(&self) -> Option<&Value> {
         match &self.root {
             Part::Literal(value) => Some(value),
@@ -121,7 +109,7 @@ impl Part {
         match Text::compile(text) {
             Ok(Text::Literal(literal)) => Ok(Self::Literal(Value::String(literal))),
             Ok(text) => Ok(Self::Text(text)),
-            Err((_, fault)) => Err(InvalidTemplate::Expression { text: shortened(text), fault }),
+            Err((_, error)) => Err(InvalidTemplate::Expression { text: shortened(text), error }),
         }
     }
 
@@ -154,7 +142,7 @@ impl Part {
         }
     }
 
-    fn bind(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, ExpressionError> {
+    fn bind(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, BindError> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
             Self::Text(text) => text.bind(scope, meter),
@@ -191,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_be_shared_between_threads() {
+    fn template_is_shared_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<Template>();
     }
 
     #[test]
-    fn one_expression_gives_its_value_and_mixed_text_gives_text() {
+    fn single_expression_keeps_its_type() {
         assert_eq!(bound(&json!("${ steps.read }")), Ok(json!({"n": 3, "names": ["a", "b"]})));
         assert_eq!(bound(&json!("${ steps.read.n }")), Ok(json!(3)));
         assert_eq!(bound(&json!(" ${ steps.read.n }")), Ok(json!(" 3")));
@@ -208,19 +196,20 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_named_by_select_or_by_index() {
+    fn step_is_named_by_select_or_index() {
         assert_eq!(bound(&json!("${ steps[\"my-step.2\"].ok && steps['read'].n == 3 }")), Ok(json!(true)));
     }
 
     #[test]
-    fn what_comes_out_of_data_is_not_looked_at_again() {
+    fn text_from_data_is_not_evaluated() {
         assert_eq!(bound(&json!({"a": "${ trigger.text }"})), Ok(json!({"a": "${ trigger.id } $${x}"})));
         assert_eq!(bound(&json!("<${ trigger.text }>")), Ok(json!("<${ trigger.id } $${x}>")));
     }
 
     #[test]
-    fn only_texts_numbers_and_flags_stand_inside_a_text() {
-        let refused = "it gives {}, which cannot stand inside a text; pick a text, a number or a yes or no";
+    fn strings_accept_strings_numbers_and_booleans() {
+        let refused =
+            "the result is {}, which cannot be inserted into a string; use a string, a number or a boolean";
         for (code, kind) in
             [("steps.read", "a map"), ("steps.read.names", "a list"), ("trigger.none", "null")]
         {
@@ -230,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_an_error_and_never_an_empty_text() {
+    fn missing_key_is_an_error() {
         assert_eq!(
             bound(&json!("a ${ trigger.nope }")),
             Err("`${ trigger.nope }`: there is no key `nope`".to_owned())
@@ -242,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_without_expressions_is_its_own_value() {
+    fn template_without_expressions_is_literal() {
         let value = json!({"a": [1, "$${ x }", {"b": null}]});
         let template = Template::compile(&value).unwrap();
         let expected = json!({"a": [1, "${ x }", {"b": null}]});
@@ -251,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_loaded_is_an_error() {
+    fn missing_input_is_an_error() {
         let template = Template::compile(&json!("${ steps.other.x }")).unwrap();
         assert_eq!(
             template.bind(&scope()).unwrap_err().to_string(),
@@ -264,16 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_value_is_held_to_the_rules_of_json() {
+    fn bound_value_is_checked_as_json() {
         let deep = (0..40).fold(json!("${ trigger }"), |value, _| json!([value]));
         let trigger = (0..40).fold(json!(1), |value, _| json!([value]));
         let scope = Scope { trigger: Some(Arc::new(trigger)), ..Scope::default() };
         let error = Template::compile(&deep).unwrap().bind(&scope).unwrap_err();
-        assert!(matches!(error, ExpressionError::Value(_)), "{error}");
+        assert!(matches!(error, BindError::Value(_)), "{error}");
     }
 
     #[test]
-    fn a_key_is_not_an_expression() {
+    fn keys_may_not_contain_expressions() {
         let error = Template::compile(&json!({"${ trigger.id }": 1})).unwrap_err();
         assert_eq!(error, InvalidTemplate::ExpressionInKey { key: "${ trigger.id }".to_owned() });
     }

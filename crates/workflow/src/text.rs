@@ -1,34 +1,35 @@
-//! A text that may hold expressions.
+//! A string that may contain expressions.
 //!
-//! A text that is exactly one `${ … }` gives the expression's value, whatever its type; with anything beside
-//! it, it gives a text. What comes out of data is put in as it is and never looked at again.
+//! A string that is exactly one `${ … }` keeps the type of the expression's value. With other text around it, the result
+//! is a string. Values are inserted as they are and never evaluated again.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::expression::{EvaluationFault, Expression, ExpressionFault, Meter, Piece, split};
+use crate::expression::{Expression, ExpressionCompileError, ExpressionEvalError, Meter, Piece, split};
 use crate::scope::Scope;
-use crate::template::ExpressionError;
+use crate::template::BindError;
 
-/// A compiled text.
 #[derive(Debug)]
 pub(crate) enum Text {
-    /// No expression; `$${` is already `${`.
+    /// No expression; `$${` is replaced by `${`.
     Literal(String),
     /// Exactly one expression.
-    Whole { at: usize, expression: Box<Expression> },
-    /// Several pieces.
+    Whole {
+        at: usize,
+        expression: Box<Expression>,
+    },
     Mixed(Vec<Piece>),
 }
 
 impl Text {
-    /// Compiles `text`; an error says at which byte it is.
-    pub(crate) fn compile(text: &str) -> Result<Self, (usize, ExpressionFault)> {
+    /// Compiles `text`. An error has its byte offset.
+    pub(crate) fn compile(text: &str) -> Result<Self, (usize, ExpressionCompileError)> {
         if !text.contains("${") {
             return Ok(Self::Literal(text.to_owned()));
         }
-        let mut pieces = split(text).map_err(|e| (e.at, e.fault))?;
+        let mut pieces = split(text).map_err(|e| (e.at, e.error))?;
         match (pieces.pop(), pieces.is_empty()) {
             (None, _) => Ok(Self::Literal(String::new())),
             (Some(Piece::Literal(literal)), true) => Ok(Self::Literal(literal)),
@@ -40,7 +41,7 @@ impl Text {
         }
     }
 
-    /// Its expressions, each with the byte of the text at which it begins.
+    /// The expressions, each with its byte offset in the text.
     pub(crate) fn expressions(&self) -> Vec<(usize, &Expression)> {
         match self {
             Self::Literal(_) => Vec::new(),
@@ -49,25 +50,25 @@ impl Text {
         }
     }
 
-    /// Its value over `scope`.
-    pub(crate) fn bind(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, ExpressionError> {
+    /// The value for `scope`.
+    pub(crate) fn bind(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, BindError> {
         match self {
             Self::Literal(literal) => Ok(Value::String(literal.clone())),
-            Self::Whole { expression, .. } => evaluated(expression, scope, meter),
+            Self::Whole { expression, .. } => evaluate(expression, scope, meter),
             Self::Mixed(_) => self.bind_text(scope, meter).map(Value::String),
         }
     }
 
-    /// Its value over `scope` as a text, even if it is exactly one expression.
-    pub(crate) fn bind_text(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<String, ExpressionError> {
+    /// The value for `scope` as a string, even if it is exactly one expression.
+    pub(crate) fn bind_text(&self, scope: &Scope, meter: &Arc<Meter>) -> Result<String, BindError> {
         match self {
             Self::Literal(literal) => Ok(literal.clone()),
-            Self::Whole { expression, .. } => inserted(expression, scope, meter),
+            Self::Whole { expression, .. } => insert(expression, scope, meter),
             Self::Mixed(pieces) => pieces
                 .iter()
                 .map(|piece| match piece {
                     Piece::Literal(literal) => Ok(literal.clone()),
-                    Piece::Expression { expression, .. } => inserted(expression, scope, meter),
+                    Piece::Expression { expression, .. } => insert(expression, scope, meter),
                 })
                 .collect(),
         }
@@ -81,17 +82,17 @@ fn expression_of(piece: &Piece) -> Option<(usize, &Expression)> {
     }
 }
 
-fn evaluated(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, ExpressionError> {
-    expression.evaluate(scope, meter).map_err(|fault| ExpressionError::of(expression.source(), fault))
+fn evaluate(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<Value, BindError> {
+    expression.evaluate(scope, meter).map_err(|error| BindError::of(expression.source(), error))
 }
 
-/// An expression's value as part of a text.
-fn inserted(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<String, ExpressionError> {
-    let not_text = |kind| Err(ExpressionError::of(expression.source(), EvaluationFault::NotText { kind }));
-    match evaluated(expression, scope, meter)? {
+/// The value of an expression as part of a string.
+fn insert(expression: &Expression, scope: &Scope, meter: &Arc<Meter>) -> Result<String, BindError> {
+    let not_text = |kind| Err(BindError::of(expression.source(), ExpressionEvalError::NotText { kind }));
+    match evaluate(expression, scope, meter)? {
         Value::String(text) => Ok(text),
         Value::Bool(flag) => Ok(flag.to_string()),
-        // The one way RFC 8785 writes a number, so that `1.0` and `1` read the same everywhere.
+        // The RFC 8785 form of a number, so that `1.0` and `1` give the same string.
         Value::Number(number) => Ok(String::from_utf8_lossy(&domain::json::canonical(&number)).into_owned()),
         Value::Null => not_text("null"),
         Value::Array(_) => not_text("a list"),

@@ -1,5 +1,5 @@
-//! The files in `examples/workflows` are what they show.
-#![expect(clippy::unwrap_used, reason = "these are tests; their helpers are too")]
+//! The files in `examples/workflows` are valid workflows.
+#![expect(clippy::unwrap_used, reason = "test code")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn plan(path: &Path) -> Plan {
 }
 
 #[test]
-fn every_example_is_a_workflow_named_like_its_file() {
+fn examples_are_workflows_named_like_their_files() {
     assert!(files().len() >= 3);
     for path in files() {
         let plan = plan(&path);
@@ -41,7 +41,7 @@ fn every_example_is_a_workflow_named_like_its_file() {
 }
 
 #[test]
-fn the_five_steps_bind_over_what_the_steps_before_them_gave() {
+fn five_steps_bind_to_earlier_outputs() {
     let path = files().into_iter().find(|path| path.ends_with("five-steps.yaml")).unwrap();
     let compiled = CompiledPlan::compile(plan(&path)).unwrap();
     let scope = Scope {

@@ -1,5 +1,5 @@
-//! What holds for every file and every expression.
-#![expect(clippy::unwrap_used, reason = "these are tests; their helpers are too")]
+//! Properties of all files and expressions.
+#![expect(clippy::unwrap_used, reason = "test code")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ steps:
     rollback: { tool: http.request, with: *shared }
 "#;
 
-/// What a hand that slips, or a hostile one, might put into a file.
-const SLIPS: [&str; 24] = [
+/// Text that a typing error or an attacker might insert.
+const INSERTIONS: [&str; 24] = [
     "${",
     "}",
     "$${",
@@ -63,8 +63,8 @@ const SLIPS: [&str; 24] = [
     "steps.",
 ];
 
-/// Words that expressions are made of, in any order.
-const WORDS: [&str; 44] = [
+/// Tokens of random expressions.
+const TOKENS: [&str; 44] = [
     "trigger",
     "run",
     "steps.a",
@@ -115,12 +115,12 @@ fn tools() -> BTreeSet<ToolName> {
     ["transform", "http.request"].map(|tool| tool.parse().unwrap()).into()
 }
 
-/// Reading never panics; a refusal can be shown and has a place in the file; a plan can be compiled.
-fn reads_or_refuses(source: &str) {
+/// Parsing does not panic, an error has a position in the file and can be rendered, and a plan compiles.
+fn parses_or_refuses(source: &str) {
     match parse(source, &tools()) {
         Ok(plan) => assert!(CompiledPlan::compile(plan).is_ok()),
         Err(error) => {
-            assert!(error.place.line <= source.lines().count() + 1, "{error}");
+            assert!(error.position.line <= source.lines().count() + 1, "{error}");
             assert!(error.render(source).contains('^'));
         }
     }
@@ -152,27 +152,27 @@ fn scope(trigger: Value, a: Value, b: Value) -> Scope {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(source in any::<String>()) {
-        reads_or_refuses(&source);
+    fn any_text_is_parsed_or_refused(source in any::<String>()) {
+        parses_or_refuses(&source);
     }
 
     #[test]
-    fn a_file_with_slips_is_read_or_refused(slips in vec((any::<Index>(), 0_usize..40, select(&SLIPS[..])), 1..6)) {
+    fn changed_file_is_parsed_or_refused(insertions in vec((any::<Index>(), 0_usize..40, select(&INSERTIONS[..])), 1..6)) {
         let mut source: Vec<char> = FILE.chars().collect();
-        for (place, length, slip) in slips {
-            let start = place.index(source.len());
+        for (position, length, insertion) in insertions {
+            let start = position.index(source.len());
             let end = (start + length).min(source.len());
-            source.splice(start..end, slip.chars());
+            source.splice(start..end, insertion.chars());
         }
-        reads_or_refuses(&source.into_iter().collect::<String>());
+        parses_or_refuses(&source.into_iter().collect::<String>());
     }
 
     #[test]
-    fn any_words_are_bound_or_refused(
-        words in vec(select(&WORDS[..]), 1..14),
+    fn any_tokens_are_bound_or_refused(
+        tokens in vec(select(&TOKENS[..]), 1..14),
         (trigger, a, b) in (any_json(), any_json(), any_json()),
     ) {
-        let text = json!(format!("${{ {} }}", words.join("")));
+        let text = json!(format!("${{ {} }}", tokens.join("")));
         if let Ok(template) = Template::compile(&text) {
             let scope = scope(trigger, a, b);
             prop_assert_eq!(template.bind(&scope), template.bind(&scope));
@@ -187,14 +187,14 @@ proptest! {
     }
 
     #[test]
-    fn data_inside_a_text_stays_as_it_is(text in "[a-z${}'\"\\\\ é]{0,20}") {
+    fn data_inside_a_string_stays_unchanged(text in "[a-z${}'\"\\\\ é]{0,20}") {
         let template = Template::compile(&json!("<${ trigger }>")).unwrap();
         let scope = scope(json!(text), Value::Null, Value::Null);
         prop_assert_eq!(template.bind(&scope).unwrap(), json!(format!("<{text}>")));
     }
 
     #[test]
-    fn a_text_with_every_opening_doubled_is_itself(text in "[a-z${}' é]{0,20}") {
+    fn escaped_string_is_literal(text in "[a-z${}' é]{0,20}") {
         let template = Template::compile(&json!(text.replace("${", "$${"))).unwrap();
         let expected = json!(text);
         prop_assert_eq!(template.literal(), Some(&expected));

@@ -1,10 +1,10 @@
-//! The named cases that attack the workflow file. A test's name is the name of its case.
-#![expect(clippy::unwrap_used, reason = "these are tests, though they bring a main of their own")]
+//! Attacks through the workflow file.
+#![expect(clippy::unwrap_used, reason = "tests with their own main function")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use countersign_workflow::{Fault, Place, Scope, Template, WorkflowError, parse};
+use countersign_workflow::{ParseErrorKind, Scope, SourcePosition, Template, WorkflowError, parse};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 
@@ -30,29 +30,29 @@ fn refused(source: &str) -> WorkflowError {
     parse(source, &tools).unwrap_err()
 }
 
-/// A few hundred bytes that would unfold into a billion values, into gigabytes of text, or into themselves.
+/// A few hundred bytes that would expand to a billion values, to gigabytes of text, or to themselves.
 fn yaml_alias_bomb_in_workflow() {
     let laugh = |i: usize| format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "));
     let laughs = (1..12).map(laugh).collect::<Vec<_>>().concat();
-    assert_eq!(refused(&format!("a0: &a0 [x]\n{laughs}")).fault, Fault::Unfolds);
+    assert_eq!(refused(&format!("a0: &a0 [x]\n{laughs}")).kind, ParseErrorKind::ExpandsTooMuch);
 
     let text = "x".repeat(100_000);
     let copies = |name: &str| vec![format!("*{name}"); 50].join(", ");
     let texts = format!("a: &a {text}\nb: &b [{}]\nc: [{}]\n", copies("a"), copies("b"));
-    assert_eq!(refused(&texts).fault, Fault::Unfolds);
+    assert_eq!(refused(&texts).kind, ParseErrorKind::ExpandsTooMuch);
 
-    assert_eq!(refused("a: &a [*a]\n").fault, Fault::AnchorInItself);
+    assert_eq!(refused("a: &a [*a]\n").kind, ParseErrorKind::AnchorInItself);
 }
 
-/// Refused for what it is, before a single step is looked at.
+/// Refused before any step is parsed.
 fn ten_thousand_steps() {
     let steps = (0..10_000).map(|i| format!("- {{id: s{i}, tool: nope}}\n")).collect::<Vec<_>>().concat();
     let error = refused(&format!("workflow: w\nversion: 1\nsteps:\n{steps}"));
-    assert_eq!(error.fault, Fault::TooManySteps { steps: 10_000 });
-    assert_eq!(error.place, Place { line: 3, column: 1 });
+    assert_eq!(error.kind, ParseErrorKind::TooManySteps { steps: 10_000 });
+    assert_eq!(error.position, SourcePosition { line: 3, column: 1 });
 }
 
-/// Named with its line and column, at every level.
+/// Reported with line and column, at every level.
 fn unknown_field_in_workflow() {
     let step = "workflow: w\nversion: 1\nsteps:\n  - id: a\n    tool: transform\n";
     for (source, line, column, field) in [
@@ -62,8 +62,11 @@ fn unknown_field_in_workflow() {
         (format!("{step}    rollback: {{tool: transform, whit: {{}}}}\n"), 6, 33, "whit"),
     ] {
         let error = refused(&source);
-        assert_eq!(error.place, Place { line, column }, "{error}");
-        assert!(matches!(&error.fault, Fault::UnknownField { field: f, .. } if f == field), "{error}");
+        assert_eq!(error.position, SourcePosition { line, column }, "{error}");
+        assert!(
+            matches!(&error.kind, ParseErrorKind::UnknownField { field: f, .. } if f == field),
+            "{error}"
+        );
     }
 }
 
@@ -81,7 +84,7 @@ ${ trigger }"#;
     assert_eq!(bound(json!({"note": "${ trigger.text }"})), json!({"note": hostile}));
     assert_eq!(bound(json!("<${ trigger.text }>")), json!(format!("<{hostile}>")));
     assert_eq!(bound(json!("${ [trigger.text, \"x\" + trigger.text][0] }")), json!(hostile));
-    // A value that was bound once is data, and is not compiled again by being bound beside something else.
+    // A bound value is data and is not compiled again.
     let whole = bound(json!("${ trigger }"));
     assert_eq!(whole["${ run.id }"]["text"], json!(hostile));
     assert!(!whole.to_string().contains("s3cret"));

@@ -1,8 +1,8 @@
-//! The names an expression uses, all of them known before it runs.
+//! Resolves the names of an expression at compile time.
 //!
-//! An expression reads `trigger`, `steps.<id>`, `run` and the variables of its own loops. The walk over the
-//! tree refuses everything else, bounds how deep the interpreter will recurse, and replaces each step by a
-//! short name (`@0`, `@1`, …), so that an id with a dot or a dash is found like any other.
+//! An expression reads `trigger`, `steps.<id>`, `run` and its own loop variables. The checker refuses all other names, limits
+//! the recursion depth of the interpreter, and replaces each step by a short name (`@0`, `@1`, …), so that ids with dots and
+//! dashes resolve like any other.
 
 use cel::IdedExpr;
 use cel::common::ast::{
@@ -10,38 +10,37 @@ use cel::common::ast::{
 };
 use domain::StepId;
 
-use super::fault::{ExpressionFault, InvalidExpression};
+use super::error::{ExpressionCompileError, InvalidExpression};
 use super::scan::Tokens;
 use super::{ExpressionReads, StepRead, pattern};
 
-/// The functions there are, beside the macro `has`.
+/// The available functions, in addition to the macro `has`.
 pub const FUNCTIONS: [&str; 9] = ["bool", "bytes", "double", "dyn", "int", "size", "string", "type", "uint"];
 
-/// The functions that are called on a value, beside the macros `all`, `exists`, `exists_one`, `filter` and
-/// `map`.
+/// The available methods, in addition to the macros `all`, `exists`, `exists_one`, `filter` and `map`.
 pub const METHODS: [&str; 5] = ["contains", "endsWith", "matches", "size", "startsWith"];
 
-/// A longer pattern is a parser.
+/// The maximum length of a regular expression.
 pub const PATTERN_BYTES_MAX: usize = 256;
 
-/// A debug build of the interpreter takes 42 KB of stack for each level; this many fit into half of the two
-/// megabytes that a worker's thread has.
+/// A debug build of the interpreter takes 42 KB of stack per level. This many levels fit into half of a worker thread's two
+/// megabytes.
 const EVALUATION_DEPTH_MAX: usize = 24;
 
-/// A loop takes the stack of several levels.
+/// The levels of stack that a loop takes.
 const LOOP_DEPTH: usize = 4;
 
-/// How deep the tree may be at all: a path of this many fields costs the interpreter nothing, but us a walk.
+/// The maximum depth of the syntax tree. A long path is one level for the interpreter, but not for this checker.
 const TREE_DEPTH_MAX: usize = 64;
 
-/// Names that stand for data.
-const ROOTS: [&str; 3] = ["trigger", "steps", "run"];
+/// The names of the data. Loop variables may not hide them.
+const RESERVED: [&str; 3] = ["trigger", "steps", "run"];
 
-/// Names of types, as in `type(x) == int`.
+/// Type names, as in `type(x) == int`.
 const TYPES: [&str; 10] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
-/// What the parser makes of operators and macros; nobody can write these.
+/// The internal function names of operators. They are not valid CEL identifiers.
 const OPERATORS: [&str; 18] = [
     operators::CONDITIONAL,
     operators::LOGICAL_AND,
@@ -63,31 +62,31 @@ const OPERATORS: [&str; 18] = [
     operators::IN,
 ];
 
-/// Checks `ast`, whose words are `tokens`, and says what it reads.
+/// Checks `ast` and returns its inputs.
 pub(super) fn check(ast: &mut IdedExpr, tokens: &Tokens<'_>) -> Result<ExpressionReads, InvalidExpression> {
-    let mut walk = Walk { tokens, variables: Vec::new(), reads: ExpressionReads::default() };
-    walk.expression(ast, 0)?;
-    Ok(walk.reads)
+    let mut checker = Checker { tokens, variables: Vec::new(), reads: ExpressionReads::default() };
+    checker.expression(ast, 0)?;
+    Ok(checker.reads)
 }
 
-struct Walk<'t> {
+struct Checker<'t> {
     tokens: &'t Tokens<'t>,
-    /// The variables of the loops around the current place.
+    /// The variables of the enclosing loops.
     variables: Vec<String>,
     reads: ExpressionReads,
 }
 
-/// How many levels the interpreter recurses for a part of the tree.
+/// The recursion depth of the interpreter for a part of the tree.
 type Depth = Result<usize, InvalidExpression>;
 
-impl Walk<'_> {
+impl Checker<'_> {
     fn expression(&mut self, part: &mut IdedExpr, tree_depth: usize) -> Depth {
         let below = tree_depth + 1;
         if let Some(step) = named_step(&part.expr) {
             part.expr = Expr::Ident(self.read_step(&step)?);
         }
         let depth = match &mut part.expr {
-            _ if below > TREE_DEPTH_MAX => return Err(at_start(ExpressionFault::TooDeep)),
+            _ if below > TREE_DEPTH_MAX => return Err(at_start(ExpressionCompileError::TooDeep)),
             Expr::Literal(_) => 1,
             Expr::Ident(name) => self.name(name)?,
             Expr::Select(select) => self.select(select, below)?,
@@ -96,9 +95,9 @@ impl Walk<'_> {
             Expr::Map(map) => 1 + self.map(map, below)?,
             Expr::Comprehension(each) => LOOP_DEPTH + self.each(each, below)?,
             Expr::Struct(message) => return Err(self.message(&message.type_name)),
-            Expr::Unspecified => return Err(at_start(ExpressionFault::Syntax("not CEL".to_owned()))),
+            Expr::Unspecified => return Err(at_start(ExpressionCompileError::Syntax("not CEL".to_owned()))),
         };
-        if depth > EVALUATION_DEPTH_MAX { Err(at_start(ExpressionFault::TooDeep)) } else { Ok(depth) }
+        if depth > EVALUATION_DEPTH_MAX { Err(at_start(ExpressionCompileError::TooDeep)) } else { Ok(depth) }
     }
 
     fn deepest<'e>(&mut self, parts: impl Iterator<Item = &'e mut IdedExpr>, tree_depth: usize) -> Depth {
@@ -113,17 +112,19 @@ impl Walk<'_> {
         match name {
             "trigger" => self.reads.trigger = true,
             "run" => self.reads.run = true,
-            "steps" => return Err(self.at_name("steps", ExpressionFault::WhichStep)),
+            "steps" => return Err(self.at_name("steps", ExpressionCompileError::WhichStep)),
             _ if name.starts_with('@') || TYPES.contains(&name) => {}
             _ if self.variables.iter().any(|variable| variable == name) => {}
-            _ => return Err(self.at_name(name, ExpressionFault::UnknownName { name: name.to_owned() })),
+            _ => {
+                return Err(self.at_name(name, ExpressionCompileError::UnknownName { name: name.to_owned() }));
+            }
         }
         Ok(1)
     }
 
     fn select(&mut self, select: &mut SelectExpr, tree_depth: usize) -> Depth {
         let operand = self.expression(&mut select.operand, tree_depth)?;
-        // A path that begins with a name is looked up in one go.
+        // The interpreter resolves a path that starts with a name in one lookup.
         Ok(operand + usize::from(operand > 1))
     }
 
@@ -146,9 +147,9 @@ impl Walk<'_> {
         };
         match name {
             _ if !known => {
-                Err(self.at_name(name, ExpressionFault::UnknownFunction { name: name.to_owned() }))
+                Err(self.at_name(name, ExpressionCompileError::UnknownFunction { name: name.to_owned() }))
             }
-            "matches" => check_pattern(call).map_err(|fault| self.at_name(name, fault)),
+            "matches" => check_pattern(call).map_err(|error| self.at_name(name, error)),
             _ => Ok(()),
         }
     }
@@ -166,8 +167,11 @@ impl Walk<'_> {
     }
 
     fn each(&mut self, each: &mut ComprehensionExpr, tree_depth: usize) -> Depth {
-        if ROOTS.contains(&each.iter_var.as_str()) {
-            return Err(self.at_name(&each.iter_var, ExpressionFault::Hides { name: each.iter_var.clone() }));
+        if RESERVED.contains(&each.iter_var.as_str()) {
+            return Err(self.at_name(
+                &each.iter_var,
+                ExpressionCompileError::ReservedName { name: each.iter_var.clone() },
+            ));
         }
         let outside = self.deepest([&mut each.iter_range, &mut each.accu_init].into_iter(), tree_depth)?;
         self.variables.push(each.iter_var.clone());
@@ -177,10 +181,10 @@ impl Walk<'_> {
         Ok(outside.max(inside?))
     }
 
-    /// Notes that a step is read, and gives its short name.
+    /// Records that a step is read, and returns its short name.
     fn read_step(&mut self, id: &str) -> Result<String, InvalidExpression> {
         let at = self.tokens.find_step(id);
-        let step = StepId::new(id).map_err(|e| InvalidExpression { at, fault: e.into() })?;
+        let step = StepId::new(id).map_err(|e| InvalidExpression { at, error: e.into() })?;
         let known = self.reads.steps.iter().position(|read| read.step == step);
         let index = known.unwrap_or_else(|| {
             self.reads.steps.push(StepRead { step, at });
@@ -190,19 +194,19 @@ impl Walk<'_> {
     }
 
     fn message(&self, name: &str) -> InvalidExpression {
-        self.at_name(name, ExpressionFault::Message { name: name.to_owned() })
+        self.at_name(name, ExpressionCompileError::Message { name: name.to_owned() })
     }
 
-    fn at_name(&self, name: &str, fault: ExpressionFault) -> InvalidExpression {
-        InvalidExpression { at: self.tokens.find_name(name), fault }
+    fn at_name(&self, name: &str, error: ExpressionCompileError) -> InvalidExpression {
+        InvalidExpression { at: self.tokens.find_name(name), error }
     }
 }
 
-fn at_start(fault: ExpressionFault) -> InvalidExpression {
-    InvalidExpression { at: 0, fault }
+fn at_start(error: ExpressionCompileError) -> InvalidExpression {
+    InvalidExpression { at: 0, error }
 }
 
-/// The step that `steps.read` or `steps["read"]` names.
+/// The step id in `steps.read` or `steps["read"]`.
 fn named_step(part: &Expr) -> Option<String> {
     match part {
         Expr::Select(select) if !select.test && is_steps(&select.operand) => Some(select.field.clone()),
@@ -220,23 +224,23 @@ fn is_steps(part: &IdedExpr) -> bool {
     matches!(&part.expr, Expr::Ident(name) if name == "steps")
 }
 
-/// Refuses a pattern that is not written out, costs too much, or is not one.
-fn check_pattern(call: &CallExpr) -> Result<(), ExpressionFault> {
+/// Refuses a pattern that is not a literal, is too expensive or is invalid.
+fn check_pattern(call: &CallExpr) -> Result<(), ExpressionCompileError> {
     match call.args.as_slice() {
         [IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }]
             if text.inner().len() <= PATTERN_BYTES_MAX =>
         {
             match pattern::cost(text.inner()).compiled {
                 ..=pattern::STATES_MAX => compiles(text.inner()),
-                _ => Err(ExpressionFault::PatternTooLarge),
+                _ => Err(ExpressionCompileError::PatternTooLarge),
             }
         }
-        _ => Err(ExpressionFault::PatternNotLiteral),
+        _ => Err(ExpressionCompileError::PatternNotLiteral),
     }
 }
 
-/// Tries the pattern on nothing, which is all the interpreter lets us do with it.
-fn compiles(pattern: &str) -> Result<(), ExpressionFault> {
+/// Compiles the pattern by matching it against an empty string, because the interpreter has no other way.
+fn compiles(pattern: &str) -> Result<(), ExpressionCompileError> {
     let literal = |text: &str| Expr::Literal(LiteralValue::String(text.to_owned().into()));
     let node = |expr: Expr| IdedExpr { id: 0, expr };
     let trial = node(Expr::Call(CallExpr {
@@ -244,6 +248,6 @@ fn compiles(pattern: &str) -> Result<(), ExpressionFault> {
         target: Some(Box::new(node(literal("")))),
         args: vec![node(literal(pattern))],
     }));
-    let context = cel::Context::with_env(super::roots::environment());
-    cel::Value::resolve(&trial, &context).map(|_| ()).map_err(|_| ExpressionFault::PatternInvalid)
+    let context = cel::Context::with_env(super::variables::environment());
+    cel::Value::resolve(&trial, &context).map(|_| ()).map_err(|_| ExpressionCompileError::PatternInvalid)
 }

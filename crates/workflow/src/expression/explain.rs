@@ -1,32 +1,31 @@
-//! The interpreter's errors in our words.
+//! Converts errors of the CEL interpreter.
 //!
-//! Its own texts show values, and ours must not: only names and types are passed on.
+//! Its messages contain values. Ours contain only names and types.
 
 use cel::{ExecutionError, OverloadError, ParseErrors, Value};
 
-use super::fault::{EvaluationFault, ExpressionFault, InvalidExpression};
+use super::error::{ExpressionCompileError, ExpressionEvalError, InvalidExpression};
 
-/// A function's own message may quote a pattern; this much of it is kept.
+/// The message of a function may quote a pattern. It is cut to this length.
 const MESSAGE_CHARS_MAX: usize = 160;
 
-/// Why the interpreter stopped.
-pub(super) fn explain(error: &ExecutionError) -> EvaluationFault {
-    EvaluationFault::Operation(match error {
-        ExecutionError::NoSuchKey(key) => return EvaluationFault::MissingKey { key: key.to_string() },
-        ExecutionError::NoSuchOverload(overload) => misapplied(overload),
+pub(super) fn explain(error: &ExecutionError) -> ExpressionEvalError {
+    ExpressionEvalError::Operation(match error {
+        ExecutionError::NoSuchKey(key) => return ExpressionEvalError::MissingKey { key: key.to_string() },
+        ExecutionError::NoSuchOverload(overload) => overload_message(overload),
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
-            format!("`{}` does not work on {} and {}", sign(operator), kind(left), kind(right))
+            format!("`{}` does not support {} and {}", symbol(operator), type_name(left), type_name(right))
         }
-        ExecutionError::Overflow(operator, ..) => format!("`{}` overflows", sign(operator)),
+        ExecutionError::Overflow(operator, ..) => format!("`{}` overflows", symbol(operator)),
         ExecutionError::ValuesNotComparable(left, right) => {
-            format!("{} and {} cannot be compared", kind(left), kind(right))
+            format!("{} and {} cannot be compared", type_name(left), type_name(right))
         }
         ExecutionError::UnsupportedIndex(index, indexed) => {
-            format!("a {} cannot be indexed with {}", kind(indexed), kind(index))
+            format!("a {} cannot be indexed with {}", type_name(indexed), type_name(index))
         }
         ExecutionError::UnexpectedType { got, want } => format!("expected {want}, found {got}"),
-        ExecutionError::UnsupportedKeyType(key) => format!("a {} cannot be a key", kind(key)),
-        ExecutionError::DuplicateKey(_) => "a key stands twice in one map".to_owned(),
+        ExecutionError::UnsupportedKeyType(key) => format!("a {} cannot be a key", type_name(key)),
+        ExecutionError::DuplicateKey(_) => "duplicate key in a map".to_owned(),
         ExecutionError::IndexOutOfBounds(_) => "the list has no item at that index".to_owned(),
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
             "division by zero".to_owned()
@@ -36,12 +35,12 @@ pub(super) fn explain(error: &ExecutionError) -> EvaluationFault {
             let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
             format!("`{function}` failed: {message}")
         }
-        _ => "it cannot be evaluated".to_owned(),
+        _ => "the expression cannot be evaluated".to_owned(),
     })
 }
 
-/// How an operator is written.
-fn sign(operator: &str) -> &str {
+/// The symbol of an operator.
+fn symbol(operator: &str) -> &str {
     match operator {
         "add" => "+",
         "sub" => "-",
@@ -52,31 +51,31 @@ fn sign(operator: &str) -> &str {
     }
 }
 
-fn kind(value: &Value) -> String {
+fn type_name(value: &Value) -> String {
     value.type_of().to_string()
 }
 
-fn misapplied(overload: &OverloadError) -> String {
+fn overload_message(overload: &OverloadError) -> String {
     match (overload.function(), overload.argument_types()) {
         ("_._", [of, ..]) => format!("a value of type {of} has no fields"),
         ("_[_]", [of, with]) => format!("a value of type {of} cannot be indexed with {with}"),
-        (name, types) => format!("`{}` does not work on {}", sign(name), types.join(" and ")),
+        (name, types) => format!("`{}` does not support {}", symbol(name), types.join(" and ")),
     }
 }
 
-/// Where and why `code` is not CEL: the first of the parser's errors, the others mostly follow from it.
+/// The first syntax error of `code`. Later errors are mostly consequences of it.
 pub(super) fn syntax(code: &str, errors: &ParseErrors) -> InvalidExpression {
     let Some(error) = errors.errors.first() else {
-        return InvalidExpression { at: 0, fault: ExpressionFault::Syntax("not CEL".to_owned()) };
+        return InvalidExpression { at: 0, error: ExpressionCompileError::Syntax("not CEL".to_owned()) };
     };
     if error.msg.contains("recursion limit") {
-        return InvalidExpression { at: 0, fault: ExpressionFault::TooDeep };
+        return InvalidExpression { at: 0, error: ExpressionCompileError::TooDeep };
     }
     let reason = error.msg.trim_start_matches("Syntax error: ").replace("<EOF>", "the end");
-    InvalidExpression { at: offset(code, error.pos), fault: ExpressionFault::Syntax(reason) }
+    InvalidExpression { at: offset(code, error.pos), error: ExpressionCompileError::Syntax(reason) }
 }
 
-/// The byte of a line and a column of bytes, both counted from 1.
+/// The byte offset of a line and a column in bytes, both counted from 1.
 fn offset(code: &str, (line, column): (isize, isize)) -> usize {
     let counted = |number: isize| usize::try_from(number - 1).unwrap_or(0);
     let before: usize = code.split_inclusive('\n').take(counted(line)).map(str::len).sum();

@@ -1,7 +1,7 @@
-//! Builds payment into the tree of an expression.
+//! Adds work accounting to the syntax tree of an expression.
 //!
-//! A call of [`TICK`] goes where each turn of a loop begins, what is matched against a pattern goes through
-//! [`MATCHED`], and what is looped over through [`ITEMS`].
+//! Each loop iteration starts with a call of [`TICK`], the text of a match is wrapped in [`MATCHED`], and the range of a
+//! loop is wrapped in [`ITEMS`].
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
@@ -9,20 +9,20 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValu
 use super::meter::{ITEMS, MATCHED, TICK};
 use super::pattern;
 
-/// What a turn costs even if it touches nothing: names are bound and looked up. Some fifty thousand turns
-/// are what remains, which is a list of two hundred against itself.
-const TURN_WORK: u64 = 512;
+/// The minimum cost of an iteration, for binding and looking up names. It allows about fifty thousand iterations, which is
+/// a list of two hundred items combined with itself.
+const ITERATION_WORK: u64 = 512;
 
-/// What compiling a pattern costs for each of its states; it is done again in every match.
+/// The cost of compiling one state of a pattern. Each match compiles its pattern again.
 const COMPILE_WORK: u64 = 64;
 
-/// Compiling a pattern costs at least as much as these.
+/// The fixed cost of compiling a pattern, in states.
 const COMPILE_STATES_MIN: u64 = 64;
 
-/// Makes every loop and match in `ast` pay. `bytes` is the length of the expression; the texts written
-/// in it may be copied in every turn.
+/// Adds accounting to every loop and match in `ast`. `bytes` is the length of the expression: its string literals may be
+/// copied in every iteration.
 pub(super) fn limit(ast: &mut IdedExpr, bytes: usize) {
-    let base = TURN_WORK.saturating_add(bytes as u64);
+    let base = ITERATION_WORK.saturating_add(bytes as u64);
     Limiter { base, variables: Vec::new() }.expression(ast);
 }
 
@@ -40,7 +40,7 @@ impl Limiter {
             self.expression(child);
         }
         if let Expr::Call(call) = &mut part.expr {
-            pay_for_match(call);
+            charge_match(call);
         }
     }
 
@@ -48,17 +48,17 @@ impl Limiter {
         self.expression(&mut each.iter_range);
         wrap(&mut each.iter_range, |range| call(ITEMS, vec![range]));
         self.variables.push(each.iter_var.clone());
-        // The price is taken before the loops inside are given theirs, which would be counted with it.
+        // The tick is built before the inner loops are instrumented, so that it does not count their accounting calls.
         let tick = self.tick(each);
         self.expression(&mut each.loop_step);
         self.variables.pop();
-        pay_in(&mut each.loop_step, tick);
+        charge_iteration(&mut each.loop_step, tick);
     }
 
     fn tick(&self, each: &mut ComprehensionExpr) -> IdedExpr {
-        let mut mentioned = Vec::new();
-        collect_names(&mut each.loop_step, &mut mentioned);
-        let variables = mentioned.into_iter().filter(|name| self.variables.contains(name));
+        let mut names = Vec::new();
+        collect_names(&mut each.loop_step, &mut names);
+        let variables = names.into_iter().filter(|name| self.variables.contains(name));
         let mut arguments = vec![number(self.base)];
         arguments.push(node(Expr::Ident(each.iter_var.clone())));
         arguments.extend(variables.map(|name| node(Expr::Ident(name))));
@@ -66,10 +66,10 @@ impl Limiter {
     }
 }
 
-/// Puts `tick` before what a turn evaluates: the condition of `condition ? … : …`, the item of
-/// `@result + [item]`, the right side of `@result && …`. The shape around it stays, because the interpreter
-/// is quick only with loops whose shape it knows.
-fn pay_in(step: &mut IdedExpr, tick: IdedExpr) {
+/// Inserts `tick` before the evaluated part of an iteration: the condition of `condition ? … : …`, the item of
+/// `@result + [item]`, the right side of `@result && …`. The outer shape stays, because the interpreter optimizes only
+/// loops of known shapes.
+fn charge_iteration(step: &mut IdedExpr, tick: IdedExpr) {
     let evaluated = match &mut step.expr {
         Expr::Call(call) => match call.func_name.as_str() {
             operators::CONDITIONAL => call.args.first_mut(),
@@ -80,8 +80,8 @@ fn pay_in(step: &mut IdedExpr, tick: IdedExpr) {
         _ => None,
     };
     match evaluated {
-        Some(part) => pay_before(part, tick),
-        None => pay_before(step, tick),
+        Some(part) => charge_before(part, tick),
+        None => charge_before(step, tick),
     }
 }
 
@@ -92,13 +92,13 @@ fn first_item(part: &mut IdedExpr) -> Option<&mut IdedExpr> {
     }
 }
 
-/// `part` becomes `tick ? part : null`; a tick that fails ends it before it is evaluated.
-fn pay_before(part: &mut IdedExpr, tick: IdedExpr) {
+/// Replaces `part` by `tick ? part : null`. A failed tick ends the evaluation before `part`.
+fn charge_before(part: &mut IdedExpr, tick: IdedExpr) {
     wrap(part, |part| call(operators::CONDITIONAL, vec![tick, part, literal(LiteralValue::Null)]));
 }
 
-/// `text.matches(pattern)` becomes `@matched(…, …, text).matches(pattern)`.
-fn pay_for_match(call: &mut CallExpr) {
+/// Replaces `text.matches(pattern)` by `@matched(…, …, text).matches(pattern)`.
+fn charge_match(call: &mut CallExpr) {
     if let ("matches", Some(text), [IdedExpr { expr: Expr::Literal(LiteralValue::String(pattern)), .. }]) =
         (call.func_name.as_str(), &mut call.target, call.args.as_slice())
     {
@@ -109,7 +109,7 @@ fn pay_for_match(call: &mut CallExpr) {
     }
 }
 
-/// The names a turn mentions, each as often as it does, without the turns of the loops inside it.
+/// The names that an iteration references, with repetitions, without the bodies of inner loops.
 fn collect_names(part: &mut IdedExpr, names: &mut Vec<String>) {
     match &mut part.expr {
         Expr::Ident(name) => names.push(name.clone()),

@@ -1,13 +1,12 @@
-//! What an expression may cost, and how it pays.
+//! The work budget of expressions.
 //!
-//! CEL has no loops without end, but `a.all(x, a.all(y, a.all(z, …)))` over a thousand items takes a billion
-//! turns, and `a.map(x, a)` a million items of memory. So everything is paid for: data when it is touched,
-//! each turn of a loop when it begins, by the weight of every loop variable the turn mentions, and each match
-//! by the text and the pattern. A value is then never larger than what was paid for it, and the work is
-//! bounded by what was paid times the length of the expression.
+//! CEL has no endless loops, but `a.all(x, a.all(y, a.all(z, …)))` over a thousand items takes a billion iterations, and
+//! `a.map(x, a)` needs memory for a million items. So all work is charged to a budget: data on access, each iteration by
+//! the size of every loop variable it references, and each match by the text and the pattern. A value is then never larger
+//! than the work charged for it, and the total work is bounded by the budget times the length of the expression.
 //!
-//! Loops and matches pay through functions whose names nobody can write; [`super::limit`] puts the calls
-//! into the tree.
+//! Loops and matches are charged by functions whose names are not valid CEL identifiers. [`super::limit`] adds the calls to
+//! the syntax tree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,35 +16,34 @@ use cel::common::value::{CowVal, Val};
 use cel::objects::Key;
 use cel::{Context, DeclarationError, ExecutionError, FunctionContext};
 
-use super::convert::weight;
+use super::convert::size;
 
-/// What binding one template may cost, in about bytes touched. A payload of the largest size allowed can be
-/// looked at twice, a list of a thousand records of a kilobyte filtered by five fields; a worker spends well
-/// under a second and under 200 MB on it.
+/// The budget for binding one template, in bytes processed (approximately). It is enough to read a payload of the maximum
+/// size twice, or to filter a thousand records of a kilobyte by five fields. It takes a worker well under a second and
+/// under 200 MB.
 pub(crate) const WORK_MAX: u64 = 32 * 1024 * 1024;
 
-/// Pays for a turn of a loop.
+/// Charges a loop iteration.
 pub(super) const TICK: &str = "@tick";
-/// Pays for a match, and gives back what is matched.
+/// Charges a match and returns the text.
 pub(super) const MATCHED: &str = "@matched";
-/// What a loop goes through, in an order that does not depend on chance.
+/// Returns the items of a loop in a deterministic order.
 pub(super) const ITEMS: &str = "@items";
 
-/// What has been paid.
+/// Counts the work of one template.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     spent: AtomicU64,
 }
 
 impl Meter {
-    /// Pays for `units` of work; false when that is more than is left.
+    /// Charges `units` of work. Returns false if the budget is exceeded.
     pub(super) fn spend(&self, units: u64) -> bool {
-        // One unit too many is as bad as a billion, and does not wrap.
+        // Bounded, so that the counter cannot overflow.
         let units = units.min(WORK_MAX + 1);
         self.spent.fetch_add(units, Ordering::Relaxed) + units <= WORK_MAX
     }
 
-    /// Whether more was asked for than there is.
     pub(super) fn is_exhausted(&self) -> bool {
         self.spent.load(Ordering::Relaxed) > WORK_MAX
     }
@@ -55,7 +53,7 @@ type CelFunction = Box<
     dyn for<'a, 'v> Fn(&mut FunctionContext<'a, 'v>) -> Result<CowVal<'a, 'v>, ExecutionError> + Send + Sync,
 >;
 
-/// Makes `@tick`, `@matched` and `@items` known.
+/// Registers `@tick`, `@matched` and `@items`.
 pub(super) fn add_functions(
     context: &mut Context<'_, '_>,
     meter: &Arc<Meter>,
@@ -69,7 +67,7 @@ pub(super) fn add_functions(
     context.add_function(ITEMS, items)
 }
 
-/// Pays for a turn: the first argument is its price, the others are weighed.
+/// Charges an iteration: the first argument is the base cost, the others are charged by their size.
 fn tick<'a, 'v>(meter: &Meter, arguments: &[CowVal<'a, 'v>]) -> Result<CowVal<'a, 'v>, ExecutionError> {
     if meter.is_exhausted() {
         return Err(out_of_work());
@@ -77,16 +75,16 @@ fn tick<'a, 'v>(meter: &Meter, arguments: &[CowVal<'a, 'v>]) -> Result<CowVal<'a
     let missing = ExecutionError::missing_argument_or_target;
     let (base, variables) = arguments.split_first().ok_or_else(missing)?;
     let base = *base.downcast_ref::<CelInt>().ok_or_else(missing)?.inner();
-    let weighed: u64 = variables.iter().map(|variable| weight(variable.as_ref())).sum();
-    if meter.spend(base.unsigned_abs() + weighed) {
+    let sizes: u64 = variables.iter().map(|variable| size(variable.as_ref())).sum();
+    if meter.spend(base.unsigned_abs() + sizes) {
         Ok(CowVal::owned(CelBool::from(true)))
     } else {
         Err(out_of_work())
     }
 }
 
-/// Pays for a match: the first argument is what compiling the pattern costs, the second what each byte of
-/// the text costs, the third the text, which is given back.
+/// Charges a match: the first argument is the cost of compiling the pattern, the second the cost per byte of the text, the
+/// third the text, which is returned.
 fn matched<'a, 'v>(
     meter: &Meter,
     arguments: &mut Vec<CowVal<'a, 'v>>,
@@ -98,16 +96,16 @@ fn matched<'a, 'v>(
     let [compiled, matched] = numbers.collect::<Option<Vec<_>>>().ok_or_else(missing)?[..] else {
         return Err(missing());
     };
-    let price = compiled.saturating_add(matched.saturating_mul(weight(text.as_ref())));
-    if meter.spend(price) { Ok(text) } else { Err(out_of_work()) }
+    let cost = compiled.saturating_add(matched.saturating_mul(size(text.as_ref())));
+    if meter.spend(cost) { Ok(text) } else { Err(out_of_work()) }
 }
 
 fn out_of_work() -> ExecutionError {
     ExecutionError::function_error(TICK, "too much work")
 }
 
-/// What a loop goes through: a list as it is, a map's keys in their order. The interpreter would take the
-/// keys as chance has them, and an action that is bound twice must be the same action.
+/// The items of a loop: a list unchanged, or the sorted keys of a map. The interpreter iterates over keys in random order,
+/// but binding an action twice must give the same action.
 fn items<'a, 'v>(range: Option<CowVal<'a, 'v>>) -> Result<CowVal<'a, 'v>, ExecutionError> {
     let range = range.ok_or_else(ExecutionError::missing_argument_or_target)?;
     let Some(map) = range.downcast_ref::<CelMap<'_>>() else { return Ok(range) };

@@ -1,46 +1,45 @@
-//! What a regular expression may cost.
+//! The cost of a regular expression.
 //!
-//! A pattern is compiled for every match, and matching takes time in proportion to the text times the states
-//! of the pattern. Counted repetitions multiply states: `(.{0,100}){0,100}` is eighteen characters and takes
-//! minutes over a megabyte. So the states are estimated from the pattern's text, the estimate is bounded,
-//! and a match pays for both.
+//! A pattern is compiled for every match, and the time of a match is proportional to the length of the text times the
+//! states of the pattern. Counted repetitions multiply states: `(.{0,100}){0,100}` has eighteen characters and takes
+//! minutes for a megabyte. So the number of states is estimated from the pattern and limited, and both costs are charged
+//! to the work budget.
 
-/// Room for a date, an address or a path of sane lengths, and for eight times `\w`; a pattern that needs
-/// more is a parser. Compiling this many takes six milliseconds.
+/// Enough for a date, an address or a path of normal length, and for eight `\w`. Compiling this many states takes six
+/// milliseconds.
 pub(super) const STATES_MAX: u64 = 8_192;
 
-/// What the parts of a pattern weigh beside a single character, which weighs one.
+/// The states of the parts of a pattern. A single character has one state.
 struct Weights {
     /// `.` or `[a-z]`.
     set: u64,
-    /// `\d`, `\s` and other escapes that stand for a few characters.
+    /// `\d`, `\s` and other escapes for a few characters.
     class: u64,
-    /// `\w`, `\pL` and what is left when characters are taken out: most of Unicode.
+    /// `\w`, `\pL` and negated classes: most of Unicode.
     large_class: u64,
 }
 
-/// Compiling builds every range of a class.
+/// Compilation builds every range of a class.
 const COMPILED: Weights = Weights { set: 16, class: 64, large_class: 1_024 };
 
-/// Matching is in one or two states of a class at a time.
+/// A match is in one or two states of a class at a time.
 const MATCHED: Weights = Weights { set: 4, class: 4, large_class: 4 };
 
-/// What a pattern costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternCost {
-    /// The states that are built each time it is used.
+    /// The states that are built for each match.
     pub(super) compiled: u64,
-    /// The states that each byte of a text meets.
+    /// The states that are visited for each byte of the text.
     pub(super) matched: u64,
 }
 
-/// About what `pattern` costs.
+/// Estimates the cost of `pattern`.
 pub(super) fn cost(pattern: &str) -> PatternCost {
     PatternCost { compiled: states(pattern, &COMPILED), matched: states(pattern, &MATCHED) }
 }
 
-/// About how many states `pattern` has. The estimate may be off by the size of a class, but not by what
-/// repetitions multiply.
+/// Estimates the number of states of `pattern`. The estimate may be off by the size of a class, but not by the factor of a
+/// repetition.
 fn states(pattern: &str, weights: &Weights) -> u64 {
     let mut estimate = Estimate { groups: vec![0], last: 0 };
     let mut chars = pattern.chars();
@@ -63,7 +62,7 @@ fn set(inside: &str, weights: &Weights) -> u64 {
     if is_large { weights.large_class } else { weights.set }
 }
 
-/// What follows a backslash; the name of a class is part of it.
+/// The states of an escape sequence. Consumes the name of a class.
 fn escape(chars: &mut std::str::Chars<'_>, weights: &Weights) -> u64 {
     match chars.next() {
         Some('p' | 'P') => {
@@ -79,9 +78,9 @@ fn escape(chars: &mut std::str::Chars<'_>, weights: &Weights) -> u64 {
 }
 
 struct Estimate {
-    /// The sums of the groups that are open, the outermost first.
+    /// The states of the open groups, outermost first.
     groups: Vec<u64>,
-    /// What a repetition would repeat.
+    /// The states of the last part, which a repetition multiplies.
     last: u64,
 }
 
@@ -105,7 +104,7 @@ impl Estimate {
         }
     }
 
-    /// The last part, `count` times; it is in its group once already.
+    /// Multiplies the last part by `count`. The group already contains it once.
     fn repeat(&mut self, count: u64) {
         let repeated = self.last.saturating_mul(count);
         self.add(repeated.saturating_sub(self.last));
@@ -117,7 +116,7 @@ fn until(chars: &mut std::str::Chars<'_>, end: char) -> String {
     chars.by_ref().take_while(|c| *c != end).collect()
 }
 
-/// The larger number of `{2,5}`. Spaces and the like are skipped, as some modes of a pattern do.
+/// The larger number of `{2,5}`. Other characters are skipped, because some regex modes ignore spaces.
 fn largest_count(counts: &str) -> u64 {
     let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
     counts.split(',').filter_map(number).max().unwrap_or(1)
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_patterns_are_small() {
+    fn typical_patterns_are_small() {
         for pattern in [
             "^INC[0-9]{7}$",
             r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$",
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_multiply_and_groups_are_repeated_whole() {
+    fn repetitions_multiply_whole_groups() {
         for (pattern, states) in
             [("abc", 3), ("ab{10}", 11), ("(ab){10}", 20), ("((ab){10}c){2,3}", 63), ("a{2}{3}", 6)]
         {
@@ -157,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_of_unicode_is_large_however_it_is_written() {
+    fn unicode_classes_are_large() {
         for pattern in [r"\w{60}", r"\pL{60}", r"\p{Greek}{60}", r"[\w.]{60}", r"[^\P{L}]{60}", r"\D{60}"] {
             assert_eq!(compiled(pattern), 60 * 1_024, "{pattern}");
         }
     }
 
     #[test]
-    fn what_is_not_a_pattern_is_estimated_all_the_same() {
+    fn invalid_patterns_are_estimated() {
         for pattern in ["", ")", "(((", "{5}", "[", "a{", "\\", "\\p", "a{x}", "a{99999999999999999999}"] {
             assert!(compiled(pattern) <= STATES_MAX, "{pattern}");
         }

@@ -1,4 +1,4 @@
-//! Expressions as their authors meet them.
+//! Evaluation, errors and limits of expressions.
 
 use serde_json::json;
 
@@ -18,37 +18,37 @@ fn scope() -> Scope {
     }
 }
 
-fn text(code: &str) -> Result<Text, (usize, ExpressionFault)> {
-    Text::compile(&format!("${{{code}}}")).map_err(|(at, fault)| (at - 2, fault))
+fn text(code: &str) -> Result<Text, (usize, ExpressionCompileError)> {
+    Text::compile(&format!("${{{code}}}")).map_err(|(at, error)| (at - 2, error))
 }
 
 fn value(code: &str) -> Result<Value, String> {
-    let text = text(code).map_err(|(_, fault)| fault.to_string())?;
+    let text = text(code).map_err(|(_, error)| error.to_string())?;
     text.bind(&scope(), &Arc::new(Meter::default())).map_err(|e| e.to_string())
 }
 
-fn evaluated(code: &str, scope: &Scope, meter: Meter) -> Result<Value, EvaluationFault> {
+fn evaluated(code: &str, scope: &Scope, meter: Meter) -> Result<Value, ExpressionEvalError> {
     let Text::Whole { expression, .. } = text(code).unwrap() else { panic!("{code} is one expression") };
     expression.evaluate(scope, &Arc::new(meter))
 }
 
-fn fault(code: &str) -> EvaluationFault {
+fn eval_error(code: &str) -> ExpressionEvalError {
     evaluated(code, &scope(), Meter::default()).unwrap_err()
 }
 
-/// A meter with little left, so that running out does not take a debug build seconds.
-fn nearly_spent() -> Meter {
+/// A meter with a small remaining budget, so that a debug build exhausts it quickly.
+fn nearly_exhausted() -> Meter {
     let meter = Meter::default();
     assert!(meter.spend(meter::WORK_MAX - 4 * 1024 * 1024));
     meter
 }
 
-fn refused(code: &str) -> (usize, ExpressionFault) {
+fn refused(code: &str) -> (usize, ExpressionCompileError) {
     text(code).err().unwrap_or_else(|| panic!("{code} compiles"))
 }
 
 #[test]
-fn expressions_do_what_cel_does() {
+fn expressions_follow_cel() {
     for (code, expected) in [
         ("trigger.record.id + '-' + string(trigger.record.priority)", json!("INC1-1")),
         ("trigger.record.priority == 1 && 'db' in trigger.record.tags", json!(true)),
@@ -77,7 +77,7 @@ fn expressions_do_what_cel_does() {
 }
 
 #[test]
-fn a_loop_over_a_map_goes_through_its_keys_in_order() {
+fn loop_over_a_map_is_sorted() {
     for _ in 0..20 {
         assert_eq!(
             value("trigger.labels.map(k, k + '=' + trigger.labels[k])"),
@@ -87,22 +87,26 @@ fn a_loop_over_a_map_goes_through_its_keys_in_order() {
 }
 
 #[test]
-fn a_name_that_is_not_known_is_refused_where_it_stands() {
+fn unknown_name_is_refused_at_its_position() {
     for (code, at, name) in [
         ("trigger.x + env.HOME", 12, "env"),
         ("trigger.env == env", 15, "env"),
         ("trigger.items.map(x, y)", 21, "y"),
-        // The parser keeps no places, so a name is shown at its first use.
+        // The parser keeps no positions, so the error is at the first use of the name.
         ("[1].map(x, x)[0] == x", 8, "x"),
         ("record", 0, "record"),
         (".trigger.x", 1, ".trigger"),
     ] {
-        assert_eq!(refused(code), (at, ExpressionFault::UnknownName { name: name.to_owned() }), "{code}");
+        assert_eq!(
+            refused(code),
+            (at, ExpressionCompileError::UnknownName { name: name.to_owned() }),
+            "{code}"
+        );
     }
 }
 
 #[test]
-fn a_step_must_be_named_so_that_it_is_known_before_the_run() {
+fn step_references_must_be_literal() {
     for (code, at) in [
         ("steps", 0),
         ("size(steps)", 5),
@@ -113,13 +117,13 @@ fn a_step_must_be_named_so_that_it_is_known_before_the_run() {
         ("trigger.items.map(x, steps[x.name])", 21),
         ("trigger.steps == steps", 17),
     ] {
-        assert_eq!(refused(code), (at, ExpressionFault::WhichStep), "{code}");
+        assert_eq!(refused(code), (at, ExpressionCompileError::WhichStep), "{code}");
     }
-    assert!(matches!(refused("steps['a b'].x"), (0, ExpressionFault::StepId(_))));
+    assert!(matches!(refused("steps['a b'].x"), (0, ExpressionCompileError::StepId(_))));
 }
 
 #[test]
-fn what_an_expression_reads_is_known() {
+fn inputs_of_an_expression_are_listed() {
     let reads = |code: &str| {
         let Text::Whole { expression, .. } = text(code).unwrap() else { panic!("{code} is one expression") };
         let reads = expression.reads();
@@ -135,7 +139,7 @@ fn what_an_expression_reads_is_known() {
 }
 
 #[test]
-fn a_function_that_is_not_known_is_refused() {
+fn unknown_functions_are_refused() {
     for (code, at, name) in [
         ("now()", 0, "now"),
         ("trigger.id.split('-')", 11, "split"),
@@ -144,12 +148,16 @@ fn a_function_that_is_not_known_is_refused() {
         ("matches('a', 'b')", 0, "matches"),
         ("'a'.string()", 4, "string"),
     ] {
-        assert_eq!(refused(code), (at, ExpressionFault::UnknownFunction { name: name.to_owned() }), "{code}");
+        assert_eq!(
+            refused(code),
+            (at, ExpressionCompileError::UnknownFunction { name: name.to_owned() }),
+            "{code}"
+        );
     }
 }
 
 #[test]
-fn every_function_that_is_named_is_there() {
+fn listed_functions_exist() {
     for code in FUNCTIONS
         .map(|name| format!("{name}(1)"))
         .into_iter()
@@ -161,13 +169,19 @@ fn every_function_that_is_named_is_there() {
 }
 
 #[test]
-fn data_cannot_be_hidden_by_a_loop_variable() {
-    assert_eq!(refused("[1].map(trigger, 1)"), (8, ExpressionFault::Hides { name: "trigger".to_owned() }));
-    assert_eq!(refused("[1].all(steps, true)"), (8, ExpressionFault::Hides { name: "steps".to_owned() }));
+fn loop_variable_cannot_hide_data() {
+    assert_eq!(
+        refused("[1].map(trigger, 1)"),
+        (8, ExpressionCompileError::ReservedName { name: "trigger".to_owned() })
+    );
+    assert_eq!(
+        refused("[1].all(steps, true)"),
+        (8, ExpressionCompileError::ReservedName { name: "steps".to_owned() })
+    );
 }
 
 #[test]
-fn what_is_not_cel_is_refused_where_it_stops_being_it() {
+fn syntax_errors_have_their_position() {
     for (code, at, reason) in [
         ("1 +", 3, "mismatched input 'the end' expecting expression"),
         ("a b", 2, "mismatched input 'b' expecting the end"),
@@ -176,37 +190,40 @@ fn what_is_not_cel_is_refused_where_it_stops_being_it() {
         ("a.?b", 1, "unsupported syntax '.?'"),
         ("a\n  ..b", 5, "expected identifier after '.'"),
     ] {
-        assert_eq!(refused(code), (at, ExpressionFault::Syntax(reason.to_owned())), "{code}");
+        assert_eq!(refused(code), (at, ExpressionCompileError::Syntax(reason.to_owned())), "{code}");
     }
-    assert_eq!(refused("Foo{a: 1}"), (0, ExpressionFault::Message { name: "Foo".to_owned() }));
+    assert_eq!(refused("Foo{a: 1}"), (0, ExpressionCompileError::Message { name: "Foo".to_owned() }));
 }
 
 #[test]
-fn a_pattern_is_written_out_and_is_one() {
-    assert_eq!(refused("trigger.a.matches(trigger.b)"), (10, ExpressionFault::PatternNotLiteral));
-    assert_eq!(refused(&format!("'a'.matches('{}')", "a".repeat(300))).1, ExpressionFault::PatternNotLiteral);
-    assert_eq!(refused("'a'.matches('(')"), (4, ExpressionFault::PatternInvalid));
-    assert_eq!(refused("'a'.matches('(.{0,100}){0,100}y')"), (4, ExpressionFault::PatternTooLarge));
+fn pattern_must_be_a_valid_literal() {
+    assert_eq!(refused("trigger.a.matches(trigger.b)"), (10, ExpressionCompileError::PatternNotLiteral));
+    assert_eq!(
+        refused(&format!("'a'.matches('{}')", "a".repeat(300))).1,
+        ExpressionCompileError::PatternNotLiteral
+    );
+    assert_eq!(refused("'a'.matches('(')"), (4, ExpressionCompileError::PatternInvalid));
+    assert_eq!(refused("'a'.matches('(.{0,100}){0,100}y')"), (4, ExpressionCompileError::PatternTooLarge));
 }
 
 #[test]
-fn a_match_is_paid_for_by_the_text_and_the_pattern() {
+fn match_is_charged_by_text_and_pattern() {
     let scope = Scope { trigger: Some(Arc::new(json!({"text": "ab".repeat(500_000)}))), ..Scope::default() };
     let outcome = |code: &str| evaluated(code, &scope, Meter::default());
     assert_eq!(outcome("trigger.text.matches('b$')"), Ok(json!(true)));
-    assert_eq!(outcome("trigger.text.matches('[ab]{100}c')"), Err(EvaluationFault::TooMuchWork));
+    assert_eq!(outcome("trigger.text.matches('[ab]{100}c')"), Err(ExpressionEvalError::TooMuchWork));
 }
 
 #[test]
-fn an_error_names_kinds_and_never_values() {
+fn errors_contain_types_and_no_values() {
     for (code, expected) in [
         ("trigger.record.nope", "there is no key `nope`"),
         ("trigger.nope.deeper", "there is no key `nope`"),
         ("trigger.labels['nope']", "there is no key `nope`"),
         ("trigger.record.id.x", "a value of type string has no fields"),
         ("trigger.items[9]", "the list has no item at that index"),
-        ("trigger.record.id + 1", "`+` does not work on string and int"),
-        ("trigger.record.id < 1", "`<` does not work on string and int"),
+        ("trigger.record.id + 1", "`+` does not support string and int"),
+        ("trigger.record.id < 1", "`<` does not support string and int"),
         ("1 / 0", "division by zero"),
         ("trigger.big * trigger.big", "`*` overflows"),
         ("trigger.record.id ? 1 : 2", "expected bool, found string"),
@@ -216,31 +233,35 @@ fn an_error_names_kinds_and_never_values() {
             "trigger.big + 1",
             "the integer 9007199254740992 is beyond 2^53 and would be rounded; send it as a string",
         ),
-        ("b'x'", "it gives a value of type `bytes`, which JSON does not know"),
-        ("type(1)", "it gives a value of type `type`, which JSON does not know"),
-        ("{1: 2}", "it gives a map with a key that is not a text; use `string(…)` for the key"),
-        ("1.0 / 0.0", "it gives a number that is not finite"),
-        ("'\\u0000'", "a text holds the control character U+0000, which is not allowed"),
+        ("b'x'", "the result has type `bytes`, which JSON does not support"),
+        ("type(1)", "the result has type `type`, which JSON does not support"),
+        ("{1: 2}", "the result is a map with a key that is not a string; use `string(…)` for the key"),
+        ("1.0 / 0.0", "the result is not a finite number"),
+        ("'\\u0000'", "a string contains the control character U+0000, which is not allowed"),
     ] {
-        assert_eq!(fault(code).to_string(), expected, "{code}");
+        assert_eq!(eval_error(code).to_string(), expected, "{code}");
     }
 }
 
 #[test]
-fn a_loop_in_a_loop_in_a_loop_runs_out_of_work() {
+fn nested_loops_exhaust_the_budget() {
     for code in [
         "steps.read.rows.all(a, steps.read.rows.all(b, steps.read.rows.all(c, true)))",
         "steps.read.rows.map(a, steps.read.rows.map(b, steps.read.rows.map(c, 1)))",
         "steps.read.rows.filter(a, steps.read.rows.exists(b, steps.read.rows.exists_one(c, false)))",
-        // Swallowing the error does not bring the work back.
+        // An operator that discards the error does not restore the budget.
         "steps.read.rows.all(a, steps.read.rows.all(b, steps.read.rows.all(c, true) || true) || true) || true",
     ] {
-        assert_eq!(evaluated(code, &scope(), nearly_spent()), Err(EvaluationFault::TooMuchWork), "{code}");
+        assert_eq!(
+            evaluated(code, &scope(), nearly_exhausted()),
+            Err(ExpressionEvalError::TooMuchWork),
+            "{code}"
+        );
     }
 }
 
 #[test]
-fn copies_of_a_loop_variable_are_paid_for() {
+fn copies_of_a_loop_variable_are_charged() {
     let large = json!({"one": [vec!["x"; 20_000]], "many": vec![1; 2_000]});
     let scope = Scope { trigger: Some(Arc::new(large)), ..Scope::default() };
     for code in [
@@ -249,12 +270,16 @@ fn copies_of_a_loop_variable_are_paid_for() {
         "trigger.one.all(x, trigger.many.all(y, x == x))",
         "size(trigger.many.map(y, trigger.one))",
     ] {
-        assert_eq!(evaluated(code, &scope, nearly_spent()), Err(EvaluationFault::TooMuchWork), "{code}");
+        assert_eq!(
+            evaluated(code, &scope, nearly_exhausted()),
+            Err(ExpressionEvalError::TooMuchWork),
+            "{code}"
+        );
     }
 }
 
 #[test]
-fn an_honest_loop_over_a_thousand_records_is_within_the_work() {
+fn loop_over_a_thousand_records_fits_the_budget() {
     let records: Vec<Value> =
         (0..1_000).map(|i| json!({"id": i, "ok": i % 2 == 0, "text": "x".repeat(1_000)})).collect();
     let scope = Scope { trigger: Some(Arc::new(json!({"records": records}))), ..Scope::default() };
@@ -266,7 +291,7 @@ fn an_honest_loop_over_a_thousand_records_is_within_the_work() {
 type Shape = fn(usize) -> String;
 
 #[test]
-fn nesting_is_bounded_and_what_is_allowed_fits_half_a_thread() {
+fn allowed_nesting_fits_half_a_thread_stack() {
     let shapes: [(&str, Shape); 9] = [
         ("parentheses", |n| format!("{}1{}", "(".repeat(n), ")".repeat(n))),
         ("lists", |n| format!("{}1{}", "[".repeat(n), "]".repeat(n))),
@@ -284,14 +309,14 @@ fn nesting_is_bounded_and_what_is_allowed_fits_half_a_thread() {
         let errors = thread.join().unwrap();
         assert!(errors[..3].iter().all(|e| !e.contains("nested")), "{name}: {errors:?}");
         let last = errors.last().unwrap();
-        let refused = ["nested too deeply", "words and signs", "bytes; at most"];
+        let refused = ["nested too deeply", "tokens; split", "bytes; at most"];
         assert!(refused.iter().any(|reason| last.contains(reason)), "{name}: {last}");
     }
 }
 
 #[test]
-fn a_crash_of_the_interpreter_is_an_error_of_the_expression() {
-    // Smallest integer, negated and divided: where interpreters overflow.
+fn integer_overflow_is_an_expression_error() {
+    // The smallest integer, negated and divided, overflows.
     for code in
         ["-(-9223372036854775807 - 1)", "(-9223372036854775807 - 1) / -1", "(-9223372036854775807 - 1) % -1"]
     {

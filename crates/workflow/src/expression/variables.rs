@@ -1,7 +1,7 @@
-//! What an expression sees: the roots of its data, converted where they are touched.
+//! The variables of an expression, converted to CEL values on access.
 //!
-//! The interpreter asks for the longest name first (`trigger.record.id` before `trigger.record`), so a path
-//! is followed in the JSON and only its end becomes a CEL value. Texts are lent, not copied.
+//! The interpreter resolves the longest name first (`trigger.record.id` before `trigger.record`), so a path is followed in
+//! the JSON and only its end is converted. Strings are borrowed, not copied.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,14 +13,13 @@ use serde_json::Value;
 use super::{Meter, StepRead, convert};
 use crate::scope::Scope;
 
-/// The roots of one expression's data.
-pub(super) struct Roots<'s> {
+pub(super) struct Variables<'s> {
     scope: &'s Scope,
     steps: &'s [StepRead],
     meter: &'s Meter,
 }
 
-impl<'s> Roots<'s> {
+impl<'s> Variables<'s> {
     pub(super) fn new(scope: &'s Scope, steps: &'s [StepRead], meter: &'s Meter) -> Self {
         Self { scope, steps, meter }
     }
@@ -43,14 +42,14 @@ impl<'s> Roots<'s> {
     }
 }
 
-impl VariableResolver for Roots<'_> {
+impl VariableResolver for Variables<'_> {
     fn resolve<'b>(&'b self, path: &str) -> Option<CowVal<'b, 'b>> {
         let value = self.at(path)?;
-        self.meter.spend(convert::weight_of_json(value)).then(|| CowVal::Owned(convert::from_json(value)))
+        self.meter.spend(convert::json_size(value)).then(|| CowVal::Owned(convert::from_json(value)))
     }
 }
 
-/// The standard functions, without optional values: a key that may be missing is asked for with `has`.
+/// The standard functions, without optional values. Expressions test for a missing key with `has`.
 pub(super) fn environment() -> Arc<Env> {
     static ENVIRONMENT: LazyLock<Arc<Env>> =
         LazyLock::new(|| Arc::new(Env::default().with_optional_support(false).with_stdlib()));
