@@ -1,25 +1,25 @@
-//! Compares the default policy with its description, over as many random actions as are asked for:
+//! Compares the default policy with the reference implementation on random actions:
 //! `cargo run --release -p countersign-policy --example differential -- --actions 1000000`.
 //!
-//! Prints one line of JSON, and ends with 1 if there is a difference.
-#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
+//! Prints one line of JSON. Exits with 1 if there is a difference.
+#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a developer tool")]
 
 #[path = "../tests/support/case.rs"]
 mod case;
-#[path = "../tests/support/oracle.rs"]
-mod oracle;
+#[path = "../tests/support/reference_policy.rs"]
+mod reference_policy;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use countersign_policy::{Bundle, CapsState};
+use countersign_policy::{CapUsage, PolicyBundle};
 use domain::plan::Environment;
-use domain::{Blast, EffectClass, PersonId, Reversibility, ToolName};
+use domain::{BlastRadius, EffectClass, PersonId, Reversibility, ToolName};
 use serde_json::json;
 
 use case::Case;
 
-/// A difference is found by its first example; more would only fill the screen.
+/// A few examples are enough to find the cause of a difference.
 const SHOWN_MAX: u64 = 3;
 
 fn main() -> ExitCode {
@@ -40,26 +40,26 @@ fn main() -> ExitCode {
 }
 
 fn compare(actions: u64) -> u64 {
-    let bundle = Bundle::shipped().unwrap();
-    let mut dice = Dice(0);
+    let bundle = PolicyBundle::built_in().unwrap();
+    let mut random = Random(0);
     let mut differences = 0;
     for _ in 0..actions {
-        let case = dice.case();
-        let (found, expected) = (bundle.judge(&case.facts()).ruling, oracle::ruling(&case));
+        let case = random.case();
+        let (found, expected) = (bundle.evaluate(&case.request()).ruling, reference_policy::ruling(&case));
         if found != expected {
             differences += 1;
             if differences <= SHOWN_MAX {
-                eprintln!("the policy says {found:?}, its description {expected:?}, of {case:#?}");
+                eprintln!("policy: {found:?}, reference: {expected:?}, for {case:#?}");
             }
         }
     }
     differences
 }
 
-/// The splitmix64 generator: enough to vary, and the same on every machine.
-struct Dice(u64);
+/// The splitmix64 generator, so that the cases are the same on every machine.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -86,14 +86,14 @@ impl Dice {
 
     fn case(&mut self) -> Case {
         let mut case = Case {
-            blast: self.one_of(&[Blast::Low, Blast::Medium, Blast::High]),
+            blast: self.one_of(&[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]),
             critical: self.flag(),
             undo: self.flag(),
             attempt: 1 + self.number(),
             environment: self.one_of(&[Environment::Dev, Environment::Staging, Environment::Prod]),
             trigger: self.one_of(&["api", "servicenow", "schedule"]).to_owned(),
             requester: self.one_of(&[None, Some(PersonId::new("ada").unwrap())]),
-            caps: CapsState { writes_done: self.number(), writes_max: self.number() },
+            caps: CapUsage { writes_done: self.number(), writes_max: self.number() },
             ..Case::default()
         };
         self.vary_action(&mut case);
@@ -107,7 +107,7 @@ impl Dice {
             ToolName::new(self.one_of(&["servicenow.update", "http.request", "command.run"])).unwrap();
         case.action.class = self.one_of(&[ReadOnly, NativeKey, CompareAndSet, LookUp, Opaque]);
         case.action.reversibility =
-            self.one_of(&[NoEffect, Inverse, Compensable, Irreversible("it is gone".to_owned())]);
+            self.one_of(&[NoEffect, Inverse, Compensable, Irreversible("mail was sent".to_owned())]);
         case.action.destructive = self.flag();
         case.action.target = format!("incident/{:x}", self.next());
         case.action.fields = match self.below(3) {

@@ -1,33 +1,33 @@
-//! A policy: Rego files, checked and compiled once, with a version hash over all of them.
+//! A policy: Rego files, checked and compiled once, identified by a hash over the files.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use domain::verdict::REASONS_MAX;
-use domain::{Demand, Digest, Reason, Ruling, Verdict};
+use domain::{ApprovalRequirement, Digest, Reason, Ruling, Verdict};
 use regorus::Engine;
 
-use crate::answer::{Answer, Set};
 use crate::check::{self, Catalogue};
 use crate::compile;
-use crate::error::BundleError;
-use crate::evaluate::{self, Answers};
+use crate::error::PolicyError;
+use crate::evaluate::{self, Members};
+use crate::evaluation_error::EvaluationError;
 use crate::explain::Explanation;
-use crate::facts::Facts;
-use crate::fault::Fault;
 use crate::input::Input;
+use crate::member::{Member, RuleSet};
 use crate::report::TestReport;
+use crate::request::PolicyRequest;
 
-/// One file per subject; nobody reviews more.
+/// Enough for one file per subject. A larger bundle is hard to review.
 pub(crate) const FILES_MAX: usize = 64;
 
-/// About ten thousand lines of rules. The bundle is parsed wherever it is used.
+/// About ten thousand lines of rules. Every process that uses the bundle parses it.
 pub(crate) const BUNDLE_BYTES_MAX: usize = 256 * 1024;
 
 /// A policy. Cloning one is cheap.
 #[derive(Clone)]
-pub struct Bundle(Arc<Inner>);
+pub struct PolicyBundle(Arc<Inner>);
 
 struct Inner {
     files: BTreeMap<String, String>,
@@ -36,66 +36,64 @@ struct Inner {
     engine: Engine,
 }
 
-impl Bundle {
-    /// Takes Rego files, by their paths in the bundle, as a policy. Files that end in `_test.rego` hold tests.
-    pub fn parse(files: BTreeMap<String, String>) -> Result<Self, BundleError> {
+impl PolicyBundle {
+    /// Parses and checks Rego files, given by their paths in the bundle. Files that end in `_test.rego` contain tests.
+    pub fn parse(files: BTreeMap<String, String>) -> Result<Self, PolicyError> {
         compile::check_size(&files)?;
         let outline = compile::outline(&files)?;
         let catalogue = check::check(&outline)?;
         let engine = compile::prepared(policy_files(&files), &catalogue)?;
-        // Tests are compiled here as well: a bundle whose tests cannot run is not finished.
+        // The tests must compile too: a bundle whose tests cannot run is refused.
         compile::prepared(&files, &catalogue)?;
         let hash = hash_of(policy_files(&files));
         Ok(Self(Arc::new(Inner { files, hash, catalogue, engine })))
     }
 
-    /// The policy that ships with the runtime, and counts for a tenant that has settled on none.
-    pub fn shipped() -> Result<Self, BundleError> {
-        static SHIPPED: LazyLock<Result<Bundle, BundleError>> = LazyLock::new(|| {
-            let files = SHIPPED_FILES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-            Bundle::parse(files.collect())
+    /// The default policy, for tenants that have applied no policy of their own.
+    pub fn built_in() -> Result<Self, PolicyError> {
+        static BUILT_IN: LazyLock<Result<PolicyBundle, PolicyError>> = LazyLock::new(|| {
+            let files = BUILT_IN_FILES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+            PolicyBundle::parse(files.collect())
         });
-        SHIPPED.clone()
+        BUILT_IN.clone()
     }
 
-    /// The version: a digest of the paths and texts of all files that take part in a verdict. Tests do not.
+    /// The version: a digest of the paths and texts of all files except tests.
     pub fn hash(&self) -> Digest {
         self.0.hash
     }
 
-    /// All files, tests included, by their paths.
+    /// All files by path, including tests.
     pub fn files(&self) -> &BTreeMap<String, String> {
         &self.0.files
     }
 
-    /// How many rules it has.
     pub fn rule_count(&self) -> usize {
         self.0.catalogue.rules.len()
     }
 
-    /// How many tests it has.
     pub fn test_count(&self) -> usize {
         self.0.catalogue.tests.len()
     }
 
-    /// What the policy says about `facts`. Whatever goes wrong is a deny with its reason.
-    pub fn judge(&self, facts: &Facts<'_>) -> Verdict {
-        match self.answers(facts) {
-            Ok(answers) => self.verdict(&answers),
-            Err(fault) => fault.verdict(self.hash()),
+    /// The verdict on `request`. Every error is a deny with its reason.
+    pub fn evaluate(&self, request: &PolicyRequest<'_>) -> Verdict {
+        match self.members(request) {
+            Ok(members) => self.verdict(&members),
+            Err(error) => error.verdict(self.hash()),
         }
     }
 
-    /// The same verdict, with all that led to it.
-    pub fn explain(&self, facts: &Facts<'_>) -> Explanation {
-        let input = Input::of(facts, &self.0.catalogue.reads);
+    /// The same verdict with the input and the result of every rule.
+    pub fn explain(&self, request: &PolicyRequest<'_>) -> Explanation {
+        let input = Input::new(request, &self.0.catalogue.reads);
         let input = input.ok().and_then(|input| serde_json::to_value(input).ok());
-        let answers = self.answers(facts);
-        let verdict = match &answers {
-            Ok(answers) => self.verdict(answers),
-            Err(fault) => fault.verdict(self.hash()),
+        let members = self.members(request);
+        let verdict = match &members {
+            Ok(members) => self.verdict(members),
+            Err(error) => error.verdict(self.hash()),
         };
-        Explanation::new(verdict, input, &self.0.catalogue, answers)
+        Explanation::new(verdict, input, &self.0.catalogue, members)
     }
 
     /// Runs the bundle's own tests.
@@ -103,60 +101,60 @@ impl Bundle {
         self.test_until(&|| false)
     }
 
-    /// The same; tests that are not reached before `over` says so have not passed.
-    pub fn test_until(&self, over: &dyn Fn() -> bool) -> TestReport {
-        // The bundle was parsed with its tests, so they compile; if not, none of them has passed.
+    /// Runs the tests until `is_expired` returns true. Tests that are not run have failed.
+    pub fn test_until(&self, is_expired: &dyn Fn() -> bool) -> TestReport {
+        // `parse` compiled the tests, so they compile here too; if they did not, all of them would fail.
         let engine = compile::prepared(&self.0.files, &self.0.catalogue);
-        TestReport::run(engine.ok().as_ref(), &self.0.catalogue.tests, over)
+        TestReport::run(engine.ok().as_ref(), &self.0.catalogue.tests, is_expired)
     }
 
-    fn answers(&self, facts: &Facts<'_>) -> Result<Answers, Fault> {
-        let unjudgeable = |why| Fault::Unjudgeable { why };
-        let input = Input::of(facts, &self.0.catalogue.reads).map_err(unjudgeable)?;
-        let text = serde_json::to_string(&input).map_err(|error| unjudgeable(error.to_string()))?;
-        let input = regorus::Value::from_json_str(&text).map_err(|error| unjudgeable(error.to_string()))?;
-        let answers = evaluate::ask(&self.0.engine, &self.0.catalogue, input)?;
-        if answers.is_empty() { Err(Fault::Silent) } else { Ok(answers) }
+    fn members(&self, request: &PolicyRequest<'_>) -> Result<Members, EvaluationError> {
+        let invalid = |why| EvaluationError::InvalidAction { why };
+        let input = Input::new(request, &self.0.catalogue.reads).map_err(invalid)?;
+        let text = serde_json::to_string(&input).map_err(|error| invalid(error.to_string()))?;
+        let input = regorus::Value::from_json_str(&text).map_err(|error| invalid(error.to_string()))?;
+        let members = evaluate::evaluate(&self.0.engine, &self.0.catalogue, input)?;
+        if members.is_empty() { Err(EvaluationError::NoMatch) } else { Ok(members) }
     }
 
-    /// The verdict of the strictest set that has anything to say.
-    fn verdict(&self, answers: &Answers) -> Verdict {
-        let strictest = answers.iter().map(|(set, _)| *set).min();
-        let decisive: Vec<&Answer> =
-            answers.iter().filter(|(set, _)| Some(*set) == strictest).map(|(_, answer)| answer).collect();
+    /// The verdict of the strictest set that has a member.
+    fn verdict(&self, members: &Members) -> Verdict {
+        let strictest = members.iter().map(|(set, _)| *set).min();
+        let decisive: Vec<&Member> =
+            members.iter().filter(|(set, _)| Some(*set) == strictest).map(|(_, member)| member).collect();
         let ruling = match strictest {
-            Some(Set::Allow) => Ruling::Allow,
-            Some(Set::NeedsApproval) => together(&decisive).map_or(Ruling::Deny, Ruling::NeedsApproval),
-            Some(Set::Deny) | None => Ruling::Deny,
+            Some(RuleSet::Allow) => Ruling::Allow,
+            Some(RuleSet::NeedsApproval) => combined(&decisive).map_or(Ruling::Deny, Ruling::NeedsApproval),
+            Some(RuleSet::Deny) | None => Ruling::Deny,
         };
-        Verdict { ruling, because: self.reasons(&decisive), policy: self.hash() }
+        Verdict { ruling, reasons: self.reasons(&decisive), policy: self.hash() }
     }
 
-    /// The reasons, in the order in which the rules stand in the bundle.
-    fn reasons(&self, answers: &[&Answer]) -> Vec<Reason> {
-        let mut reasons: Vec<Reason> = answers.iter().map(|answer| self.reason(answer)).collect();
-        reasons.sort_by(|a, b| (&a.file, a.line, &a.says).cmp(&(&b.file, b.line, &b.says)));
+    /// The reasons in the order of the bundle.
+    fn reasons(&self, members: &[&Member]) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> = members.iter().map(|member| self.reason(member)).collect();
+        reasons.sort_by(|a, b| (&a.file, a.line, &a.message).cmp(&(&b.file, b.line, &b.message)));
         reasons.truncate(REASONS_MAX);
         reasons
     }
 
-    fn reason(&self, answer: &Answer) -> Reason {
-        let place = self.0.catalogue.rules.get(&answer.rule).map(|named| &named.place);
+    fn reason(&self, member: &Member) -> Reason {
+        let location = self.0.catalogue.rules.get(&member.rule).map(|entry| &entry.location);
         Reason {
-            rule: answer.rule.clone(),
-            says: answer.says.clone(),
-            file: place.map(|place| place.file.clone()),
-            line: place.map(|place| place.line),
+            rule: member.rule.clone(),
+            message: member.message.clone(),
+            file: location.map(|location| location.file.clone()),
+            line: location.map(|location| location.line),
         }
     }
 }
 
-/// What satisfies all of the demands.
-fn together(answers: &[&Answer]) -> Option<Demand> {
-    answers.iter().filter_map(|answer| answer.demand.clone()).reduce(Demand::and)
+/// The requirement that satisfies the requirements of all `members`.
+fn combined(members: &[&Member]) -> Option<ApprovalRequirement> {
+    members.iter().filter_map(|member| member.requirement.clone()).reduce(ApprovalRequirement::and)
 }
 
-/// Whether the file at `path` holds tests.
+/// Whether the file at `path` contains tests.
 pub(crate) fn is_test(path: &str) -> bool {
     path.ends_with("_test.rego")
 }
@@ -170,15 +168,18 @@ fn hash_of<'a>(files: impl Iterator<Item = (&'a String, &'a String)>) -> Digest 
     Digest::of_parts("countersign/policy/v1", &parts)
 }
 
-impl fmt::Debug for Bundle {
+impl fmt::Debug for PolicyBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files: Vec<&String> = self.0.files.keys().collect();
-        f.debug_struct("Bundle").field("hash", &self.0.hash).field("files", &files).finish_non_exhaustive()
+        f.debug_struct("PolicyBundle")
+            .field("hash", &self.0.hash)
+            .field("files", &files)
+            .finish_non_exhaustive()
     }
 }
 
-/// The files of the policy that ships with the runtime.
-const SHIPPED_FILES: &[(&str, &str)] = &[
+/// The files of the default policy.
+const BUILT_IN_FILES: &[(&str, &str)] = &[
     ("action.rego", include_str!("../bundles/default/action.rego")),
     ("allow.rego", include_str!("../bundles/default/allow.rego")),
     ("approval.rego", include_str!("../bundles/default/approval.rego")),
@@ -191,18 +192,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_nobody_got_round_to_have_not_passed() {
-        let bundle = Bundle::shipped().unwrap();
+    fn tests_that_are_not_run_have_failed() {
+        let bundle = PolicyBundle::built_in().unwrap();
         assert!(bundle.test().is_green());
         let left = std::cell::Cell::new(1);
         let report = bundle.test_until(&|| left.replace(0) == 0);
         assert_eq!(report.passed(), 1);
-        assert!(report.failures().all(|test| test.failed.as_deref().unwrap().contains("was not run")));
+        assert!(report.failures().all(|test| test.failed.as_deref().unwrap().contains("not run")));
     }
 
     #[test]
     fn any_byte_of_any_file_changes_the_hash() {
-        let files = Bundle::shipped().unwrap().0.files.clone();
+        let files = PolicyBundle::built_in().unwrap().0.files.clone();
         let hash = hash_of(policy_files(&files));
         for (path, text) in policy_files(&files) {
             for (at, _) in text.char_indices() {

@@ -1,22 +1,21 @@
-//! What must hold of a bundle before anybody asks it.
+//! Static checks of a bundle.
 //!
-//! A mistake that only shows while judging shows as a deny, in the middle of somebody's run. Whatever can be
-//! known from the text is therefore refused here, with its place. The evaluation trusts none of it: it checks
-//! every answer again.
+//! A mistake that shows only during evaluation denies an action in the middle of a run. So every mistake that is visible
+//! in the text is refused here, with its location. Evaluation does not rely on these checks: it validates every member
+//! again.
 
 pub(crate) mod functions;
 pub(crate) mod graph;
-pub(crate) mod names;
+pub(crate) mod references;
 pub(crate) mod rules;
 
-use crate::error::BundleError;
+use crate::error::PolicyError;
 use crate::syntax::File;
 
 pub(crate) use rules::Catalogue;
 
-/// The catalogue of the bundle that is made of `files`.
-pub(crate) fn check(files: &[File]) -> Result<Catalogue, BundleError> {
+pub(crate) fn check(files: &[File]) -> Result<Catalogue, PolicyError> {
     let catalogue = rules::catalogue(files)?;
-    names::check(files, &catalogue.reads)?;
+    references::check(files, &catalogue.reads)?;
     Ok(catalogue)
 }

@@ -1,205 +1,130 @@
-//! Why files are not a bundle: a place, and a sentence that names the thing and the way out.
+//! Why files are not a valid policy: a location, and a message with the fix.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bundle::{BUNDLE_BYTES_MAX, FILES_MAX};
-use crate::check::names::DEPTH_MAX;
+use crate::check::references::DEPTH_MAX;
 use crate::check::rules::{READS_MAX, RULE_NAME_CHARS_MAX};
 use crate::lexical::OPERATORS_MAX;
-use crate::place::Place;
+use crate::location::PolicyLocation;
 
-/// Why files are not a bundle.
+/// Why files are not a valid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct BundleError {
-    /// Where; absent if it is about the bundle as a whole.
-    pub place: Option<Place>,
-    /// What is wrong.
-    pub problem: Problem,
+pub struct PolicyError {
+    /// Absent if the error concerns the bundle as a whole.
+    pub location: Option<PolicyLocation>,
+    pub kind: PolicyErrorKind,
 }
 
-impl BundleError {
-    pub(crate) fn at(place: &Place, problem: Problem) -> Self {
-        Self { place: Some(place.clone()), problem }
+impl PolicyError {
+    pub(crate) fn at(location: &PolicyLocation, kind: PolicyErrorKind) -> Self {
+        Self { location: Some(location.clone()), kind }
     }
 
-    pub(crate) fn of_bundle(problem: Problem) -> Self {
-        Self { place: None, problem }
+    pub(crate) fn of_bundle(kind: PolicyErrorKind) -> Self {
+        Self { location: None, kind }
     }
 
-    /// The error with the line it is about, taken from the `files` that were parsed, and a caret under the
-    /// column.
+    /// The error with its source line from `files`, and a caret under the column.
     pub fn render(&self, files: &BTreeMap<String, String>) -> String {
-        let source = self.place.as_ref().and_then(|place| Some((place, files.get(&place.file)?)));
+        let source = self.location.as_ref().and_then(|location| Some((location, files.get(&location.file)?)));
         match source {
-            Some((place, source)) => format!("{self}\n{}", place.snippet(source)),
+            Some((location, source)) => format!("{self}\n{}", location.snippet(source)),
             None => format!("{self}\n"),
         }
     }
 }
 
-impl fmt::Display for BundleError {
+impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.problem),
-            None => self.problem.fmt(f),
+        match &self.location {
+            Some(location) => write!(f, "{location}: {}", self.kind),
+            None => self.kind.fmt(f),
         }
     }
 }
 
-/// What is wrong with a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// No file with rules.
-    #[error("the bundle is empty; it needs at least one `.rego` file that is not a `_test.rego` file")]
+pub enum PolicyErrorKind {
+    #[error("the bundle is empty; add at least one `.rego` file that is not a `_test.rego` file")]
     Empty,
-    /// More than [`FILES_MAX`].
     #[error("the bundle has {files} files; at most {FILES_MAX} are allowed")]
-    TooManyFiles {
-        /// How many there are.
-        files: usize,
-    },
-    /// More than [`BUNDLE_BYTES_MAX`].
+    TooManyFiles { files: usize },
     #[error("the bundle has {bytes} bytes; at most {BUNDLE_BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How many it has.
-        bytes: usize,
-    },
-    /// A path that is not one of a Rego file in the bundle.
+    TooLarge { bytes: usize },
     #[error(
-        "`{path}` is no path of a bundle; write it relative, with `/`, letters, digits, `.`, `_` and `-`, \
-         and end it in `.rego`"
+        "invalid path `{path}`; use a relative path of letters, digits, `.`, `_`, `-` and `/` that ends in `.rego`"
     )]
     Path {
-        /// The path, as far as it is shown.
+        /// Cut to a bounded length.
         path: String,
     },
-    /// Not Rego.
-    #[error("{0}; mend the Rego")]
+    #[error("{0}; fix the Rego syntax")]
     Syntax(String),
-    /// A chain of operators that no person reads.
-    #[error(
-        "this expression has more than {OPERATORS_MAX} operators, dots and brackets; give its parts names of their own"
-    )]
+    #[error("expression has more than {OPERATORS_MAX} operators, dots and brackets; move parts into rules")]
     Operators,
     /// A file with rules in a package for tests, or the other way around.
     #[error("{0}")]
     Package(&'static str),
-    /// No `deny`, `needs_approval` or `allow` at all.
+    /// No `deny`, `needs_approval` or `allow` rule at all.
     #[error(
-        "the bundle says nothing; add a rule such as \
-         `allow contains {{\"rule\": \"…\", \"says\": \"…\"}} if {{ … }}` to the package `countersign`"
+        "the bundle has no rules; add a rule such as \
+         `allow contains {{\"rule\": \"…\", \"message\": \"…\"}} if {{ … }}` to package `countersign`"
     )]
     NoRules,
-    /// `deny := …`, `allow(x)` and the like.
+    /// `deny := …`, `allow(x)` and similar.
     #[error(
-        "`{name}` is one of the three sets a verdict is made from; write \
-         `{name} contains {{\"rule\": …, \"says\": …}} if {{ … }}`"
+        "`{name}` must be a set of objects; write \
+         `{name} contains {{\"rule\": …, \"message\": …}} if {{ … }}`"
     )]
-    NotAMember {
-        /// Which set.
-        name: String,
-    },
-    /// A head without one of its fields, or with one too many.
-    #[error("a member of `{set}` has exactly the fields {expected}; this one {flaw}")]
-    Fields {
-        /// Which set.
-        set: &'static str,
-        /// The fields it must have.
-        expected: &'static str,
-        /// What is wrong.
-        flaw: String,
-    },
-    /// A name that no person would say.
+    NotAMember { name: String },
+    /// A member with a missing, unknown or repeated field.
+    #[error("a member of `{set}` must have exactly the fields {expected}; this member {flaw}")]
+    Fields { set: &'static str, expected: &'static str, flaw: String },
     #[error(
-        "the name of a rule is written out, in at most {RULE_NAME_CHARS_MAX} letters, digits, `.`, `_`, `-` \
-         and `/`; write `\"rule\": \"some-name\"`"
+        "invalid rule name; write a literal of at most {RULE_NAME_CHARS_MAX} letters, digits, `.`, `_`, `-` and `/`: \
+         `\"rule\": \"some-name\"`"
     )]
     RuleName,
-    /// Two rules of one name.
-    #[error("the rule `{rule}` stands twice, first at {first}; give one of them another name")]
-    DuplicateRule {
-        /// The name.
-        rule: String,
-        /// Where the first stands.
-        first: Place,
-    },
-    /// A head that could never be right.
-    #[error("the rule `{rule}` is misshapen: {why}")]
-    Misshapen {
-        /// The rule.
-        rule: String,
-        /// Why.
-        why: String,
-    },
-    /// A `reads` that cannot be known beforehand.
+    #[error("duplicate rule `{rule}`, first defined at {first}; rename one of them")]
+    DuplicateRule { rule: String, first: PolicyLocation },
+    /// A member whose literal values are invalid.
+    #[error("rule `{rule}` is invalid: {why}")]
+    InvalidMember { rule: String, why: String },
     #[error(
-        "`reads` is one list, written out, of at most {READS_MAX} paths: `reads := [\"fields.urgency\"]`"
+        "`reads` must be defined once, as a literal list of at most {READS_MAX} paths: \
+         `reads := [\"fields.urgency\"]`"
     )]
     Reads,
-    /// A function that a policy cannot call.
-    #[error("there is no function `{name}` for policies; {}", instead_of(.name))]
-    Function {
-        /// The function.
-        name: String,
-    },
-    /// A width in a format.
-    #[error("the format of `sprintf` is written out and has no widths; write `%s`, `%d` or `%v`")]
+    #[error("function `{name}` is not available in policies; {}", advice(.name))]
+    Function { name: String },
+    #[error("the format of `sprintf` must be a literal without widths; use `%s`, `%d` or `%v`")]
     Format,
-    /// `with` outside of tests.
-    #[error("`with` is for tests, and only for `input`; a policy judges what it is given")]
+    #[error("`with` is allowed only in tests, and only for `input`")]
     With,
-    /// A path below `input` that is never there.
-    #[error("there is no `input.{path}`, so this would never hold; there are {known}")]
-    UnknownInput {
-        /// The path.
-        path: String,
-        /// What there is.
-        known: String,
-    },
-    /// A value that nobody asked for.
-    #[error("the value `{path}` is not shown to this policy; add it to `reads`")]
-    NotRead {
-        /// The path.
-        path: String,
-    },
-    /// A name below `data` that nobody defines.
-    #[error("nothing is called `{path}` here, so this would never hold; mend the name, or define it")]
-    UnknownName {
-        /// The path.
-        path: String,
-    },
-    /// A rule that needs itself.
-    #[error("`{name}` leads back to itself; a rule may not need its own answer")]
-    Recursion {
-        /// The rule.
-        name: String,
-    },
-    /// Rules that need rules that need rules.
-    #[error("`{name}` rests on too many rules within rules (more than {DEPTH_MAX} levels); make it flatter")]
-    TooDeep {
-        /// The rule.
-        name: String,
-    },
-    /// A test where nobody looks for it, or one that no test could be.
+    #[error("unknown field `input.{path}`; the condition would never match; available: {known}")]
+    UnknownInput { path: String, known: String },
+    #[error("value `{path}` is not in `reads`; add it to `reads`")]
+    NotRead { path: String },
+    #[error("unknown name `{path}`; the condition would never match; correct the name or define a rule")]
+    UnknownName { path: String },
+    #[error("rule `{name}` depends on itself; remove the cycle")]
+    Recursion { name: String },
+    #[error("rule `{name}` is nested more than {DEPTH_MAX} levels deep; reduce the nesting")]
+    TooDeep { name: String },
+    /// A test in the wrong file, or of the wrong form.
     #[error("{0}")]
     Test(&'static str),
-    /// Two tests of one name.
-    #[error("the test `{test}` stands twice, first at {first}; one of them could hide behind the other")]
-    DuplicateTest {
-        /// The name.
-        test: String,
-        /// Where the first stands.
-        first: Place,
-    },
+    #[error("duplicate test `{test}`, first defined at {first}; rename one of them")]
+    DuplicateTest { test: String, first: PolicyLocation },
 }
 
-/// What to do about a function that a policy cannot call.
-fn instead_of(name: &str) -> &'static str {
+fn advice(name: &str) -> &'static str {
     match name.split('.').next() {
-        Some("time" | "rand" | "uuid" | "opa") => "a verdict may depend on nothing but its input",
-        Some("http" | "net") => "a policy does not reach the network",
-        Some("print" | "trace") => "look at `policy explain` instead",
-        _ => "mend the name, or say it another way",
+        Some("time" | "rand" | "uuid" | "opa") => "a verdict depends on its input only",
+        Some("http" | "net") => "policies have no network access",
+        Some("print" | "trace") => "use `countersign policy explain` instead",
+        _ => "correct the name or use another function",
     }
 }

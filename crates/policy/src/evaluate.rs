@@ -1,4 +1,4 @@
-//! Asking the rules: an input goes in, what each of the three sets holds comes out.
+//! Evaluates the rules: an input goes in, the members of the three sets come out.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,83 +8,86 @@ use regorus::Engine;
 use regorus::utils::limits::ExecutionTimerConfig;
 use serde_json::Value;
 
-use crate::answer::{Answer, Set};
 use crate::check::Catalogue;
-use crate::fault::Fault;
+use crate::evaluation_error::EvaluationError;
+use crate::member::{Member, RuleSet};
 use crate::size;
 
-/// An honest policy answers in a hundredth of this, even on a machine that has other things to do; one that
-/// does not must not hold up the runs of others.
-const BUDGET: Duration = Duration::from_secs(1);
+/// About a hundred times as long as a normal policy takes on a busy machine. A slower policy would delay other runs.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// A person is shown sixteen reasons; a policy that has more than this to say about one action is wrong.
-pub(crate) const ANSWERS_MAX: usize = 256;
+/// A verdict shows sixteen reasons. A policy that returns more members than this for one action is faulty.
+pub(crate) const MEMBERS_MAX: usize = 256;
 
-/// The clock is looked at after so many steps of the evaluator. Looking at every one would cost
-/// a tenth of the time, and what a hostile rule can pile up between two looks must stay small.
-const STEPS_PER_LOOK: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
+/// The evaluator checks the time limit once per this many steps. A check at every step costs a tenth of the time, and
+/// a hostile rule must not be able to allocate much between two checks.
+const STEPS_PER_CHECK: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
 
-/// The limits under which rules are evaluated.
-pub(crate) fn budget() -> ExecutionTimerConfig {
-    ExecutionTimerConfig { limit: BUDGET, check_interval: STEPS_PER_LOOK }
+/// The limits of one evaluation.
+pub(crate) fn time_limit() -> ExecutionTimerConfig {
+    ExecutionTimerConfig { limit: TIME_LIMIT, check_interval: STEPS_PER_CHECK }
 }
 
-/// The package that asks for all sets at once, so that what several rules need is worked out once.
+/// A generated package that reads all sets in one query, so that rules shared between sets are evaluated once.
 pub(crate) const ENTRY_PACKAGE: &str = "countersign_entry";
 
-/// The rule of that package.
 pub(crate) const ENTRY_RULE: &str = "data.countersign_entry.answers";
 
-/// The text of that package, for a bundle that adds to `sets`.
-pub(crate) fn entry(sets: impl Iterator<Item = Set>) -> String {
+/// The source of [`ENTRY_PACKAGE`] for a bundle that adds to `sets`.
+pub(crate) fn entry(sets: impl Iterator<Item = RuleSet>) -> String {
     let fields: Vec<String> = sets.map(|set| format!("\"{0}\": data.countersign.{0}", set.name())).collect();
     format!("package {ENTRY_PACKAGE}\nanswers := {{{}}}\n", fields.join(", "))
 }
 
-/// What the rules say about `input`, or why they could not say it.
-pub(crate) fn ask(engine: &Engine, catalogue: &Catalogue, input: regorus::Value) -> Result<Answers, Fault> {
-    let asking = || {
+/// The members that the rules return for `input`.
+pub(crate) fn evaluate(
+    engine: &Engine,
+    catalogue: &Catalogue,
+    input: regorus::Value,
+) -> Result<Members, EvaluationError> {
+    let evaluation = || {
         let mut engine = engine.clone();
         engine.set_input(input);
         engine.eval_rule(ENTRY_RULE.to_owned())
     };
-    // Nothing of the clone outlives the call, so there is nothing left to be found half done.
-    let asked = catch_unwind(AssertUnwindSafe(asking)).map_err(|_| Fault::Crashed)?;
-    let answers = asked.map_err(|error| Fault::of_evaluation(&error.to_string()))?;
+    // The clone is dropped after the call, so a panic leaves no partially updated state behind.
+    let result = catch_unwind(AssertUnwindSafe(evaluation)).map_err(|_| EvaluationError::Crashed)?;
+    let sets = result.map_err(|error| EvaluationError::from_evaluator(&error.to_string()))?;
     let mut members = Vec::new();
     for set in catalogue.sets() {
-        members.extend(members_of(set, &answers[set.name()])?);
+        members.extend(members_of(set, &sets[set.name()])?);
     }
     match members.len() {
-        answers if answers > ANSWERS_MAX => Err(Fault::TooManyAnswers { answers }),
-        _ => members.into_iter().map(|(set, member)| read(catalogue, set, member)).collect(),
+        members if members > MEMBERS_MAX => Err(EvaluationError::TooManyMembers { members }),
+        _ => members.into_iter().map(|(set, member)| parse(catalogue, set, member)).collect(),
     }
 }
 
-/// What the rules said, each with the set it stands in.
-pub(crate) type Answers = Vec<(Set, Answer)>;
+/// The members that the rules returned, each with its set.
+pub(crate) type Members = Vec<(RuleSet, Member)>;
 
-fn members_of(set: Set, value: &regorus::Value) -> Result<Vec<(Set, Value)>, Fault> {
+fn members_of(set: RuleSet, value: &regorus::Value) -> Result<Vec<(RuleSet, Value)>, EvaluationError> {
     let Ok(members) = value.as_set() else {
-        return Err(misshapen(None, format!("`{}` is not a set", set.name())));
+        return Err(invalid(format!("`{}` is not a set", set.name())));
     };
     let member = |member| {
         if !size::is_small(member) {
-            return Err(misshapen(None, format!("a member of `{}` is too large", set.name())));
+            return Err(invalid(format!("a member of `{}` is too large", set.name())));
         }
-        serde_json::to_value(member).map_err(|error| misshapen(None, error.to_string()))
+        serde_json::to_value(member).map_err(|error| invalid(error.to_string()))
     };
     members.iter().map(|value| Ok((set, member(value)?))).collect()
 }
 
-fn misshapen(rule: Option<String>, why: String) -> Fault {
-    Fault::Misshapen { rule, why, place: None }
+fn invalid(why: String) -> EvaluationError {
+    EvaluationError::InvalidMember { rule: None, why, location: None }
 }
 
-fn read(catalogue: &Catalogue, set: Set, member: Value) -> Result<(Set, Answer), Fault> {
+fn parse(catalogue: &Catalogue, set: RuleSet, member: Value) -> Result<(RuleSet, Member), EvaluationError> {
     let rule = member.get("rule").and_then(Value::as_str).map(str::to_owned);
-    Answer::read(set, member).map(|answer| (set, answer)).map_err(|why| {
-        let place = rule.as_ref().and_then(|rule| catalogue.rules.get(rule)).map(|named| named.place.clone());
-        Fault::Misshapen { rule, why, place }
+    Member::parse(set, member).map(|member| (set, member)).map_err(|why| {
+        let entry = rule.as_ref().and_then(|rule| catalogue.rules.get(rule));
+        let location = entry.map(|entry| entry.location.clone());
+        EvaluationError::InvalidMember { rule, why, location }
     })
 }

@@ -1,4 +1,4 @@
-//! A verdict with all that led to it, for whoever wonders.
+//! A verdict with its input and the result of every rule.
 
 use std::fmt;
 
@@ -6,42 +6,39 @@ use domain::{Ruling, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::answer::{Answer, Set};
 use crate::check::Catalogue;
-use crate::evaluate::Answers;
-use crate::fault::Fault;
-use crate::place::Place;
+use crate::check::rules::RuleEntry;
+use crate::evaluate::Members;
+use crate::evaluation_error::EvaluationError;
+use crate::location::PolicyLocation;
+use crate::member::{Member, RuleSet};
 
-/// A verdict, the exact input it was made from, and what every rule had to say.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The verdict.
     pub verdict: Verdict,
-    /// What the rules saw; absent if the facts could not be put to them.
+    /// The exact input of the rules; absent if the action cannot be evaluated.
     pub input: Option<Value>,
-    /// Every rule of the bundle, in the order in which they stand in it.
-    pub rules: Vec<Trace>,
-    /// Why the rules gave no answer, if they gave none.
-    pub fault: Option<Fault>,
+    /// Every rule of the bundle, strictest set first, then in the order of the bundle.
+    pub rules: Vec<RuleTrace>,
+    /// Why the rules returned no result.
+    #[serde(rename = "fault")]
+    pub error: Option<EvaluationError>,
 }
 
-/// What one rule had to say.
+/// The result of one rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Trace {
-    /// Its name.
+pub struct RuleTrace {
     pub rule: String,
-    /// The set it adds to.
-    pub set: Set,
-    /// Where it begins.
-    pub place: Place,
-    /// What it said: nothing if it did not hold, more than one thing if it held in several ways.
-    pub said: Vec<String>,
+    pub set: RuleSet,
+    #[serde(rename = "place")]
+    pub location: PolicyLocation,
+    /// The messages of its members: none if the rule did not match, several if it matched in several ways.
+    pub messages: Vec<String>,
 }
 
-impl Trace {
-    /// Whether it held.
-    pub fn fired(&self) -> bool {
-        !self.said.is_empty()
+impl RuleTrace {
+    pub fn matched(&self) -> bool {
+        !self.messages.is_empty()
     }
 }
 
@@ -50,40 +47,40 @@ impl Explanation {
         verdict: Verdict,
         input: Option<Value>,
         catalogue: &Catalogue,
-        answers: Result<Answers, Fault>,
+        members: Result<Members, EvaluationError>,
     ) -> Self {
-        let (answers, fault) = match answers {
-            Ok(answers) => (answers, None),
-            Err(fault) => (Answers::new(), Some(fault)),
+        let (members, error) = match members {
+            Ok(members) => (members, None),
+            Err(error) => (Members::new(), Some(error)),
         };
-        Self { verdict, input, rules: traces(catalogue, &answers), fault }
+        Self { verdict, input, rules: traces(catalogue, &members), error }
     }
 }
 
-fn traces(catalogue: &Catalogue, answers: &[(Set, Answer)]) -> Vec<Trace> {
-    let said = |rule: &str| {
-        answers
+fn traces(catalogue: &Catalogue, members: &[(RuleSet, Member)]) -> Vec<RuleTrace> {
+    let messages = |rule: &str| {
+        members
             .iter()
-            .filter(|(_, answer)| answer.rule == rule)
-            .map(|(_, answer)| answer.says.clone())
+            .filter(|(_, member)| member.rule == rule)
+            .map(|(_, member)| member.message.clone())
             .collect()
     };
-    let trace = |(rule, named): (&String, &crate::check::rules::Named)| Trace {
+    let trace = |(rule, entry): (&String, &RuleEntry)| RuleTrace {
         rule: rule.clone(),
-        set: named.set,
-        place: named.place.clone(),
-        said: said(rule),
+        set: entry.set,
+        location: entry.location.clone(),
+        messages: messages(rule),
     };
-    let mut traces: Vec<Trace> = catalogue.rules.iter().map(trace).collect();
-    traces.sort_by(|a, b| (a.set, &a.place).cmp(&(b.set, &b.place)));
+    let mut traces: Vec<RuleTrace> = catalogue.rules.iter().map(trace).collect();
+    traces.sort_by(|a, b| (a.set, &a.location).cmp(&(b.set, &b.location)));
     traces
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, by policy {}", Said(&self.verdict.ruling), self.verdict.policy.short())?;
-        for reason in &self.verdict.because {
-            write!(f, "  because {}: {}", reason.rule, reason.says)?;
+        writeln!(f, "{}, by policy {}", RulingText(&self.verdict.ruling), self.verdict.policy.short())?;
+        for reason in &self.verdict.reasons {
+            write!(f, "  because {}: {}", reason.rule, reason.message)?;
             match (&reason.file, reason.line) {
                 (Some(file), Some(line)) => writeln!(f, " ({file}:{line})")?,
                 _ => writeln!(f)?,
@@ -91,35 +88,34 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "rules")?;
         for trace in &self.rules {
-            let mark = if trace.fired() { "held" } else { "-" };
-            let Trace { rule, set, place, .. } = trace;
-            writeln!(f, "  {mark:<5}{:<15} {rule:<24} {}:{}", set.name(), place.file, place.line)?;
+            let mark = if trace.matched() { "match" } else { "-" };
+            let RuleTrace { rule, set, location, .. } = trace;
+            writeln!(f, "  {mark:<6}{:<15} {rule:<24} {}:{}", set.name(), location.file, location.line)?;
         }
         match &self.input {
             Some(input) => write!(f, "input\n{input:#}"),
-            None => write!(f, "input\nnone: the rules were not asked"),
+            None => write!(f, "input\nnone: the rules were not evaluated"),
         }
     }
 }
 
-/// A ruling in words.
-struct Said<'a>(&'a Ruling);
+struct RulingText<'a>(&'a Ruling);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for RulingText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Ruling::Deny => f.write_str("deny"),
             Ruling::Allow => f.write_str("allow"),
-            Ruling::NeedsApproval(demand) => {
-                let tier = format!("{:?}", demand.tier).to_lowercase();
-                write!(f, "needs approval by {} ({tier} tier)", people(demand.people.count()))?;
-                let groups: Vec<&str> = demand.groups.iter().map(domain::GroupName::as_str).collect();
+            Ruling::NeedsApproval(requirement) => {
+                let tier = format!("{:?}", requirement.tier).to_lowercase();
+                write!(f, "needs approval by {} ({tier} tier)", approvers(requirement.people.count()))?;
+                let groups: Vec<&str> = requirement.groups.iter().map(domain::GroupName::as_str).collect();
                 if groups.is_empty() { Ok(()) } else { write!(f, " of {}", groups.join(" or ")) }
             }
         }
     }
 }
 
-fn people(count: usize) -> &'static str {
+fn approvers(count: usize) -> &'static str {
     if count == 1 { "one person" } else { "two people" }
 }

@@ -1,28 +1,28 @@
-//! What Rego gets to see of the facts.
+//! The `input` document of the rules.
 //!
-//! Ticket text must not sway a policy, so of an action's fields only the names and the types are shown, and
-//! of its changes only the names. A value is shown where the bundle names it in `reads`. The idempotency key
-//! and what stood in a field before are never shown.
+//! Ticket text must not influence a policy, so the input contains only names and types of an action's fields, and only
+//! names of its changes. It contains a value only if the bundle lists its path in `reads`. It never contains the
+//! idempotency key or previous values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::plan::{Environment, Phase};
-use domain::{Action, Blast, EffectClass, Reversibility};
+use domain::{Action, BlastRadius, EffectClass, Reversibility};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::facts::{CapsState, Facts, RunFacts, StepFacts};
+use crate::request::{CapUsage, PolicyRequest, RunContext, StepContext};
 
-/// An action with more fields than this is a document; nobody writes rules about its fields.
+/// An action with more fields is a document. Rules about its fields are not practical.
 pub(crate) const FIELDS_MAX: usize = 1024;
 
-/// A host and a path, a table and a record: a place has a name that a person can read.
+/// A target is a host and a path, or a table and a record: a short readable name.
 pub(crate) const TARGET_CHARS_MAX: usize = 2048;
 
-/// A kind of trigger is a word.
+/// A trigger type is one word.
 const TRIGGER_CHARS_MAX: usize = 128;
 
-/// Every path below `input` that a rule may name. What lies below the [`OPEN`] ones is up to the action.
+/// Every path below `input` that a rule may reference. Paths below [`CONTAINERS`] depend on the action.
 pub(crate) const PATHS: &[&str] = &[
     "action.changes",
     "action.class",
@@ -52,10 +52,9 @@ pub(crate) const PATHS: &[&str] = &[
     "step.undo",
 ];
 
-/// The paths that hold more than one value.
-pub(crate) const OPEN: &[&str] = &["action.changes", "action.fields", "action.values"];
+/// The paths that contain more than one value.
+pub(crate) const CONTAINERS: &[&str] = &["action.changes", "action.fields", "action.values"];
 
-/// The document that rules know as `input`.
 #[derive(Serialize)]
 pub(crate) struct Input<'a> {
     action: ActionInput<'a>,
@@ -82,7 +81,7 @@ struct ActionInput<'a> {
 #[derive(Serialize)]
 struct StepInput<'a> {
     id: &'a str,
-    blast: Blast,
+    blast: BlastRadius,
     critical: bool,
     phase: Phase,
     undo: bool,
@@ -107,13 +106,13 @@ struct CapsInput {
 }
 
 impl<'a> Input<'a> {
-    /// What a bundle that reads the values at `reads` gets to see of `facts`, or why nobody could judge them.
-    pub(crate) fn of(facts: &Facts<'a>, reads: &BTreeSet<String>) -> Result<Self, String> {
+    /// The input for `request`, with the values at the paths `reads`, or why the action cannot be evaluated.
+    pub(crate) fn new(request: &PolicyRequest<'a>, reads: &BTreeSet<String>) -> Result<Self, String> {
         Ok(Self {
-            action: action(facts.action, reads)?,
-            step: step(facts.step),
-            run: run(facts.run)?,
-            caps: caps(facts.caps),
+            action: action(request.action, reads)?,
+            step: step(request.step),
+            run: run(request.run)?,
+            caps: caps(request.caps),
         })
     }
 }
@@ -124,7 +123,7 @@ fn action<'a>(action: &'a Action, reads: &BTreeSet<String>) -> Result<ActionInpu
     fields.add(String::new(), &action.fields);
     if fields.names.len() > FIELDS_MAX {
         return Err(format!(
-            "the action has {} fields; at most {FIELDS_MAX} can be judged",
+            "the action has {} fields; at most {FIELDS_MAX} are allowed",
             fields.names.len()
         ));
     }
@@ -136,14 +135,14 @@ fn action<'a>(action: &'a Action, reads: &BTreeSet<String>) -> Result<ActionInpu
         class: action.class,
         reversibility: kind_of(&action.reversibility),
         destructive: action.destructive,
-        target: place_name(&action.target)?,
+        target: target_name(&action.target)?,
         fields: fields.names,
         changes: action.changes.iter().map(|change| change.field.as_str()).collect(),
         values: fields.values,
     })
 }
 
-/// The kind alone: why something cannot be taken back is text.
+/// The kind only. The reason why an action is irreversible is free text.
 fn kind_of(reversibility: &Reversibility) -> &'static str {
     match reversibility {
         Reversibility::NoEffect => "no_effect",
@@ -153,18 +152,18 @@ fn kind_of(reversibility: &Reversibility) -> &'static str {
     }
 }
 
-/// A target is a name. One that is cut short could be taken for another place, so a long one is refused.
-fn place_name(target: &str) -> Result<&str, String> {
+/// Refuses a long target instead of cutting it: a cut target could equal another target.
+fn target_name(target: &str) -> Result<&str, String> {
     if target.chars().count() > TARGET_CHARS_MAX {
         return Err(format!("the target has more than {TARGET_CHARS_MAX} characters"));
     }
     match target.chars().find(|c| c.is_control()) {
-        Some(c) => Err(format!("the target holds the control character U+{:04X}", u32::from(c))),
+        Some(c) => Err(format!("the target contains the control character U+{:04X}", u32::from(c))),
         None => Ok(target),
     }
 }
 
-/// The fields of an action, flattened.
+/// The fields of an action by dotted path.
 struct Fields<'a, 'r> {
     reads: &'r BTreeSet<String>,
     names: BTreeMap<String, &'static str>,
@@ -172,7 +171,7 @@ struct Fields<'a, 'r> {
 }
 
 impl<'a> Fields<'a, '_> {
-    /// Adds what stands at `path`. Lists are not looked into: their length and order are values.
+    /// Adds `value` at `path`. List items are not added: the length and order of a list are values.
     fn add(&mut self, path: String, value: &'a Value) {
         if self.reads.contains(&path) {
             self.values.insert(path.clone(), value);
@@ -183,7 +182,7 @@ impl<'a> Fields<'a, '_> {
                     self.add(below(&path, name), field);
                 }
             }
-            // No fields at all.
+            // The action has no fields.
             Value::Object(_) if path.is_empty() => {}
             _ => {
                 self.names.insert(path, type_of(value));
@@ -192,8 +191,8 @@ impl<'a> Fields<'a, '_> {
     }
 }
 
-/// The dotted path of the field `name` of `path`. A name that could be taken for a path is put in quotes,
-/// so that `{"a": {"b": 1}}` and `{"a.b": 1}` are not the same to a rule.
+/// The dotted path of the field `name` of `path`. A name that contains a dot or a quote is quoted, so that
+/// `{"a": {"b": 1}}` and `{"a.b": 1}` have different paths.
 fn below(path: &str, name: &str) -> String {
     let plain = !name.is_empty() && !name.contains(['.', '"']);
     let name = if plain { name.to_owned() } else { Value::from(name).to_string() };
@@ -211,14 +210,14 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn step(step: StepFacts<'_>) -> StepInput<'_> {
-    let StepFacts { id, blast, critical, phase, undo, attempt } = step;
+fn step(step: StepContext<'_>) -> StepInput<'_> {
+    let StepContext { id, blast, critical, phase, undo, attempt } = step;
     StepInput { id: id.as_str(), blast, critical, phase, undo, attempt }
 }
 
-fn run(run: RunFacts<'_>) -> Result<RunInput<'_>, String> {
+fn run(run: RunContext<'_>) -> Result<RunInput<'_>, String> {
     if run.trigger.chars().count() > TRIGGER_CHARS_MAX {
-        return Err(format!("the kind of trigger has more than {TRIGGER_CHARS_MAX} characters"));
+        return Err(format!("the trigger type has more than {TRIGGER_CHARS_MAX} characters"));
     }
     Ok(RunInput {
         tenant: run.tenant.as_str(),
@@ -231,7 +230,7 @@ fn run(run: RunFacts<'_>) -> Result<RunInput<'_>, String> {
     })
 }
 
-fn caps(caps: CapsState) -> CapsInput {
+fn caps(caps: CapUsage) -> CapsInput {
     CapsInput { writes_done: caps.writes_done, writes_max: caps.writes_max }
 }
 
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_and_types_are_shown() {
+    fn input_has_names_and_types_of_fields() {
         let (names, values) =
             flattened(&json!({"table": "incident", "fields": {"urgency": 1, "tags": ["a"]}}), &[]);
         assert_eq!(names, json!({"table": "string", "fields.urgency": "number", "fields.tags": "array"}));
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_shown_where_the_bundle_reads_it() {
+    fn input_has_the_values_that_the_bundle_reads() {
         let fields = json!({"fields": {"urgency": 1, "note": "hello"}});
         assert_eq!(flattened(&fields, &["fields.urgency"]).1, json!({"fields.urgency": 1}));
         assert_eq!(flattened(&fields, &["fields"]).1, json!({"fields": {"urgency": 1, "note": "hello"}}));
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_dot_is_not_a_path() {
+    fn name_with_a_dot_is_quoted() {
         assert_eq!(
             flattened(&json!({"a.b": 1, "": {}}), &[]).0,
             json!({"\"a.b\"": "number", "\"\"": "object"})
@@ -273,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_a_bounded_name() {
-        assert!(place_name("api.example.com/orders").is_ok());
-        assert!(place_name(&"x".repeat(TARGET_CHARS_MAX + 1)).is_err());
-        assert!(place_name("a\nb").is_err());
+    fn target_is_bounded_and_printable() {
+        assert!(target_name("api.example.com/orders").is_ok());
+        assert!(target_name(&"x".repeat(TARGET_CHARS_MAX + 1)).is_err());
+        assert!(target_name("a\nb").is_err());
     }
 }

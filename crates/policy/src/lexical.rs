@@ -1,21 +1,21 @@
-//! What must hold of a text before it is parsed at all.
+//! Limits on a file, checked before it is parsed.
 //!
-//! regorus bounds how deep some brackets are nested, and neither calls within calls nor chains of operators: a
-//! thousand minus signs in a row exhaust the stack of the thread that parses them, and with it the process. So
-//! operators, dots and brackets are counted first, over the tokens alone.
+//! regorus limits the nesting of some brackets, but not of calls or operators: a thousand minus signs in a row overflow
+//! the stack of the parsing thread, which aborts the process. So operators, dots and brackets are counted first, on
+//! tokens only.
 
 use regorus::Source;
 use regorus::unstable::{Lexer, Token, TokenKind};
 
-use crate::error::{BundleError, Problem};
-use crate::place::Place;
+use crate::error::{PolicyError, PolicyErrorKind};
+use crate::location::PolicyLocation;
 
-/// More operators and brackets than this in one expression, with those it stands in, are unreadable.
+/// The maximum number of operators and brackets in one expression, including the brackets around it.
 pub(crate) const OPERATORS_MAX: usize = 64;
 
-/// Refuses an expression of too many operators in the file `path`.
-pub(crate) fn check(path: &str, text: &str) -> Result<(), BundleError> {
-    // What cannot be read as tokens cannot be parsed either; the parser says so better.
+/// Refuses a file with an expression of too many operators.
+pub(crate) fn check(path: &str, text: &str) -> Result<(), PolicyError> {
+    // A text without valid tokens does not parse either, and the parser has the better error message.
     let Ok(source) = Source::from_contents(path.to_owned(), text.to_owned()) else { return Ok(()) };
     let mut lexer = Lexer::new(&source);
     let mut count = Count::default();
@@ -25,14 +25,14 @@ pub(crate) fn check(path: &str, text: &str) -> Result<(), BundleError> {
         }
         count.take(&token);
         if count.operators() > OPERATORS_MAX {
-            let place = Place { file: path.to_owned(), line: token.1.line, column: token.1.col };
-            return Err(BundleError::at(&place, Problem::Operators));
+            let location = PolicyLocation { file: path.to_owned(), line: token.1.line, column: token.1.col };
+            return Err(PolicyError::at(&location, PolicyErrorKind::Operators));
         }
     }
     Ok(())
 }
 
-/// The operators of the expression at hand, one number for each bracket that is open, the outermost first.
+/// The operators of the current expression, and one count for each open bracket around it, outermost first.
 #[derive(Default)]
 struct Count {
     outer: Vec<usize>,
@@ -48,7 +48,7 @@ impl Count {
 
     fn take(&mut self, token: &Token) {
         let (text, operator) = (token.1.text(), is_operator(token));
-        // An expression goes on in the next line only if an operator stands before or after the break.
+        // An expression continues on the next line only if an operator comes before or after the line break.
         let ended = token.1.line != self.line && !self.open_ended && !operator;
         (self.line, self.open_ended) = (token.1.line, operator);
         match text {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_operators_is_counted_however_it_is_written() {
+    fn operators_are_counted_across_lines_and_brackets() {
         for link in [
             "+ 1",
             "+\n1",
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_and_members_are_counted_one_by_one() {
+    fn statements_and_members_are_counted_separately() {
         assert!(!refused(&"x if a == 1 + 2\n".repeat(100)));
         assert!(!refused(&format!("x if {{\n{}}}", "a := 1 + 2; b := a in c\n".repeat(100))));
         assert!(!refused(&format!("x := [{}]", "1 + 2, ".repeat(100))));

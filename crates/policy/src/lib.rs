@@ -1,92 +1,91 @@
-//! What policy says about an action: Rego in, a [verdict](domain::Verdict) with its reasons out.
+//! Evaluates Rego policies: a request goes in, a [verdict](domain::Verdict) with its reasons comes out.
 //!
-//! A [`Bundle`] is a policy. It is parsed and checked once, named by its [hash](Bundle::hash), and then
-//! [asked](Bundle::judge) about [`Facts`]: an action, the step and the run it belongs to, and how much the run
-//! may still do. Asking does no I/O and keeps nothing, so the same facts get the same verdict. Whatever goes
-//! wrong is a [`Fault`], and every fault is a deny; nothing can be set to make it anything else.
+//! A [`PolicyBundle`] is a policy. It is parsed and checked once, identified by its [hash](PolicyBundle::hash), and then
+//! [evaluated](PolicyBundle::evaluate) for each [`PolicyRequest`]: an action, its step and run, and the caps of the run.
+//! Evaluation does no I/O and keeps no state, so equal requests get equal verdicts. Every failure is an
+//! [`EvaluationError`], and every such error is a deny. No setting changes that.
 //!
 //! # How to write a bundle
 //!
-//! A bundle is a directory of Rego files (version 1 of the language). Those in the package `countersign` add to
-//! three sets, and the sets make the verdict:
+//! A bundle is a directory of Rego v1 files. Rules in the package `countersign` add members to three sets. The strictest
+//! set with a member decides the verdict:
 //!
-//! | if there is a member of | then the verdict is |
+//! | set | verdict |
 //! |---|---|
-//! | `deny` | deny, whatever else is said |
-//! | `needs_approval` | people must say yes, as many and of as high a tier as the strictest member asks for |
-//! | `allow` | allow |
-//! | none of them | deny: nothing is allowed by default |
+//! | `deny` | Denied, even if other rules allow the action. |
+//! | `needs_approval` | Approval is required. The strictest member sets the number of approvers and the tier. |
+//! | `allow` | Allowed without approval. |
+//! | no member | Denied. The default is deny. |
 //!
-//! A member is an object, written out where the rule begins. Its `rule` is a name that no other rule of the
-//! bundle has, and `says` is one sentence for the person who reads the card. A member of `needs_approval` also
-//! has a `tier` (`"low"`, `"medium"` or `"high"`), the number of `people` (1 or 2) and the `groups` they must
-//! belong to; an empty list means everybody who may approve.
+//! A member is an object literal in the head of the rule. `rule` is the name of the rule, unique in the bundle. `message`
+//! is one sentence, shown on the approval card. A member of `needs_approval` also has a `tier` (`"low"`, `"medium"` or
+//! `"high"`), the number of approvers in `people` (1 or 2), and the `groups` of the approvers. An empty list of groups
+//! means every user who may approve.
 //!
 //! ```rego
 //! package countersign
 //!
 //! reads := ["fields.assignment_group"]
 //!
-//! deny contains {"rule": "no-shell-in-prod", "says": "production is not changed by hand"} if {
+//! deny contains {"rule": "no-shell-in-prod", "message": "shell commands are not allowed in production"} if {
 //!     input.run.environment == "prod"
 //!     input.action.connector == "command"
 //! }
 //!
 //! needs_approval contains {
 //!     "rule": "database-tickets",
-//!     "says": "the people on call take tickets for the databases themselves",
+//!     "message": "the database on-call approves assignments to db-oncall",
 //!     "tier": "medium",
 //!     "people": 1,
 //!     "groups": ["db-oncall"],
 //! } if input.action.values["fields.assignment_group"] == "db-oncall"
 //!
-//! allow contains {"rule": "tickets", "says": "a ticket may be changed if that can be taken back"} if {
+//! allow contains {"rule": "tickets", "message": "reversible changes to tickets are allowed"} if {
 //!     input.action.tool == "servicenow.update"
 //!     input.action.reversibility == "inverse"
 //! }
 //! ```
 //!
-//! The policy that ships with the runtime ([`Bundle::shipped`]) is written as a model to start from.
+//! Start from a copy of the default policy ([`PolicyBundle::built_in`]).
 //!
-//! ## What a rule can see
+//! ## Policy input
 //!
-//! | `input.…` | is |
+//! | `input.…` | value |
 //! |---|---|
-//! | `action.tool`, `.connector`, `.operation` | `servicenow.update` and its two parts |
+//! | `action.tool`, `.connector`, `.operation` | `servicenow.update`, and its two parts |
 //! | `action.contract` | the version of the tool's contract |
 //! | `action.class` | `read_only`, `native_key`, `compare_and_set`, `look_up` or `opaque` |
 //! | `action.reversibility` | `no_effect`, `inverse`, `compensable` or `irreversible` |
-//! | `action.destructive` | whether it destroys something |
-//! | `action.target` | the place it changes: a host and a path, a table and a record |
+//! | `action.destructive` | whether the action destroys data |
+//! | `action.target` | the target: a host and a path, or a table and a record |
 //! | `action.fields` | the type of each field, by its dotted path: `{"fields.urgency": "number"}` |
 //! | `action.changes` | the names of the fields that would change |
 //! | `action.values` | the values at the paths that the bundle lists in `reads`, by path |
 //! | `step.id`, `.blast`, `.critical`, `.phase`, `.undo`, `.attempt` | the step; `blast` is `low`, `medium` or `high` |
-//! | `run.tenant`, `.workspace`, `.workflow`, `.version` | whose run, and of what |
+//! | `run.tenant`, `.workspace`, `.workflow`, `.version` | the run and its workflow |
 //! | `run.environment` | `dev`, `staging` or `prod` |
-//! | `run.trigger`, `.requester` | what started it, and the person who did, or null |
-//! | `caps.writes_done`, `.writes_max` | how many effects the run has had, and may have |
+//! | `run.trigger`, `.requester` | the trigger type, and the user who requested the run, or null |
+//! | `caps.writes_done`, `.writes_max` | the number of effects of the run so far, and the limit |
 //!
-//! Values of fields are left out on purpose: a ticket's text is written by strangers, and must not be able to
-//! talk a policy into anything. A bundle that needs one names its path in `reads`, where a reviewer sees it. A
-//! path leads into the fields of the action; lists are not looked into, and a name that holds a dot is written
-//! in quotes: `a."b.c"`. The idempotency key and the values that stood there before are never shown.
+//! The input contains no field values by default: text in a ticket comes from untrusted users and must not influence a
+//! policy. A bundle that needs a value lists its path in `reads`, where a reviewer can see it. A path addresses a field of
+//! the action, not an item of a list. A name that contains a dot is quoted: `a."b.c"`. The input never contains the
+//! idempotency key or previous values.
 //!
-//! ## What a bundle may not do
+//! ## Checks
 //!
-//! A name in Rego that does not exist makes its rule silent, and a silent `deny` denies nothing. So a bundle is
-//! refused, with file, line and column ([`BundleError`]), if a rule names something in `input` that is never
-//! there, a value that is not in `reads`, or a rule that nobody has written. It is also refused if it calls a
-//! function whose answer depends on more than its arguments, goes in circles, or is too large to be reviewed.
+//! In Rego, an undefined name makes its rule undefined, and a `deny` rule that is undefined denies nothing. So a bundle is
+//! refused, with file, line and column ([`PolicyError`]), if a rule references an unknown `input` field, a value that is
+//! not in `reads`, or an undefined rule. It is also refused if it calls a function whose result depends on more than its
+//! arguments, if rules form a cycle, or if it exceeds the size limits.
 //!
-//! While it is asked, a bundle has a second. A rule that fails, contradicts another or gives an
-//! answer of the wrong shape makes the verdict a deny, whatever the other rules say.
+//! An evaluation may take one second. A rule that fails, conflicts with another rule or returns an invalid member makes
+//! the verdict a deny, regardless of other rules.
 //!
 //! ## Tests
 //!
-//! Files that end in `_test.rego` hold tests, in a package that ends in `_test`. Each rule called `test_…` must
-//! be true. `with input as …` puts a made-up input in the place of the real one. Tests are not part of the
-//! hash, since no verdict depends on them.
+//! Files that end in `_test.rego` contain tests, in a package that ends in `_test`. Each rule named `test_…` must be true.
+//! `with input as …` replaces the input. Tests are not part of the hash, because no verdict depends on them.
 //!
 //! ```rego
 //! package countersign_test
@@ -102,27 +101,27 @@
 //! }
 //! ```
 
-mod answer;
 mod bundle;
 mod check;
 mod compile;
 mod error;
 mod evaluate;
+mod evaluation_error;
 mod explain;
-mod facts;
-mod fault;
 mod input;
 mod lexical;
-mod place;
+mod location;
+mod member;
 mod report;
+mod request;
 mod size;
 mod syntax;
 
-pub use answer::Set;
-pub use bundle::Bundle;
-pub use error::{BundleError, Problem};
-pub use explain::{Explanation, Trace};
-pub use facts::{CapsState, Facts, RunFacts, StepFacts};
-pub use fault::{Fault, FaultKind, without_bundle};
-pub use place::Place;
+pub use bundle::PolicyBundle;
+pub use error::{PolicyError, PolicyErrorKind};
+pub use evaluation_error::{EvaluationError, EvaluationErrorKind, without_bundle};
+pub use explain::{Explanation, RuleTrace};
+pub use location::PolicyLocation;
+pub use member::RuleSet;
 pub use report::{TestReport, TestResult};
+pub use request::{CapUsage, PolicyRequest, RunContext, StepContext};

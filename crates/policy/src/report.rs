@@ -1,4 +1,4 @@
-//! A bundle's own tests, run.
+//! Runs the tests of a bundle.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,64 +7,61 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use regorus::{Engine, Value};
 use serde::Serialize;
 
-use crate::fault::Fault;
-use crate::place::Place;
+use crate::evaluation_error::EvaluationError;
+use crate::location::PolicyLocation;
 use crate::size;
 
-/// What is said of a test that nobody got round to.
-const OUT_OF_TIME: &str = "it was not run: the time for tests was up";
+const NOT_RUN: &str = "not run: the time limit for tests is exceeded";
 
-/// What came of a bundle's tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestReport {
-    /// Every test, in the order in which they stand in the bundle.
+    /// In the order of the bundle.
     pub tests: Vec<TestResult>,
 }
 
-/// What came of one test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestResult {
-    /// Its full name: `data.countersign_test.test_prod`.
+    /// The full name: `data.countersign_test.test_prod`.
     pub test: String,
-    /// Where it begins.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub location: PolicyLocation,
     /// Why it failed; absent if it passed.
     pub failed: Option<String>,
 }
 
 impl TestResult {
-    /// Its name within its package.
+    /// The name within its package.
     pub fn name(&self) -> &str {
         self.test.rsplit('.').next().unwrap_or(&self.test)
     }
 }
 
 impl TestReport {
-    /// Runs `tests` one by one until `over` says that the time is up; without an engine, all of them fail.
+    /// Runs `tests` one by one until `is_expired` returns true; tests that are not run have failed. Without an engine,
+    /// all tests fail.
     pub(crate) fn run(
         engine: Option<&Engine>,
-        tests: &BTreeMap<String, Place>,
-        over: &dyn Fn() -> bool,
+        tests: &BTreeMap<String, PolicyLocation>,
+        is_expired: &dyn Fn() -> bool,
     ) -> Self {
         let failed = |test: &str| {
-            if over() { Some(OUT_OF_TIME.to_owned()) } else { outcome(engine, test).err() }
+            if is_expired() { Some(NOT_RUN.to_owned()) } else { outcome(engine, test).err() }
         };
-        let result = |(test, place): (&String, &Place)| TestResult {
+        let result = |(test, location): (&String, &PolicyLocation)| TestResult {
             test: test.clone(),
-            place: place.clone(),
+            location: location.clone(),
             failed: failed(test),
         };
         let mut tests: Vec<TestResult> = tests.iter().map(result).collect();
-        tests.sort_by(|a, b| a.place.cmp(&b.place));
+        tests.sort_by(|a, b| a.location.cmp(&b.location));
         Self { tests }
     }
 
-    /// How many passed.
+    /// The number of tests that passed.
     pub fn passed(&self) -> usize {
         self.tests.iter().filter(|test| test.failed.is_none()).count()
     }
 
-    /// Those that failed.
     pub fn failures(&self) -> impl Iterator<Item = &TestResult> {
         self.tests.iter().filter(|test| test.failed.is_some())
     }
@@ -75,19 +72,19 @@ impl TestReport {
     }
 }
 
-/// A test passes if it is true. One that is false, undefined or an error has failed.
+/// A test passes if it is true. A test that is false, undefined or an error fails.
 fn outcome(engine: Option<&Engine>, test: &str) -> Result<(), String> {
     let mut engine = engine.cloned().ok_or("the tests do not compile")?;
-    let asking = AssertUnwindSafe(|| engine.eval_rule(test.to_owned()));
-    match catch_unwind(asking).map_err(|_| Fault::Crashed.to_string())? {
+    let evaluation = AssertUnwindSafe(|| engine.eval_rule(test.to_owned()));
+    match catch_unwind(evaluation).map_err(|_| EvaluationError::Crashed.to_string())? {
         Ok(Value::Bool(true)) => Ok(()),
-        Ok(Value::Undefined) => Err("it does not hold".to_owned()),
-        Ok(value) if !size::is_small(&value) => Err("it is something large, not true".to_owned()),
-        Ok(value) => Err(format!("it is {value}, not true")),
+        Ok(Value::Undefined) => Err("the test is undefined, expected true".to_owned()),
+        Ok(value) if !size::is_small(&value) => Err("the test is a large value, expected true".to_owned()),
+        Ok(value) => Err(format!("the test is {value}, expected true")),
         Err(error) => {
-            let fault = Fault::of_evaluation(&error.to_string());
-            let place = fault.place().map(|place| format!(" ({place})")).unwrap_or_default();
-            Err(format!("{fault}{place}"))
+            let error = EvaluationError::from_evaluator(&error.to_string());
+            let location = error.location().map(|location| format!(" ({location})")).unwrap_or_default();
+            Err(format!("{error}{location}"))
         }
     }
 }
@@ -95,10 +92,12 @@ fn outcome(engine: Option<&Engine>, test: &str) -> Result<(), String> {
 impl fmt::Display for TestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for test in &self.tests {
-            let (name, place) = (test.name(), &test.place);
+            let (name, location) = (test.name(), &test.location);
             match &test.failed {
-                None => writeln!(f, "passed  {name}  {}:{}", place.file, place.line)?,
-                Some(why) => writeln!(f, "FAILED  {name}  {}:{}\n        {why}", place.file, place.line)?,
+                None => writeln!(f, "passed  {name}  {}:{}", location.file, location.line)?,
+                Some(why) => {
+                    writeln!(f, "FAILED  {name}  {}:{}\n        {why}", location.file, location.line)?;
+                }
             }
         }
         write!(f, "{} of {} tests passed", self.passed(), self.tests.len())

@@ -1,57 +1,51 @@
-//! What is written in a bundle, as far as it can be known without running it.
+//! The outline of a policy file: the parts of its syntax tree that the checks need.
 //!
-//! regorus shows its syntax tree under a name that promises no stability, so this module is the only one that
-//! looks at it. It takes from each file what the checks need: the rules with their heads, and every name that
-//! a rule mentions. Its matches list every kind of node, so that a version of regorus with a new one does not
-//! compile until somebody has thought about it.
+//! regorus exposes its syntax tree under an unstable name, so only this module uses it. The outline contains the rules
+//! with their heads and every name that a rule references. The matches list every kind of node, so that a new kind in
+//! regorus is a compile error here.
 
-mod walk;
+mod collect;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use regorus::unstable::{Expr, Import, Module, Ref, Rule as Node, RuleHead, Span};
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::location::PolicyLocation;
 
 /// One file of a bundle.
 #[derive(Debug)]
 pub(crate) struct File {
     /// The package it adds to, as `["data", "countersign"]`.
     pub(crate) package: Vec<String>,
-    /// Where that is said.
-    pub(crate) place: Place,
-    /// The names that imports have given to other places.
+    /// The location of the package declaration.
+    pub(crate) location: PolicyLocation,
+    /// Imported paths by alias.
     pub(crate) imports: BTreeMap<String, Vec<String>>,
-    /// Its rules, in their order.
     pub(crate) rules: Vec<Rule>,
-    /// Whether it holds tests.
     pub(crate) is_test: bool,
 }
 
 /// One definition of a rule; a rule may have several.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// Where it begins.
-    pub(crate) place: Place,
-    /// Its name below the package: one part for nearly every rule.
+    pub(crate) location: PolicyLocation,
+    /// The name below the package. It nearly always has one part.
     pub(crate) name: Vec<Part>,
-    /// What kind of rule it is.
     pub(crate) head: Head,
-    /// Every name in it.
-    pub(crate) mentions: Vec<Mention>,
-    /// The variables that it gives a value to.
+    /// Every name that the rule references.
+    pub(crate) references: Vec<Reference>,
+    /// The variables that the rule binds.
     pub(crate) bound: BTreeSet<String>,
-    /// How deep its expressions are nested.
+    /// The nesting depth of its expressions.
     pub(crate) depth: usize,
 }
 
-/// What kind of rule it is.
 #[derive(Debug)]
 pub(crate) enum Head {
-    /// `name := value`; the value, where it is written out.
+    /// `name := value`, with the value if it is a literal.
     Complete(Option<Value>),
-    /// `name contains member`; the fields of the member, where it is written as an object.
+    /// `name contains member`, with the fields of the member if it is an object literal.
     Member(Option<Vec<Field>>),
     /// `name(arguments)`.
     Function,
@@ -59,70 +53,62 @@ pub(crate) enum Head {
     Default,
 }
 
-/// A field of an object in a head.
+/// A field of an object literal in a head.
 #[derive(Debug)]
 pub(crate) struct Field {
-    /// Its name, where that is written out.
+    /// Present if it is a literal.
     pub(crate) name: Option<String>,
-    /// Where it stands.
-    pub(crate) place: Place,
-    /// Its value, where that is written out.
+    pub(crate) location: PolicyLocation,
+    /// Present if it is a literal.
     pub(crate) value: Option<Value>,
 }
 
-/// A name in a rule.
+/// A name that a rule references.
 #[derive(Debug)]
-pub(crate) struct Mention {
-    /// Where it stands.
-    pub(crate) place: Place,
-    /// Its parts.
+pub(crate) struct Reference {
+    pub(crate) location: PolicyLocation,
     pub(crate) path: Vec<Part>,
-    /// What is done with it.
-    pub(crate) sort: Sort,
+    pub(crate) kind: ReferenceKind,
 }
 
-/// What is done with a name.
 #[derive(Debug)]
-pub(crate) enum Sort {
-    /// It is read.
+pub(crate) enum ReferenceKind {
     Read,
-    /// It is called; the first argument, where that is written out.
+    /// A call, with the first argument if it is a literal.
     Call(Option<Value>),
-    /// It stands for something else, by `with`.
+    /// Replaced by `with`.
     With,
 }
 
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A name that is written out.
+    /// A literal name.
     Name(String),
-    /// Known only when the rule runs.
-    Open,
+    /// Computed during evaluation.
+    Dynamic,
 }
 
 impl Part {
-    /// The name, if it is written out.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
-            Self::Open => None,
+            Self::Dynamic => None,
         }
     }
 }
 
-/// The parts of `path` up to the first that is only known when the rule runs.
-pub(crate) fn known(path: &[Part]) -> Vec<&str> {
+/// The literal parts of `path` before the first dynamic part.
+pub(crate) fn literal_prefix(path: &[Part]) -> Vec<&str> {
     path.iter().map_while(Part::name).collect()
 }
 
-/// The outline of a parsed file.
 pub(crate) fn outline(module: &Module, is_test: bool) -> File {
     let package = path_of(&module.package.refr).unwrap_or_default();
-    let package = known(&package).into_iter().map(str::to_owned);
+    let package = literal_prefix(&package).into_iter().map(str::to_owned);
     File {
         package: std::iter::once("data".to_owned()).chain(package).collect(),
-        place: place_of(&module.package.span),
+        location: location_of(&module.package.span),
         imports: module.imports.iter().filter_map(import).collect(),
         rules: module.policy.iter().map(|rule| rule_of(rule)).collect(),
         is_test,
@@ -130,7 +116,7 @@ pub(crate) fn outline(module: &Module, is_test: bool) -> File {
 }
 
 fn import(import: &Import) -> Option<(String, Vec<String>)> {
-    let path: Vec<String> = known(&path_of(&import.refr)?).into_iter().map(str::to_owned).collect();
+    let path: Vec<String> = literal_prefix(&path_of(&import.refr)?).into_iter().map(str::to_owned).collect();
     let alias = match &import.r#as {
         Some(alias) => alias.text().to_owned(),
         None => path.last()?.clone(),
@@ -143,14 +129,14 @@ fn rule_of(node: &Node) -> Rule {
         Node::Spec { head, .. } => head_of(head),
         Node::Default { refr, .. } => (refr, Head::Default),
     };
-    let found = walk::rule(node);
+    let collected = collect::collect(node);
     Rule {
-        place: place_of(node.span()),
+        location: location_of(node.span()),
         name: path_of(name).unwrap_or_default(),
         head,
-        mentions: found.mentions,
-        bound: found.bound,
-        depth: found.depth,
+        references: collected.references,
+        bound: collected.bound,
+        depth: collected.depth,
     }
 }
 
@@ -168,13 +154,13 @@ fn fields_of(member: &Expr) -> Option<Vec<Field>> {
     let Expr::Object { fields, .. } = member else { return None };
     let field = |(_, name, value): &(Span, Ref<Expr>, Ref<Expr>)| Field {
         name: literal(name).and_then(|name| name.as_str().map(str::to_owned)),
-        place: place_of(name.span()),
+        location: location_of(name.span()),
         value: literal(value),
     };
     Some(fields.iter().map(field).collect())
 }
 
-/// The value of an expression that is written out.
+/// The value of a literal expression.
 fn literal(expr: &Expr) -> Option<Value> {
     match expr {
         Expr::String { value, .. }
@@ -187,14 +173,14 @@ fn literal(expr: &Expr) -> Option<Value> {
     }
 }
 
-/// The path that an expression names, if it names one.
+/// The path of a variable or reference expression.
 fn path_of(expr: &Expr) -> Option<Vec<Part>> {
     match expr {
         Expr::Var { span, .. } => Some(vec![Part::Name(span.text().to_owned())]),
         Expr::RefDot { refr, field: (span, _), .. } => extended(refr, Part::Name(span.text().to_owned())),
         Expr::RefBrack { refr, index, .. } => match literal(index) {
             Some(Value::String(name)) => extended(refr, Part::Name(name)),
-            _ => extended(refr, Part::Open),
+            _ => extended(refr, Part::Dynamic),
         },
         _ => None,
     }
@@ -206,6 +192,6 @@ fn extended(base: &Expr, part: Part) -> Option<Vec<Part>> {
     Some(path)
 }
 
-fn place_of(span: &Span) -> Place {
-    Place { file: span.source.get_path().clone(), line: span.line, column: span.col }
+fn location_of(span: &Span) -> PolicyLocation {
+    PolicyLocation { file: span.source.get_path().clone(), line: span.line, column: span.col }
 }

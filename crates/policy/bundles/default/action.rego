@@ -1,18 +1,18 @@
-# The words that the other files of this bundle use.
+# Helper rules for the other files of this bundle.
 #
-# A rule that says `rehearsal` reads better than one that lists environments, and there is one place to change
-# when another environment comes along.
+# Other rules use names such as `non_production` instead of lists of environments, so a new environment is added in one
+# place.
 package countersign
 
-# Nothing a customer sees breaks here.
-rehearsal if input.run.environment in {"dev", "staging"}
+# Environments without customer traffic.
+non_production if input.run.environment in {"dev", "staging"}
 
 production if input.run.environment == "prod"
 
-# Read-only actions never reach a policy. If one did, no rule here would hold, and it would be denied.
+# Read-only actions are not evaluated. If one were, no rule of this bundle would match, and it would be denied.
 write if input.action.class != "read_only"
 
-# An action that goes forward, as against one that takes back what this run did.
+# An action of the workflow itself, as opposed to an action that undoes an effect of this run.
 forward if {
 	write
 	not input.step.undo
@@ -23,13 +23,13 @@ undo if {
 	input.step.undo
 }
 
-# The receipt of what was done carries the call that restores what stood there before.
+# The receipt of the original action contains the call that restores the previous state.
 by_inverse if input.action.reversibility == "inverse"
 
-# It can be taken back, if not always to the letter.
+# The effect can be undone, although not always exactly.
 reversible if input.action.reversibility in {"inverse", "compensable"}
 
 irreversible if input.action.reversibility == "irreversible"
 
-# More than one service, or people.
-reaches_far if input.step.blast == "high"
+# A mistake affects more than one service, or users.
+high_blast_radius if input.step.blast == "high"

@@ -1,30 +1,30 @@
-# What may happen without anybody being asked, unless a rule in one of the other files holds as well.
+# Actions that need no approval, unless a rule in `deny.rego` or `approval.rego` also matches.
 #
-# Nothing is allowed by default: an action about which no rule says anything is denied.
+# The default is deny: an action that no rule matches is denied.
 package countersign
 
 allow contains {
-	"rule": "rehearsal-write",
-	"says": "outside production, what can be taken back may be done",
+	"rule": "non-prod-write",
+	"message": "reversible changes are allowed outside production",
 } if {
-	rehearsal
+	non_production
 	forward
 	reversible
-	not reaches_far
+	not high_blast_radius
 	not input.action.destructive
 }
 
 allow contains {
-	"rule": "rehearsal-undo",
-	"says": "outside production, a run may take back what it did",
+	"rule": "non-prod-undo",
+	"message": "a run may undo its own changes outside production",
 } if {
-	rehearsal
+	non_production
 	undo
 }
 
 allow contains {
 	"rule": "prod-undo-by-inverse",
-	"says": "this puts back what stood there before the run",
+	"message": "this restores the state from before the run",
 } if {
 	production
 	undo

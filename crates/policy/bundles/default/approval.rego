@@ -1,13 +1,13 @@
-# What people must say yes to.
+# Actions that need approval.
 #
-# Where several of these hold, all of them must be satisfied: the highest tier and the largest number of people
-# count. `groups` is empty, so anybody who may approve at all may approve these; a bundle of your own will name
-# groups, such as ["db-oncall"].
+# If several rules match, all of them apply: the verdict has the highest tier and the largest number of approvers.
+# `groups` is empty, so every user who may approve at all may approve these actions. In your own bundle, name groups such
+# as ["db-oncall"].
 package countersign
 
 needs_approval contains {
 	"rule": "prod-write",
-	"says": "a change in production needs a second pair of eyes",
+	"message": "changes in production need approval",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
@@ -16,11 +16,11 @@ needs_approval contains {
 	forward
 }
 
-# The recorded inverse puts back what stood there, and was approved with the change itself. Anything else that
-# is done to make up for a change is a change of its own.
+# The recorded inverse restores the previous state and was approved with the original change. Every other compensation
+# is a change of its own.
 needs_approval contains {
 	"rule": "prod-undo",
-	"says": "this makes up for a change in production by another change",
+	"message": "this compensates for a change in production with another change",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
@@ -32,30 +32,30 @@ needs_approval contains {
 
 needs_approval contains {
 	"rule": "irreversible",
-	"says": "this cannot be taken back",
+	"message": "this action cannot be undone",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
 } if {
-	rehearsal
+	non_production
 	forward
 	irreversible
 }
 
 needs_approval contains {
 	"rule": "high-blast-radius",
-	"says": "a mistake here would reach more than one service",
+	"message": "a mistake would affect more than one service",
 	"tier": "high",
 	"people": 2,
 	"groups": [],
 } if {
 	write
-	reaches_far
+	high_blast_radius
 }
 
 needs_approval contains {
 	"rule": "destructive",
-	"says": "this destroys something",
+	"message": "this action destroys data",
 	"tier": "high",
 	"people": 2,
 	"groups": [],

@@ -1,14 +1,12 @@
-# Tests of the rules of this bundle: `countersign policy test` runs every rule here whose name begins with
-# `test_`, and each must be true.
+# Tests of this bundle. `countersign policy test` runs every rule whose name starts with `test_`. Each must be true.
 #
-# Tests live in a package of their own, so that nothing they define can change a verdict. `with input as …` puts
-# a made-up input in the place of the real one.
+# Tests have their own package, so that their definitions cannot change a verdict. `with input as …` replaces the input.
 package countersign_test
 
 import data.countersign
 
-# A small change that can be taken back, somewhere harmless. Each test below changes what it is about.
-harmless := {
+# A small reversible change in dev. Each test replaces the parts it covers.
+small_change := {
 	"action": {
 		"tool": "servicenow.update",
 		"connector": "servicenow",
@@ -35,127 +33,127 @@ harmless := {
 	"caps": {"writes_done": 0, "writes_max": 64},
 }
 
-changed(part) := object.union(harmless, part)
+changed(part) := object.union(small_change, part)
 
 in_prod := {"run": {"environment": "prod"}}
 
-# The names of the rules that hold.
-denies := {member.rule | some member in countersign.deny}
+# The names of the rules that match.
+denied_by := {member.rule | some member in countersign.deny}
 
-asks := {member.rule | some member in countersign.needs_approval}
+approval_rules := {member.rule | some member in countersign.needs_approval}
 
-allows := {member.rule | some member in countersign.allow}
+allowed_by := {member.rule | some member in countersign.allow}
 
-silent if {
-	count(denies) == 0
-	count(asks) == 0
-	count(allows) == 0
+no_match if {
+	count(denied_by) == 0
+	count(approval_rules) == 0
+	count(allowed_by) == 0
 }
 
-# rehearsal-write
+# non-prod-write
 
-test_a_reversible_change_in_dev_is_allowed if {
-	allows == {"rehearsal-write"} with input as harmless
-	asks == set() with input as harmless
-	denies == set() with input as harmless
+test_reversible_change_in_dev_is_allowed if {
+	allowed_by == {"non-prod-write"} with input as small_change
+	approval_rules == set() with input as small_change
+	denied_by == set() with input as small_change
 }
 
-test_a_compensable_change_in_staging_is_allowed if {
+test_compensable_change_in_staging_is_allowed if {
 	here := changed({"run": {"environment": "staging"}, "action": {"reversibility": "compensable"}})
-	allows == {"rehearsal-write"} with input as here
-	asks == set() with input as here
+	allowed_by == {"non-prod-write"} with input as here
+	approval_rules == set() with input as here
 }
 
-test_a_medium_blast_radius_is_still_allowed_in_dev if {
+test_medium_blast_radius_in_dev_is_allowed if {
 	here := changed({"step": {"blast": "medium"}})
-	allows == {"rehearsal-write"} with input as here
-	asks == set() with input as here
+	allowed_by == {"non-prod-write"} with input as here
+	approval_rules == set() with input as here
 }
 
 # irreversible
 
-test_what_cannot_be_taken_back_needs_a_person_in_dev if {
+test_irreversible_change_in_dev_needs_one_approver if {
 	here := changed({"action": {"reversibility": "irreversible"}, "step": {"blast": "medium"}})
-	asks == {"irreversible"} with input as here
-	allows == set() with input as here
+	approval_rules == {"irreversible"} with input as here
+	allowed_by == set() with input as here
 	[{"tier": "medium", "people": 1}] == demands with input as here
 }
 
 # prod-write
 
-test_a_change_in_prod_needs_a_person if {
+test_change_in_prod_needs_one_approver if {
 	here := changed(in_prod)
-	asks == {"prod-write"} with input as here
-	allows == set() with input as here
+	approval_rules == {"prod-write"} with input as here
+	allowed_by == set() with input as here
 	[{"tier": "low", "people": 1}] == demands with input as here
 }
 
 # high-blast-radius
 
-test_a_high_blast_radius_needs_two_people_even_in_dev if {
+test_high_blast_radius_in_dev_needs_two_approvers if {
 	here := changed({"step": {"blast": "high"}})
-	asks == {"high-blast-radius"} with input as here
-	allows == set() with input as here
+	approval_rules == {"high-blast-radius"} with input as here
+	allowed_by == set() with input as here
 	[{"tier": "high", "people": 2}] == demands with input as here
 }
 
 # destructive
 
-test_destroying_needs_two_people_even_in_dev if {
+test_destructive_change_in_dev_needs_two_approvers if {
 	here := changed({"action": {"destructive": true}})
-	asks == {"destructive"} with input as here
-	allows == set() with input as here
+	approval_rules == {"destructive"} with input as here
+	allowed_by == set() with input as here
 	[{"tier": "high", "people": 2}] == demands with input as here
 }
 
-# rehearsal-undo
+# non-prod-undo
 
-test_taking_back_is_allowed_in_staging if {
+test_undo_in_staging_is_allowed if {
 	here := changed({"run": {"environment": "staging"}, "step": {"undo": true}, "action": {"reversibility": "irreversible"}})
-	allows == {"rehearsal-undo"} with input as here
-	asks == set() with input as here
+	allowed_by == {"non-prod-undo"} with input as here
+	approval_rules == set() with input as here
 }
 
 # prod-undo-by-inverse
 
-test_taking_back_by_the_inverse_is_allowed_in_prod if {
+test_undo_by_inverse_in_prod_is_allowed if {
 	here := changed(object.union(in_prod, {"step": {"undo": true}}))
-	allows == {"prod-undo-by-inverse"} with input as here
-	asks == set() with input as here
+	allowed_by == {"prod-undo-by-inverse"} with input as here
+	approval_rules == set() with input as here
 }
 
 # prod-undo
 
-test_making_up_for_a_change_in_prod_needs_a_person if {
+test_compensation_in_prod_needs_one_approver if {
 	here := changed(object.union(in_prod, {"step": {"undo": true}, "action": {"reversibility": "compensable"}}))
-	asks == {"prod-undo"} with input as here
-	allows == set() with input as here
+	approval_rules == {"prod-undo"} with input as here
+	allowed_by == set() with input as here
 	[{"tier": "low", "people": 1}] == demands with input as here
 }
 
 # max-writes
 
-test_a_run_at_its_limit_is_denied if {
+test_change_at_the_limit_is_denied if {
 	here := changed({"caps": {"writes_done": 64}})
-	denies == {"max-writes"} with input as here
+	denied_by == {"max-writes"} with input as here
 }
 
-test_a_run_below_its_limit_is_not_denied if {
+test_change_below_the_limit_is_not_denied if {
 	here := changed({"caps": {"writes_done": 63}})
-	denies == set() with input as here
+	denied_by == set() with input as here
 }
 
-test_a_run_at_its_limit_can_still_take_back if {
+test_undo_at_the_limit_is_allowed if {
 	here := changed({"caps": {"writes_done": 64}, "step": {"undo": true}})
-	denies == set() with input as here
-	allows == {"rehearsal-undo"} with input as here
+	denied_by == set() with input as here
+	allowed_by == {"non-prod-undo"} with input as here
 }
 
-# What no rule speaks of.
+# Actions that no rule matches.
 
-test_nothing_is_said_about_reading if {
-	silent with input as changed({"action": {"class": "read_only", "reversibility": "no_effect"}})
+test_no_rule_matches_a_read if {
+	no_match with input as changed({"action": {"class": "read_only", "reversibility": "no_effect"}})
 }
 
-# What the rules that ask people demand of them.
+# The tier and the number of approvers of each approval rule.
 demands := [{"tier": member.tier, "people": member.people} | some member in countersign.needs_approval]

@@ -1,11 +1,11 @@
-# What may not happen, whoever says yes.
+# Actions that are denied, even if they are approved.
 package countersign
 
-# A run that changes more than its tenant allows has gone wrong, and people who approve one step do not see how
-# many there were. Taking back is not counted: a run at its limit must still be able to clean up.
+# A run that exceeds the tenant's limit of changes is faulty, and an approver of one step does not see how many changes
+# came before it. Undo actions do not count, so a run at its limit can still clean up.
 deny contains {
 	"rule": "max-writes",
-	"says": sprintf("the run has made %d of its %d changes", [input.caps.writes_done, input.caps.writes_max]),
+	"message": sprintf("the run has made %d changes; its limit is %d", [input.caps.writes_done, input.caps.writes_max]),
 } if {
 	forward
 	input.caps.writes_done >= input.caps.writes_max

@@ -1,11 +1,10 @@
 //! The functions that a policy may call.
 //!
-//! regorus has more. Left out are those whose answer is not a function of their arguments (`rand.intn`),
-//! those that write to the terminal (`print`, `trace`), and those that make much out of little in one step
-//! (`numbers.range`, `net.cidr_expand`, `replace`): the time budget is looked at between steps, so a step must
-//! be small.
+//! Excluded are functions of regorus whose result depends on more than their arguments (`rand.intn`), functions that
+//! write to the terminal (`print`, `trace`), and functions that create large results in one step (`numbers.range`,
+//! `net.cidr_expand`, `replace`): the time limit is checked between steps, so every step must be small.
 
-/// The functions, sorted.
+/// Sorted, for binary search.
 const ALLOWED: &[&str] = &[
     "abs",
     "array.concat",
@@ -70,13 +69,12 @@ const ALLOWED: &[&str] = &[
     "upper",
 ];
 
-/// Whether a policy may call the function `name`.
 pub(crate) fn is_allowed(name: &str) -> bool {
     ALLOWED.binary_search(&name).is_ok()
 }
 
-/// Whether `format` asks for no width: `%9999999999d` is a gigabyte of blanks.
-pub(crate) fn is_plain(format: &str) -> bool {
+/// Whether `format` has no widths: `%9999999999d` creates gigabytes of blanks.
+pub(crate) fn has_no_width(format: &str) -> bool {
     let mut chars = format.chars();
     while chars.by_ref().any(|c| c == '%') {
         if chars.next().is_some_and(|c| c.is_ascii_digit() || c == '.') {
@@ -92,7 +90,7 @@ mod tests {
     use regorus::unstable::BUILTINS;
 
     #[test]
-    fn every_allowed_function_is_there_and_is_found() {
+    fn allowed_functions_exist_and_are_sorted() {
         for name in ALLOWED {
             assert!(BUILTINS.contains_key(name), "{name}");
             assert!(is_allowed(name), "{name} is out of order");
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_throws_dice_prints_or_explodes_is_allowed() {
+    fn random_printing_and_expanding_functions_are_refused() {
         for name in
             ["rand.intn", "print", "trace", "numbers.range", "net.cidr_expand", "time.now_ns", "http.send"]
         {
@@ -109,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn a_width_in_a_format_is_seen() {
-        assert!(is_plain("%d of %s, 100%%"));
-        assert!(is_plain("100%%9"));
+    fn format_widths_are_detected() {
+        assert!(has_no_width("%d of %s, 100%%"));
+        assert!(has_no_width("100%%9"));
         for wide in ["%9d", "a%09x", "%.3f", "%%%9d"] {
-            assert!(!is_plain(wide), "{wide}");
+            assert!(!has_no_width(wide), "{wide}");
         }
     }
 }

@@ -1,33 +1,32 @@
-//! Which rule needs which.
+//! The dependency graph of rules.
 //!
-//! The evaluator goes as deep as rules need each other, and notices a function that calls itself only when
-//! the stack is gone and the process with it. So a bundle whose rules go in a circle, or too deep, is refused
-//! before it is ever asked.
+//! The evaluator recurses as deep as rules depend on each other. A function that calls itself overflows the stack, which
+//! aborts the process. So a bundle whose rules form a cycle or are nested too deep is refused before evaluation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{BundleError, Problem};
-use crate::place::Place;
-use crate::syntax::{File, Rule, known};
+use crate::error::{PolicyError, PolicyErrorKind};
+use crate::location::PolicyLocation;
+use crate::syntax::{File, Rule, literal_prefix};
 
-/// The rules of a bundle, and which of them need which.
+/// The rules of a bundle and their dependencies.
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     by_path: BTreeMap<Vec<String>, usize>,
 }
 
-/// All definitions of one rule together.
+/// All definitions of one rule.
 struct Node {
     path: Vec<String>,
-    place: Place,
+    location: PolicyLocation,
     is_test: bool,
     depth: usize,
-    needs: BTreeSet<usize>,
+    dependencies: BTreeSet<usize>,
 }
 
 impl Graph {
-    /// The rules of `files`, not yet connected.
-    pub(crate) fn of(files: &[File]) -> Self {
+    /// The rules of `files`, without dependencies.
+    pub(crate) fn new(files: &[File]) -> Self {
         let mut graph = Self { nodes: Vec::new(), by_path: BTreeMap::new() };
         for (file, rule) in files.iter().flat_map(|file| file.rules.iter().map(move |rule| (file, rule))) {
             graph.add(file, rule);
@@ -42,21 +41,21 @@ impl Graph {
             Some(node) => node.depth = node.depth.max(rule.depth),
             None => self.nodes.push(Node {
                 path,
-                place: rule.place.clone(),
+                location: rule.location.clone(),
                 is_test: file.is_test,
                 depth: rule.depth,
-                needs: BTreeSet::new(),
+                dependencies: BTreeSet::new(),
             }),
         }
     }
 
-    /// The rules that are at `path`, above it or below it. A policy does not see what tests define.
+    /// The rules at `path`, above it or below it. Only tests can reference rules of tests.
     pub(crate) fn find(&self, path: &[String], from_test: bool) -> Vec<usize> {
         let related = |node: &Node| node.path.iter().zip(path).all(|(one, other)| one == other);
         self.indices(|node| related(node) && (from_test || !node.is_test))
     }
 
-    /// The rules that are at `path` or above it.
+    /// The rules at `path`, above it or below it, in any file.
     pub(crate) fn find_rule(&self, path: &[String]) -> Vec<usize> {
         self.indices(|node| path.starts_with(&node.path) || node.path.starts_with(path))
     }
@@ -65,28 +64,28 @@ impl Graph {
         self.nodes.iter().enumerate().filter(|(_, node)| keep(node)).map(|(index, _)| index).collect()
     }
 
-    /// Notes that `rule` of `file` needs the rules `targets`.
+    /// Records that `rule` of `file` depends on the rules `targets`.
     pub(crate) fn connect(&mut self, file: &File, rule: &Rule, targets: Vec<usize>) {
         let index = self.by_path.get(&path_of(file, rule)).copied();
         if let Some(node) = index.and_then(|index| self.nodes.get_mut(index)) {
-            node.needs.extend(targets);
+            node.dependencies.extend(targets);
         }
     }
 
-    /// Refuses rules that go in a circle, or deeper than `depth_max`.
-    pub(crate) fn check_depth(&self, depth_max: usize) -> Result<(), BundleError> {
+    /// Refuses cycles and rules that are nested deeper than `depth_max`.
+    pub(crate) fn check_depth(&self, depth_max: usize) -> Result<(), PolicyError> {
         let mut left: BTreeMap<usize, &BTreeSet<usize>> =
-            self.nodes.iter().enumerate().map(|(index, node)| (index, &node.needs)).collect();
+            self.nodes.iter().enumerate().map(|(index, node)| (index, &node.dependencies)).collect();
         let mut depths: BTreeMap<usize, usize> = BTreeMap::new();
-        // Each round settles the rules that need only settled ones, so there are as many rounds as levels.
+        // Each round resolves the rules whose dependencies are resolved, so there are as many rounds as levels.
         while !left.is_empty() {
             let ready: Vec<usize> = left
                 .iter()
-                .filter(|(_, needs)| needs.iter().all(|need| depths.contains_key(need)))
+                .filter(|(_, dependencies)| dependencies.iter().all(|rule| depths.contains_key(rule)))
                 .map(|(i, _)| *i)
                 .collect();
             if ready.is_empty() {
-                return Err(self.circle(&left));
+                return Err(self.cycle(&left));
             }
             for index in ready {
                 depths.insert(index, self.depth(index, &depths, depth_max)?);
@@ -101,28 +100,28 @@ impl Graph {
         index: usize,
         depths: &BTreeMap<usize, usize>,
         depth_max: usize,
-    ) -> Result<usize, BundleError> {
+    ) -> Result<usize, PolicyError> {
         let Some(node) = self.nodes.get(index) else { return Ok(0) };
-        let below = node.needs.iter().filter_map(|need| depths.get(need)).max().copied().unwrap_or(0);
+        let below = node.dependencies.iter().filter_map(|rule| depths.get(rule)).max().copied().unwrap_or(0);
         match below + node.depth + 1 {
             depth if depth > depth_max => {
-                Err(BundleError::at(&node.place, Problem::TooDeep { name: node.name() }))
+                Err(PolicyError::at(&node.location, PolicyErrorKind::TooDeep { name: node.name() }))
             }
             depth => Ok(depth),
         }
     }
 
-    /// Of the rules that are left because they need each other, the first that is needed by another.
-    fn circle(&self, left: &BTreeMap<usize, &BTreeSet<usize>>) -> BundleError {
-        // Whoever walks from need to need among the rest ends in a circle after at most as many steps.
+    /// The error for a cycle among the unresolved rules `left`.
+    fn cycle(&self, left: &BTreeMap<usize, &BTreeSet<usize>>) -> PolicyError {
+        // Following unresolved dependencies enters a cycle after at most `left.len()` steps.
         let mut at = left.keys().next().copied().unwrap_or(0);
         for _ in 0..left.len() {
-            let next = left.get(&at).and_then(|needs| needs.iter().find(|need| left.contains_key(need)));
+            let next = left.get(&at).and_then(|rules| rules.iter().find(|rule| left.contains_key(rule)));
             at = next.copied().unwrap_or(at);
         }
         match self.nodes.get(at) {
-            Some(node) => BundleError::at(&node.place, Problem::Recursion { name: node.name() }),
-            None => BundleError::of_bundle(Problem::Recursion { name: String::new() }),
+            Some(node) => PolicyError::at(&node.location, PolicyErrorKind::Recursion { name: node.name() }),
+            None => PolicyError::of_bundle(PolicyErrorKind::Recursion { name: String::new() }),
         }
     }
 }
@@ -134,5 +133,5 @@ impl Node {
 }
 
 fn path_of(file: &File, rule: &Rule) -> Vec<String> {
-    file.package.iter().cloned().chain(known(&rule.name).into_iter().map(str::to_owned)).collect()
+    file.package.iter().cloned().chain(literal_prefix(&rule.name).into_iter().map(str::to_owned)).collect()
 }

@@ -1,16 +1,16 @@
-//! What a bundle may be, what it says, and what happens when it cannot say anything.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers may")]
+//! Parsing, evaluation and failures of policy bundles.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod bundles;
 #[path = "../support/case.rs"]
 mod case;
+mod default_bundle;
 mod deny_paths;
 mod depth;
 #[path = "../support/files.rs"]
 mod files;
 mod manual;
-#[path = "../support/oracle.rs"]
-mod oracle;
+mod parse_errors;
 mod recipes;
-mod refused;
-mod shipped;
+#[path = "../support/reference_policy.rs"]
+mod reference_policy;

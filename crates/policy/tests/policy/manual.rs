@@ -1,12 +1,12 @@
-//! What the manual at the top of the crate shows is right.
+//! The examples in the crate documentation are a valid bundle.
 
-use countersign_policy::Bundle;
-use domain::{Demand, GroupName, Ruling};
+use countersign_policy::PolicyBundle;
+use domain::{ApprovalRequirement, GroupName, Ruling};
 
 use crate::case::Case;
 use crate::files::files;
 
-/// The Rego in the crate's own documentation, piece by piece.
+/// The Rego blocks of the crate documentation.
 fn examples() -> Vec<String> {
     let manual = include_str!("../../src/lib.rs");
     let lines: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("//!")).collect();
@@ -15,13 +15,13 @@ fn examples() -> Vec<String> {
 }
 
 #[test]
-fn its_examples_are_a_bundle_whose_tests_pass() {
+fn documentation_examples_pass_their_tests() {
     let examples = examples();
     let [policy, tests] = examples.as_slice() else { panic!("{examples:?}") };
-    let bundle = Bundle::parse(files(&[("policy.rego", policy), ("policy_test.rego", tests)])).unwrap();
+    let bundle = PolicyBundle::parse(files(&[("policy.rego", policy), ("policy_test.rego", tests)])).unwrap();
     let report = bundle.test();
     assert!(report.is_green(), "{report}");
     let groups = vec![GroupName::new("db-oncall").unwrap()];
-    let demand = Demand { groups, ..Demand::default() };
-    assert_eq!(bundle.judge(&Case::default().facts()).ruling, Ruling::NeedsApproval(demand));
+    let requirement = ApprovalRequirement { groups, ..ApprovalRequirement::default() };
+    assert_eq!(bundle.evaluate(&Case::default().request()).ruling, Ruling::NeedsApproval(requirement));
 }

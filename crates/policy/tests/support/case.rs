@@ -1,19 +1,19 @@
-//! Facts to be judged.
+//! Policy requests for tests.
 
-use countersign_policy::{CapsState, Facts, RunFacts, StepFacts};
+use countersign_policy::{CapUsage, PolicyRequest, RunContext, StepContext};
 use domain::plan::{Environment, Phase};
 use domain::{
-    Action, Blast, EffectClass, FieldChange, IdempotencyKey, PersonId, Reversibility, StepId, TenantId,
+    Action, BlastRadius, EffectClass, FieldChange, IdempotencyKey, PersonId, Reversibility, StepId, TenantId,
     ToolName, WorkflowName, WorkspaceId,
 };
 use serde_json::json;
 
-/// Owned facts: a small change that can be taken back, somewhere harmless. A test changes what it is about.
+/// An owned request: a small reversible change in dev. Each test replaces the parts it covers.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) action: Action,
     pub(crate) step: StepId,
-    pub(crate) blast: Blast,
+    pub(crate) blast: BlastRadius,
     pub(crate) critical: bool,
     pub(crate) undo: bool,
     pub(crate) attempt: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub(crate) environment: Environment,
     pub(crate) trigger: String,
     pub(crate) requester: Option<PersonId>,
-    pub(crate) caps: CapsState,
+    pub(crate) caps: CapUsage,
 }
 
 impl Default for Case {
@@ -31,7 +31,7 @@ impl Default for Case {
         Self {
             action: action(),
             step: StepId::new("assign").unwrap(),
-            blast: Blast::Low,
+            blast: BlastRadius::Low,
             critical: false,
             undo: false,
             attempt: 1,
@@ -41,16 +41,16 @@ impl Default for Case {
             environment: Environment::Dev,
             trigger: "servicenow".to_owned(),
             requester: None,
-            caps: CapsState { writes_done: 0, writes_max: 64 },
+            caps: CapUsage { writes_done: 0, writes_max: 64 },
         }
     }
 }
 
 impl Case {
-    pub(crate) fn facts(&self) -> Facts<'_> {
-        Facts {
+    pub(crate) fn request(&self) -> PolicyRequest<'_> {
+        PolicyRequest {
             action: &self.action,
-            step: StepFacts {
+            step: StepContext {
                 id: &self.step,
                 blast: self.blast,
                 critical: self.critical,
@@ -58,7 +58,7 @@ impl Case {
                 undo: self.undo,
                 attempt: self.attempt,
             },
-            run: RunFacts {
+            run: RunContext {
                 tenant: &self.tenant,
                 workspace: &self.workspace,
                 workflow: &self.workflow,

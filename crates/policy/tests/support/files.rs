@@ -1,16 +1,15 @@
-//! Bundles from texts.
+//! Builds bundles from texts.
 
 use std::collections::BTreeMap;
 
-use countersign_policy::Bundle;
+use countersign_policy::PolicyBundle;
 
-/// Files by path.
 pub(crate) fn files(files: &[(&str, &str)]) -> BTreeMap<String, String> {
     files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
-/// A bundle of one file, `policy.rego`, in the package `countersign`, whose text begins on line 2.
-pub(crate) fn bundle(text: &str) -> Bundle {
+/// A bundle of one file, `policy.rego`. `text` starts on line 2, after the package declaration.
+pub(crate) fn bundle(text: &str) -> PolicyBundle {
     let text = format!("package countersign\n{text}");
-    Bundle::parse(files(&[("policy.rego", &text)])).unwrap_or_else(|error| panic!("{error}"))
+    PolicyBundle::parse(files(&[("policy.rego", &text)])).unwrap_or_else(|error| panic!("{error}"))
 }

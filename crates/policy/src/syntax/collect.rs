@@ -1,46 +1,44 @@
-//! Every expression of a rule, once.
+//! Visits every expression of a rule once.
 
 use std::collections::BTreeSet;
 
 use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Query, Ref, Rule, RuleAssign, RuleHead};
 
-use super::{Mention, Sort, literal, path_of, place_of};
+use super::{Reference, ReferenceKind, literal, location_of, path_of};
 
-/// What a walk has found.
 #[derive(Default)]
-pub(super) struct Found {
-    /// Every name.
-    pub(super) mentions: Vec<Mention>,
-    /// The variables that the rule gives a value to.
+pub(super) struct Collector {
+    pub(super) references: Vec<Reference>,
+    /// The variables that the rule binds.
     pub(super) bound: BTreeSet<String>,
-    /// How deep the deepest expression is nested.
+    /// The nesting depth of the deepest expression.
     pub(super) depth: usize,
-    /// How deep in expressions the walk is. What may be parsed at all bounds it.
+    /// The current nesting depth. The limits of the parser bound it.
     nested: usize,
-    /// How many loops the walk is in.
+    /// The number of loops around the current expression.
     loops: usize,
 }
 
-/// Every name in `rule`, its own aside.
-pub(super) fn rule(rule: &Rule) -> Found {
-    let mut found = Found::default();
+/// Collects the references of `rule`, without its own name.
+pub(super) fn collect(rule: &Rule) -> Collector {
+    let mut collector = Collector::default();
     match rule {
         Rule::Spec { head, bodies, .. } => {
-            found.head(head);
+            collector.head(head);
             for body in bodies {
-                found.assigned(body.assign.as_ref());
-                found.query(&body.query);
+                collector.assigned(body.assign.as_ref());
+                collector.query(&body.query);
             }
         }
         Rule::Default { args, value, .. } => {
-            found.exprs(args);
-            found.expr(value);
+            collector.exprs(args);
+            collector.expr(value);
         }
     }
-    found
+    collector
 }
 
-impl Found {
+impl Collector {
     fn head(&mut self, head: &RuleHead) {
         match head {
             RuleHead::Compr { assign, .. } => self.assigned(assign.as_ref()),
@@ -60,7 +58,7 @@ impl Found {
     }
 
     fn query(&mut self, query: &Query) {
-        // The evaluator runs the rest of a query within each of its loops, so a loop is a level of its own.
+        // The evaluator runs the rest of a query inside each loop, so each loop adds a level.
         let outer = self.loops;
         for statement in &query.stmts {
             self.statement(statement);
@@ -84,7 +82,7 @@ impl Found {
             }
         }
         for with in &statement.with_mods {
-            self.mention(&with.refr, Sort::With);
+            self.add_reference(&with.refr, ReferenceKind::With);
             self.expr(&with.r#as);
         }
     }
@@ -110,7 +108,7 @@ impl Found {
             | Expr::Bool { .. }
             | Expr::Null { .. } => {}
             Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
-                self.mention(expr, Sort::Read);
+                self.add_reference(expr, ReferenceKind::Read);
                 self.below(expr);
             }
             Expr::Array { items, .. } | Expr::Set { items, .. } => self.exprs(items),
@@ -126,7 +124,7 @@ impl Found {
                 self.query(query);
             }
             Expr::Call { fcn, params, .. } => {
-                self.mention(fcn, Sort::Call(params.first().and_then(|first| literal(first))));
+                self.add_reference(fcn, ReferenceKind::Call(params.first().and_then(|first| literal(first))));
                 self.exprs(params);
             }
             Expr::UnaryExpr { expr, .. } => self.expr(expr),
@@ -146,13 +144,13 @@ impl Found {
         }
     }
 
-    /// What a reference is made of: the indices in its brackets, and what it begins with.
+    /// Visits the parts of a reference: its base and the indices in brackets.
     fn below(&mut self, reference: &Expr) {
         match reference {
             Expr::RefDot { refr, .. } => self.below(refr),
             Expr::RefBrack { refr, index, .. } => {
                 self.below(refr);
-                // A variable in brackets that has no value yet takes every value that fits.
+                // An unbound variable in brackets iterates over all keys.
                 self.bind(index);
                 self.loops += usize::from(literal(index).is_none());
                 self.expr(index);
@@ -162,7 +160,7 @@ impl Found {
         }
     }
 
-    /// Notes the variables to which a pattern gives values.
+    /// Records the variables that a pattern binds.
     fn bind(&mut self, pattern: &Expr) {
         match pattern {
             Expr::Var { span, .. } => {
@@ -180,16 +178,16 @@ impl Found {
         }
     }
 
-    /// Notes the name that `expr` is. One that begins with no name, such as `[1, 2][i]`, is none.
-    fn mention(&mut self, expr: &Expr, sort: Sort) {
+    /// Records `expr` as a reference. An expression without a name, such as `[1, 2][i]`, is none.
+    fn add_reference(&mut self, expr: &Expr, kind: ReferenceKind) {
         let path = path_of(expr).unwrap_or_default();
-        if !path.is_empty() || !matches!(sort, Sort::Read) {
-            self.mentions.push(Mention { place: place_of(start_of(expr).span()), path, sort });
+        if !path.is_empty() || !matches!(kind, ReferenceKind::Read) {
+            self.references.push(Reference { location: location_of(start_of(expr).span()), path, kind });
         }
     }
 }
 
-/// What a reference begins with: its own span begins at the last dot.
+/// The base of a reference. The span of the reference itself starts at the last dot.
 fn start_of(expr: &Expr) -> &Expr {
     match expr {
         Expr::RefDot { refr, .. } | Expr::RefBrack { refr, .. } => start_of(refr),
