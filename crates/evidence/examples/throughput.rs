@@ -1,5 +1,5 @@
-//! How fast bundles are built and verified on one core: prints one line of JSON.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot be made fails loudly")]
+//! Measures how fast bundles are built and verified on one core. Prints one line of JSON.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed measurement panics")]
 
 #[path = "../tests/stories/mod.rs"]
 mod stories;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use countersign_evidence::{build, verify};
 use serde_json::json;
-use stories::{NAMES, key, tell};
+use stories::{NAMES, key, story};
 
-/// Long enough to be steady.
+/// Long enough for a stable result.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
 fn main() {
     let (key, public) = (key(), key().public());
-    // Every story is told once, so that what is measured is what is tested.
-    assert!(NAMES.into_iter().all(|name| tell(name).record.status.is_terminal()));
-    let (five, many) = (tell("plain"), tell("sixty_four_steps"));
-    let bytes = build(&five.material(), &key).unwrap();
-    let many_bytes = build(&many.material(), &key).unwrap();
+    // Run every story once, so that the measured stories are the tested ones.
+    assert!(NAMES.into_iter().all(|name| story(name).record.status.is_terminal()));
+    let (five, many) = (story("plain"), story("sixty_four_steps"));
+    let bytes = build(&five.input(), &key).unwrap();
+    let many_bytes = build(&many.input(), &key).unwrap();
     let measured = json!({
-        "build_per_s": per_second(|| drop(build(&five.material(), &key).unwrap())).round(),
+        "build_per_s": per_second(|| drop(build(&five.input(), &key).unwrap())).round(),
         "verify_per_s": per_second(|| drop(verify(&bytes, &public).unwrap())).round(),
-        "build_64_ms": 1_000.0 / per_second(|| drop(build(&many.material(), &key).unwrap())),
+        "build_64_ms": 1_000.0 / per_second(|| drop(build(&many.input(), &key).unwrap())),
         "verify_64_ms": 1_000.0 / per_second(|| drop(verify(&many_bytes, &public).unwrap())),
         "bundle_bytes": bytes.len(),
         "bundle_64_bytes": many_bytes.len(),
@@ -32,18 +32,18 @@ fn main() {
     println!("{measured}");
 }
 
-/// How often `work` is done in a second.
+/// The number of calls of `work` per second.
 fn per_second(work: impl Fn()) -> f64 {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut times = 0_u32;
-    while began.elapsed() < MEASURED_FOR {
+    while started.elapsed() < MEASURED_FOR {
         work();
         times += 1;
     }
-    f64::from(times) / began.elapsed().as_secs_f64()
+    f64::from(times) / started.elapsed().as_secs_f64()
 }
 
-/// The most memory this process has held, where the system tells.
+/// The peak memory of this process, if the system reports it.
 fn peak_memory_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,7 +1,7 @@
-//! Putting a bundle together.
+//! Builds a bundle.
 //!
-//! What is signed here has passed the same checks as it will when it is verified: nobody is handed a bundle
-//! that will be refused later, when the ledger may be gone.
+//! A bundle passes all verification checks before it is signed, so that it cannot fail verification later, when the
+//! ledger may no longer exist.
 
 use std::collections::BTreeMap;
 
@@ -13,112 +13,74 @@ use domain::{
 };
 use serde_json::Value;
 
-use crate::bundle::{Bundle, Costs, Entry, FORMAT, Run, Step};
-use crate::check::{self, effects::Whose};
+use crate::bundle::{BundleRun, BundleStep, ChainEntry, Costs, EvidenceBundle, FORMAT};
+use crate::check::{self, effects::ReceiptOwner};
 use crate::envelope::{self, BYTES_MAX};
-use crate::fault::Fault;
+use crate::error::VerifyError;
 use crate::key::SigningKey;
-use crate::log::{self, Log, LogEntry};
+use crate::log::{self, LogEntry, LogProof};
 
-/// Everything the ledger holds of a finished run. The order of steps, receipts and approvals is of no
-/// matter.
+/// The ledger's records of a finished run. The order of steps, receipts and approvals does not matter.
 #[derive(Debug, Clone, Copy)]
-pub struct Material<'a> {
-    /// The run.
+pub struct BundleInput<'a> {
     pub record: &'a RunRecord,
-    /// Its plan.
     pub plan: &'a Plan,
-    /// Its chain.
+    /// The chain.
     pub entries: &'a [StoredEvent],
-    /// How its steps ended.
     pub steps: &'a [StepRecord],
-    /// The receipts of the effects that its events speak of: see [`effects_of`].
+    /// The receipts of the effects in the chain: see [`effects_of`].
     pub receipts: &'a [Receipt],
-    /// The requests for approval.
     pub approvals: &'a [Approval],
-    /// Where it stands in the log of runs.
     pub log: LogEntry<'a>,
 }
 
-/// Why a run has no bundle.
+/// Why a bundle cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The run can still move.
-    #[error("run {run} is {status}; there is evidence of finished runs alone")]
-    NotOver {
-        /// Which run.
-        run: RunKey,
-        /// Where it stands.
-        status: RunStatus,
-    },
-    /// The plan is not the one the run was admitted with.
-    #[error("the plan given is {given}; the run was admitted with {admitted}")]
-    OtherPlan {
-        /// The one given.
-        given: Digest,
-        /// The one that counts.
-        admitted: Digest,
-    },
-    /// The log has a name that cannot stand in a note.
-    #[error("{origin:?} cannot be the name of a log: one word of visible ASCII without `+` can")]
-    Origin {
-        /// The name.
-        origin: String,
-    },
-    /// A receipt holds a value that readers disagree about, so that its fingerprint would mean nothing.
-    #[error("the receipt {key} holds a value that has no fingerprint: {source}")]
-    Receipt {
-        /// Which effect.
-        key: IdempotencyKey,
-        /// What is wrong.
-        source: InvalidJson,
-    },
-    /// The material holds a value that readers disagree about.
-    #[error("the run holds a value that cannot be written down: {0}")]
+    #[error("run {run} is {status}; only finished runs have evidence")]
+    NotFinished { run: RunKey, status: RunStatus },
+    #[error("the given plan is {given}, but the run was admitted with plan {admitted}")]
+    OtherPlan { given: Digest, admitted: Digest },
+    #[error("invalid log name {origin:?}; use one word of visible ASCII characters without `+`")]
+    Origin { origin: String },
+    /// A value that JSON parsers interpret differently, so that its fingerprint would be ambiguous.
+    #[error("receipt {key} contains a value without a fingerprint: {source}")]
+    Receipt { key: IdempotencyKey, source: InvalidJson },
+    /// A value that JSON parsers interpret differently.
+    #[error("the run contains a value that cannot be serialized: {0}")]
     Value(InvalidJson),
-    /// An entry of the chain is not JSON.
-    #[error("entry {n} of the chain cannot be read: {why}")]
-    Entry {
-        /// Which one.
-        n: usize,
-        /// What is wrong.
-        why: InvalidJson,
-    },
-    /// More than a bundle holds.
+    #[error("entry {n} of the chain is not valid JSON: {why}")]
+    Entry { n: usize, why: InvalidJson },
     #[error("the bundle has {bytes} bytes; at most {BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How many it has.
-        bytes: usize,
-    },
-    /// The ledger's own records contradict each other.
-    #[error("the records of the run do not agree: {0}")]
-    Fault(Fault),
+    TooLarge { bytes: usize },
+    #[error("the records of the run are inconsistent: {0}")]
+    Inconsistent(VerifyError),
 }
 
-/// The effects that the events of a run speak of, and whose receipt of each belongs into its bundle.
-pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeMap<IdempotencyKey, Whose>, BuildError> {
-    let read = |(n, entry): (usize, &StoredEvent)| {
-        let unreadable =
+/// The effects in the chain of a run, and for each the owner of the receipt that its bundle contains.
+pub fn effects_of(entries: &[StoredEvent]) -> Result<BTreeMap<IdempotencyKey, ReceiptOwner>, BuildError> {
+    let parse = |(n, entry): (usize, &StoredEvent)| {
+        let invalid =
             |error: serde_json::Error| BuildError::Entry { n, why: InvalidJson::Value(error.to_string()) };
-        serde_json::from_slice(&entry.canonical).map_err(unreadable)
+        serde_json::from_slice(&entry.canonical).map_err(invalid)
     };
-    let events: Vec<Event> = entries.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    Ok(check::effects::whose(&events).into_iter().map(|(key, whose)| (key.clone(), whose)).collect())
+    let events: Vec<Event> = entries.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+    Ok(check::effects::receipt_owners(&events).into_iter().map(|(key, owner)| (key.clone(), owner)).collect())
 }
 
-/// The bundle of a finished run, signed with `key`. The same run gives the same bytes.
-pub fn build(material: &Material<'_>, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
-    let bundle = assemble(material, key)?;
-    check::check(&bundle, &mut |_| {}).map_err(BuildError::Fault)?;
-    // The record counts what the steps cost, and what taking them back did.
+/// Builds the bundle of a finished run, signed with `key`. The same run gives the same bytes.
+pub fn build(source: &BundleInput<'_>, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
+    let bundle = assemble(source, key)?;
+    check::check(&bundle, &mut |_| {}).map_err(BuildError::Inconsistent)?;
+    // The record's cost includes undo actions.
     let paid = bundle.outcomes.iter().map(|outcome| outcome.cost_microusd).fold(0, u64::saturating_add);
-    if paid != material.record.cost_microusd {
-        return Err(BuildError::Fault(Fault::Costs));
+    if paid != source.record.cost_microusd {
+        return Err(BuildError::Inconsistent(VerifyError::Costs));
     }
-    sealed(&bundle, key)
+    signed(&bundle, key)
 }
 
-fn sealed(bundle: &Bundle, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
+fn signed(bundle: &EvidenceBundle, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
     let invalid = |error: serde_json::Error| BuildError::Value(InvalidJson::Value(error.to_string()));
     let value = serde_json::to_value(bundle).map_err(invalid)?;
     json::check(&value).map_err(BuildError::Value)?;
@@ -126,41 +88,42 @@ fn sealed(bundle: &Bundle, key: &SigningKey) -> Result<Vec<u8>, BuildError> {
     if bytes.len() > BYTES_MAX { Err(BuildError::TooLarge { bytes: bytes.len() }) } else { Ok(bytes) }
 }
 
-fn assemble(material: &Material<'_>, key: &SigningKey) -> Result<Bundle, BuildError> {
-    let Material { record, plan, log, .. } = *material;
+fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle, BuildError> {
+    let BundleInput { record, plan, log, .. } = *source;
     let run = finished(record, plan)?;
     if !log::is_origin(log.origin) {
         return Err(BuildError::Origin { origin: log.origin.to_owned() });
     }
-    let steps: Vec<Step> = plan.steps.iter().map(Step::from).collect();
-    let outcomes = sorted(material.steps, |step| (step.seq, step.undo));
-    let receipts = receipts(material.receipts)?;
+    let steps: Vec<BundleStep> = plan.steps.iter().map(BundleStep::from).collect();
+    let outcomes = sorted(source.steps, |step| (step.seq, step.undo));
+    let receipts = receipts(source.receipts)?;
     let compensations = match record.status {
         RunStatus::Succeeded => Vec::new(),
-        _ => view::compensation_log(plan, material.steps).into_iter().map(Into::into).collect(),
+        _ => view::compensation_log(plan, source.steps).into_iter().map(Into::into).collect(),
     };
-    Ok(Bundle {
+    Ok(EvidenceBundle {
         format: FORMAT.to_owned(),
         run,
-        chain: entries(material.entries)?,
-        approvals: sorted(material.approvals, |approval| approval.id.clone()),
+        chain: entries(source.entries)?,
+        approvals: sorted(source.approvals, |approval| approval.id.clone()),
         compensations,
         costs: Costs::of(&steps, &outcomes, &receipts),
-        log: Log::signed(&log, key),
+        log: LogProof::signed(&log, key),
         steps,
         outcomes,
         receipts,
     })
 }
 
-fn finished(record: &RunRecord, plan: &Plan) -> Result<Run, BuildError> {
-    let not_over = || BuildError::NotOver { run: record.key.clone(), status: record.status };
-    let completed_at = record.completed_at.filter(|_| record.status.is_terminal()).ok_or_else(not_over)?;
+fn finished(record: &RunRecord, plan: &Plan) -> Result<BundleRun, BuildError> {
+    let not_finished = || BuildError::NotFinished { run: record.key.clone(), status: record.status };
+    let completed_at =
+        record.completed_at.filter(|_| record.status.is_terminal()).ok_or_else(not_finished)?;
     let given = plan.hash();
     if given != record.plan {
         return Err(BuildError::OtherPlan { given, admitted: record.plan });
     }
-    Ok(Run {
+    Ok(BundleRun {
         tenant: record.key.tenant.clone(),
         run: record.key.run.clone(),
         workspace: record.workspace.clone(),
@@ -181,16 +144,16 @@ fn finished(record: &RunRecord, plan: &Plan) -> Result<Run, BuildError> {
     })
 }
 
-fn entries(stored: &[StoredEvent]) -> Result<Vec<Entry>, BuildError> {
+fn entries(stored: &[StoredEvent]) -> Result<Vec<ChainEntry>, BuildError> {
     let entry = |(n, stored): (usize, &StoredEvent)| {
         let event = json::parse(&stored.canonical).map_err(|why| BuildError::Entry { n, why })?;
-        Ok(Entry { event, hash: stored.hash })
+        Ok(ChainEntry { event, hash: stored.hash })
     };
     stored.iter().enumerate().map(entry).collect()
 }
 
-/// Receipts whose every value has a fingerprint: a number that is rounded on the way would share its
-/// fingerprint with another.
+/// Summarizes receipts and checks that every value has an unambiguous fingerprint: a rounded number would share its
+/// fingerprint with another number.
 fn receipts<T: for<'a> From<&'a Receipt>>(receipts: &[Receipt]) -> Result<Vec<T>, BuildError> {
     for receipt in receipts {
         let checked = values(receipt).into_iter().try_for_each(json::check);
@@ -204,12 +167,12 @@ fn values(receipt: &Receipt) -> Vec<&Value> {
         ReceiptState::Done { response, inverse, .. } => (Some(response), inverse.as_ref()),
         ReceiptState::Intent | ReceiptState::Failed { .. } => (None, None),
     };
-    receipt.found.iter().chain(response).chain(inverse).collect()
+    receipt.observed.iter().chain(response).chain(inverse).collect()
 }
 
-/// `records` in their one order, as the bundle describes them.
-fn sorted<R, T: for<'a> From<&'a R>, K: Ord>(records: &[R], by: impl Fn(&R) -> K) -> Vec<T> {
+/// Sorts `records` by key and summarizes them.
+fn sorted<R, T: for<'a> From<&'a R>, K: Ord>(records: &[R], key: impl Fn(&R) -> K) -> Vec<T> {
     let mut records: Vec<&R> = records.iter().collect();
-    records.sort_by_key(|record| by(record));
+    records.sort_by_key(|record| key(record));
     records.into_iter().map(T::from).collect()
 }

@@ -1,7 +1,7 @@
-//! Keys: Ed25519, kept as the PEM files that every other tool reads too (RFC 8410).
+//! Ed25519 keys in PEM files (RFC 8410).
 //!
-//! A private key shows itself nowhere: its `Debug` is a name, its text is a secret that is wiped when it is
-//! dropped, and so is every buffer it passes through here.
+//! A private key is never printed: `Debug` shows its id, its text is a secret that is wiped on drop, and so is every
+//! buffer here that contains it.
 
 use std::fmt;
 
@@ -12,45 +12,36 @@ use ed25519_dalek::{Signature, Signer as _, VerifyingKey};
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroize as _;
 
-/// What stands before the 32 bytes of a private key: the wrapping of RFC 8410, which is always the same.
+/// The constant DER prefix of a private key (RFC 8410).
 const PRIVATE_PREFIX: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 
-/// What stands before the 32 bytes of a public key.
+/// The constant DER prefix of a public key.
 const PUBLIC_PREFIX: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
-/// Signs bundles and checkpoints.
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
-/// Verifies them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
-/// Why a text is not a key. It never repeats the text.
+/// Why a text is not a key. The message never contains the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// The lines around the key are missing, or say something else.
-    #[error("this is not a PEM file with a {expected}")]
-    Armour {
-        /// What was expected.
-        expected: &'static str,
-    },
-    /// The lines are right, but what stands between them is not an Ed25519 key.
+    /// The BEGIN or END line is missing or has another label.
+    #[error("not a PEM file with a {expected}")]
+    Armour { expected: &'static str },
     #[error("the {expected} in this file is not an Ed25519 key")]
-    Content {
-        /// What was expected.
-        expected: &'static str,
-    },
+    Content { expected: &'static str },
 }
 
 impl SigningKey {
-    /// The key that grows from `seed`, which must come from a good source of chance.
+    /// The key for `seed`. The seed must come from a cryptographic random generator.
     pub fn from_seed(mut seed: [u8; 32]) -> Self {
         let key = ed25519_dalek::SigningKey::from_bytes(&seed);
         seed.zeroize();
         Self(key)
     }
 
-    /// The key as the text of a PEM file.
+    /// Encodes the key as PEM.
     pub fn to_text(&self) -> SecretString {
         let mut bytes = [0_u8; PRIVATE_PREFIX.len() + 32];
         bytes[..PRIVATE_PREFIX.len()].copy_from_slice(&PRIVATE_PREFIX);
@@ -62,12 +53,11 @@ impl SigningKey {
         text.into()
     }
 
-    /// The key in the text of a PEM file.
+    /// Parses a PEM file.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
         disarmoured("PRIVATE KEY", PRIVATE_PREFIX, text).map(Self::from_seed)
     }
 
-    /// The key that verifies what this one signs.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
@@ -78,21 +68,21 @@ impl SigningKey {
 }
 
 impl PublicKey {
-    /// The key as the text of a PEM file.
+    /// Encodes the key as PEM.
     pub fn to_text(&self) -> String {
         armoured("PUBLIC KEY", &BASE64.encode([&PUBLIC_PREFIX[..], self.0.as_bytes()].concat()))
     }
 
-    /// The key in the text of a PEM file.
+    /// Parses a PEM file.
     pub fn from_text(text: &str) -> Result<Self, InvalidKey> {
         let bytes = disarmoured("PUBLIC KEY", PUBLIC_PREFIX, text)?;
         let key = VerifyingKey::from_bytes(&bytes).ok();
-        // Under a weak key one signature fits more than one message.
+        // With a weak key, one signature is valid for more than one message.
         let key = key.filter(|key| !key.is_weak());
         key.map(Self).ok_or(InvalidKey::Content { expected: "PUBLIC KEY" })
     }
 
-    /// Names the key: a digest of it.
+    /// A digest that identifies the key.
     pub fn id(&self) -> Digest {
         Digest::of_parts("countersign/key-id/v1", &[self.0.as_bytes()])
     }
@@ -101,14 +91,13 @@ impl PublicKey {
         self.0.as_bytes()
     }
 
-    /// Whether `signature` is this key's over `message`.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }
 }
 
 fn armoured(label: &str, body: &str) -> String {
-    // Room for all of it, so that no half-written secret is left behind by growing.
+    // Full capacity up front: growing would leave a copy of the secret in freed memory.
     let mut text = String::with_capacity(body.len() + 2 * label.len() + 40);
     for part in ["-----BEGIN ", label, "-----\n", body, "\n-----END ", label, "-----\n"] {
         text.push_str(part);
@@ -116,7 +105,7 @@ fn armoured(label: &str, body: &str) -> String {
     text
 }
 
-/// The 32 bytes behind `prefix` in the one armoured body that `text` consists of.
+/// The 32 bytes after `prefix` in the PEM body of `text`.
 fn disarmoured<const N: usize>(
     label: &'static str,
     prefix: [u8; N],
@@ -164,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_reads_back_from_its_file() {
+    fn key_survives_a_round_trip() {
         let private = key().to_text();
         assert_eq!(SigningKey::from_text(private.expose_secret()).unwrap().public(), key().public());
         assert_eq!(PublicKey::from_text(&key().public().to_text()), Ok(key().public()));
     }
 
     #[test]
-    fn a_file_of_another_tool_is_read() {
+    fn key_of_another_tool_is_read() {
         // The example of RFC 8410, section 10.
         let private = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
         let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----";
@@ -179,17 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_does_not_show_itself() {
+    fn private_key_is_not_printed() {
         let seed = BASE64.encode([7_u8; 32]);
-        let shown = format!("{:?} {:?}", key(), key().to_text());
-        assert!(!shown.contains(&seed[..8]) && !shown.contains("7, 7"), "{shown}");
+        let printed = format!("{:?} {:?}", key(), key().to_text());
+        assert!(!printed.contains(&seed[..8]) && !printed.contains("7, 7"), "{printed}");
         let text = key().to_text();
         let broken = text.expose_secret().replace("PRIVATE", "PRIMATE");
         assert!(!SigningKey::from_text(&broken).unwrap_err().to_string().contains(&seed[..8]));
     }
 
     #[test]
-    fn what_is_not_a_key_is_refused() {
+    fn invalid_keys_are_refused() {
         let public = key().public().to_text();
         let private = key().to_text();
         for bad in ["", "-----BEGIN PUBLIC KEY-----", private.expose_secret(), &public.repeat(2)] {

@@ -1,5 +1,5 @@
-//! The log of finished runs, as a bundle speaks of it: its own entry, the way from there to the root, and
-//! a checkpoint — a signed note in the form of C2SP — that fixes the root.
+//! The proof that a run is in the log of runs: its entry, the Merkle path to the root, and a checkpoint (a C2SP signed
+//! note) with the root.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,44 +8,43 @@ use domain::{Digest, RunRecord, RunStatus, Timestamp, json};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::bundle::Run;
-use crate::fault::Fault;
+use crate::bundle::BundleRun;
+use crate::error::VerifyError;
 use crate::key::{PublicKey, SigningKey};
 
-/// A log has a name like a host and a path; a line of a note should be read at a glance.
+/// A log name is a host and a path.
 pub(crate) const ORIGIN_BYTES_MAX: usize = 512;
 
-/// The kind of signature, as a note's key name is hashed with it: Ed25519.
+/// The signature type Ed25519 in the key hash of a signed note.
 const ED25519: u8 = 1;
 
-/// Where a run stands in the log.
+/// The position of a run in a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogEntry<'a> {
     /// The name of the log.
     pub origin: &'a str,
-    /// The place of the run's entry.
     pub position: &'a Position,
 }
 
-/// The log as the bundle of a run speaks of it.
+/// The inclusion proof of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogProof {
     /// The name of the log.
     pub origin: String,
-    /// The run's entry, from 0.
+    /// The index of the run's entry, from 0.
     pub index: u64,
-    /// How many entries the log has with it.
+    /// The number of entries, including this one.
     pub size: u64,
-    /// The root of the log with it.
+    /// The root hash at this size.
     pub root: Digest,
-    /// The siblings on the way from the entry to the root.
+    /// The sibling hashes from the entry to the root.
     pub path: Vec<Digest>,
-    /// The signed note that fixes size and root.
+    /// The signed note with size and root.
     pub checkpoint: String,
 }
 
-/// What the log keeps of a run.
+/// The content of a log entry.
 #[derive(Serialize)]
 struct Entry<'a> {
     tenant: &'a str,
@@ -56,7 +55,7 @@ struct Entry<'a> {
     completed_at: Option<Timestamp>,
 }
 
-/// The log's entry of a finished run.
+/// The leaf hash of a finished run.
 pub fn leaf(record: &RunRecord) -> Digest {
     hashed(&Entry {
         tenant: record.key.tenant.as_str(),
@@ -72,8 +71,7 @@ fn hashed(entry: &Entry<'_>) -> Digest {
     merkle::leaf(&json::canonical(entry))
 }
 
-impl Run {
-    /// The log's entry of this run.
+impl BundleRun {
     fn leaf(&self) -> Digest {
         hashed(&Entry {
             tenant: self.tenant.as_str(),
@@ -86,8 +84,8 @@ impl Run {
     }
 }
 
-impl Log {
-    /// `entry`, with a checkpoint signed by `key`.
+impl LogProof {
+    /// The proof for `entry`, with a checkpoint signed by `key`.
     pub(crate) fn signed(entry: &LogEntry<'_>, key: &SigningKey) -> Self {
         let LogEntry { origin, position } = *entry;
         let note = note(origin, position.size, &position.root);
@@ -103,29 +101,29 @@ impl Log {
         }
     }
 
-    /// Refuses unless the checkpoint says what the log does, and `key` signed it.
-    pub(crate) fn check_checkpoint(&self, key: &PublicKey) -> Result<(), Fault> {
+    /// Checks that the checkpoint has this origin, size and root, and that `key` signed it.
+    pub(crate) fn check_checkpoint(&self, key: &PublicKey) -> Result<(), VerifyError> {
         let note = note(&self.origin, self.size, &self.root);
-        let signed = self.checkpoint.strip_prefix(&note).ok_or(Fault::Checkpoint)?;
+        let signed = self.checkpoint.strip_prefix(&note).ok_or(VerifyError::Checkpoint)?;
         let line = signed.strip_prefix('\n').and_then(|line| line.strip_suffix('\n'));
         let line = line.and_then(|line| line.strip_prefix(&signature_line(&self.origin)));
-        let bytes = line.and_then(|text| BASE64.decode(text).ok()).ok_or(Fault::Checkpoint)?;
+        let bytes = line.and_then(|text| BASE64.decode(text).ok()).ok_or(VerifyError::Checkpoint)?;
         let signature = bytes.strip_prefix(&note_key(&self.origin, key)[..]);
         let signature: Option<[u8; 64]> = signature.and_then(|signature| signature.try_into().ok());
         let valid = signature.is_some_and(|signature| key.verifies(note.as_bytes(), &signature));
-        if valid { Ok(()) } else { Err(Fault::Checkpoint) }
+        if valid { Ok(()) } else { Err(VerifyError::Checkpoint) }
     }
 
-    /// Refuses unless `run` is in the log that the root stands for.
-    pub(crate) fn check_inclusion(&self, run: &Run) -> Result<(), Fault> {
+    /// Checks that the entry of `run` leads to the root.
+    pub(crate) fn check_inclusion(&self, run: &BundleRun) -> Result<(), VerifyError> {
         let Self { index, size, root, path, .. } = self;
         let position = Position { index: *index, size: *size, root: *root, path: path.clone() };
-        if position.holds(&run.leaf()) { Ok(()) } else { Err(Fault::NotInLog { index: *index }) }
+        if position.holds(&run.leaf()) { Ok(()) } else { Err(VerifyError::NotInLog { index: *index }) }
     }
 }
 
-/// Whether `origin` can be the name of a log: one word, so that it can be told from what stands beside it
-/// in a note, and so that no note can be taken for the signed bytes of an envelope, which hold spaces.
+/// Whether `origin` can be the name of a log. It is one word, so that it is unambiguous in a note, and so that no note
+/// equals the signed bytes of an envelope, which contain spaces.
 pub(crate) fn is_origin(origin: &str) -> bool {
     let fits = origin.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'+');
     fits && !origin.is_empty() && origin.len() <= ORIGIN_BYTES_MAX
@@ -139,7 +137,7 @@ fn signature_line(origin: &str) -> String {
     format!("\u{2014} {origin} ")
 }
 
-/// The four bytes by which a note's signature names its key.
+/// The four bytes that identify the key in a note signature.
 fn note_key(origin: &str, key: &PublicKey) -> [u8; 4] {
     let mut hasher = Sha256::new();
     hasher.update(origin.as_bytes());
@@ -155,14 +153,14 @@ mod tests {
 
     use super::*;
 
-    fn signed() -> (Log, PublicKey) {
+    fn signed() -> (LogProof, PublicKey) {
         let key = SigningKey::from_seed([7; 32]);
         let position = Frontier::default().push(merkle::leaf(b"entry"));
-        (Log::signed(&LogEntry { origin: "log.example/acme", position: &position }, &key), key.public())
+        (LogProof::signed(&LogEntry { origin: "log.example/acme", position: &position }, &key), key.public())
     }
 
     #[test]
-    fn a_checkpoint_is_a_signed_note() {
+    fn checkpoint_is_a_signed_note() {
         let (log, key) = signed();
         let lines: Vec<_> = log.checkpoint.split('\n').collect();
         assert_eq!(lines[..2], ["log.example/acme", "1"]);
@@ -171,23 +169,23 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_of_another_log_size_or_key_is_refused() {
+    fn checkpoint_of_other_log_size_or_key_is_refused() {
         let (log, key) = signed();
         let other = SigningKey::from_seed([8; 32]).public();
-        assert_eq!(log.check_checkpoint(&other), Err(Fault::Checkpoint));
+        assert_eq!(log.check_checkpoint(&other), Err(VerifyError::Checkpoint));
         for changed in [
-            Log { origin: "log.example/other".to_owned(), ..log.clone() },
-            Log { size: 2, ..log.clone() },
-            Log { root: Digest::ZERO, ..log.clone() },
-            Log { checkpoint: log.checkpoint.trim_end().to_owned(), ..log.clone() },
-            Log { checkpoint: format!("{}\n", log.checkpoint), ..log.clone() },
+            LogProof { origin: "log.example/other".to_owned(), ..log.clone() },
+            LogProof { size: 2, ..log.clone() },
+            LogProof { root: Digest::ZERO, ..log.clone() },
+            LogProof { checkpoint: log.checkpoint.trim_end().to_owned(), ..log.clone() },
+            LogProof { checkpoint: format!("{}\n", log.checkpoint), ..log.clone() },
         ] {
-            assert_eq!(changed.check_checkpoint(&key), Err(Fault::Checkpoint), "{changed:?}");
+            assert_eq!(changed.check_checkpoint(&key), Err(VerifyError::Checkpoint), "{changed:?}");
         }
     }
 
     #[test]
-    fn the_name_of_a_log_is_one_word() {
+    fn log_name_is_one_word() {
         assert!(is_origin("log.example/acme"));
         for bad in ["", "a b", "a+b", "a\nb", "ä", &"x".repeat(ORIGIN_BYTES_MAX + 1)] {
             assert!(!is_origin(bad), "{bad:?}");

@@ -1,66 +1,52 @@
-//! Verifying a bundle, with nothing but the file and a key.
+//! Verifies a bundle with only the file and a public key.
 
 use domain::{Event, json};
 
-use crate::bundle::Bundle;
+use crate::bundle::EvidenceBundle;
 use crate::check;
 use crate::envelope;
-use crate::fault::Fault;
+use crate::error::VerifyError;
 use crate::key::PublicKey;
 
-/// A bundle that has been verified. There is no other way to get one than [`verify`].
+/// A verified bundle. Only [`verify`] creates one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verified {
-    bundle: Bundle,
+    bundle: EvidenceBundle,
     events: Vec<Event>,
 }
 
-/// Two bundles that cannot both be true, though each of them is right by itself.
+/// Two bundles that contradict each other, although each verifies by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// One run, two endings.
-    #[error("the two bundles are of the same run, and tell it differently")]
+    #[error("the bundles belong to the same run and have different chains")]
     TwoHeads,
-    /// One log of one size, two roots.
-    #[error("the two bundles are of the same log at the same size, and have different roots")]
+    #[error("the bundles belong to the same log at the same size and have different roots")]
     TwoRoots,
 }
 
-/// A part of verifying. They come in this order, and each only if those before it held.
+/// A verification check. They run in this order, and verification stops at the first failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// The key signed it.
     Signature,
-    /// It is written the one way there is.
     Document,
-    /// The key signed the state of the log that it names.
     Checkpoint,
-    /// No event was changed, dropped, swapped or added.
     Chain,
-    /// The events tell a story that the machines allow.
-    Story,
-    /// What it says of the run is what the events say.
+    Transitions,
     Run,
-    /// What it says of each step is what the events say.
     Outcomes,
-    /// Each answer was given by whom it could be, about what it says.
     Approvals,
-    /// Each effect has its receipt, its verdict and, where one was asked for, its approval.
     Effects,
-    /// The costs add up.
     Costs,
-    /// The run stands in the log.
     Inclusion,
 }
 
 impl Check {
-    /// All of them, in their order.
     pub const ALL: [Self; 11] = [
         Self::Signature,
         Self::Document,
         Self::Checkpoint,
         Self::Chain,
-        Self::Story,
+        Self::Transitions,
         Self::Run,
         Self::Outcomes,
         Self::Approvals,
@@ -69,69 +55,73 @@ impl Check {
         Self::Inclusion,
     ];
 
-    /// What holds once it has passed, in a sentence.
-    pub fn says(self) -> &'static str {
+    /// What the check proves, in one sentence.
+    pub fn description(self) -> &'static str {
         match self {
             Self::Signature => "The key signed this file.",
-            Self::Document => "It is written in the one canonical way, and holds nothing unknown.",
-            Self::Checkpoint => "The key signed the state of the log of runs that it names.",
-            Self::Chain => "The chain of events is whole: none was changed, dropped, swapped or added.",
-            Self::Story => "The events tell a story that the rules of runs and steps allow.",
-            Self::Run => "What it says of the run is what the events say.",
-            Self::Outcomes => "How each step ended is what the events say.",
-            Self::Approvals => "Each answer was about what it says, by somebody who could give it.",
-            Self::Effects => {
-                "Each effect has its receipt, the verdict that allowed it and the approval that was asked for."
+            Self::Document => "The document is in canonical form and has no unknown fields.",
+            Self::Checkpoint => "The key signed the checkpoint of the log of runs.",
+            Self::Chain => {
+                "The chain of events is complete: no event was changed, dropped, reordered or added."
             }
-            Self::Costs => "The costs add up.",
-            Self::Inclusion => "The run stands in the log of runs.",
+            Self::Transitions => "The events replay through the state machines of runs and steps.",
+            Self::Run => "The run record matches the events.",
+            Self::Outcomes => "The outcome of each step matches the events.",
+            Self::Approvals => "Each vote is on the recorded subject, by a permitted approver.",
+            Self::Effects => {
+                "Each effect has a receipt, a verdict that allows it, and the approval that the verdict requires."
+            }
+            Self::Costs => "The costs and compensations match the outcomes.",
+            Self::Inclusion => "The run is in the log of runs.",
         }
     }
 }
 
-/// The bundle in `bytes`, if `key` signed it and all of it holds.
-pub fn verify(bytes: &[u8], key: &PublicKey) -> Result<Verified, Fault> {
-    examine(bytes, key, &mut |_| {})
+/// Verifies the bundle in `bytes`, signed by `key`.
+pub fn verify(bytes: &[u8], key: &PublicKey) -> Result<Verified, VerifyError> {
+    verify_with_progress(bytes, key, &mut |_| {})
 }
 
-/// The same, and tells `held` of each check that passed.
-pub fn examine(bytes: &[u8], key: &PublicKey, held: &mut dyn FnMut(Check)) -> Result<Verified, Fault> {
+/// Verifies a bundle and calls `passed` after each check that passes.
+pub fn verify_with_progress(
+    bytes: &[u8],
+    key: &PublicKey,
+    passed: &mut dyn FnMut(Check),
+) -> Result<Verified, VerifyError> {
     let payload = envelope::open(bytes, key)?;
-    held(Check::Signature);
-    let bundle = read(&payload)?;
-    held(Check::Document);
+    passed(Check::Signature);
+    let bundle = parse(&payload)?;
+    passed(Check::Document);
     bundle.log.check_checkpoint(key)?;
-    held(Check::Checkpoint);
-    let events = check::check(&bundle, held)?;
+    passed(Check::Checkpoint);
+    let events = check::check(&bundle, passed)?;
     Ok(Verified { bundle, events })
 }
 
-/// The document, if it is written the one canonical way and everything in it is known.
-fn read(payload: &[u8]) -> Result<Bundle, Fault> {
-    let value = json::parse(payload).map_err(Fault::Payload)?;
-    let bundle: Bundle =
-        serde_json::from_value(value).map_err(|error| Fault::Document { why: error.to_string() })?;
+/// Parses the document. It must be in canonical form, without unknown fields.
+fn parse(payload: &[u8]) -> Result<EvidenceBundle, VerifyError> {
+    let value = json::parse(payload).map_err(VerifyError::Payload)?;
+    let bundle: EvidenceBundle =
+        serde_json::from_value(value).map_err(|error| VerifyError::Document { why: error.to_string() })?;
     if json::canonical(&bundle) == payload {
         Ok(bundle)
     } else {
-        Err(Fault::NotCanonical { what: "payload" })
+        Err(VerifyError::NotCanonical { what: "payload" })
     }
 }
 
 impl Verified {
-    /// What was verified.
-    pub fn bundle(&self) -> &Bundle {
+    pub fn bundle(&self) -> &EvidenceBundle {
         &self.bundle
     }
 
-    /// The entries of the chain.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// What was verified, in one line.
+    /// A one-line description of the bundle.
     pub fn summary(&self) -> String {
-        let Bundle { run, receipts, approvals, log, .. } = &self.bundle;
+        let EvidenceBundle { run, receipts, approvals, log, .. } = &self.bundle;
         format!(
             "{}/{} {} v{} {}: {}, {}, {}, entry {} of {}",
             run.tenant,
@@ -147,8 +137,8 @@ impl Verified {
         )
     }
 
-    /// Refuses if this and `other` cannot both be true: whoever holds the key could have signed two stories,
-    /// and each of them would hold by itself.
+    /// Checks that this bundle and `other` do not contradict each other: the holder of the key can sign two different
+    /// histories, and each verifies by itself.
     pub fn agrees_with(&self, other: &Self) -> Result<(), Contradiction> {
         let (one, two) = (&self.bundle, &other.bundle);
         if one.run.key() == two.run.key() && (one.run.head, one.run.events) != (two.run.head, two.run.events)

@@ -1,19 +1,18 @@
-//! The named cases of bad evidence: each is refused, as a plain edit of the file and, where the case is
-//! about what a bundle says, signed again by somebody who holds the key.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
+//! Attacks on evidence. Each changed bundle is refused, also if the holder of the key signs it again.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod forge;
 mod stories;
 
-use countersign_evidence::{BuildError, Contradiction, Fault, PublicKey, SigningKey, build, verify};
+use countersign_evidence::{BuildError, Contradiction, PublicKey, SigningKey, VerifyError, build, verify};
 use domain::chain::ChainFault;
 use domain::receipt::ReceiptState;
 use domain::{IdempotencyKey, RunId, TenantId, json};
 use forge::{bundle, document, drop_event, event, rechain, refused, relog, renumber, signature_line, signed};
 use serde_json::{Value, json};
-use stories::{NAMES, key, tell};
+use stories::{NAMES, key, story};
 
-/// Verifying takes milliseconds without optimisation, and there are thousands of positions.
+/// An unoptimized verification takes milliseconds, and there are thousands of positions.
 const THREADS: usize = 2;
 
 #[test]
@@ -31,7 +30,7 @@ fn byte_flip_each_position() {
     });
 }
 
-/// A bit is flipped, another one at each position, and then the whole byte.
+/// Flips one bit, a different one at each position, and then the whole byte.
 fn flip(honest: &[u8], at: usize, public: &PublicKey) {
     for mask in [1_u8 << (at % 8), 0xff] {
         let mut flipped = honest.to_vec();
@@ -42,33 +41,33 @@ fn flip(honest: &[u8], at: usize, public: &PublicKey) {
 
 #[test]
 fn entry_dropped() {
-    let gap = Fault::Chain(ChainFault::Gap { expected: 1, found: 2 });
+    let gap = VerifyError::Chain(ChainFault::Gap { expected: 1, found: 2 });
     let drop = |document: &mut Value| drop_event(document, "effect_intended");
     assert_eq!(refused("one_effect", drop), gap);
-    let hashed_anew = refused("one_effect", |document| {
+    let rehashed = refused("one_effect", |document| {
         drop(document);
         rechain(document);
     });
-    assert_eq!(hashed_anew, gap);
-    let numbered_anew = refused("one_effect", |document| {
+    assert_eq!(rehashed, gap);
+    let renumbered = refused("one_effect", |document| {
         drop(document);
         renumber(document);
         rechain(document);
     });
-    assert!(matches!(numbered_anew, Fault::NotItsEffect { n: 1, .. }), "{numbered_anew}");
+    assert!(matches!(renumbered, VerifyError::NotItsEffect { n: 1, .. }), "{renumbered}");
 }
 
 #[test]
 fn entries_swapped() {
     let swap = |document: &mut Value| document["chain"].as_array_mut().unwrap().swap(1, 2);
-    let gap = Fault::Chain(ChainFault::Gap { expected: 1, found: 2 });
+    let gap = VerifyError::Chain(ChainFault::Gap { expected: 1, found: 2 });
     assert_eq!(refused("one_effect", swap), gap);
-    let told_anew = refused("one_effect", |document| {
+    let recomputed = refused("one_effect", |document| {
         swap(document);
         renumber(document);
         rechain(document);
     });
-    assert_eq!(told_anew, Fault::AfterEnd { n: 2 });
+    assert_eq!(recomputed, VerifyError::AfterEnd { n: 2 });
 }
 
 #[test]
@@ -76,12 +75,12 @@ fn tail_truncated() {
     for name in NAMES {
         let cut = |document: &mut Value| drop(document["chain"].as_array_mut().unwrap().pop());
         let short = refused(name, cut);
-        assert!(matches!(short, Fault::Chain(ChainFault::Head { .. })), "{name}: {short}");
-        let told_anew = refused(name, |document| {
+        assert!(matches!(short, VerifyError::Chain(ChainFault::Head { .. })), "{name}: {short}");
+        let recomputed = refused(name, |document| {
             cut(document);
             rechain(document);
         });
-        assert_eq!(told_anew, Fault::Run { what: "status" }, "{name}");
+        assert_eq!(recomputed, VerifyError::Run { what: "status" }, "{name}");
     }
     let bytes = bundle("one_effect");
     for length in 0..bytes.len() {
@@ -92,23 +91,23 @@ fn tail_truncated() {
 #[test]
 fn bundle_from_other_tenant() {
     let rename = |document: &mut Value| document["run"]["tenant"] = "other".into();
-    assert_eq!(refused("one_effect", rename), Fault::Chain(ChainFault::Altered { n: 0 }));
-    let told_anew = refused("one_effect", |document| {
+    assert_eq!(refused("one_effect", rename), VerifyError::Chain(ChainFault::Altered { n: 0 }));
+    let recomputed = refused("one_effect", |document| {
         rename(document);
         rechain(document);
     });
-    assert_eq!(told_anew, Fault::Run { what: "id" });
+    assert_eq!(recomputed, VerifyError::Run { what: "id" });
     let with_its_own_run = refused("one_effect", |document| {
         rename(document);
         let reference = IdempotencyKey::new("cli:first").unwrap();
         document["run"]["run"] = json!(RunId::derive(&TenantId::new("other").unwrap(), &reference));
         rechain(document);
     });
-    assert!(matches!(with_its_own_run, Fault::NotItsEffect { .. }), "{with_its_own_run}");
+    assert!(matches!(with_its_own_run, VerifyError::NotItsEffect { .. }), "{with_its_own_run}");
     let entry_of_another_run = refused("one_effect", |document| {
         document["chain"][1] = forge::document(&bundle("plain"))["chain"][1].clone();
     });
-    assert_eq!(entry_of_another_run, Fault::Chain(ChainFault::Altered { n: 1 }));
+    assert_eq!(entry_of_another_run, VerifyError::Chain(ChainFault::Altered { n: 1 }));
 }
 
 #[test]
@@ -118,14 +117,14 @@ fn two_heads_same_seq() {
         other["event"]["at"] = 1.into();
         document["chain"].as_array_mut().unwrap().push(other);
     };
-    let gap = Fault::Chain(ChainFault::Gap { expected: 3, found: 2 });
+    let gap = VerifyError::Chain(ChainFault::Gap { expected: 3, found: 2 });
     assert_eq!(refused("one_effect", fork), gap);
-    let hashed_anew = refused("one_effect", |document| {
+    let rehashed = refused("one_effect", |document| {
         fork(document);
         rechain(document);
     });
-    assert_eq!(hashed_anew, gap);
-    // Each of two stories about one run may hold by itself; together they cannot.
+    assert_eq!(rehashed, gap);
+    // Two different bundles of one run verify separately but contradict each other.
     let [one, two] = ["one_effect", "plain"].map(|name| verify(&bundle(name), &key().public()).unwrap());
     assert_eq!(one.agrees_with(&two), Err(Contradiction::TwoHeads));
     assert_eq!(one.agrees_with(&one), Ok(()));
@@ -133,17 +132,17 @@ fn two_heads_same_seq() {
 
 #[test]
 fn big_int_receipt() {
-    let mut told = tell("one_effect");
-    let ReceiptState::Done { response, .. } = &mut told.receipts[0].state else { panic!("not done") };
+    let mut run = story("one_effect");
+    let ReceiptState::Done { response, .. } = &mut run.receipts[0].state else { panic!("not done") };
     *response = json!({ "id": (1_u64 << 53) + 1 });
-    let refused = build(&told.material(), &key());
+    let refused = build(&run.input(), &key());
     assert!(matches!(refused, Err(BuildError::Receipt { .. })), "{refused:?}");
 
     let text = String::from_utf8(json::canonical(&document(&bundle("one_effect")))).unwrap();
     let forged = text.replace("\"revision\":1", "\"revision\":9007199254740993");
     assert_ne!(forged, text);
-    let fault = verify(&signed(forged.as_bytes(), [42; 32]), &key().public()).unwrap_err();
-    assert!(matches!(fault, Fault::Payload(_)), "{fault}");
+    let error = verify(&signed(forged.as_bytes(), [42; 32]), &key().public()).unwrap_err();
+    assert!(matches!(error, VerifyError::Payload(_)), "{error}");
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn unsigned_checkpoint() {
         let checkpoint = document["log"]["checkpoint"].as_str().unwrap();
         checkpoint.split_once("\n\n").unwrap().0.to_owned() + "\n"
     };
-    let faults = [
+    let errors = [
         refused("plain", |document| document["log"]["checkpoint"] = note(document).into()),
         refused("plain", |document| document["log"]["checkpoint"] = "".into()),
         refused("plain", |document| {
@@ -163,18 +162,18 @@ fn unsigned_checkpoint() {
         refused("plain", |document| document["log"]["root"] = json!(domain::Digest::ZERO)),
         refused("plain", |document| document["log"]["size"] = 4.into()),
     ];
-    assert!(faults.iter().all(|fault| *fault == Fault::Checkpoint), "{faults:?}");
+    assert!(errors.iter().all(|error| *error == VerifyError::Checkpoint), "{errors:?}");
     let absent = refused("plain", |document| {
         document["log"].as_object_mut().unwrap().remove("checkpoint");
     });
-    assert!(matches!(absent, Fault::Document { .. }), "{absent}");
-    // A right signature over a log that does not hold the run.
+    assert!(matches!(absent, VerifyError::Document { .. }), "{absent}");
+    // A valid signature over a log that does not contain the run.
     let elsewhere = refused("plain", |document| {
         document["run"]["completed_at"] = 1.into();
         relog(document);
         document["run"]["completed_at"] = forge::document(&bundle("plain"))["run"]["completed_at"].clone();
     });
-    assert_eq!(elsewhere, Fault::NotInLog { index: 0 });
+    assert_eq!(elsewhere, VerifyError::NotInLog { index: 0 });
 }
 
 #[test]
@@ -182,13 +181,13 @@ fn signature_by_wrong_key() {
     let mallory = SigningKey::from_seed([7; 32]);
     let honest = bundle("plain");
     let wrong_key = |signed: &SigningKey, given: &SigningKey| {
-        Some(Fault::WrongKey { signed: signed.public().id(), given: given.public().id() })
+        Some(VerifyError::WrongKey { signed: signed.public().id(), given: given.public().id() })
     };
     assert_eq!(verify(&honest, &mallory.public()).err(), wrong_key(&key(), &mallory));
-    let hers = build(&tell("plain").material(), &mallory).unwrap();
+    let hers = build(&story("plain").input(), &mallory).unwrap();
     assert_eq!(verify(&hers, &key().public()).err(), wrong_key(&mallory, &key()));
     let disguised = signed(&json::canonical(&document(&honest)), [7; 32]);
-    assert_eq!(verify(&disguised, &key().public()).err(), Some(Fault::Signature));
-    // What she signed herself is only as good as her key.
+    assert_eq!(verify(&disguised, &key().public()).err(), Some(VerifyError::Signature));
+    // A bundle signed by another key verifies with that key only.
     assert!(verify(&hers, &mallory.public()).is_ok());
 }

@@ -1,86 +1,67 @@
-//! Requests for approval without the values that people were shown.
+//! Approval requests, without the values that approvers saw.
 
 use std::collections::BTreeSet;
 
 use domain::approval::Consumed;
 use domain::plan::OnReject;
 use domain::{
-    Action, Approval, ApprovalId, ApprovalStatus, Demand, Digest, EffectClass, PersonId, Reversibility,
-    StepId, StepSeq, Subject, Timestamp, ToolName, Vote,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, EffectClass, PersonId,
+    Reversibility, StepId, StepSeq, Subject, Timestamp, ToolName, Vote,
 };
 use serde::{Deserialize, Serialize};
 
-/// What people were asked, what they said, and what their answer was used for.
+/// An approval request with its votes and its use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalSummary {
-    /// Which request.
     pub id: ApprovalId,
-    /// The step that asked.
     pub step: StepId,
-    /// Its place in the run.
     pub seq: StepSeq,
-    /// Whether it was about taking the step's effect back.
+    /// Whether the request is for the undo of the step.
     pub undo: bool,
-    /// The hash of what was asked about.
+    /// The hash of the subject.
     pub subject: Digest,
-    /// What that was.
-    pub about: About,
-    /// Who had to say yes.
-    pub demand: Demand,
-    /// Who wanted the run.
+    pub about: SubjectSummary,
+    pub requirement: ApprovalRequirement,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,
-    /// Who wrote the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<PersonId>,
-    /// What a no meant.
     pub on_reject: OnReject,
-    /// How it ended.
     pub status: ApprovalStatus,
-    /// What people said, in the order they did.
+    /// In chronological order.
     pub votes: Vec<Vote>,
-    /// When it was asked.
-    pub asked_at: Timestamp,
-    /// When an answer was overdue.
+    pub requested_at: Timestamp,
     pub sla_at: Timestamp,
-    /// When the question lapsed.
     pub expires_at: Timestamp,
-    /// How often people were reminded.
+    /// The number of reminders.
     pub reminders: u32,
-    /// When it was escalated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated_at: Option<Timestamp>,
-    /// The attempt that used it last.
+    /// The last attempt that used the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumed: Option<Consumed>,
 }
 
-/// What people were asked about.
+/// The subject of an approval request, without values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
-pub enum About {
-    /// A question in the author's words.
+pub enum SubjectSummary {
+    /// An approval gate of the workflow.
     Question,
-    /// An action.
     Action {
-        /// The tool.
         tool: ToolName,
-        /// What it changes.
         target: String,
-        /// What is promised about being asked again.
         class: EffectClass,
-        /// Whether it can be taken back.
         reversibility: Reversibility,
-        /// Whether it destroys something.
         destructive: bool,
-        /// The names of its fields.
+        /// Field names only.
         fields: Vec<String>,
-        /// The names of what it changes, field by field.
+        /// The names of the changed fields.
         changes: Vec<String>,
-        /// The digest of the verdict that asked for people.
+        /// The digest of the verdict that requires approval.
         verdict: Digest,
-        /// The version of the policy that gave it.
+        /// The hash of the policy.
         policy: Digest,
     },
 }
@@ -93,14 +74,14 @@ impl From<&Approval> for ApprovalSummary {
             seq: approval.seq,
             undo: approval.undo,
             subject: approval.subject.hash(),
-            about: About::from(&approval.subject),
-            demand: approval.demand.clone(),
+            about: SubjectSummary::from(&approval.subject),
+            requirement: approval.requirement.clone(),
             requester: approval.requester.clone(),
             author: approval.author.clone(),
             on_reject: approval.on_reject,
             status: approval.status,
             votes: approval.votes.clone(),
-            asked_at: approval.asked_at,
+            requested_at: approval.requested_at,
             sla_at: approval.sla_at,
             expires_at: approval.expires_at,
             reminders: approval.reminders,
@@ -110,7 +91,7 @@ impl From<&Approval> for ApprovalSummary {
     }
 }
 
-impl From<&Subject> for About {
+impl From<&Subject> for SubjectSummary {
     fn from(subject: &Subject) -> Self {
         match subject {
             Subject::Question { .. } => Self::Question,
@@ -136,7 +117,7 @@ fn field_names(action: &Action) -> Vec<String> {
 }
 
 impl ApprovalSummary {
-    /// Everybody who may not answer.
+    /// The users who may not vote.
     pub fn excluded(&self) -> Vec<PersonId> {
         self.requester.iter().chain(&self.author).cloned().collect()
     }

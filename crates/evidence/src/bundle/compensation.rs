@@ -1,36 +1,29 @@
-//! What became of the effects of a run that did not succeed.
+//! The status of the effects of a run that did not succeed.
 
 use domain::{IdempotencyKey, RunStatus, StepId, view};
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, Outcome};
+use super::{EvidenceBundle, StepOutcome};
 
-/// An effect, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compensation {
-    /// Which step had it.
     pub step: StepId,
-    /// Its key.
     pub key: IdempotencyKey,
-    /// What became of it.
     pub status: EffectStatus,
 }
 
-/// What became of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectStatus {
-    /// It was taken back.
     RolledBack,
-    /// It stands; the workflow says how it could be taken back.
+    /// Still in effect; the workflow defines a rollback.
     Reversible,
-    /// It stands, and the workflow does not say how to take it back.
+    /// Still in effect; the workflow defines no rollback.
     InEffect,
 }
 
 impl EffectStatus {
-    /// The status as it is written everywhere.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RolledBack => "rolled_back",
@@ -40,19 +33,19 @@ impl EffectStatus {
     }
 }
 
-impl From<view::Compensation> for Compensation {
-    fn from(line: view::Compensation) -> Self {
+impl From<view::CompensationEntry> for Compensation {
+    fn from(line: view::CompensationEntry) -> Self {
         let status = match line.status {
-            view::EffectStatus::RolledBack => EffectStatus::RolledBack,
-            view::EffectStatus::Reversible => EffectStatus::Reversible,
-            view::EffectStatus::InEffect => EffectStatus::InEffect,
+            view::EffectState::RolledBack => EffectStatus::RolledBack,
+            view::EffectState::Reversible => EffectStatus::Reversible,
+            view::EffectState::InEffect => EffectStatus::InEffect,
         };
         Self { step: line.step, key: line.key, status }
     }
 }
 
-/// The compensation log as it follows from the rest of the bundle, which holds no plan.
-pub(crate) fn log_of(bundle: &Bundle) -> Vec<Compensation> {
+/// Derives the compensation log from the other parts of the bundle, which does not contain the plan.
+pub(crate) fn log_of(bundle: &EvidenceBundle) -> Vec<Compensation> {
     if bundle.run.status == RunStatus::Succeeded {
         return Vec::new();
     }
@@ -60,7 +53,7 @@ pub(crate) fn log_of(bundle: &Bundle) -> Vec<Compensation> {
     newest_first.filter_map(|outcome| line(bundle, outcome)).collect()
 }
 
-fn line(bundle: &Bundle, outcome: &Outcome) -> Option<Compensation> {
+fn line(bundle: &EvidenceBundle, outcome: &StepOutcome) -> Option<Compensation> {
     let step = bundle.step(outcome.seq)?;
     let undone = bundle.outcomes.iter().any(|other| other.undo && other.seq == outcome.seq);
     let status = match (undone, step.rollback) {

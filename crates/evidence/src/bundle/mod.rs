@@ -1,193 +1,157 @@
-//! The bundle as a document: what the ledger holds of a finished run, with fingerprints in place of values.
+//! The document in a bundle: the ledger's records of a finished run, with fingerprints instead of values.
 //!
-//! Nothing here says when a bundle was built or by whom, so the same run gives the same bytes for ever.
+//! The document contains neither its build time nor its builder, so the same run always gives the same bytes.
 
 mod approval;
 mod compensation;
 mod costs;
 mod receipt;
 
-pub use approval::{About, ApprovalSummary};
+pub use approval::{ApprovalSummary, SubjectSummary};
 pub(crate) use compensation::log_of;
 pub use compensation::{Compensation, EffectStatus};
 pub use costs::{Costs, ModelCost, StepCost, ToolCost};
-pub use receipt::{Inverse, ReceiptSummary, State};
+pub use receipt::{InverseSummary, ReceiptStatus, ReceiptSummary};
 
 use domain::payload::Fingerprint;
 use domain::plan::{Environment, Phase, Work};
 use domain::record::{Effects, Trigger};
 use domain::{
-    Blast, Digest, IdempotencyKey, Millis, PersonId, PlannedStep, RunId, RunKey, RunStatus, StepId,
-    StepRecord, StepSeq, StepStatus, TenantId, Timestamp, ToolName, Usage, WorkflowName, WorkspaceId,
+    BlastRadius, Digest, IdempotencyKey, Millis, ModelUsage, PersonId, PlannedStep, RunId, RunKey, RunStatus,
+    StepId, StepRecord, StepSeq, StepStatus, TenantId, Timestamp, ToolName, WorkflowName, WorkspaceId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::log::Log;
+use crate::log::LogProof;
 
-/// The name of the format, which a later one will not share.
+/// The format and its version.
 pub const FORMAT: &str = "countersign.bundle.v1";
 
-/// Everything the ledger holds of a finished run, without values.
+/// The ledger's records of a finished run, without values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bundle {
-    /// The name of the format.
+pub struct EvidenceBundle {
     pub format: String,
-    /// The run.
-    pub run: Run,
-    /// What its plan says of each step.
-    pub steps: Vec<Step>,
-    /// How the steps ended, in the order of the plan; an undoing after what it undoes.
-    pub outcomes: Vec<Outcome>,
-    /// What happened, in its order.
-    pub chain: Vec<Entry>,
-    /// The effects, by key.
+    pub run: BundleRun,
+    /// The steps of the plan.
+    pub steps: Vec<BundleStep>,
+    /// The outcomes of the steps, in the order of the plan. An undo follows the step that it undoes.
+    pub outcomes: Vec<StepOutcome>,
+    pub chain: Vec<ChainEntry>,
+    /// Sorted by key.
     pub receipts: Vec<ReceiptSummary>,
-    /// The requests for approval, by id.
+    /// Sorted by id.
     pub approvals: Vec<ApprovalSummary>,
-    /// What became of the effects of a run that did not succeed, newest first.
+    /// The effects of a run that did not succeed and their status, newest first.
     pub compensations: Vec<Compensation>,
-    /// What the run cost.
     pub costs: Costs,
-    /// Where the run stands in the log of runs.
-    pub log: Log,
+    pub log: LogProof,
 }
 
 /// A finished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
-    /// Whose it is.
+pub struct BundleRun {
     pub tenant: TenantId,
-    /// Which one.
     pub run: RunId,
-    /// The part of the tenant it belongs to.
     pub workspace: WorkspaceId,
-    /// The workflow.
     pub workflow: WorkflowName,
-    /// Its version.
     pub version: u32,
-    /// Where it ran.
     pub environment: Environment,
-    /// The plan, by hash.
+    /// The hash of the plan.
     pub plan: Digest,
-    /// What started it.
     pub trigger: Trigger,
-    /// Who wrote the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<PersonId>,
-    /// How it ended.
     pub status: RunStatus,
-    /// When it was admitted.
+    /// The time of admission.
     pub created_at: Timestamp,
-    /// When it ended.
     pub completed_at: Timestamp,
-    /// How long it took.
     pub duration_ms: Millis,
-    /// How often it was taken over or resumed.
+    /// The number of take-overs and resumes.
     pub resumes: u32,
-    /// Its effects, counted.
     pub effects: Effects,
-    /// How many events there are.
+    /// The number of events.
     pub events: u32,
-    /// The hash of the newest one.
+    /// The hash of the last event.
     pub head: Digest,
 }
 
-/// What the plan says of a step; never what it is called with.
+/// A step of the plan, without its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
-    /// Its name.
+pub struct BundleStep {
     pub id: StepId,
-    /// What it is.
-    pub kind: Kind,
-    /// The tool, if it calls one.
+    pub kind: BundleStepKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
-    /// How far a mistake would reach.
-    pub blast: Blast,
-    /// Whether it is critical.
+    pub blast: BlastRadius,
     pub critical: bool,
-    /// The part of the run it belongs to.
     pub phase: Phase,
-    /// Whether the workflow says how it is taken back.
+    /// Whether the workflow defines a rollback.
     pub rollback: bool,
 }
 
-/// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Calls a tool.
+pub enum BundleStepKind {
     Call,
-    /// Waits for an event.
     Wait,
-    /// Asks a person.
     Gate,
 }
 
-/// How a step, or its undoing, ended.
+/// The outcome of a step or of its undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outcome {
-    /// Its place in the run.
+pub struct StepOutcome {
     pub seq: StepSeq,
-    /// Whether it is the undoing that ended.
+    /// Whether this is the outcome of the undo.
     pub undo: bool,
-    /// How.
     pub status: StepStatus,
-    /// The number of the event that says so.
+    /// The number of the event that records it.
     pub event: u32,
-    /// The fingerprint of what it gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Fingerprint>,
-    /// The key of the effect it had.
+    /// The key of its effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<IdempotencyKey>,
-    /// What it cost, in millionths of a US dollar.
     pub cost_microusd: u64,
-    /// What that was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
 }
 
-/// An entry of the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
-    /// What happened. Its canonical bytes are what is hashed.
+pub struct ChainEntry {
+    /// The hash covers its canonical bytes.
     pub event: Value,
-    /// The hash of it and all before it.
+    /// The hash of this event and all before it.
     pub hash: Digest,
 }
 
-impl Run {
-    /// The run and whose it is.
+impl BundleRun {
     pub fn key(&self) -> RunKey {
         RunKey { tenant: self.tenant.clone(), run: self.run.clone() }
     }
 }
 
-impl Bundle {
-    /// The step at `seq`, if the plan goes that far.
-    pub fn step(&self, seq: StepSeq) -> Option<&Step> {
+impl EvidenceBundle {
+    pub fn step(&self, seq: StepSeq) -> Option<&BundleStep> {
         self.steps.get(seq.index())
     }
 
-    /// The receipt under `key`.
     pub fn receipt(&self, key: &IdempotencyKey) -> Option<&ReceiptSummary> {
         self.receipts.iter().find(|receipt| receipt.key == *key)
     }
 }
 
-impl From<&PlannedStep> for Step {
+impl From<&PlannedStep> for BundleStep {
     fn from(step: &PlannedStep) -> Self {
         let (kind, tool) = match &step.work {
-            Work::Call(call) => (Kind::Call, Some(call.tool.clone())),
-            Work::Wait { .. } => (Kind::Wait, None),
-            Work::Gate { .. } => (Kind::Gate, None),
+            Work::Call(call) => (BundleStepKind::Call, Some(call.tool.clone())),
+            Work::Wait { .. } => (BundleStepKind::Wait, None),
+            Work::Gate { .. } => (BundleStepKind::Gate, None),
         };
         Self {
             id: step.id.clone(),
@@ -201,7 +165,7 @@ impl From<&PlannedStep> for Step {
     }
 }
 
-impl From<&StepRecord> for Outcome {
+impl From<&StepRecord> for StepOutcome {
     fn from(record: &StepRecord) -> Self {
         Self {
             seq: record.seq,

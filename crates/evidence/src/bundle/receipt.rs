@@ -1,4 +1,4 @@
-//! Receipts without values.
+//! Receipts, with fingerprints instead of values.
 
 use domain::payload::Fingerprint;
 use domain::receipt::ReceiptState;
@@ -9,82 +9,68 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An effect, what allowed it and what came of it.
+/// An effect with its verdict, its approval and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptSummary {
-    /// Whose it is.
     pub tenant: TenantId,
-    /// Which effect.
     pub key: IdempotencyKey,
-    /// The run that had it; another one, if its result was reused.
+    /// The run that performed the effect: another run if its result was reused.
     pub run: RunId,
-    /// Its step.
     pub step: StepId,
-    /// The step's place in its run.
     pub seq: StepSeq,
-    /// Whether it is the undoing of the step.
+    /// Whether it is the undo of the step.
     pub undo: bool,
-    /// The fence under which it was last intended.
+    /// The fence of the last attempt.
     pub fence: Fence,
-    /// The hash of the exact action.
+    /// The hash of the action.
     pub action: Digest,
-    /// What is promised about being asked again.
     pub class: EffectClass,
-    /// Whether it can be taken back.
     pub reversibility: Reversibility,
-    /// What it changes.
     pub target: String,
-    /// The tool that does it.
     pub tool: ToolName,
-    /// The fingerprint of what was found outside before.
+    /// The fingerprint of the observed state before the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Fingerprint>,
     /// The digest of the verdict that allowed it.
     pub verdict: Digest,
-    /// The approval that was used for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalId>,
-    /// How often it was written, from 0.
+    /// The number of updates of the receipt.
     pub revision: u32,
-    /// When it was first intended.
+    /// The time of the first intent.
     pub intended_at: Timestamp,
-    /// How it stands.
-    pub state: State,
+    pub state: ReceiptStatus,
 }
 
-/// How an effect stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", deny_unknown_fields)]
-pub enum State {
-    /// Somebody may have acted; no result is known.
+pub enum ReceiptStatus {
+    /// The effect may have happened; no result is recorded.
     Intent,
-    /// It happened.
     Done {
-        /// When the result was recorded.
+        /// The time when the result was recorded.
         at: Timestamp,
-        /// The fingerprint of what came of it.
         result: Fingerprint,
-        /// The fingerprint of what the other side said.
+        /// The fingerprint of the external system's response.
         response: Fingerprint,
-        /// The call that would restore what was there before.
+        /// The call that restores the previous state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        inverse: Option<Inverse>,
+        inverse: Option<InverseSummary>,
     },
-    /// It is known not to have happened.
+    /// The effect did not happen.
     Failed {
-        /// When that was recorded.
+        /// The time when the failure was recorded.
         at: Timestamp,
-        /// A stable code for why.
+        /// A stable error code.
         code: String,
     },
 }
 
-/// The call that would restore what was there before, without what it is called with.
+/// The call that restores the previous state, without its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Inverse {
-    /// The tool, if the call names one.
+pub struct InverseSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
     /// The fingerprint of the whole call.
@@ -106,17 +92,17 @@ impl From<&Receipt> for ReceiptSummary {
             reversibility: receipt.reversibility.clone(),
             target: receipt.target.clone(),
             tool: receipt.tool.clone(),
-            found: receipt.found.as_ref().map(Fingerprint::of),
+            found: receipt.observed.as_ref().map(Fingerprint::of),
             verdict: receipt.verdict,
             approval: receipt.approval.clone(),
             revision: receipt.revision,
             intended_at: receipt.intended_at,
-            state: State::from(&receipt.state),
+            state: ReceiptStatus::from(&receipt.state),
         }
     }
 }
 
-impl From<&ReceiptState> for State {
+impl From<&ReceiptState> for ReceiptStatus {
     fn from(state: &ReceiptState) -> Self {
         match state {
             ReceiptState::Intent => Self::Intent,
@@ -124,14 +110,14 @@ impl From<&ReceiptState> for State {
                 at: *at,
                 result: *fingerprint,
                 response: Fingerprint::of(response),
-                inverse: inverse.as_ref().map(Inverse::from),
+                inverse: inverse.as_ref().map(InverseSummary::from),
             },
             ReceiptState::Failed { at, failure } => Self::Failed { at: *at, code: failure.code.clone() },
         }
     }
 }
 
-impl From<&Value> for Inverse {
+impl From<&Value> for InverseSummary {
     fn from(call: &Value) -> Self {
         let tool = call["tool"].as_str().and_then(|name| ToolName::new(name).ok());
         Self { tool, call: Fingerprint::of(call) }
@@ -139,7 +125,7 @@ impl From<&Value> for Inverse {
 }
 
 impl ReceiptSummary {
-    /// Whether it was written for this very effect of this very step.
+    /// Whether it belongs to this step, or to its undo, of this run.
     pub fn is_of(&self, run: &RunId, seq: StepSeq, undo: bool) -> bool {
         self.run == *run && self.seq == seq && self.undo == undo
     }

@@ -1,24 +1,25 @@
-//! The requests for approval, held against the chain.
+//! Compares approval requests with the chain.
 //!
-//! What the chain tells of a request is followed event by event; in the end the bundle must describe it the
-//! same way. Who may answer, how many must, and until when, is judged again here.
+//! The events of each request are replayed, and the result must equal the record in the bundle. This includes who may
+//! vote, how many approvers are required, and the deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::approval::Consumed;
 use domain::{
-    ApprovalId, ApprovalStatus, Demand, Digest, Event, EventBody, PersonId, Timestamp, Verdict, Vote,
+    ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, Event, EventBody, PersonId, Timestamp, Verdict,
+    Vote,
 };
 
-use crate::bundle::{About, ApprovalSummary, Bundle};
-use crate::fault::Fault;
+use crate::bundle::{ApprovalSummary, EvidenceBundle, SubjectSummary};
+use crate::error::VerifyError;
 
-/// A request as the chain tells it.
+/// A request, replayed from the chain.
 pub(super) struct Request<'a> {
-    /// The event that asked.
-    asked: &'a Event,
+    /// The event that opened the request.
+    opened: &'a Event,
     subject: Digest,
-    demand: &'a Demand,
+    requirement: &'a ApprovalRequirement,
     verdict: Option<&'a Verdict>,
     excluded: &'a [PersonId],
     sla_at: Timestamp,
@@ -28,47 +29,55 @@ pub(super) struct Request<'a> {
     reminders: u32,
     escalated_at: Option<Timestamp>,
     consumed: Option<Consumed>,
-    /// The body of the intent that used it last.
+    /// The last intent that used the approval.
     used_for: Option<&'a EventBody>,
 }
 
-/// The requests of a run, each as it ended.
 pub(super) type Requests<'a> = BTreeMap<&'a ApprovalId, Request<'a>>;
 
-/// The requests that the chain tells of, if the bundle describes the very same ones.
-pub(super) fn check<'a>(bundle: &'a Bundle, events: &'a [Event]) -> Result<Requests<'a>, Fault> {
+/// The requests in the chain, if the records in the bundle equal them.
+pub(super) fn check<'a>(
+    bundle: &'a EvidenceBundle,
+    events: &'a [Event],
+) -> Result<Requests<'a>, VerifyError> {
     super::ascending("approvals", bundle.approvals.iter().map(|approval| &approval.id))?;
     let mut requests = Requests::new();
     for event in events {
-        follow(&mut requests, event, bundle)?;
+        apply(&mut requests, event, bundle)?;
     }
     for approval in &bundle.approvals {
-        let unasked = || Fault::NeverAsked { approval: approval.id.clone() };
-        described(approval, requests.get(&approval.id).ok_or_else(unasked)?, bundle)?;
+        let unasked = || VerifyError::NeverAsked { approval: approval.id.clone() };
+        check_record(approval, requests.get(&approval.id).ok_or_else(unasked)?, bundle)?;
     }
     let known = |id: &ApprovalId| bundle.approvals.binary_search_by(|approval| approval.id.cmp(id)).is_ok();
     match requests.iter().find(|(id, _)| !known(id)) {
-        Some((id, request)) => Err(Fault::ApprovalMissing { n: request.asked.n, approval: (*id).clone() }),
+        Some((id, request)) => {
+            Err(VerifyError::ApprovalMissing { n: request.opened.n, approval: (*id).clone() })
+        }
         None => Ok(requests),
     }
 }
 
-fn follow<'a>(requests: &mut Requests<'a>, event: &'a Event, bundle: &Bundle) -> Result<(), Fault> {
+fn apply<'a>(
+    requests: &mut Requests<'a>,
+    event: &'a Event,
+    bundle: &EvidenceBundle,
+) -> Result<(), VerifyError> {
     match &event.body {
-        EventBody::ApprovalRequested { approval, .. } => ask(requests, approval, event, bundle),
+        EventBody::ApprovalRequested { approval, .. } => open(requests, approval, event, bundle),
         EventBody::ApprovalVoted { approval, subject, vote, status } => {
-            open(requests, approval, event)?.count(approval, *subject, vote, *status, event)
+            pending(requests, approval, event)?.count(approval, *subject, vote, *status, event)
         }
         EventBody::ApprovalReminded { approval } => {
-            open(requests, approval, event)?.reminders += 1;
+            pending(requests, approval, event)?.reminders += 1;
             Ok(())
         }
         EventBody::ApprovalEscalated { approval } => {
-            open(requests, approval, event)?.escalated_at = Some(event.at);
+            pending(requests, approval, event)?.escalated_at = Some(event.at);
             Ok(())
         }
         EventBody::ApprovalExpired { approval, .. } => {
-            open(requests, approval, event)?.status = ApprovalStatus::Expired;
+            pending(requests, approval, event)?.status = ApprovalStatus::Expired;
             Ok(())
         }
         EventBody::ApprovalWithdrawn { approval, .. } => withdraw(requests, approval, event),
@@ -84,27 +93,27 @@ fn follow<'a>(requests: &mut Requests<'a>, event: &'a Event, bundle: &Bundle) ->
     }
 }
 
-fn ask<'a>(
+fn open<'a>(
     requests: &mut Requests<'a>,
     id: &'a ApprovalId,
     event: &'a Event,
-    bundle: &Bundle,
-) -> Result<(), Fault> {
-    let impossible = || Fault::ApprovalTransition { n: event.n, approval: id.clone() };
+    bundle: &EvidenceBundle,
+) -> Result<(), VerifyError> {
+    let impossible = || VerifyError::ApprovalTransition { n: event.n, approval: id.clone() };
     let number = u32::try_from(requests.len()).unwrap_or(u32::MAX);
-    let EventBody::ApprovalRequested { subject, demand, verdict, excluded, sla_at, expires_at, .. } =
+    let EventBody::ApprovalRequested { subject, requirement, verdict, excluded, sla_at, expires_at, .. } =
         &event.body
     else {
         return Err(impossible());
     };
-    // An id is made of the run and the number of the request, so that it cannot be brought in from another.
+    // The id is derived from the run and the number of the request, so that it cannot come from another run.
     if *id != ApprovalId::derive(&bundle.run.key(), number) {
         return Err(impossible());
     }
     let request = Request {
-        asked: event,
+        opened: event,
         subject: *subject,
-        demand,
+        requirement,
         verdict: verdict.as_ref(),
         excluded,
         sla_at: *sla_at,
@@ -120,28 +129,28 @@ fn ask<'a>(
     Ok(())
 }
 
-/// The request called `id`, if people can still answer it.
-fn open<'r, 'a>(
+/// The request `id`, if it still accepts votes.
+fn pending<'r, 'a>(
     requests: &'r mut Requests<'a>,
     id: &ApprovalId,
     event: &Event,
-) -> Result<&'r mut Request<'a>, Fault> {
+) -> Result<&'r mut Request<'a>, VerifyError> {
     let request = requests.get_mut(id).filter(|request| request.status == ApprovalStatus::Requested);
-    request.ok_or_else(|| Fault::ApprovalTransition { n: event.n, approval: id.clone() })
+    request.ok_or_else(|| VerifyError::ApprovalTransition { n: event.n, approval: id.clone() })
 }
 
-fn withdraw(requests: &mut Requests<'_>, id: &ApprovalId, event: &Event) -> Result<(), Fault> {
+fn withdraw(requests: &mut Requests<'_>, id: &ApprovalId, event: &Event) -> Result<(), VerifyError> {
     let unused = |request: &&mut Request<'_>| {
         let live = matches!(request.status, ApprovalStatus::Requested | ApprovalStatus::Approved);
         live && request.consumed.is_none()
     };
-    let impossible = || Fault::ApprovalTransition { n: event.n, approval: id.clone() };
+    let impossible = || VerifyError::ApprovalTransition { n: event.n, approval: id.clone() };
     requests.get_mut(id).filter(unused).ok_or_else(impossible)?.status = ApprovalStatus::Canceled;
     Ok(())
 }
 
 impl<'a> Request<'a> {
-    /// Counts a vote, and holds what the event says came of it against the count.
+    /// Counts a vote and compares the resulting status with the event.
     fn count(
         &mut self,
         id: &ApprovalId,
@@ -149,12 +158,12 @@ impl<'a> Request<'a> {
         vote: &'a Vote,
         status: ApprovalStatus,
         event: &Event,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), VerifyError> {
         if self.excluded.contains(&vote.person) {
-            return Err(Fault::Excluded { approval: id.clone(), person: vote.person.clone() });
+            return Err(VerifyError::Excluded { approval: id.clone(), person: vote.person.clone() });
         }
         self.votes.push(vote);
-        self.status = match (vote.approve, self.approvers() >= self.demand.people.count()) {
+        self.status = match (vote.approve, self.approvers() >= self.requirement.people.count()) {
             (false, _) => ApprovalStatus::Rejected,
             (true, true) => ApprovalStatus::Approved,
             (true, false) => ApprovalStatus::Requested,
@@ -163,98 +172,100 @@ impl<'a> Request<'a> {
             && status == self.status
             && vote.at == event.at
             && vote.at < self.expires_at
-            && (event.seq, event.undo) == (self.asked.seq, self.asked.undo);
-        if fits { Ok(()) } else { Err(Fault::ApprovalTransition { n: event.n, approval: id.clone() }) }
+            && (event.seq, event.undo) == (self.opened.seq, self.opened.undo);
+        if fits { Ok(()) } else { Err(VerifyError::ApprovalTransition { n: event.n, approval: id.clone() }) }
     }
 
-    /// How many different people said yes.
+    /// The number of distinct approvers.
     fn approvers(&self) -> usize {
-        let yes = self.votes.iter().filter(|vote| vote.approve);
-        yes.map(|vote| &vote.person).collect::<BTreeSet<_>>().len()
+        let approvals = self.votes.iter().filter(|vote| vote.approve);
+        approvals.map(|vote| &vote.person).collect::<BTreeSet<_>>().len()
     }
 
-    /// Why this request, as it stands, does not cover an effect; nothing if it does.
+    /// Why this request does not cover an effect, if it does not.
     fn shortfall(
         &self,
         event: &Event,
         verdict: &Verdict,
-        demand: &Demand,
+        requirement: &ApprovalRequirement,
         action: Digest,
     ) -> Option<&'static str> {
         let policy = self.verdict.map(|verdict| verdict.policy);
-        let facts = [
+        let conditions = [
             ("it is not approved", self.status == ApprovalStatus::Approved),
-            ("it is about another action", self.subject == action),
-            ("it is about another step", (self.asked.seq, self.asked.undo) == (event.seq, event.undo)),
+            ("it is for another action", self.subject == action),
+            ("it is for another step", (self.opened.seq, self.opened.undo) == (event.seq, event.undo)),
             ("it was given under another policy", policy == Some(verdict.policy)),
-            ("fewer people were asked for", self.demand.covers(demand)),
-            ("too few people said yes", self.approvers() >= demand.people.count()),
-            ("it had lapsed", event.at < self.expires_at),
+            ("it required fewer approvers than the verdict", self.requirement.covers(requirement)),
+            ("too few users approved", self.approvers() >= requirement.people.count()),
+            ("it had expired", event.at < self.expires_at),
         ];
-        facts.into_iter().find(|(_, holds)| !holds).map(|(why, _)| why)
+        conditions.into_iter().find(|(_, holds)| !holds).map(|(why, _)| why)
     }
 }
 
-/// The request that allows the effect which `event` intends, if its verdict asks for one. Only what the
-/// chain has told before the intent counts.
+/// The approval for the effect that `event` intends, if its verdict requires one. Only earlier events count.
 fn covering<'r, 'a>(
     requests: &'r mut Requests<'a>,
     event: &Event,
     verdict: &Verdict,
     approval: Option<&ApprovalId>,
     action: Digest,
-) -> Result<Option<&'r mut Request<'a>>, Fault> {
+) -> Result<Option<&'r mut Request<'a>>, VerifyError> {
     use domain::Ruling;
     let n = event.n;
     match (&verdict.ruling, approval) {
-        (Ruling::Deny, _) => Err(Fault::Denied { n }),
+        (Ruling::Deny, _) => Err(VerifyError::Denied { n }),
         (Ruling::Allow, None) => Ok(None),
-        (Ruling::Allow, Some(_)) => Err(Fault::Unasked { n }),
-        (Ruling::NeedsApproval(_), None) => Err(Fault::Unapproved { n }),
-        (Ruling::NeedsApproval(demand), Some(id)) => {
-            let missing = || Fault::ApprovalMissing { n, approval: id.clone() };
+        (Ruling::Allow, Some(_)) => Err(VerifyError::Unasked { n }),
+        (Ruling::NeedsApproval(_), None) => Err(VerifyError::Unapproved { n }),
+        (Ruling::NeedsApproval(requirement), Some(id)) => {
+            let missing = || VerifyError::ApprovalMissing { n, approval: id.clone() };
             let request = requests.get_mut(id).ok_or_else(missing)?;
-            match request.shortfall(event, verdict, demand, action) {
-                Some(why) => Err(Fault::NotCovered { n, approval: id.clone(), why }),
+            match request.shortfall(event, verdict, requirement, action) {
+                Some(why) => Err(VerifyError::NotCovered { n, approval: id.clone(), why }),
                 None => Ok(Some(request)),
             }
         }
     }
 }
 
-/// Refuses an approval that the chain tells otherwise.
-fn described(approval: &ApprovalSummary, request: &Request<'_>, bundle: &Bundle) -> Result<(), Fault> {
-    let judged = match &approval.about {
-        About::Question => None,
-        About::Action { verdict, policy, .. } => Some((*verdict, *policy)),
+fn check_record(
+    approval: &ApprovalSummary,
+    request: &Request<'_>,
+    bundle: &EvidenceBundle,
+) -> Result<(), VerifyError> {
+    let verdict = match &approval.about {
+        SubjectSummary::Question => None,
+        SubjectSummary::Action { verdict, policy, .. } => Some((*verdict, *policy)),
     };
     let step = bundle.step(approval.seq).map(|step| &step.id);
-    let facts = [
-        ("step", step == Some(&approval.step) && approval.seq == request.asked.seq),
-        ("direction", approval.undo == request.asked.undo),
+    let conditions = [
+        ("step", step == Some(&approval.step) && approval.seq == request.opened.seq),
+        ("direction", approval.undo == request.opened.undo),
         ("subject", approval.subject == request.subject),
-        ("verdict", judged == request.verdict.map(|verdict| (verdict.hash(), verdict.policy))),
-        ("demand", approval.demand == *request.demand),
+        ("verdict", verdict == request.verdict.map(|verdict| (verdict.hash(), verdict.policy))),
+        ("requirement", approval.requirement == *request.requirement),
         ("requester", approval.requester == bundle.run.trigger.requester),
         ("author", approval.author == bundle.run.author),
-        ("list of who may not answer", approval.excluded() == request.excluded),
+        ("list of excluded users", approval.excluded() == request.excluded),
         ("status", approval.status == request.status),
         ("votes", approval.votes.iter().eq(request.votes.iter().copied())),
-        ("time of asking", approval.asked_at == request.asked.at),
+        ("request time", approval.requested_at == request.opened.at),
         ("deadlines", (approval.sla_at, approval.expires_at) == (request.sla_at, request.expires_at)),
-        ("count of reminders", approval.reminders == request.reminders),
+        ("number of reminders", approval.reminders == request.reminders),
         ("escalation", approval.escalated_at == request.escalated_at),
         ("use", approval.consumed == request.consumed),
-        ("action", request.used_for.is_none_or(|intent| shows(&approval.about, intent))),
+        ("action", request.used_for.is_none_or(|intent| matches_intent(&approval.about, intent))),
     ];
-    super::all(&facts, |what| Fault::Approval { what, approval: approval.id.clone() })
+    super::check_all(&conditions, |what| VerifyError::Approval { what, approval: approval.id.clone() })
 }
 
-/// Whether people were shown what was then intended.
-fn shows(about: &About, intent: &EventBody) -> bool {
+/// Whether the approvers saw the action that was then intended.
+fn matches_intent(about: &SubjectSummary, intent: &EventBody) -> bool {
     match (about, intent) {
         (
-            About::Action { tool, target, class, .. },
+            SubjectSummary::Action { tool, target, class, .. },
             EventBody::EffectIntended { tool: used, target: on, class: as_class, .. },
         ) => (tool, target, class) == (used, on, as_class),
         _ => false,

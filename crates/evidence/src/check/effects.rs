@@ -1,5 +1,4 @@
-//! The receipts, held against the chain: nothing outside was changed without a verdict, and everything
-//! that was has a receipt.
+//! Compares receipts with the chain: every effect has a verdict and a receipt.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +7,31 @@ use domain::payload::Fingerprint;
 use domain::record::Effects;
 use domain::{Event, EventBody, IdempotencyKey};
 
-use crate::bundle::{Bundle, ReceiptSummary, State};
-use crate::fault::Fault;
+use crate::bundle::{EvidenceBundle, ReceiptStatus, ReceiptSummary};
+use crate::error::VerifyError;
 
-/// The events of a run by the effects they speak of.
+/// The events of a run, by effect.
 #[derive(Default)]
-struct Told<'a> {
-    /// The newest intent of each effect.
+struct EffectEvents<'a> {
+    /// The last intent of each effect.
     intents: BTreeMap<&'a IdempotencyKey, &'a Event>,
-    /// The ends of steps with an effect.
-    endings: Vec<Ending<'a>>,
-    /// Every effect that an event speaks of, and whose receipt of it there must be.
-    named: BTreeMap<&'a IdempotencyKey, Whose>,
+    /// The events that end a step with an effect.
+    ends: Vec<StepEnd<'a>>,
+    /// Every effect in the chain, with the required owner of its receipt.
+    owners: BTreeMap<&'a IdempotencyKey, ReceiptOwner>,
 }
 
-/// A step, or its undoing, ended with an effect.
-struct Ending<'a> {
+/// The end of a step, or of its undo, with an effect.
+struct StepEnd<'a> {
     event: &'a Event,
     receipt: &'a ReceiptRef,
-    /// Absent when an earlier receipt was reused.
+    /// Absent if an earlier receipt was reused.
     attempt: Option<&'a Attempt>,
     output: &'a Fingerprint,
 }
 
-/// The effect whose receipt an event speaks of. One that policy denied has none.
-pub(crate) fn named(body: &EventBody) -> Option<&IdempotencyKey> {
+/// The effect that an event refers to. A denied action has no effect.
+fn effect_key(body: &EventBody) -> Option<&IdempotencyKey> {
     match body {
         EventBody::EffectIntended { receipt, .. } | EventBody::OutcomeUnknown { receipt, .. } => {
             Some(&receipt.key)
@@ -44,152 +43,152 @@ pub(crate) fn named(body: &EventBody) -> Option<&IdempotencyKey> {
     }
 }
 
-/// Whose receipt of an effect a run's bundle holds.
+/// The run whose receipt of an effect belongs in the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// The run's own: it was about to act, and must account for that.
-    Own,
-    /// Whoever's stands there: the run found the effect done, or left open by somebody else.
-    Anybodys,
+pub enum ReceiptOwner {
+    /// This run: it intended the effect and must account for it.
+    ThisRun,
+    /// Any run: this run found the effect done, or left open by another run.
+    AnyRun,
 }
 
-/// Whose receipt belongs into the bundle of a run with these events, for each effect they speak of.
-pub(crate) fn whose(events: &[Event]) -> BTreeMap<&IdempotencyKey, Whose> {
-    let mut whose = BTreeMap::new();
+/// The required owner of the receipt of each effect in `events`.
+pub(crate) fn receipt_owners(events: &[Event]) -> BTreeMap<&IdempotencyKey, ReceiptOwner> {
+    let mut owners = BTreeMap::new();
     for event in events {
-        let Some(key) = named(&event.body) else { continue };
+        let Some(key) = effect_key(&event.body) else { continue };
         match &event.body {
-            EventBody::EffectIntended { .. } => drop(whose.insert(key, Whose::Own)),
-            // Found done after all, by somebody who had acted in the meantime.
+            EventBody::EffectIntended { .. } => drop(owners.insert(key, ReceiptOwner::ThisRun)),
+            // Another run performed the effect in the meantime.
             EventBody::StepSucceeded { attempt: None, .. }
             | EventBody::StepRolledBack { attempt: None, .. } => {
-                whose.insert(key, Whose::Anybodys);
+                owners.insert(key, ReceiptOwner::AnyRun);
             }
-            _ => drop(whose.entry(key).or_insert(Whose::Anybodys)),
+            _ => drop(owners.entry(key).or_insert(ReceiptOwner::AnyRun)),
         }
     }
-    whose
+    owners
 }
 
-/// Refuses receipts that the chain tells otherwise, or leaves out.
-pub(super) fn check(bundle: &Bundle, events: &[Event]) -> Result<(), Fault> {
+pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
     super::ascending("receipts", bundle.receipts.iter().map(|receipt| &receipt.key))?;
-    let told = Told::by(events, bundle)?;
-    for ending in &told.endings {
-        ended(ending, bundle)?;
+    let effects = EffectEvents::new(events, bundle)?;
+    for end in &effects.ends {
+        check_end(end, bundle)?;
     }
     for receipt in &bundle.receipts {
-        described(receipt, events, &told, bundle)?;
+        check_receipt(receipt, events, &effects, bundle)?;
     }
-    counted(bundle, events, &told)
+    check_counts(bundle, events, &effects)
 }
 
-impl<'a> Told<'a> {
-    fn by(events: &'a [Event], bundle: &Bundle) -> Result<Self, Fault> {
-        let mut told = Self { named: whose(events), ..Self::default() };
+impl<'a> EffectEvents<'a> {
+    fn new(events: &'a [Event], bundle: &EvidenceBundle) -> Result<Self, VerifyError> {
+        let mut effects = Self { owners: receipt_owners(events), ..Self::default() };
         for event in events {
-            told.hear(event, bundle)?;
+            effects.add(event, bundle)?;
         }
-        Ok(told)
+        Ok(effects)
     }
 
-    fn hear(&mut self, event: &'a Event, bundle: &Bundle) -> Result<(), Fault> {
-        let Some(key) = named(&event.body) else { return Ok(()) };
+    fn add(&mut self, event: &'a Event, bundle: &EvidenceBundle) -> Result<(), VerifyError> {
+        let Some(key) = effect_key(&event.body) else { return Ok(()) };
         match &event.body {
             EventBody::EffectIntended { .. } => drop(self.intents.insert(key, event)),
             EventBody::StepSucceeded { receipt: Some(receipt), attempt, output, .. }
             | EventBody::StepRolledBack { receipt: Some(receipt), attempt, output, .. } => {
-                self.end(Ending { event, receipt, attempt: attempt.as_ref(), output })?;
+                self.add_end(StepEnd { event, receipt, attempt: attempt.as_ref(), output })?;
             }
             _ => {}
         }
         if bundle.receipt(key).is_none() {
-            return Err(Fault::ReceiptMissing { n: event.n, key: key.clone() });
+            return Err(VerifyError::ReceiptMissing { n: event.n, key: key.clone() });
         }
         Ok(())
     }
 
-    /// Whoever worked on the step intended its effect before, and that very action.
-    fn end(&mut self, ending: Ending<'a>) -> Result<(), Fault> {
-        let intended = self.intents.get(&ending.receipt.key).is_some_and(|intent| match &intent.body {
-            EventBody::EffectIntended { receipt, .. } => *receipt == *ending.receipt,
+    /// An attempt must have intended exactly this action before.
+    fn add_end(&mut self, end: StepEnd<'a>) -> Result<(), VerifyError> {
+        let intended = self.intents.get(&end.receipt.key).is_some_and(|intent| match &intent.body {
+            EventBody::EffectIntended { receipt, .. } => *receipt == *end.receipt,
             _ => false,
         });
-        if ending.attempt.is_some() && !intended {
-            let key = ending.receipt.key.clone();
-            return Err(Fault::NotItsEffect { n: ending.event.n, key });
+        if end.attempt.is_some() && !intended {
+            let key = end.receipt.key.clone();
+            return Err(VerifyError::NotItsEffect { n: end.event.n, key });
         }
-        self.endings.push(ending);
+        self.ends.push(end);
         Ok(())
     }
 }
 
-/// An effect that a step ended with has happened, and is the step's own unless it was found done.
-fn ended(ending: &Ending<'_>, bundle: &Bundle) -> Result<(), Fault> {
-    let Ending { event, receipt: ReceiptRef { key, action }, attempt, output } = ending;
-    let missing = || Fault::ReceiptMissing { n: event.n, key: key.clone() };
+/// The effect at the end of a step has happened, and belongs to the step unless an earlier receipt was reused.
+fn check_end(end: &StepEnd<'_>, bundle: &EvidenceBundle) -> Result<(), VerifyError> {
+    let StepEnd { event, receipt: ReceiptRef { key, action }, attempt, output } = end;
+    let missing = || VerifyError::ReceiptMissing { n: event.n, key: key.clone() };
     let receipt = bundle.receipt(key).ok_or_else(missing)?;
     let own = receipt.is_of(&bundle.run.run, event.seq, event.undo);
-    let State::Done { at, result, .. } = &receipt.state else {
-        return Err(Fault::NotItsEffect { n: event.n, key: key.clone() });
+    let ReceiptStatus::Done { at, result, .. } = &receipt.state else {
+        return Err(VerifyError::NotItsEffect { n: event.n, key: key.clone() });
     };
     if attempt.is_some() && !own {
-        return Err(Fault::NotItsEffect { n: event.n, key: key.clone() });
+        return Err(VerifyError::NotItsEffect { n: event.n, key: key.clone() });
     }
-    let facts = [
+    let conditions = [
         ("action", receipt.action == *action),
         ("result", result == *output),
-        ("time of completion", attempt.is_none() || *at == event.at),
+        ("completion time", attempt.is_none() || *at == event.at),
         ("fence", attempt.is_none_or(|attempt| attempt.fence == receipt.fence)),
     ];
-    super::all(&facts, |what| Fault::Receipt { what, key: key.clone() })
+    super::check_all(&conditions, |what| VerifyError::Receipt { what, key: key.clone() })
 }
 
-fn described(
+fn check_receipt(
     receipt: &ReceiptSummary,
     events: &[Event],
-    told: &Told<'_>,
-    bundle: &Bundle,
-) -> Result<(), Fault> {
+    effects: &EffectEvents<'_>,
+    bundle: &EvidenceBundle,
+) -> Result<(), VerifyError> {
     let key = &receipt.key;
     if receipt.tenant != bundle.run.tenant {
-        return Err(Fault::Receipt { what: "tenant", key: key.clone() });
+        return Err(VerifyError::Receipt { what: "tenant", key: key.clone() });
     }
-    // Another run's effect is that run's to account for; this one must have had a reason to look at it, and
-    // it does not stand for what this one was about to do.
+    // The bundle of another run accounts for its effects. This run must refer to the receipt, and must not have intended
+    // the effect itself.
     if receipt.run != bundle.run.run {
-        return match told.named.get(key) {
-            Some(Whose::Anybodys) => Ok(()),
-            Some(Whose::Own) => Err(Fault::NotOwnReceipt { key: key.clone() }),
-            None => Err(Fault::StrayReceipt { key: key.clone() }),
+        return match effects.owners.get(key) {
+            Some(ReceiptOwner::AnyRun) => Ok(()),
+            Some(ReceiptOwner::ThisRun) => Err(VerifyError::NotOwnReceipt { key: key.clone() }),
+            None => Err(VerifyError::StrayReceipt { key: key.clone() }),
         };
     }
-    let intent = told.intents.get(key).ok_or_else(|| Fault::ReceiptWithoutVerdict { key: key.clone() })?;
-    intended(receipt, intent, bundle)?;
-    let ended = told.endings.iter().any(|ending| ending.receipt.key == *key);
+    let intent =
+        effects.intents.get(key).ok_or_else(|| VerifyError::ReceiptWithoutVerdict { key: key.clone() })?;
+    check_intent(receipt, intent, bundle)?;
+    let ended = effects.ends.iter().any(|end| end.receipt.key == *key);
     let fits = match &receipt.state {
-        State::Done { .. } => ended,
-        State::Intent => !ended,
-        // What closed it also moved the run, and so left an event.
-        State::Failed { at, .. } => {
+        ReceiptStatus::Done { .. } => ended,
+        ReceiptStatus::Intent => !ended,
+        // The failure also changed the run, so there is an event at that time.
+        ReceiptStatus::Failed { at, .. } => {
             !ended && events.iter().any(|event| event.n > intent.n && event.at == *at)
         }
     };
-    if fits { Ok(()) } else { Err(Fault::Receipt { what: "state", key: key.clone() }) }
+    if fits { Ok(()) } else { Err(VerifyError::Receipt { what: "state", key: key.clone() }) }
 }
 
-/// Refuses a receipt that differs from the event which allowed it.
-fn intended(receipt: &ReceiptSummary, event: &Event, bundle: &Bundle) -> Result<(), Fault> {
+/// Compares a receipt with the event that intended it.
+fn check_intent(receipt: &ReceiptSummary, event: &Event, bundle: &EvidenceBundle) -> Result<(), VerifyError> {
     let key = &receipt.key;
     let EventBody::EffectIntended { receipt: intent, tool, class, target, verdict, approval, fence } =
         &event.body
     else {
-        return Err(Fault::ReceiptWithoutVerdict { key: key.clone() });
+        return Err(VerifyError::ReceiptWithoutVerdict { key: key.clone() });
     };
     let step = bundle.step(event.seq);
-    // An undoing may be done by another tool than the step.
+    // An undo may use another tool than the step.
     let planned = step.and_then(|step| step.tool.as_ref());
-    let facts = [
+    let conditions = [
         ("verdict", receipt.verdict == verdict.hash()),
         ("approval", receipt.approval == *approval),
         ("action", receipt.action == intent.action),
@@ -201,32 +200,37 @@ fn intended(receipt: &ReceiptSummary, event: &Event, bundle: &Bundle) -> Result<
         ("tool", receipt.tool == *tool && (event.undo || planned == Some(tool))),
         ("class", receipt.class == *class),
         ("target", receipt.target == *target),
-        // Whoever takes over goes on under a larger fence.
+        // A take-over continues under a larger fence.
         ("fence", receipt.fence >= *fence),
-        ("time of intent", receipt.intended_at == event.at),
+        ("intent time", receipt.intended_at == event.at),
     ];
-    super::all(&facts, |what| Fault::Receipt { what, key: key.clone() })
+    super::check_all(&conditions, |what| VerifyError::Receipt { what, key: key.clone() })
 }
 
-/// Refuses counts that do not follow from the rest.
-fn counted(bundle: &Bundle, events: &[Event], told: &Told<'_>) -> Result<(), Fault> {
-    let own = |ending: &&Ending<'_>| {
-        let receipt = bundle.receipt(&ending.receipt.key);
-        receipt.is_some_and(|receipt| receipt.is_of(&bundle.run.run, ending.event.seq, ending.event.undo))
+/// Compares the effect counts of the run with its receipts.
+fn check_counts(
+    bundle: &EvidenceBundle,
+    events: &[Event],
+    effects: &EffectEvents<'_>,
+) -> Result<(), VerifyError> {
+    let own = |end: &&StepEnd<'_>| {
+        let receipt = bundle.receipt(&end.receipt.key);
+        receipt.is_some_and(|receipt| receipt.is_of(&bundle.run.run, end.event.seq, end.event.undo))
     };
     let count = |undo: bool| {
-        let ended = told.endings.iter().filter(|ending| ending.event.undo == undo);
+        let ended = effects.ends.iter().filter(|end| end.event.undo == undo);
         u32::try_from(ended.filter(own).count()).unwrap_or(u32::MAX)
     };
-    let open = |receipt: &&ReceiptSummary| receipt.run == bundle.run.run && receipt.state == State::Intent;
+    let open =
+        |receipt: &&ReceiptSummary| receipt.run == bundle.run.run && receipt.state == ReceiptStatus::Intent;
     let open = u32::try_from(bundle.receipts.iter().filter(open).count()).unwrap_or(u32::MAX);
     let Effects { done, undone, unknown } = bundle.run.effects;
-    let said = events.last().and_then(|event| match &event.body {
+    let recorded = events.last().and_then(|event| match &event.body {
         EventBody::RunCanceled { effects, .. } | EventBody::RunFailed { effects, .. } => Some(*effects),
         _ => None,
     });
-    // An effect that nobody can account for is owned up to; `canceled` never hides one.
-    let facts = done == count(false) && undone == count(true) && unknown >= open;
-    let holds = facts && said.is_none_or(|said| said == bundle.run.effects);
-    if holds { Ok(()) } else { Err(Fault::Run { what: "count of effects" }) }
+    // Every open intent counts as unknown, also in a canceled run.
+    let counts = done == count(false) && undone == count(true) && unknown >= open;
+    let holds = counts && recorded.is_none_or(|effects| effects == bundle.run.effects);
+    if holds { Ok(()) } else { Err(VerifyError::Run { what: "number of effects" }) }
 }

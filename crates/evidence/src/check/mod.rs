@@ -1,8 +1,8 @@
-//! What must hold within a bundle, whoever signed it.
+//! Consistency checks of a bundle.
 //!
-//! A signature says who vouches for a bundle, not that it makes sense. These rules are what a holder of the
-//! key cannot get around by signing again: the chain is whole, it tells a story that the machines allow,
-//! and everything else in the bundle says the same as the chain.
+//! A signature proves who signed a bundle, not that its content is consistent. The holder of the key cannot bypass these
+//! checks by signing again: the chain is complete, its events replay through the state machines, and every other record
+//! matches the chain.
 
 mod approvals;
 pub(crate) mod effects;
@@ -13,56 +13,62 @@ mod run;
 use domain::chain::{self, StoredEvent};
 use domain::{Event, json};
 
-use crate::bundle::{Bundle, FORMAT};
-use crate::fault::Fault;
+use crate::bundle::{EvidenceBundle, FORMAT};
+use crate::error::VerifyError;
 use crate::verify::Check;
 
-/// The events of the bundle, if everything in it agrees with them; tells `held` of each check that passed.
-pub(crate) fn check(bundle: &Bundle, held: &mut dyn FnMut(Check)) -> Result<Vec<Event>, Fault> {
+/// The events of the bundle, if every record matches them. Calls `passed` after each check that passes.
+pub(crate) fn check(
+    bundle: &EvidenceBundle,
+    passed: &mut dyn FnMut(Check),
+) -> Result<Vec<Event>, VerifyError> {
     if bundle.format != FORMAT {
-        return Err(Fault::Format { found: bundle.format.clone() });
+        return Err(VerifyError::Format { found: bundle.format.clone() });
     }
     let events = events(bundle)?;
-    held(Check::Chain);
-    let stand = machine::walk(&bundle.steps, &events)?;
-    held(Check::Story);
-    run::check(bundle, &events, &stand)?;
-    held(Check::Run);
+    passed(Check::Chain);
+    let replay = machine::replay(&bundle.steps, &events)?;
+    passed(Check::Transitions);
+    run::check(bundle, &events, &replay)?;
+    passed(Check::Run);
     outcomes::check(bundle, &events)?;
-    held(Check::Outcomes);
+    passed(Check::Outcomes);
     approvals::check(bundle, &events)?;
-    held(Check::Approvals);
+    passed(Check::Approvals);
     effects::check(bundle, &events)?;
-    held(Check::Effects);
+    passed(Check::Effects);
     outcomes::check_sums(bundle)?;
-    held(Check::Costs);
+    passed(Check::Costs);
     bundle.log.check_inclusion(&bundle.run)?;
-    held(Check::Inclusion);
+    passed(Check::Inclusion);
     Ok(events)
 }
 
-/// The events of the chain, if it is whole.
-fn events(bundle: &Bundle) -> Result<Vec<Event>, Fault> {
+/// The events of the chain, if it is complete.
+fn events(bundle: &EvidenceBundle) -> Result<Vec<Event>, VerifyError> {
     let stored = |(event, hash)| StoredEvent { canonical: json::canonical(event), hash };
     let entries: Vec<_> = bundle.chain.iter().map(|entry| stored((&entry.event, entry.hash))).collect();
     let events = chain::verify(&bundle.run.key(), &entries, bundle.run.events, &bundle.run.head)?;
     for (event, entry) in events.iter().zip(&entries) {
         if json::canonical(event) != entry.canonical {
-            return Err(Fault::UnknownField { n: event.n });
+            return Err(VerifyError::UnknownField { n: event.n });
         }
     }
     Ok(events)
 }
 
-/// Refuses unless `sorted` ascends strictly.
-fn ascending<K: Ord>(what: &'static str, sorted: impl Iterator<Item = K>) -> Result<(), Fault> {
-    if sorted.is_sorted_by(|one, next| one < next) { Ok(()) } else { Err(Fault::Order { what }) }
+/// Checks that `sorted` is strictly ascending.
+fn ascending<K: Ord>(what: &'static str, sorted: impl Iterator<Item = K>) -> Result<(), VerifyError> {
+    if sorted.is_sorted_by(|one, next| one < next) { Ok(()) } else { Err(VerifyError::Order { what }) }
 }
 
-/// Refuses with the first of `facts` that is not so.
-fn all<F: FnOnce(&'static str) -> Fault>(facts: &[(&'static str, bool)], fault: F) -> Result<(), Fault> {
-    match facts.iter().find(|(_, holds)| !holds) {
-        Some((what, _)) => Err(fault(what)),
+/// Checks all of `conditions`. The error names the first that is false.
+fn check_all<F: FnOnce(&'static str) -> VerifyError>(
+    conditions: &[(&'static str, bool)],
+    error: F,
+) -> Result<(), VerifyError> {
+    match conditions.iter().find(|(_, holds)| !holds) {
+        Some((what, _)) => Err(error(what)),
         None => Ok(()),
     }
 }

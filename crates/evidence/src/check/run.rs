@@ -1,61 +1,64 @@
-//! The run as the bundle describes it, held against the chain.
+//! Compares the run record with the chain.
 
 use domain::{Event, EventBody, RunId, RunStatus, StepStatus};
 
-use super::machine::Stand;
-use crate::bundle::{Bundle, Run};
-use crate::fault::Fault;
+use super::machine::Replay;
+use crate::bundle::{BundleRun, EvidenceBundle};
+use crate::error::VerifyError;
 
-/// Refuses a run that the chain tells otherwise.
-pub(super) fn check(bundle: &Bundle, events: &[Event], stand: &Stand<'_>) -> Result<(), Fault> {
+pub(super) fn check(
+    bundle: &EvidenceBundle,
+    events: &[Event],
+    replay: &Replay<'_>,
+) -> Result<(), VerifyError> {
     let run = &bundle.run;
     admitted(run, events)?;
-    ended(run, events, stand)?;
-    steps_ended(bundle, stand)
+    ended(run, events, replay)?;
+    steps_ended(bundle, replay)
 }
 
-fn admitted(run: &Run, events: &[Event]) -> Result<(), Fault> {
+fn admitted(run: &BundleRun, events: &[Event]) -> Result<(), VerifyError> {
     let Some(Event { at, body: EventBody::RunAdmitted { workflow, version, plan, trigger, .. }, .. }) =
         events.first()
     else {
-        return Err(Fault::Admission { n: 0 });
+        return Err(VerifyError::Admission { n: 0 });
     };
-    let facts = [
+    let conditions = [
         ("id", run.run == RunId::derive(&run.tenant, &run.trigger.reference)),
         ("workflow", run.workflow == *workflow && run.version == *version),
         ("plan", run.plan == *plan),
         ("trigger", run.trigger == *trigger),
-        ("time of admission", run.created_at == *at),
+        ("admission time", run.created_at == *at),
     ];
-    super::all(&facts, |what| Fault::Run { what })
+    super::check_all(&conditions, |what| VerifyError::Run { what })
 }
 
-fn ended(run: &Run, events: &[Event], stand: &Stand<'_>) -> Result<(), Fault> {
+fn ended(run: &BundleRun, events: &[Event], replay: &Replay<'_>) -> Result<(), VerifyError> {
     if !run.status.is_terminal() {
-        return Err(Fault::NotOver { status: run.status });
+        return Err(VerifyError::NotFinished { status: run.status });
     }
-    let again =
+    let is_resume =
         |event: &&Event| matches!(event.body, EventBody::LeaseExpired { .. } | EventBody::RunResumed { .. });
-    let resumes = events.iter().filter(again).count();
-    let facts = [
-        ("status", stand.run == Some(run.status)),
-        ("time of completion", events.last().is_some_and(|event| event.at == run.completed_at)),
+    let resumes = events.iter().filter(is_resume).count();
+    let conditions = [
+        ("status", replay.run == Some(run.status)),
+        ("completion time", events.last().is_some_and(|event| event.at == run.completed_at)),
         ("duration", run.duration_ms == run.completed_at - run.created_at),
-        ("count of resumptions", usize::try_from(run.resumes) == Ok(resumes)),
+        ("number of resumes", usize::try_from(run.resumes) == Ok(resumes)),
     ];
-    super::all(&facts, |what| Fault::Run { what })
+    super::check_all(&conditions, |what| VerifyError::Run { what })
 }
 
-/// A run succeeded if and only if all of its steps did, and failed only if one of them did.
-fn steps_ended(bundle: &Bundle, stand: &Stand<'_>) -> Result<(), Fault> {
-    let mut steps = bundle.steps.iter().zip(&stand.steps);
+/// A run succeeded if and only if all steps succeeded, and failed only if a step failed.
+fn steps_ended(bundle: &EvidenceBundle, replay: &Replay<'_>) -> Result<(), VerifyError> {
+    let mut steps = bundle.steps.iter().zip(&replay.steps);
     match bundle.run.status {
         RunStatus::Succeeded => match steps.find(|(_, status)| **status != StepStatus::Succeeded) {
-            Some((step, status)) => Err(Fault::NotSucceeded { step: step.id.clone(), status: *status }),
+            Some((step, status)) => Err(VerifyError::NotSucceeded { step: step.id.clone(), status: *status }),
             None => Ok(()),
         },
-        RunStatus::FailedTerminal if !stand.steps.contains(&StepStatus::FailedTerminal) => {
-            Err(Fault::NotFailed)
+        RunStatus::FailedTerminal if !replay.steps.contains(&StepStatus::FailedTerminal) => {
+            Err(VerifyError::NotFailed)
         }
         _ => Ok(()),
     }

@@ -1,24 +1,23 @@
-//! The report: the same bundle, for people.
+//! The HTML report of a bundle.
 //!
-//! One page that needs nothing else: no script, no request to anywhere, light and dark. Whatever somebody
-//! else wrote is escaped, and what a reader could not see in it is made visible, so that a ticket cannot
-//! make the report say something that the bundle does not.
+//! The page is self-contained: no script, no external request, light and dark mode. Untrusted text is escaped and its
+//! invisible characters are marked, so that text in a ticket cannot falsify the report.
 
+mod describe;
 mod sections;
-mod text;
-mod words;
+mod visible;
 
 use maud::{DOCTYPE, Markup, html};
 
 use crate::verify::Verified;
-use text::Seen;
+use visible::Visible;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing may be loaded and nothing may run, even if something slipped in.
+/// Forbids scripts and external requests, in case untrusted markup gets through.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// The report of a verified bundle.
+/// Renders the report of a verified bundle.
 pub fn html(verified: &Verified) -> String {
     page(verified).into_string()
 }
@@ -39,8 +38,8 @@ fn page(verified: &Verified) -> Markup {
             }
             body {
                 header {
-                    h1 { (Seen(run.workflow.as_str())) " v" (run.version) " " span.status { (run.status.as_str()) } }
-                    p { (Seen(&verified.summary())) }
+                    h1 { (Visible(run.workflow.as_str())) " v" (run.version) " " span.status { (run.status.as_str()) } }
+                    p { (Visible(&verified.summary())) }
                 }
                 main {
                     (sections::run(run))

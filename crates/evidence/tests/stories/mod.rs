@@ -1,22 +1,21 @@
-//! Runs to make evidence of, told by driving the domain: every event is one that a command decided.
+//! Finished runs for tests, made by domain commands.
 //!
-//! What a tool promises and what policy says about it follow from its name: `set.two` is a compare-and-set
-//! that two people must approve, `shell.deny` is opaque and denied.
+//! The name of a tool sets its effect class and its verdict: `set.two` is a compare-and-set that needs two approvers,
+//! `shell.deny` is opaque and denied.
 
-mod chance;
-mod teller;
+mod random;
+mod test_env;
 
-use countersign_evidence::{LogEntry, Material, SigningKey, leaf};
+use countersign_evidence::{BundleInput, LogEntry, SigningKey, leaf};
 use domain::chain::StoredEvent;
 use domain::merkle::{Frontier, Position};
 use domain::{Approval, Plan, Receipt, RunRecord, StepRecord};
 
-use teller::{Teller, gate, plan, step, undoable, wait};
+use test_env::{TestEnv, gate, plan, step, undoable, wait};
 
-/// The name of the log.
 pub(crate) const ORIGIN: &str = "log.example/acme";
 
-/// Every story that is told by name.
+/// All named stories.
 pub(crate) const NAMES: [&str; 22] = [
     "plain",
     "one_effect",
@@ -42,8 +41,8 @@ pub(crate) const NAMES: [&str; 22] = [
     "sixty_four_steps",
 ];
 
-/// All that the ledger holds of a finished run.
-pub(crate) struct Told {
+/// The ledger's records of a finished run.
+pub(crate) struct FinishedRun {
     pub(crate) record: RunRecord,
     pub(crate) plan: Plan,
     pub(crate) entries: Vec<StoredEvent>,
@@ -53,9 +52,9 @@ pub(crate) struct Told {
     pub(crate) position: Position,
 }
 
-impl Told {
-    pub(crate) fn material(&self) -> Material<'_> {
-        Material {
+impl FinishedRun {
+    pub(crate) fn input(&self) -> BundleInput<'_> {
+        BundleInput {
             record: &self.record,
             plan: &self.plan,
             entries: &self.entries,
@@ -67,37 +66,36 @@ impl Told {
     }
 }
 
-impl From<Teller> for Told {
-    /// Two other runs ended before, and have their entries in the log.
-    fn from(teller: Teller) -> Self {
+impl From<TestEnv> for FinishedRun {
+    /// The log already has the entries of two other runs.
+    fn from(env: TestEnv) -> Self {
         let mut log = Frontier::default();
         for earlier in ["one", "two"] {
             log.push(domain::merkle::leaf(earlier.as_bytes()));
         }
-        let position = log.push(leaf(&teller.record));
+        let position = log.push(leaf(&env.record));
         Self {
-            receipts: teller.named_receipts(),
-            approvals: teller.approvals.into_values().collect(),
-            record: teller.record,
-            plan: teller.plan,
-            entries: teller.entries,
-            steps: teller.steps,
+            receipts: env.named_receipts(),
+            approvals: env.approvals.into_values().collect(),
+            record: env.record,
+            plan: env.plan,
+            entries: env.entries,
+            steps: env.steps,
             position,
         }
     }
 }
 
-/// The key that signs evidence.
 pub(crate) fn key() -> SigningKey {
     SigningKey::from_seed([42; 32])
 }
 
-/// The story called `name`, or the one that chance tells for `chance-N`.
-pub(crate) fn tell(name: &str) -> Told {
-    if let Some(seed) = name.strip_prefix("chance-") {
-        return chance::tell(seed.parse().unwrap()).into();
+/// The story `name`, or a random one with seed N for `random-N`.
+pub(crate) fn story(name: &str) -> FinishedRun {
+    if let Some(seed) = name.strip_prefix("random-") {
+        return random::story(seed.parse().unwrap()).into();
     }
-    let told = match name {
+    let env = match name {
         "plain" => plain(),
         "one_effect" => one_effect(),
         "approved_by_one" => approved_by_one(),
@@ -120,14 +118,14 @@ pub(crate) fn tell(name: &str) -> Told {
         "effect_superseded" => effect_superseded(),
         "undo_denied" => undo_denied(),
         "sixty_four_steps" => sixty_four_steps(),
-        unknown => panic!("no story is called {unknown}"),
+        unknown => panic!("unknown story {unknown}"),
     };
-    told.into()
+    env.into()
 }
 
-fn plain() -> Teller {
+fn plain() -> TestEnv {
     let steps = [step("read"), step("set.allow"), wait(), step("set.allow"), step("read")];
-    let mut run = Teller::begin(plan(steps));
+    let mut run = TestEnv::start(plan(steps));
     run.work();
     run.work();
     run.serve();
@@ -137,66 +135,66 @@ fn plain() -> Teller {
     run
 }
 
-fn one_effect() -> Teller {
-    let mut run = Teller::begin(plan([step("set.allow")]));
+fn one_effect() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.allow")]));
     run.work();
     run
 }
 
-fn approved_by_one() -> Teller {
-    let mut run = Teller::begin(plan([step("read"), step("set.one")]));
+fn approved_by_one() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("read"), step("set.one")]));
     run.work();
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.work();
     run
 }
 
-fn approved_by_two() -> Teller {
-    let mut run = Teller::begin(plan([step("shell.two"), step("read")]));
+fn approved_by_two() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("shell.two"), step("read")]));
     run.serve();
-    run.wait_and_nudge();
-    run.answer("paula", true);
-    run.wait_and_nudge();
-    run.answer("peter", true);
+    run.pass_time_and_remind();
+    run.vote("paula", true);
+    run.pass_time_and_remind();
+    run.vote("peter", true);
     run.work();
     run.work();
     run
 }
 
-fn denied() -> Teller {
-    let mut run = Teller::begin(plan([step("set.allow"), step("shell.deny"), step("read")]));
+fn denied() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.allow"), step("shell.deny"), step("read")]));
     run.work();
     run.serve();
     run
 }
 
-/// One undoing needs a person, too.
-fn rolled_back_after_failure() -> Teller {
+/// One undo needs approval too.
+fn rolled_back_after_failure() -> TestEnv {
     let steps = [undoable("set.allow", "set.one"), undoable("native.allow", "set.allow"), step("read")];
-    let mut run = Teller::begin(plan(steps));
+    let mut run = TestEnv::start(plan(steps));
     run.work();
     run.work();
     run.serve();
     run.fail();
     run.work();
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.work();
     run
 }
 
-fn canceled() -> Teller {
-    let mut run = Teller::begin(plan([step("set.allow"), step("set.one"), step("read")]));
+fn canceled() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.allow"), step("set.one"), step("read")]));
     run.work();
     run.serve();
     run.cancel();
     run
 }
 
-/// The request comes while the step is held: it finishes, and is taken back.
-fn canceled_in_flight() -> Teller {
-    let mut run = Teller::begin(plan([undoable("set.allow", "set.allow"), step("read")]));
+/// The cancel request arrives while a worker holds the step: the step finishes and is rolled back.
+fn canceled_in_flight() -> TestEnv {
+    let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("read")]));
     run.serve();
     run.cancel();
     run.finish();
@@ -204,129 +202,129 @@ fn canceled_in_flight() -> Teller {
     run
 }
 
-fn taken_over() -> Teller {
-    let mut run = Teller::begin(plan([step("read"), step("native.one"), step("find.allow")]));
+fn taken_over() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("read"), step("native.one"), step("find.allow")]));
     run.serve();
-    run.fall_silent();
+    run.expire_lease();
     run.work();
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.serve();
-    run.fall_silent();
+    run.expire_lease();
     run.work();
     run.serve();
-    run.fall_silent();
-    run.work();
-    run
-}
-
-fn gate_and_time_out() -> Teller {
-    let mut run = Teller::begin(plan([gate(), wait(), step("read")]));
-    run.serve();
-    run.answer("paula", true);
-    run.serve();
-    run.let_time_pass();
-    run.serve();
+    run.expire_lease();
     run.work();
     run
 }
 
-fn gate_rejected_then_approved() -> Teller {
-    let mut run = Teller::begin(plan([gate(), step("set.allow")]));
+fn gate_and_time_out() -> TestEnv {
+    let mut run = TestEnv::start(plan([gate(), wait(), step("read")]));
     run.serve();
-    run.answer("paula", false);
+    run.vote("paula", true);
+    run.serve();
+    run.pass_time();
+    run.serve();
+    run.work();
+    run
+}
+
+fn gate_rejected_then_approved() -> TestEnv {
+    let mut run = TestEnv::start(plan([gate(), step("set.allow")]));
+    run.serve();
+    run.vote("paula", false);
     run.resume();
     run.serve();
-    run.answer("peter", true);
+    run.vote("peter", true);
     run.work();
     run
 }
 
-fn approval_expired() -> Teller {
-    let mut run = Teller::begin(plan([undoable("set.allow", "set.allow"), step("set.two")]));
+fn approval_expired() -> TestEnv {
+    let mut run = TestEnv::start(plan([undoable("set.allow", "set.allow"), step("set.two")]));
     run.work();
     run.serve();
-    run.answer("paula", true);
-    run.let_time_pass();
+    run.vote("paula", true);
+    run.pass_time();
     run.serve();
     run.work();
     run
 }
 
-fn approval_rejected() -> Teller {
-    let mut run = Teller::begin(plan([step("set.two")]));
+fn approval_rejected() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.two")]));
     run.serve();
-    run.answer("paula", true);
-    run.answer("peter", false);
+    run.vote("paula", true);
+    run.vote("peter", false);
     run
 }
 
-/// The first attempt did not happen, and the yes still holds for the second.
-fn approval_used_twice() -> Teller {
-    let mut run = Teller::begin(plan([step("set.one")]));
+/// The first attempt had no effect, and the approval stays valid for the second.
+fn approval_used_twice() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.one")]));
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.serve();
     run.retry_later();
     run.work();
     run
 }
 
-/// What was approved has changed before it was used.
-fn asked_again() -> Teller {
-    let mut run = Teller::begin(plan([step("set.one")]));
+/// The approved action changes before it is performed.
+fn asked_again() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("set.one")]));
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.contract += 1;
     run.serve();
-    run.answer("peter", true);
+    run.vote("peter", true);
     run.work();
     run
 }
 
-fn outcome_unknown() -> Teller {
-    let mut run = Teller::begin(plan([step("shell.one"), step("read")]));
+fn outcome_unknown() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("shell.one"), step("read")]));
     run.serve();
-    run.answer("paula", true);
+    run.vote("paula", true);
     run.serve();
-    run.lose_track();
+    run.lose_outcome();
     run.cancel();
     run
 }
 
-fn outcome_unknown_then_done() -> Teller {
-    let mut run = Teller::begin(plan([step("shell.allow")]));
+fn outcome_unknown_then_done() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("shell.allow")]));
     run.serve();
-    run.lose_track();
+    run.lose_outcome();
     run.resume();
     run.work();
     run
 }
 
-fn event_came_early() -> Teller {
-    let mut run = Teller::begin(plan([wait()]));
+fn event_came_early() -> TestEnv {
+    let mut run = TestEnv::start(plan([wait()]));
     run.signal();
     run.serve();
     run
 }
 
-/// Another run had the same effect.
-fn effect_reused() -> Teller {
-    let mut other = Teller::begin_as("other", plan([step("shared.allow")]));
+/// Another run performed the same effect.
+fn effect_reused() -> TestEnv {
+    let mut other = TestEnv::start_as("other", plan([step("shared.allow")]));
     other.work();
-    let mut run = Teller::begin(plan([step("shared.allow"), step("read")]));
+    let mut run = TestEnv::start(plan([step("shared.allow"), step("read")]));
     run.receipts = other.receipts;
     run.serve();
     run.work();
     run
 }
 
-/// The effect did not happen here; another run tried the same and had more luck.
-fn effect_superseded() -> Teller {
-    let mut run = Teller::begin(plan([step("shared.allow")]));
+/// The effect failed in this run and succeeded in another run.
+fn effect_superseded() -> TestEnv {
+    let mut run = TestEnv::start(plan([step("shared.allow")]));
     run.serve();
     run.fail();
-    let mut other = Teller::begin_as("other", plan([step("shared.allow")]));
+    let mut other = TestEnv::start_as("other", plan([step("shared.allow")]));
     other.receipts = run.receipts;
     other.work();
     run.receipts = other.receipts;
@@ -334,9 +332,9 @@ fn effect_superseded() -> Teller {
     run
 }
 
-/// Policy denies the undoing; a person gives up.
-fn undo_denied() -> Teller {
-    let mut run = Teller::begin(plan([undoable("set.allow", "set.deny"), step("read")]));
+/// Policy denies the undo; an operator cancels the run.
+fn undo_denied() -> TestEnv {
+    let mut run = TestEnv::start(plan([undoable("set.allow", "set.deny"), step("read")]));
     run.work();
     run.roll_back();
     run.serve();
@@ -346,9 +344,9 @@ fn undo_denied() -> Teller {
     run
 }
 
-fn sixty_four_steps() -> Teller {
+fn sixty_four_steps() -> TestEnv {
     let tools = ["read", "set.allow", "set.one", "shell.two"];
-    let mut run = Teller::begin(plan((0..64).map(|n| step(tools[n % tools.len()]))));
+    let mut run = TestEnv::start(plan((0..64).map(|n| step(tools[n % tools.len()]))));
     while !run.record.status.is_terminal() {
         run.work_approved();
     }

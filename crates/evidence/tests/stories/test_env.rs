@@ -1,28 +1,30 @@
-//! One run, moved along by commands, and a ledger of it.
+//! A run with its ledger, advanced by commands.
 
 use std::collections::BTreeMap;
 
-use countersign_evidence::{Whose, effects_of};
+use countersign_evidence::{ReceiptOwner, effects_of};
 use domain::chain::StoredEvent;
 use domain::command::{
-    Admit, Answer, Cancel, Certainty, Claim, Claimed, Command, DeliverSignal, Fail, Finish, Governed, Grant,
-    Nudge, OpenGate, OpenWait, Resume, Retry, RollBack, TakeOver, TimeOut, admit,
+    Admit, Assessment, Cancel, Certainty, Claim, ClaimResult, Command, DeliverSignal, Fail, Finish, Grant,
+    Nudge, OpenGate, OpenWait, RecordVote, Resume, Retry, RollBack, TakeOver, TimeOut, admit,
 };
 use domain::next::{Next, next};
 use domain::payload::Fingerprint;
-use domain::plan::{Call, Environment, OnReject, OnTimeout, Patience, Phase, Reads, Undo, Validation, Work};
+use domain::plan::{
+    ApprovalTiming, Call, Environment, InputRefs, OnReject, OnTimeout, Phase, Undo, Validation, Work,
+};
 use domain::record::Signal;
 use domain::schedule::RetryPolicy;
 use domain::{
-    Action, Approval, ApprovalId, Blast, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass,
-    EventName, Failure, FieldChange, IdempotencyKey, Initiator, Live, Millis, OpId, Payload, People,
-    PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility, Ruling, RunRecord, RunStatus,
-    SignalId, Stamp, StepId, StepRecord, Tenant, TenantId, Tier, Timestamp, ToolName, Usage, Verdict,
-    WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, BlastRadius, Cause, Channel, Decision,
+    Digest, Draft, EffectClass, EventName, Failure, FieldChange, IdempotencyKey, Initiator, Live, Millis,
+    ModelUsage, OpId, Payload, PersonId, Plan, PlannedStep, Reason, Receipt, Refusal, Reversibility, Ruling,
+    RunRecord, RunStatus, SignalId, Stamp, StepId, StepRecord, Tenant, TenantId, Tier, Timestamp, ToolName,
+    Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
 use serde_json::json;
 
-/// What a ticket says; it must never reach a bundle.
+/// A value that must not appear in a bundle.
 const SECRET: &str = "the-database-password";
 
 const LEASE: Millis = Millis::secs(30);
@@ -38,10 +40,10 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
         environment: Environment::Prod,
         author: Some(PersonId::new("arthur").unwrap()),
         validation: Validation::CriticalOnly,
-        patience: Patience::default_in(Environment::Prod),
+        approval_timing: ApprovalTiming::default_in(Environment::Prod),
         auto_approve: None,
         triggered_by: None,
-        ticket: None,
+        concurrency: None,
         sample: None,
         steps: steps.into_iter().enumerate().map(named).collect(),
     }
@@ -49,43 +51,43 @@ pub(crate) fn plan(steps: impl IntoIterator<Item = PlannedStep>) -> Plan {
 
 /// A call of `tool`.
 pub(crate) fn step(tool: &str) -> PlannedStep {
-    working(Work::Call(call(tool)))
+    step_of(Work::Call(call(tool)))
 }
 
-/// A call of `tool`, taken back by a call of `undo`.
+/// A call of `tool` whose rollback is a call of `undo`.
 pub(crate) fn undoable(tool: &str, undo: &str) -> PlannedStep {
     PlannedStep { rollback: Some(Undo::Call(call(undo))), ..step(tool) }
 }
 
-/// A wait that goes on when its time is over.
+/// A wait that continues after its timeout.
 pub(crate) fn wait() -> PlannedStep {
     let event = EventName::new("change.approved").unwrap();
-    working(Work::Wait { event, timeout: Millis::hours(2), on_timeout: OnTimeout::Continue })
+    step_of(Work::Wait { event, timeout: Millis::hours(2), on_timeout: OnTimeout::Continue })
 }
 
-/// A question; a no pauses the run.
+/// An approval gate; a rejection pauses the run.
 pub(crate) fn gate() -> PlannedStep {
-    working(Work::Gate {
+    step_of(Work::Gate {
         message: "Go on?".to_owned(),
         expires_after: Millis::hours(1),
         on_reject: OnReject::Pause,
-        demand: Demand::default(),
+        requirement: ApprovalRequirement::default(),
     })
 }
 
-fn working(work: Work) -> PlannedStep {
+fn step_of(work: Work) -> PlannedStep {
     PlannedStep {
         id: StepId::new("unnamed").unwrap(),
         work,
         retry: RetryPolicy::default(),
-        blast: Blast::Low,
+        blast: BlastRadius::Low,
         critical: false,
         phase: Phase::Main,
         on_reject: OnReject::Fail,
         confidence: None,
         rollback: None,
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
+        reads: InputRefs::default(),
+        rollback_reads: InputRefs::default(),
     }
 }
 
@@ -93,33 +95,33 @@ fn call(tool: &str) -> Call {
     Call { tool: ToolName::new(tool).unwrap(), with: json!({ "text": SECRET }) }
 }
 
-/// A run, and all that the ledger holds of it.
-pub(crate) struct Teller {
+/// A run and its records in the ledger.
+pub(crate) struct TestEnv {
     pub(crate) now: Timestamp,
     pub(crate) record: RunRecord,
     pub(crate) plan: Plan,
     pub(crate) entries: Vec<StoredEvent>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) receipts: BTreeMap<IdempotencyKey, Receipt>,
-    /// Receipts of other runs whose place one of this run's took.
+    /// Receipts of other runs that a receipt of this run replaced.
     pub(crate) displaced: Vec<Receipt>,
     pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
-    /// The version of every tool's contract: another one makes every action another.
+    /// The contract version of every tool. A new version changes every action.
     pub(crate) contract: u32,
     signals: BTreeMap<SignalId, Signal>,
     grant: Option<Grant>,
     writes: u32,
 }
 
-impl Teller {
-    pub(crate) fn begin(plan: Plan) -> Self {
-        Self::begin_as("first", plan)
+impl TestEnv {
+    pub(crate) fn start(plan: Plan) -> Self {
+        Self::start_as("first", plan)
     }
 
-    /// A run that `rita` asked for.
-    pub(crate) fn begin_as(name: &str, plan: Plan) -> Self {
+    /// A run requested by `rita`.
+    pub(crate) fn start_as(name: &str, plan: Plan) -> Self {
         let now = Timestamp(1_750_000_000_000);
-        let wish = Admit {
+        let request = Admit {
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
@@ -129,8 +131,8 @@ impl Teller {
             input: Fingerprint::of(&json!({ "ticket": SECRET })),
         };
         let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by: Initiator::new(Cause::User, "rita") };
-        let decision = admit(wish, &plan, stamp);
-        let mut teller = Self {
+        let decision = admit(request, &plan, stamp);
+        let mut env = Self {
             now,
             record: decision.record.clone(),
             plan,
@@ -144,12 +146,12 @@ impl Teller {
             grant: None,
             writes: 0,
         };
-        teller.keep(decision);
-        teller
+        env.store(decision);
+        env
     }
 
-    /// Decides `command` and keeps what it decides.
-    pub(crate) fn try_decide<C: Command>(&mut self, by: &str, command: C) -> Result<C::Answer, Refusal> {
+    /// Decides `command` and stores the decision.
+    pub(crate) fn try_decide<C: Command>(&mut self, by: &str, command: C) -> Result<C::Output, Refusal> {
         self.writes += 1;
         self.now = self.now + Millis(250);
         let stamp = Stamp {
@@ -158,18 +160,18 @@ impl Teller {
             by: Initiator::new(Cause::System, by),
         };
         let plan = self.plan.clone();
-        let mut draft = Draft::new(self.record.clone(), &plan, stamp).knowing(self.asked());
-        let answer = command.decide(&mut draft)?;
+        let mut draft = Draft::new(self.record.clone(), &plan, stamp).with_approval(self.current_approval());
+        let output = command.decide(&mut draft)?;
         let decision = draft.close();
-        self.keep(decision);
-        Ok(answer)
+        self.store(decision);
+        Ok(output)
     }
 
-    fn decide<C: Command>(&mut self, by: &str, command: C) -> C::Answer {
+    fn decide<C: Command>(&mut self, by: &str, command: C) -> C::Output {
         self.try_decide(by, command).unwrap()
     }
 
-    fn keep(&mut self, decision: Decision) {
+    fn store(&mut self, decision: Decision) {
         let stored =
             |event: domain::SealedEvent| StoredEvent { canonical: event.canonical, hash: event.hash };
         self.entries.extend(decision.events.into_iter().map(stored));
@@ -189,38 +191,42 @@ impl Teller {
         self.record = decision.record;
     }
 
-    /// The request that the record names.
-    fn asked(&self) -> Option<Approval> {
+    /// The approval request in the run record.
+    fn current_approval(&self) -> Option<Approval> {
         self.approvals.get(self.record.live.approval()?).cloned()
     }
 
-    /// The receipts that events of the run speak of.
+    /// The receipts that events of the run refer to.
     pub(crate) fn named_receipts(&self) -> Vec<Receipt> {
         let own = |receipt: &&Receipt| receipt.run == self.record.key.run;
-        let receipt = |(key, whose): (&IdempotencyKey, &Whose)| {
-            let left = || self.displaced.iter().filter(own).find(|receipt| receipt.key == *key);
-            match whose {
-                Whose::Own => self.receipts.get(key).filter(own).or_else(left).cloned(),
-                Whose::Anybodys => self.receipts.get(key).cloned(),
+        let receipt = |(key, owner): (&IdempotencyKey, &ReceiptOwner)| {
+            let displaced = || self.displaced.iter().filter(own).find(|receipt| receipt.key == *key);
+            match owner {
+                ReceiptOwner::ThisRun => self.receipts.get(key).filter(own).or_else(displaced).cloned(),
+                ReceiptOwner::AnyRun => self.receipts.get(key).cloned(),
             }
         };
         effects_of(&self.entries).unwrap().iter().filter_map(receipt).collect()
     }
 
-    /// A worker does what can be done for the run now.
+    /// Performs the next due operation of the run.
     pub(crate) fn serve(&mut self) {
         self.try_serve().unwrap();
     }
 
     pub(crate) fn try_serve(&mut self) -> Result<(), Refusal> {
         match next(&self.record, &self.plan, self.now) {
-            Next::Nothing | Next::NotBefore(_) => Err(Refusal::WrongWork { expected: "something to do" }),
-            Next::Claim => self.claim(|claim, teller| teller.try_decide("worker", claim)),
-            Next::TakeOver => self.claim(|claim, teller| teller.try_decide("worker", TakeOver(claim))),
+            Next::Nothing | Next::NotBefore(_) => Err(Refusal::WrongState { expected: "a due operation" }),
+            Next::Claim => self.claim(|claim, env| env.try_decide("worker", claim)),
+            Next::TakeOver => self.claim(|claim, env| env.try_decide("worker", TakeOver(claim))),
             Next::OpenWait => {
-                let early =
-                    self.record.early.first().and_then(|early| self.signals.get(&early.signal)).cloned();
-                self.try_decide("worker", OpenWait { early }).map(drop)
+                let buffered = self
+                    .record
+                    .buffered_signals
+                    .first()
+                    .and_then(|signal| self.signals.get(&signal.signal))
+                    .cloned();
+                self.try_decide("worker", OpenWait { buffered }).map(drop)
             }
             Next::OpenGate => self.try_decide("worker", OpenGate { message: "Go on?".to_owned() }).map(drop),
             Next::TimeOut => self.try_decide("sweep", TimeOut).map(drop),
@@ -230,7 +236,7 @@ impl Teller {
 
     fn claim(
         &mut self,
-        decide: impl FnOnce(Claim, &mut Self) -> Result<Claimed, Refusal>,
+        decide: impl FnOnce(Claim, &mut Self) -> Result<ClaimResult, Refusal>,
     ) -> Result<(), Refusal> {
         let action = self.action();
         let claim = Claim {
@@ -238,27 +244,30 @@ impl Teller {
             lease: LEASE,
             receipt: self.receipts.get(&action.key).cloned(),
             abandoned: false,
-            governed: Some(Governed { verdict: verdict(&action), found: Some(json!({ "was": SECRET })) }),
+            assessment: Some(Assessment {
+                verdict: verdict(&action),
+                observed: Some(json!({ "was": SECRET })),
+            }),
             action,
         };
         self.grant = match decide(claim, self)? {
-            Claimed::Granted(grant) => Some(*grant),
-            Claimed::Settled(_) | Claimed::Asked | Claimed::Later(_) => None,
+            ClaimResult::Granted(grant) => Some(*grant),
+            ClaimResult::Resolved(_) | ClaimResult::AwaitingApproval | ClaimResult::Deferred(_) => None,
         };
         Ok(())
     }
 
-    /// What the current step means, or its undoing.
+    /// The action of the current step, or of its undo.
     fn action(&self) -> Action {
         let step = self.plan.step(self.record.at).unwrap();
-        let Work::Call(done) = &step.work else { panic!("a wait or a gate is not claimed") };
-        let key = match done.tool.as_str() {
+        let Work::Call(call) = &step.work else { panic!("a wait or a gate is not claimed") };
+        let key = match call.tool.as_str() {
             shared if shared.starts_with("shared") => IdempotencyKey::new(shared).unwrap(),
-            _ => IdempotencyKey::for_step(&done.tool, &self.record.key.run, &step.id),
+            _ => IdempotencyKey::for_step(&call.tool, &self.record.key.run, &step.id),
         };
         match &step.rollback {
             Some(Undo::Call(undo)) if self.record.is_undoing() => self.action_of(undo, key.undo()),
-            _ => self.action_of(done, key),
+            _ => self.action_of(call, key),
         }
     }
 
@@ -278,7 +287,6 @@ impl Teller {
         }
     }
 
-    /// The holder is done.
     pub(crate) fn finish(&mut self) {
         self.try_finish().unwrap();
     }
@@ -287,7 +295,7 @@ impl Teller {
         let grant = self.held()?;
         let output = json!({ "answer": SECRET });
         let (provider, model) = ("provider".to_owned(), "model-1".to_owned());
-        let usage = Usage { provider, model, input_tokens: 1_000, output_tokens: 20 };
+        let usage = ModelUsage { provider, model, input_tokens: 1_000, output_tokens: 20 };
         let finish = Finish {
             fence: grant.fence,
             fingerprint: Fingerprint::of(&output),
@@ -302,10 +310,10 @@ impl Teller {
     }
 
     fn held(&self) -> Result<Grant, Refusal> {
-        self.grant.clone().ok_or(Refusal::WrongWork { expected: "a grant" })
+        self.grant.clone().ok_or(Refusal::WrongState { expected: "a grant" })
     }
 
-    /// A worker takes the step and finishes it.
+    /// Claims the step and finishes it.
     pub(crate) fn work(&mut self) {
         self.serve();
         if matches!(self.record.live, Live::Running(_)) {
@@ -313,12 +321,12 @@ impl Teller {
         }
     }
 
-    /// The same, with whoever must say yes.
+    /// Claims the step, approves it if necessary, and finishes it.
     pub(crate) fn work_approved(&mut self) {
         self.serve();
         for person in ["paula", "peter"] {
             if self.record.status == RunStatus::WaitingApproval {
-                self.answer(person, true);
+                self.vote(person, true);
             }
         }
         if !matches!(self.record.live, Live::Running(_)) {
@@ -327,7 +335,7 @@ impl Teller {
         self.finish();
     }
 
-    /// The holder found that the step cannot succeed.
+    /// Fails the step permanently.
     pub(crate) fn fail(&mut self) {
         self.try_fail().unwrap();
     }
@@ -339,14 +347,14 @@ impl Teller {
             .map(drop)
     }
 
-    /// The attempt did not happen; the next one is due at once.
+    /// The attempt had no effect. The next attempt is due at once.
     pub(crate) fn retry_later(&mut self) {
         self.try_retry(Certainty::DidNotHappen).unwrap();
-        self.let_time_pass();
+        self.pass_time();
     }
 
-    /// The attempt may have happened.
-    pub(crate) fn lose_track(&mut self) {
+    /// The outcome of the attempt is unknown.
+    pub(crate) fn lose_outcome(&mut self) {
         self.try_retry(Certainty::MayHaveHappened).unwrap();
     }
 
@@ -358,35 +366,37 @@ impl Teller {
         self.try_decide("worker", retry).map(drop)
     }
 
-    /// Nobody hears of the holder until its lease has run out.
-    pub(crate) fn fall_silent(&mut self) {
+    pub(crate) fn expire_lease(&mut self) {
         self.now = self.now + LEASE;
     }
 
-    /// Until whatever the run waits for is overdue.
-    pub(crate) fn let_time_pass(&mut self) {
+    /// Advances the clock to the next deadline of the run.
+    pub(crate) fn pass_time(&mut self) {
         let until = match &self.record.live {
             Live::Retrying { not_before, .. } => *not_before,
             Live::WaitingEvent { deadline, .. } | Live::WaitingApproval { deadline, .. } => *deadline,
             Live::Running(lease) => lease.until,
-            Live::Ready { .. } | Live::Unresolved { .. } | Live::Over { .. } => self.now,
+            Live::Ready { .. } | Live::Unresolved { .. } | Live::Ended { .. } => self.now,
         };
         self.now = self.now.max(until);
     }
 
-    pub(crate) fn wait_and_nudge(&mut self) {
-        let Live::WaitingApproval { nudge_at, .. } = &self.record.live else { panic!("nobody is asked") };
+    pub(crate) fn pass_time_and_remind(&mut self) {
+        let Live::WaitingApproval { nudge_at, .. } = &self.record.live else {
+            panic!("no approval is pending")
+        };
         self.now = self.now.max(*nudge_at);
         self.serve();
     }
 
-    pub(crate) fn answer(&mut self, person: &str, approve: bool) {
-        self.try_answer(person, approve).unwrap();
+    pub(crate) fn vote(&mut self, person: &str, approve: bool) {
+        self.try_vote(person, approve).unwrap();
     }
 
-    pub(crate) fn try_answer(&mut self, person: &str, approve: bool) -> Result<(), Refusal> {
-        let approval = self.asked().ok_or(Refusal::WrongWork { expected: "a question" })?;
-        let answer = Answer {
+    pub(crate) fn try_vote(&mut self, person: &str, approve: bool) -> Result<(), Refusal> {
+        let approval =
+            self.current_approval().ok_or(Refusal::WrongState { expected: "an approval request" })?;
+        let vote = RecordVote {
             approval,
             person: PersonId::new(person).unwrap(),
             approve,
@@ -394,7 +404,7 @@ impl Teller {
             through: Channel::Slack { team: "T1".to_owned(), user: format!("U-{person}") },
             tenant: Tenant::new(self.record.key.tenant.clone()),
         };
-        self.try_decide(person, answer).map(drop)
+        self.try_decide(person, vote).map(drop)
     }
 
     pub(crate) fn signal(&mut self) {
@@ -409,7 +419,7 @@ impl Teller {
             fingerprint: Fingerprint::of(&body),
             payload: Payload::Inline(body),
             at: self.now,
-            kept: false,
+            buffered: false,
         };
         self.try_decide("webhook", DeliverSignal { signal, known: None }).map(drop)
     }
@@ -419,7 +429,7 @@ impl Teller {
     }
 
     pub(crate) fn resume(&mut self) {
-        self.decide("olga", Resume { reason: "looked at it".to_owned() });
+        self.decide("olga", Resume { reason: "reviewed".to_owned() });
     }
 
     pub(crate) fn roll_back(&mut self) {
@@ -438,18 +448,18 @@ fn class(tool: &ToolName) -> EffectClass {
 }
 
 fn verdict(action: &Action) -> Verdict {
-    let demand = |people| Demand { tier: Tier::Medium, people, groups: Vec::new() };
+    let requirement = |people| ApprovalRequirement { tier: Tier::Medium, people, groups: Vec::new() };
     let ruling = match action.operation() {
-        "one" => Ruling::NeedsApproval(demand(People::One)),
-        "two" => Ruling::NeedsApproval(demand(People::Two)),
+        "one" => Ruling::NeedsApproval(requirement(ApproverCount::One)),
+        "two" => Ruling::NeedsApproval(requirement(ApproverCount::Two)),
         "deny" => Ruling::Deny,
         _ => Ruling::Allow,
     };
-    let because = vec![Reason {
+    let reasons = vec![Reason {
         rule: "by-name".to_owned(),
-        says: format!("the name of the tool says {}", action.operation()),
+        message: format!("the tool name sets {}", action.operation()),
         file: Some("policy.rego".to_owned()),
         line: Some(7),
     }];
-    Verdict { ruling, because, policy: Digest::of_bytes(b"policy") }
+    Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") }
 }

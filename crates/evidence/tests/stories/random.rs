@@ -1,12 +1,12 @@
-//! Runs that nobody has thought of: a random plan and random wishes, until somebody gives up on it.
+//! Random runs: a random plan and random commands, until an operator cancels the run.
 
 use domain::command::{Cancel, Certainty, Fail, Pause, Postpone, Resume, RollBack};
 use domain::{Failure, Millis, PlannedStep};
 
-use super::teller::{Teller, gate, plan, step, undoable, wait};
+use super::test_env::{TestEnv, gate, plan, step, undoable, wait};
 
-/// Enough to get through most plans and into most trouble.
-const WISHES: usize = 60;
+/// Enough to finish most plans and to reach most failures.
+const COMMANDS: usize = 60;
 
 const TOOLS: [&str; 12] = [
     "read",
@@ -23,10 +23,10 @@ const TOOLS: [&str; 12] = [
     "shared.allow",
 ];
 
-/// A small generator of chance (`SplitMix64`): the same seed tells the same story.
-struct Chance(u64);
+/// The splitmix64 generator: the same seed gives the same run.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -49,22 +49,22 @@ impl Chance {
     }
 }
 
-pub(crate) fn tell(seed: u64) -> Teller {
-    let mut chance = Chance(seed);
-    let length = 1 + chance.below(5);
-    let mut run = Teller::begin(plan((0..length).map(|_| chance.step()).collect::<Vec<_>>()));
-    for _ in 0..WISHES {
-        wish(&mut run, &mut chance);
+pub(crate) fn story(seed: u64) -> TestEnv {
+    let mut random = Random(seed);
+    let length = 1 + random.below(5);
+    let mut run = TestEnv::start(plan((0..length).map(|_| random.step()).collect::<Vec<_>>()));
+    for _ in 0..COMMANDS {
+        issue_command(&mut run, &mut random);
     }
-    give_up(&mut run);
+    cancel(&mut run);
     run
 }
 
-/// Somebody wishes something of the run; what the domain refuses does not happen.
-fn wish(run: &mut Teller, chance: &mut Chance) {
+/// Issues a random command. The domain may refuse it.
+fn issue_command(run: &mut TestEnv, random: &mut Random) {
     let reason = || "because".to_owned();
     let failure = || Failure::new("EXPRESSION", "no such field");
-    let _refused = match chance.below(40) {
+    let _refused = match random.below(40) {
         0 => run.try_decide("olga", Cancel { reason: reason() }).map(drop),
         1 | 2 => run.try_decide("olga", Pause { reason: reason() }).map(drop),
         3 => run.try_decide("olga", RollBack { reason: reason() }).map(drop),
@@ -75,15 +75,15 @@ fn wish(run: &mut Teller, chance: &mut Chance) {
         13 => run.try_decide("worker", Fail { fence: None, failure: failure(), receipt: None }).map(drop),
         14 => run.try_decide("worker", Postpone { failure: failure(), retry_after: None }).map(drop),
         15 | 16 => run.try_signal(),
-        17..21 => run.try_answer("paula", true),
-        21..24 => run.try_answer("peter", true),
-        24 => run.try_answer("peter", false),
+        17..21 => run.try_vote("paula", true),
+        21..24 => run.try_vote("peter", true),
+        24 => run.try_vote("peter", false),
         25 => {
             run.contract += 1;
             Ok(())
         }
         26 => {
-            run.let_time_pass();
+            run.pass_time();
             Ok(())
         }
         27 => {
@@ -95,13 +95,13 @@ fn wish(run: &mut Teller, chance: &mut Chance) {
     };
 }
 
-/// Whoever is still at it finishes or goes silent, and the run is stopped.
-fn give_up(run: &mut Teller) {
+/// Cancels the run, after its current step finishes or loses its lease.
+fn cancel(run: &mut TestEnv) {
     while !run.record.status.is_terminal() {
-        let stopped = run.try_decide("olga", Cancel { reason: "enough".to_owned() });
-        let _refused = run.try_decide("olga", Pause { reason: "enough".to_owned() });
+        let stopped = run.try_decide("olga", Cancel { reason: "test end".to_owned() });
+        let _refused = run.try_decide("olga", Pause { reason: "test end".to_owned() });
         if stopped.is_err() || !run.record.status.is_terminal() {
-            run.let_time_pass();
+            run.pass_time();
             let _refused = run.try_serve().and_then(|()| run.try_finish());
         }
     }

@@ -1,13 +1,13 @@
-//! Text as a person may see it.
+//! Untrusted text in HTML.
 
 use std::fmt::Write as _;
 
 use maud::Render;
 
-/// Somebody's text: escaped, and with whatever cannot be seen made visible.
-pub(super) struct Seen<'a>(pub(super) &'a str);
+/// Untrusted text, escaped, with invisible characters replaced by visible marks.
+pub(super) struct Visible<'a>(pub(super) &'a str);
 
-impl Render for Seen<'_> {
+impl Render for Visible<'_> {
     fn render_to(&self, buffer: &mut String) {
         for c in self.0.chars() {
             match c {
@@ -16,7 +16,7 @@ impl Render for Seen<'_> {
                 '>' => buffer.push_str("&gt;"),
                 '"' => buffer.push_str("&quot;"),
                 '\'' => buffer.push_str("&#39;"),
-                c if is_unseen(c) => push_mark(buffer, c),
+                c if is_invisible(c) => push_mark(buffer, c),
                 c => buffer.push(c),
             }
         }
@@ -24,13 +24,13 @@ impl Render for Seen<'_> {
 }
 
 fn push_mark(buffer: &mut String, c: char) {
-    // Writing to a `String` does not fail.
+    // Writing to a `String` cannot fail.
     let _written = write!(buffer, "<mark>U+{:04X}</mark>", u32::from(c));
 }
 
-/// Whether a reader would not see the character, or would see others elsewhere because of it: controls,
-/// line and paragraph separators, marks of direction, joiners, fillers, selectors and tags.
-fn is_unseen(c: char) -> bool {
+/// Whether the character is invisible or changes the order of others: controls, line and paragraph separators,
+/// direction marks, joiners, fillers, variation selectors and tags.
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -43,21 +43,21 @@ fn is_unseen(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(text: &str) -> String {
-        Seen(text).render().into_string()
+    fn rendered(text: &str) -> String {
+        Visible(text).render().into_string()
     }
 
     #[test]
-    fn nothing_that_somebody_wrote_is_markup() {
-        assert_eq!(seen("<b>\"&'</b>"), "&lt;b&gt;&quot;&amp;&#39;&lt;/b&gt;");
+    fn markup_is_escaped() {
+        assert_eq!(rendered("<b>\"&'</b>"), "&lt;b&gt;&quot;&amp;&#39;&lt;/b&gt;");
     }
 
     #[test]
-    fn what_cannot_be_seen_is_shown() {
-        assert_eq!(seen("a\u{202e}b"), "a<mark>U+202E</mark>b");
-        for unseen in ['\0', '\n', '\u{1b}', '\u{200b}', '\u{200d}', '\u{2066}', '\u{feff}', '\u{e0041}'] {
-            assert!(!seen(&unseen.to_string()).contains(unseen), "{unseen:?}");
+    fn invisible_characters_are_marked() {
+        assert_eq!(rendered("a\u{202e}b"), "a<mark>U+202E</mark>b");
+        for invisible in ['\0', '\n', '\u{1b}', '\u{200b}', '\u{200d}', '\u{2066}', '\u{feff}', '\u{e0041}'] {
+            assert!(!rendered(&invisible.to_string()).contains(invisible), "{invisible:?}");
         }
-        assert_eq!(seen("Grüße, 世界"), "Grüße, 世界");
+        assert_eq!(rendered("Grüße, 世界"), "Grüße, 世界");
     }
 }
