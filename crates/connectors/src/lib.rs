@@ -1,48 +1,51 @@
-//! The tools that touch the world.
+//! The tools that workflow steps call: what each does to an external system, and what is guaranteed when a worker
+//! dies halfway.
 //!
-//! [`tool`] says what a tool is; every other module is one tool, the tools of one system, or a part of them.
-//! What a tool promises about being asked again stands in its module's documentation, and in the class it
-//! declares.
+//! To add a tool, read [`Tool`]. Every module here is one tool, the tools of one external system, or a part of
+//! them; the module's documentation states its guarantees and their limits.
 
-mod absent;
 pub mod api;
 mod fields;
 pub mod github;
 pub mod http;
+pub mod marked_post;
 pub mod model;
+mod not_configured;
 pub mod reference;
-pub mod saying;
 pub mod servicenow;
 pub mod slack;
+#[warn(missing_docs)]
 pub mod tool;
 pub mod transform;
 
-pub use api::{Base, Credential};
+pub use api::{BaseUrl, Credential};
 pub use http::HttpRequest;
-pub use http::guard::{Allow, HostRule};
-pub use tool::{Ask, Call, Done, LookUp, Outcome, Survey, Tool, Toolbox};
+pub use http::guard::{HostAllowList, HostRule};
+pub use tool::{
+    LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult,
+};
 pub use transform::Transform;
 
-/// What the operator says about the systems outside. Where nothing is said, the tools for a system are still
-/// there, so that workflows which name them can be checked, and refuse to propose anything.
+/// Addresses and credentials of the external systems.
+///
+/// The tools of a system without settings are registered all the same, so that workflows which name them can be
+/// checked. Their `propose` fails and names the missing setting.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// For `servicenow.*`.
-    pub servicenow: Option<servicenow::Settings>,
-    /// For `github.*`.
-    pub github: Option<github::Settings>,
-    /// For `slack.*`.
-    pub slack: Option<slack::Settings>,
-    /// For `model.*`.
-    pub model: Option<model::Settings>,
+pub struct ConnectorSettings {
+    pub servicenow: Option<servicenow::ServiceNowSettings>,
+    pub github: Option<github::GitHubSettings>,
+    pub slack: Option<slack::SlackToolSettings>,
+    pub model: Option<model::ModelSettings>,
 }
 
-/// The tools that every worker has. For `http.request`, inner addresses are out of reach but for the hosts in
-/// `allow`; each other tool reaches the one host that `settings` give it.
-pub fn standard(allow: Allow, settings: Settings) -> Toolbox {
-    let toolbox = Toolbox::default().with(Transform).with(HttpRequest::new(allow));
-    let toolbox = servicenow::add(toolbox, settings.servicenow);
-    let toolbox = github::add(toolbox, settings.github);
-    let toolbox = slack::add(toolbox, settings.slack);
-    model::add(toolbox, settings.model)
+/// The registry of built-in tools.
+///
+/// `http.request` reaches internal addresses only on the hosts in `allow`. Every other tool reaches the one host in
+/// its settings.
+pub fn standard_tools(allow: HostAllowList, settings: ConnectorSettings) -> ToolRegistry {
+    let registry = ToolRegistry::default().with(Transform).with(HttpRequest::new(allow));
+    let registry = servicenow::register(registry, settings.servicenow);
+    let registry = github::register(registry, settings.github);
+    let registry = slack::register(registry, settings.slack);
+    model::register(registry, settings.model)
 }

@@ -1,252 +1,272 @@
-//! The reference of the tools: what each is called with, for people who write workflows.
+//! The reference of the built-in tools, for workflow authors. `countersign workflow reference` prints it.
 //!
-//! The tests ask the tools themselves which fields they know, which must be there, and what counts where one
-//! is left out.
+//! The tests compare each page with its tool: the known fields, the required ones and the defaults.
 
-use self::Need::{Counts, Needed, OneOf, Without};
+use self::Requirement::{OneOf, Required, WhenAbsent, WithDefault};
 
-/// One tool.
+/// The reference page of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    /// Its name.
+pub struct ToolPage {
     pub tool: &'static str,
-    /// What it does, what it promises about being asked again, and how it is taken back.
-    pub says: &'static str,
-    /// What later steps can read.
-    pub gives: &'static str,
-    /// A call of it, as the JSON that `with` stands for.
+    /// What the tool does, its effect class, and how it is undone.
+    pub description: &'static str,
+    /// The fields that later steps can read.
+    pub output: &'static str,
+    /// A value of `with`, as JSON.
     pub example: &'static str,
-    /// What it is called with.
-    pub fields: &'static [Field],
+    pub fields: &'static [ToolField],
 }
 
-/// One field of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
+pub struct ToolField {
     pub name: &'static str,
-    /// What it takes.
-    pub takes: &'static str,
-    /// Whether it must be there.
-    pub need: Need,
-    /// What it means.
-    pub means: &'static str,
+    pub value: &'static str,
+    pub requirement: Requirement,
+    pub description: &'static str,
 }
 
-/// Whether a field must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// It must.
-    Needed,
-    /// One of the fields that say so must; without it, what it would change stays.
+pub enum Requirement {
+    Required,
+    /// At least one of the tool's fields with this requirement must be set.
     OneOf,
-    /// It need not; this value counts then, as JSON.
-    Counts(&'static str),
-    /// It need not; this is what that means.
-    Without(&'static str),
+    /// Optional, with this default, as JSON.
+    WithDefault(&'static str),
+    /// Optional; the text describes the behaviour without the field.
+    WhenAbsent(&'static str),
 }
 
-const fn field(name: &'static str, takes: &'static str, need: Need, means: &'static str) -> Field {
-    Field { name, takes, need, means }
+const fn field(
+    name: &'static str,
+    value: &'static str,
+    requirement: Requirement,
+    description: &'static str,
+) -> ToolField {
+    ToolField { name, value, requirement, description }
 }
 
-const TABLE: Field = field("table", "a word", Needed, "The record's table.");
-const SYS_ID: Field = field("sys_id", "32 lower-case hex digits", Needed, "The record.");
-const REPO: Field = field("repo", "`OWNER/NAME`", Needed, "The repository.");
-const NUMBER: Field = field("number", "a whole number from 1", Needed, "The issue or pull request.");
-const LABELS: Field = field("labels", "a list of 1 to 20 texts", Needed, "The labels.");
+const TABLE: ToolField = field("table", "a table name", Required, "The table of the record.");
+const SYS_ID: ToolField =
+    field("sys_id", "32 lower-case hex digits", Required, "The `sys_id` of the record.");
+const REPO: ToolField = field("repo", "`OWNER/NAME`", Required, "The repository.");
+const NUMBER: ToolField =
+    field("number", "an integer from 1", Required, "The number of the issue or pull request.");
+const LABELS: ToolField = field("labels", "a list of 1 to 20 strings", Required, "The labels.");
 
-/// Every tool of the standard box, by name.
-pub const PAGES: &[Page] = &[
-    Page {
+/// All built-in tools, sorted by name.
+pub const PAGES: &[ToolPage] = &[
+    ToolPage {
         tool: "github.comment",
-        says: "Comments on an issue or a pull request. Opaque, with a mark that it is found by. Taken back by \
-               `github.delete_comment`.",
-        gives: "`comment_id`, `url`",
+        description: "Posts a comment on an issue or a pull request. Effect class: opaque; a hidden mark in the comment \
+                      finds it again after a lost reply. Undone by `github.delete_comment`.",
+        output: "`comment_id`, `url`",
         example: r#"{ "repo": "acme/shop", "number": 7, "text": "Fixed by the restart." }"#,
-        fields: &[REPO, NUMBER, field("text", "a text, at most 32 KiB", Needed, "What is said.")],
+        fields: &[REPO, NUMBER, field("text", "a string, at most 32 KiB", Required, "The comment.")],
     },
-    Page {
+    ToolPage {
         tool: "github.delete_comment",
-        says: "Deletes a comment, unless it was edited since people saw it. Compare-and-set. Irreversible, and \
-               destructive to policy.",
-        gives: "`repo`, `comment_id`",
+        description: "Deletes a comment, unless it was edited since the action was proposed. Effect class: \
+                      compare-and-set. Irreversible; policy sees the action as destructive.",
+        output: "`repo`, `comment_id`",
         example: r#"{ "repo": "acme/shop", "comment_id": 1001 }"#,
-        fields: &[REPO, field("comment_id", "a whole number from 1", Needed, "The comment.")],
+        fields: &[REPO, field("comment_id", "an integer from 1", Required, "The id of the comment.")],
     },
-    Page {
+    ToolPage {
         tool: "github.get",
-        says: "Reads an issue or a pull request.",
-        gives: "`number`, `title`, `body`, `state`, `author`, `assignees`, `labels`, `comments`, `is_pull_request`, `url`",
+        description: "Reads an issue or a pull request. Effect class: read-only.",
+        output: "`number`, `title`, `body`, `state`, `author`, `assignees`, `labels`, `comments`, `is_pull_request`, `url`",
         example: r#"{ "repo": "acme/shop", "number": 7 }"#,
         fields: &[REPO, NUMBER],
     },
-    Page {
+    ToolPage {
         tool: "github.label",
-        says: "Puts labels on an issue. Compare-and-set. Taken back by `github.unlabel`, for the labels that were \
-               not there.",
-        gives: "`repo`, `number`, `labels`",
+        description: "Adds labels to an issue. Effect class: compare-and-set. Undone by `github.unlabel`, for the \
+                      labels that were absent before.",
+        output: "`repo`, `number`, `labels`",
         example: r#"{ "repo": "acme/shop", "number": 7, "labels": ["incident"] }"#,
         fields: &[REPO, NUMBER, LABELS],
     },
-    Page {
+    ToolPage {
         tool: "github.unlabel",
-        says: "Takes labels off an issue. Compare-and-set. Taken back by `github.label`, for the labels that were \
-               there.",
-        gives: "`repo`, `number`, `labels`",
+        description: "Removes labels from an issue. Effect class: compare-and-set. Undone by `github.label`, for the \
+                      labels that were present before.",
+        output: "`repo`, `number`, `labels`",
         example: r#"{ "repo": "acme/shop", "number": 7, "labels": ["incident"] }"#,
         fields: &[REPO, NUMBER, LABELS],
     },
-    Page {
+    ToolPage {
         tool: "http.request",
-        says: "Sends one request. What it promises is what `effect` says; every request with an effect carries \
-               `Idempotency-Key`. No redirect is followed, no private address reached, no credential sent. It is \
-               taken back by a `rollback` of yours alone.",
-        gives: "`status`, `headers`, `body`, `truncated`",
+        description: "Sends one HTTP request. `effect` declares its effect class. Every request with an effect carries \
+                      the header `Idempotency-Key`. Redirects are not followed, private addresses are not reached \
+                      unless the operator allows the host, and no credential is sent. Undone only by a `rollback` in \
+                      the workflow.",
+        output: "`status`, `headers`, `body`, `truncated`",
         example: r#"{ "method": "POST", "url": "https://ops.example.com/restart", "headers": { "accept": "application/json" },
   "body": { "host": "db1" }, "timeout": "30s", "effect": "native_key", "idempotency_key": "restart-4711" }"#,
         fields: &[
             field(
                 "method",
                 "`GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE`",
-                Counts("\"GET\""),
-                "What is asked for.",
+                WithDefault("\"GET\""),
+                "The HTTP method.",
             ),
             field(
                 "url",
                 "a URL, at most 4 KiB",
-                Needed,
-                "Where. Its query is shown to people: no place for a secret.",
+                Required,
+                "The URL. Approvers see its query: do not put a secret there.",
             ),
             field(
                 "headers",
-                "a map of texts",
-                Counts("{}"),
-                "No credentials, and none that the runtime sets itself.",
+                "a map of strings",
+                WithDefault("{}"),
+                "Request headers. Credentials and headers that the runtime sets are rejected.",
             ),
             field(
                 "body",
                 "any value, at most 1 MiB",
-                Counts("null"),
-                "Sent as JSON; as it is, where `content-type` says so.",
+                WithDefault("null"),
+                "Sent as JSON; a string is sent as it is if `content-type` is not JSON.",
             ),
             field(
                 "timeout",
-                "a length of time, at most `5m`",
-                Counts("\"20s\""),
-                "How long a reply is waited for.",
+                "a duration, at most `5m`",
+                WithDefault("\"20s\""),
+                "The time to wait for the reply.",
             ),
             field(
                 "effect",
                 "`read_only`, `native_key`, `compare_and_set`, `opaque`",
-                Without("`read_only` for GET and HEAD, else `opaque`"),
-                "What the other side does with a second request. `compare_and_set` needs `if-match`, `if-none-match` \
-                 or `if-unmodified-since`.",
+                WhenAbsent("`read_only` for GET and HEAD, else `opaque`"),
+                "The effect class: what the endpoint does with a second request. `compare_and_set` requires the \
+                 header `if-match`, `if-none-match` or `if-unmodified-since`.",
             ),
             field(
                 "idempotency_key",
-                "a text",
-                Without("this step of this run"),
-                "What the effect is called.",
+                "a string",
+                WhenAbsent("a key for this step of this run"),
+                "The idempotency key.",
             ),
             field(
                 "key_retention",
-                "a length of time",
-                Without("`24h` with `native_key`"),
-                "How long the other side remembers a key.",
+                "a duration",
+                WhenAbsent("`24h` with `native_key`"),
+                "How long the endpoint remembers a key.",
             ),
         ],
     },
-    Page {
+    ToolPage {
         tool: "model.converse",
-        says: "Asks a language model one question. It changes nothing, so it is asked again after a failure, and \
-               costs again.",
-        gives: "`text`, and `json` with `json: true`",
+        description: "Sends one prompt to a language model. Effect class: read-only; a retry is safe and costs again.",
+        output: "`text`; with `json: true` also `json`",
         example: r#"{ "provider": "bedrock", "model": "example.small-model-v1", "system": "You sort incidents.",
   "prompt": "Which team is this for? Answer as {\"team\": …}.", "data": "${ steps.incident }",
   "max_tokens": 400, "temperature": "0.2", "json": true }"#,
         fields: &[
-            field("provider", "a text", Needed, "A provider of the worker's `--config`."),
-            field("model", "a text", Needed, "The model's id there."),
-            field("system", "a text", Without("none"), "What the model is told about its part."),
-            field("prompt", "a text", Needed, "The question. With `data` at most 64 Ki characters."),
-            field("data", "any value", Without("none"), "What others wrote: fenced off from the question."),
-            field("max_tokens", "1 to 32000", Counts("1024"), "How long the answer may be."),
+            field("provider", "a string", Required, "A provider from the worker's `--config`."),
+            field("model", "a string", Required, "The provider's id of the model."),
+            field("system", "a string", WhenAbsent("none"), "The system prompt."),
+            field("prompt", "a string", Required, "The prompt. At most 64 Ki characters, including `data`."),
+            field("data", "any value", WhenAbsent("none"), "Untrusted data, delimited from the prompt."),
+            field("max_tokens", "1 to 32000", WithDefault("1024"), "The maximum length of the answer."),
             field(
                 "temperature",
-                "a text with a number",
-                Without("the provider's"),
-                "A text, so that nobody rounds it.",
+                "a string with a number from 0 to 2",
+                WhenAbsent("the provider's default"),
+                "The sampling temperature. A string, so that no parser rounds it.",
             ),
-            field("json", "`true` or `false`", Counts("false"), "The answer must be JSON, and is read."),
+            field(
+                "json",
+                "`true` or `false`",
+                WithDefault("false"),
+                "Whether the answer must be JSON, which is then parsed.",
+            ),
         ],
     },
-    Page {
+    ToolPage {
         tool: "servicenow.assign",
-        says: "Gives a record to a group or a person, unless somebody has changed it since people saw it. \
-               Compare-and-set. Taken back by its inverse.",
-        gives: "`table`, `sys_id`, `fields`",
+        description: "Assigns a record to a group or a user, unless the record changed since the action was proposed. \
+                      Effect class: compare-and-set. Undone by restoring the previous values.",
+        output: "`table`, `sys_id`, `fields`",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371",
   "assignment_group": "db-oncall", "assigned_to": "ada" }"#,
         fields: &[
             TABLE,
             SYS_ID,
-            field("assignment_group", "a text", OneOf, "The group."),
-            field("assigned_to", "a text", OneOf, "The person."),
+            field("assignment_group", "a string", OneOf, "The group."),
+            field("assigned_to", "a string", OneOf, "The user."),
         ],
     },
-    Page {
+    ToolPage {
         tool: "servicenow.get",
-        says: "Reads a record.",
-        gives: "the columns",
+        description: "Reads a record. Effect class: read-only.",
+        output: "the columns",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371", "fields": ["number", "priority"] }"#,
         fields: &[
             TABLE,
             SYS_ID,
-            field("fields", "a list of words", Counts("[]"), "The columns; all, if none is named."),
+            field(
+                "fields",
+                "a list of column names",
+                WithDefault("[]"),
+                "The columns to read; empty reads all.",
+            ),
         ],
     },
-    Page {
+    ToolPage {
         tool: "servicenow.update",
-        says: "Changes columns of a record, unless somebody has changed it since people saw it. Compare-and-set. \
-               Taken back by its inverse.",
-        gives: "`table`, `sys_id`, `fields`",
+        description: "Sets columns of a record, unless the record changed since the action was proposed. Effect class: \
+                      compare-and-set. Undone by restoring the previous values.",
+        output: "`table`, `sys_id`, `fields`",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371", "fields": { "priority": "2" } }"#,
         fields: &[
             TABLE,
             SYS_ID,
-            field("fields", "a map of 1 to 32 columns", Needed, "Their new values. No `sys_…`, no journal."),
+            field(
+                "fields",
+                "a map of 1 to 32 columns",
+                Required,
+                "The new values. `sys_…` columns and journal columns are rejected.",
+            ),
         ],
     },
-    Page {
+    ToolPage {
         tool: "servicenow.work_note",
-        says: "Writes into the journal of a record. Opaque, with a mark that it is found by. Irreversible.",
-        gives: "`table`, `sys_id`",
+        description: "Adds a work note to a record. Effect class: opaque; a mark in the note finds it again after a \
+                      lost reply. Irreversible.",
+        output: "`table`, `sys_id`",
         example: r#"{ "table": "incident", "sys_id": "9d385017c611228701d22104cc95c371", "text": "Restarted the primary." }"#,
-        fields: &[TABLE, SYS_ID, field("text", "a text, at most 16 KiB", Needed, "What is noted.")],
+        fields: &[TABLE, SYS_ID, field("text", "a string, at most 16 KiB", Required, "The note.")],
     },
-    Page {
+    ToolPage {
         tool: "slack.post",
-        says: "Posts a message, as plain text. Opaque, with a mark that it is found by. Irreversible.",
-        gives: "`channel`, `ts`",
+        description: "Posts a message as plain text. Effect class: opaque; a mark in the message's metadata finds it \
+                      again after a lost reply. Irreversible.",
+        output: "`channel`, `ts`",
         example: r#"{ "channel": "C024BE91L", "text": "The primary answers again.", "thread_ts": "1700000000.000100" }"#,
         fields: &[
-            field("channel", "the id of a channel", Needed, "Where."),
+            field("channel", "a channel id", Required, "The channel."),
             field(
                 "text",
-                "a text, at most 3000 characters",
-                Needed,
-                "What is said. Nothing in it mentions or links.",
+                "a string, at most 3000 characters",
+                Required,
+                "The message. Mentions and links in it are not active.",
             ),
-            field("thread_ts", "the time of a message", Without("the channel itself"), "The thread."),
+            field(
+                "thread_ts",
+                "a message timestamp",
+                WhenAbsent("posts to the channel"),
+                "The thread to reply in.",
+            ),
         ],
     },
-    Page {
+    ToolPage {
         tool: "transform",
-        says: "Builds a value from what is known. It touches nothing outside.",
-        gives: "the value",
+        description: "Builds a value from the trigger and earlier steps. Effect class: read-only; it calls no external \
+                      system.",
+        output: "the value",
         example: r#"{ "value": { "host": "${ trigger.host }" } }"#,
-        fields: &[field("value", "any value", Needed, "The value.")],
+        fields: &[field("value", "any value", Required, "The value.")],
     },
 ];
 
@@ -259,46 +279,54 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::tool::{Ask, Tool};
-    use crate::{Allow, Base, Credential, Settings, Toolbox, github, model, servicenow, slack, standard};
+    use crate::tool::{ProposalRequest, Tool};
+    use crate::{
+        BaseUrl, ConnectorSettings, Credential, HostAllowList, ToolRegistry, github, model, servicenow,
+        slack, standard_tools,
+    };
 
-    /// Every tool, configured; nothing is ever sent.
-    fn toolbox() -> Toolbox {
-        let base = |host: &str| -> Base { format!("https://{host}.example.com").parse().unwrap() };
-        let credential = || Credential::Nobody;
+    /// Every tool, configured. No request is sent.
+    fn registry() -> ToolRegistry {
+        let base = |host: &str| -> BaseUrl { format!("https://{host}.example.com").parse().unwrap() };
+        let credential = || Credential::Anonymous;
         let provider = model::Provider {
             base: base("models"),
-            shape: model::Shape::Bedrock,
+            format: model::ApiFormat::Bedrock,
             credential: credential(),
             prices: BTreeMap::new(),
         };
-        let settings = Settings {
-            servicenow: Some(servicenow::Settings { base: base("servicenow"), credential: credential() }),
-            github: Some(github::Settings { base: base("github"), credential: credential() }),
-            slack: Some(slack::Settings { base: base("slack"), credential: credential() }),
-            model: Some(model::Settings { providers: BTreeMap::from([("bedrock".to_owned(), provider)]) }),
+        let settings = ConnectorSettings {
+            servicenow: Some(servicenow::ServiceNowSettings {
+                base: base("servicenow"),
+                credential: credential(),
+            }),
+            github: Some(github::GitHubSettings { base: base("github"), credential: credential() }),
+            slack: Some(slack::SlackToolSettings { base: base("slack"), credential: credential() }),
+            model: Some(model::ModelSettings {
+                providers: BTreeMap::from([("bedrock".to_owned(), provider)]),
+            }),
         };
-        standard(Allow::default(), settings)
+        standard_tools(HostAllowList::default(), settings)
     }
 
     fn tool(name: &str) -> Arc<dyn Tool> {
-        Arc::clone(toolbox().get(&ToolName::new(name).unwrap()).unwrap())
+        Arc::clone(registry().get(&ToolName::new(name).unwrap()).unwrap())
     }
 
     fn propose(name: &str, fields: Value) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
         let step = StepId::new("step").unwrap();
-        tool(name).propose(Ask { run: &run, step: &step, undo: false, fields, found: None })
+        tool(name).propose(ProposalRequest { run: &run, step: &step, undo: false, fields, observed: None })
     }
 
-    fn example(page: &Page) -> Map<String, Value> {
+    fn example(page: &ToolPage) -> Map<String, Value> {
         serde_json::from_str(page.example).unwrap_or_else(|error| panic!("{}: {error}", page.tool))
     }
 
-    /// As much of the example as must be there, but for `left_out`.
-    fn least(page: &Page, left_out: impl Fn(&Field) -> bool) -> Result<Action, Failure> {
-        let must = |field: &&Field| matches!(field.need, Needed | OneOf) && !left_out(field);
-        let names: Vec<&str> = page.fields.iter().filter(must).map(|field| field.name).collect();
+    /// Proposes the required fields of the example, without those that `left_out` selects.
+    fn minimal(page: &ToolPage, left_out: impl Fn(&ToolField) -> bool) -> Result<Action, Failure> {
+        let required = |field: &&ToolField| matches!(field.requirement, Required | OneOf) && !left_out(field);
+        let names: Vec<&str> = page.fields.iter().filter(required).map(|field| field.name).collect();
         let mut fields = example(page);
         fields.retain(|name, _| names.contains(&name.as_str()));
         propose(page.tool, Value::Object(fields))
@@ -306,23 +334,23 @@ mod tests {
 
     #[test]
     fn every_tool_has_a_page() {
-        let told: Vec<&str> = PAGES.iter().map(|page| page.tool).collect();
-        let there: Vec<String> = toolbox().names().map(ToString::to_string).collect();
-        assert_eq!(told, there);
+        let documented: Vec<&str> = PAGES.iter().map(|page| page.tool).collect();
+        let registered: Vec<String> = registry().names().map(ToString::to_string).collect();
+        assert_eq!(documented, registered);
     }
 
     #[test]
-    fn every_field_that_a_tool_knows_is_told_and_no_other() {
+    fn page_lists_exactly_the_known_fields() {
         for page in PAGES {
             let names: Vec<&str> = page.fields.iter().map(|field| field.name).collect();
             let failure = propose(page.tool, json!({ "no_such_field": 1 })).unwrap_err();
-            let known = format!("unknown field `no_such_field`; known are `{}`", names.join("`, `"));
+            let known = format!("unknown field `no_such_field`; known fields are `{}`", names.join("`, `"));
             assert_eq!(failure.message, known, "{}", page.tool);
         }
     }
 
     #[test]
-    fn a_tool_takes_its_example() {
+    fn tool_accepts_its_example() {
         for page in PAGES {
             propose(page.tool, Value::Object(example(page)))
                 .unwrap_or_else(|e| panic!("{}: {e:?}", page.tool));
@@ -330,19 +358,19 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_misses_what_it_needs_and_nothing_else() {
+    fn tool_fails_without_a_required_field() {
         for page in PAGES {
-            least(page, |_| false).unwrap_or_else(|failure| panic!("{}: {failure:?}", page.tool));
-            for field in page.fields.iter().filter(|field| field.need == Needed) {
-                let missed = least(page, |other| other.name == field.name);
-                assert!(missed.is_err(), "{} does without `{}`", page.tool, field.name);
+            minimal(page, |_| false).unwrap_or_else(|failure| panic!("{}: {failure:?}", page.tool));
+            for field in page.fields.iter().filter(|field| field.requirement == Required) {
+                let missed = minimal(page, |other| other.name == field.name);
+                assert!(missed.is_err(), "{} accepts a call without `{}`", page.tool, field.name);
             }
-            let either = page.fields.iter().filter(|field| field.need == OneOf);
+            let either = page.fields.iter().filter(|field| field.requirement == OneOf);
             for field in either.clone() {
-                assert!(least(page, |other| other.name == field.name).is_ok(), "`{}`", field.name);
+                assert!(minimal(page, |other| other.name == field.name).is_ok(), "`{}`", field.name);
             }
             assert!(
-                either.count() == 0 || least(page, |field| field.need == OneOf).is_err(),
+                either.count() == 0 || minimal(page, |field| field.requirement == OneOf).is_err(),
                 "{}",
                 page.tool
             );
@@ -350,12 +378,12 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_what_the_tool_fills_in() {
+    fn documented_default_is_the_tools_default() {
         for page in PAGES {
-            for Field { name, need, .. } in page.fields {
-                let Counts(value) = need else { continue };
+            for ToolField { name, requirement, .. } in page.fields {
+                let WithDefault(value) = requirement else { continue };
                 let value: Value = serde_json::from_str(value).unwrap();
-                let fields = least(page, |_| false).map(|action| action.fields).unwrap();
+                let fields = minimal(page, |_| false).map(|action| action.fields).unwrap();
                 assert_eq!(fields[*name], value, "`{name}` of {}", page.tool);
             }
         }

@@ -1,15 +1,15 @@
-//! `slack.post`: a message in a channel or a thread.
+//! `slack.post`: posts a message to a channel or a thread.
 //!
 //! ```yaml
 //! tool: slack.post
 //! with: { channel: C024BE91L, text: The primary answers again., thread_ts: "1700000000.000100" }
 //! ```
 //!
-//! The text is shown as it is: it goes into a plain-text block, escaped, so that nothing in it mentions a
-//! channel, makes a link or pulls in a preview. What it promises is said in [`saying`]: it is
-//! opaque, with a mark in the message's metadata. To find the mark, the app must be allowed to read the
-//! channel's history, and the channel must be given by its id; where that is not so, a lost reply is left to
-//! a person. A post is irreversible: `chat.delete` removes it, but not from the heads of those who read it.
+//! The text is posted as plain text: it is escaped and goes into a plain-text block, so it cannot mention a channel,
+//! make a link or load a preview. The tool is opaque, with a mark in the message's metadata: see [`marked_post`]. To
+//! find the mark, the app needs permission to read the channel's history, and the channel must be given by its id.
+//! Otherwise an operator decides after a lost reply. A post is irreversible: `chat.delete` cannot undo that it was
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,58 +20,57 @@ use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversib
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::absent::Absent;
-use crate::api::{Answer, Api, Base, Credential, Fault, Question, RATE_LIMITED};
+use crate::api::{Api, ApiError, ApiRequest, ApiResponse, BaseUrl, Credential, RATE_LIMITED};
 use crate::fields::{Fields, invalid};
-use crate::saying::{self, Saying};
-use crate::tool::{self, Ask, Call, Done, LookUp, Outcome, Tool, Toolbox};
+use crate::marked_post::{self, MarkedPost};
+use crate::not_configured::NotConfiguredTool;
+use crate::tool::{
+    self, LookUpResult, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult,
+};
 
 const NAME: &str = "slack.post";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// Slack cuts no block: one with more characters is refused.
+/// Slack rejects a block with more characters.
 const TEXT_CHARS_MAX: usize = 3_000;
 
-/// Slack's names for channels are shorter than this.
+/// Longer than any channel id.
 const CHANNEL_BYTES_MAX: usize = 80;
 
-/// The newest messages, among which ours is looked for.
+/// The newest messages that are searched for the mark.
 const HISTORY: &str = "100";
 
-/// Slack answers within a second or two, or not at all.
+/// Slack answers within two seconds, if at all.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How our messages are told from others in a channel.
+/// The metadata type of this tool's messages.
 const EVENT_TYPE: &str = "countersign_post";
 
-const IRREVERSIBLE: &str = "whoever has read a message has read it; deleting it does not change that";
+const IRREVERSIBLE: &str = "deleting a message does not undo that users have read it";
 
-/// Where Slack is, and who we are there.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SlackToolSettings {
     /// `https://slack.com/api`.
-    pub base: Base,
-    /// A bot token with `chat:write`, and the history scopes if lost replies are to be looked up.
+    pub base: BaseUrl,
+    /// A bot token with `chat:write`, and the history scopes to search for a message after a lost reply.
     pub credential: Credential,
 }
 
-/// `toolbox` with the tool for Slack.
-pub(crate) fn add(toolbox: Toolbox, settings: Option<Settings>) -> Toolbox {
+/// Registers `slack.post`.
+pub(crate) fn register(registry: ToolRegistry, settings: Option<SlackToolSettings>) -> ToolRegistry {
     match settings {
-        Some(Settings { base, credential }) => {
-            toolbox.with(Post(Arc::new(Api::new(base, credential, TIMEOUT))))
+        Some(SlackToolSettings { base, credential }) => {
+            registry.with(Post(Arc::new(Api::new(base, credential, TIMEOUT))))
         }
-        None => toolbox.with(Absent { name: NAME, class: EffectClass::Opaque, setting: "slack" }),
+        None => registry.with(NotConfiguredTool { name: NAME, class: EffectClass::Opaque, setting: "slack" }),
     }
 }
 
-/// The tool `slack.post`.
 #[derive(Debug)]
 struct Post(Arc<Api>);
 
-/// What is posted, and where.
 struct Message {
     channel: String,
     thread: Option<String>,
@@ -85,20 +84,20 @@ impl Message {
         let channel = fields.required("channel")?;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if !(1..=CHANNEL_BYTES_MAX).contains(&channel.len()) || !channel.bytes().all(allowed) {
-            return Err(invalid("`channel` must be the id of a channel, such as C024BE91L"));
+            return Err(invalid("`channel` must be a channel id such as C024BE91L"));
         }
-        let thread = fields.text("thread_ts")?;
+        let thread = fields.string("thread_ts")?;
         if thread.as_deref().is_some_and(|ts| !is_ts(ts)) {
-            return Err(invalid("`thread_ts` must be the time of a message, such as 1700000000.000100"));
+            return Err(invalid("`thread_ts` must be a message timestamp such as 1700000000.000100"));
         }
-        let text = fields.said("text", 4 * TEXT_CHARS_MAX)?;
+        let text = fields.required_text("text", 4 * TEXT_CHARS_MAX)?;
         Ok(Self { channel, thread, text })
     }
 
     fn body(&self, mark: &str) -> Value {
         let mut body = json!({
             "channel": self.channel,
-            // What notifications show.
+            // Shown in notifications.
             "text": self.text,
             "mrkdwn": false,
             "parse": "none",
@@ -117,20 +116,20 @@ impl Message {
         body
     }
 
-    /// The newest messages where it would stand.
-    fn history(&self) -> Question {
-        let question = match &self.thread {
-            Some(thread) => Question::get(&["conversations.replies"]).with("ts", thread),
-            None => Question::get(&["conversations.history"]),
+    /// The newest messages of the channel or thread.
+    fn history(&self) -> ApiRequest {
+        let request = match &self.thread {
+            Some(thread) => ApiRequest::get(&["conversations.replies"]).with("ts", thread),
+            None => ApiRequest::get(&["conversations.history"]),
         };
-        let question = question.with("channel", &self.channel).with("limit", HISTORY);
-        question.with("include_all_metadata", "true")
+        let request = request.with("channel", &self.channel).with("limit", HISTORY);
+        request.with("include_all_metadata", "true")
     }
 
-    fn done(&self, posted: &Value, how: &str) -> Done {
+    fn done(&self, posted: &Value, how: &str) -> ToolResult {
         let channel = posted["channel"].as_str().unwrap_or(&self.channel);
         let output = json!({ "channel": channel, "ts": posted["ts"] });
-        Done { response: json!({ "how": how, "ts": posted["ts"] }), output, ..Done::default() }
+        ToolResult { response: json!({ "how": how, "ts": posted["ts"] }), output, ..ToolResult::default() }
     }
 }
 
@@ -140,44 +139,45 @@ fn is_ts(text: &str) -> bool {
     text.split_once('.').is_some_and(|(secs, rest)| digits(secs) && digits(rest))
 }
 
-/// The three characters that mean something to Slack.
+/// Escapes the three characters that Slack interprets.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Slack says no with status 200, and a word.
-fn heard(answer: Answer, is_write: bool) -> Result<Value, Fault> {
-    let value = answer.value;
-    let word = match value["ok"].as_bool() {
+/// Slack reports errors with status 200 and a code.
+fn check_ok(response: ApiResponse, is_write: bool) -> Result<Value, ApiError> {
+    let value = response.value;
+    let error_code = match value["ok"].as_bool() {
         Some(true) => return Ok(value),
-        Some(false) => value["error"].as_str().unwrap_or("nothing more"),
-        // Slack refuses with status 200 too, so that a reply which cannot be read says nothing.
-        None => return Err(Fault::no_reply(is_write, "Slack", "what came cannot be read")),
+        Some(false) => value["error"].as_str().unwrap_or("no error code"),
+        // Errors have status 200 too, so an unreadable reply proves nothing.
+        None => return Err(ApiError::no_reply(is_write, "Slack", "the reply is unreadable")),
     };
-    let failure = |code: &str| Failure::new(code, format!("Slack said no: {word}"));
-    let later = |code: &str, certainty| Fault::Later { failure: failure(code), certainty, retry_after: None };
-    Err(match word {
+    let failure = |code: &str| Failure::new(code, format!("Slack returned the error `{error_code}`"));
+    let later =
+        |code: &str, certainty| ApiError::Retryable { failure: failure(code), certainty, retry_after: None };
+    Err(match error_code {
         "ratelimited" | "rate_limited" => later(RATE_LIMITED, DidNotHappen),
         "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
             later("SLACK", if is_write { MayHaveHappened } else { DidNotHappen })
         }
-        _ => Fault::Never(failure("SLACK")),
+        _ => ApiError::Terminal(failure("SLACK")),
     })
 }
 
 #[async_trait]
-impl Saying for Post {
-    async fn say(&self, call: &Call<'_>, until: Instant) -> Result<Done, Fault> {
-        let message = Message::of(call.action.fields.clone()).map_err(Fault::Never)?;
-        let body = message.body(&saying::mark(&call.action.key));
-        let answer = self.0.ask(Question::post(&["chat.postMessage"], body), until).await?;
-        Ok(message.done(&heard(answer, true)?, "written"))
+impl MarkedPost for Post {
+    async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
+        let message = Message::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let body = message.body(&marked_post::mark(&call.action.key));
+        let response = self.0.send(ApiRequest::post(&["chat.postMessage"], body), until).await?;
+        Ok(message.done(&check_ok(response, true)?, "written"))
     }
 
-    async fn find(&self, call: &Call<'_>, until: Instant) -> Result<Option<Done>, Fault> {
-        let message = Message::of(call.action.fields.clone()).map_err(Fault::Never)?;
-        let mark = saying::mark(&call.action.key);
-        let value = heard(self.0.ask(message.history(), until).await?, false)?;
+    async fn find(&self, call: &ToolCall<'_>, until: Instant) -> Result<Option<ToolResult>, ApiError> {
+        let message = Message::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let mark = marked_post::mark(&call.action.key);
+        let value = check_ok(self.0.send(message.history(), until).await?, false)?;
         let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let ours = |other: &&Value| {
             let metadata = &other["metadata"];
@@ -193,20 +193,20 @@ impl Tool for Post {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::Opaque)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let mut message = Message::of(ask.fields.clone())?;
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let mut message = Message::of(request.fields.clone())?;
         message.text = escape(&message.text);
         if message.text.chars().count() > TEXT_CHARS_MAX {
             return Err(invalid(format!(
-                "`text` has more than {TEXT_CHARS_MAX} characters, escapes included"
+                "`text` has more than {TEXT_CHARS_MAX} characters, including escapes"
             )));
         }
         let Message { channel, thread, text } = message;
-        let hash = saying::digest(&text, ask.run, ask.step);
+        let hash = marked_post::digest(&text, request.run, request.step);
         let thread_ts = thread.as_deref().unwrap_or_default();
         let key = IdempotencyKey::new(&format!("slack:post:{channel}:{thread_ts}:{hash}"));
         let key = key.map_err(|error| invalid(error.to_string()))?;
@@ -220,7 +220,7 @@ impl Tool for Post {
             class: EffectClass::Opaque,
             reversibility: Reversibility::Irreversible(IRREVERSIBLE.to_owned()),
             target: format!("{}/{channel}", self.0.host()),
-            key: if ask.undo { key.undo() } else { key },
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: vec![FieldChange { field: "messages".to_owned(), before: None, after: text.into() }],
             destructive: false,
@@ -229,11 +229,11 @@ impl Tool for Post {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
-        saying::perform(self, &call).await
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        marked_post::perform(self, &call).await
     }
 
-    async fn look_up(&self, call: Call<'_>) -> LookUp {
-        saying::look_up(self, &call).await
+    async fn look_up(&self, call: ToolCall<'_>) -> LookUpResult {
+        marked_post::look_up(self, &call).await
     }
 }

@@ -1,11 +1,4 @@
-//! What a tool is.
-//!
-//! A tool looks at what it would change ([`Tool::survey`], reads only), says what a call would do before
-//! anything is done ([`Tool::propose`], pure), does it
-//! ([`Tool::perform`]), and, if it promises that, finds out afterwards whether it was done
-//! ([`Tool::shut_out`], then [`Tool::look_up`]). What it declares in the [`Action`] — class, key,
-//! reversibility — is what the runtime acts on when a worker dies; a tool that cannot keep a promise must
-//! declare a weaker class.
+//! The [`Tool`] trait: an operation that a workflow step can call. Read its documentation to add a tool.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,80 +6,83 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::command::Certainty;
-use domain::{Action, EffectClass, Failure, Fence, Millis, RunKey, StepId, ToolName, Usage};
+use domain::{Action, EffectClass, Failure, Fence, Millis, ModelUsage, RunKey, StepId, ToolName};
 use serde_json::Value;
 
-/// A call that is to be described.
+/// The input of [`Tool::observe`] and [`Tool::propose`]: one step's call, before anything is done.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask<'a> {
-    /// The run it belongs to.
+pub struct ProposalRequest<'a> {
+    /// The run that the step belongs to.
     pub run: &'a RunKey,
-    /// The step it belongs to.
+    /// The step.
     pub step: &'a StepId,
-    /// Whether it takes back what the step did.
+    /// Whether the call rolls back the step. A rollback must have its own idempotency key
+    /// ([`IdempotencyKey::undo`](domain::IdempotencyKey::undo)).
     pub undo: bool,
-    /// Its fields, every expression bound.
+    /// The step's `with`, with every expression evaluated.
     pub fields: Value,
-    /// What [`Tool::survey`] found, now or when the action was first proposed.
-    pub found: Option<&'a Value>,
+    /// The state that [`Tool::observe`] returned, now or when the action was first proposed.
+    pub observed: Option<&'a Value>,
 }
 
-/// How things stand outside, as far as a tool must know before it can say what it would do.
+/// The result of [`Tool::observe`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Survey {
-    /// There was nothing to look at.
+pub enum Observed {
+    /// The tool proposes without reading the external system.
     NotNeeded,
-    /// This was found. It is kept with the receipt, so it holds no more than the proposal needs.
+    /// The current state, as far as the proposal needs it. It is stored with the receipt, so keep it small.
     Found(Value),
-    /// The outside did not answer; ask again.
-    Later {
-        /// Why.
-        failure: Failure,
-        /// How long it asked us to stay away.
-        retry_after: Option<Millis>,
-    },
-    /// There is no such thing outside, or we may not see it.
-    Never(Failure),
-}
-
-/// A call that is to be made.
-#[derive(Debug, Clone)]
-pub struct Call<'a> {
-    /// The run it belongs to.
-    pub run: &'a RunKey,
-    /// The step it belongs to.
-    pub step: &'a StepId,
-    /// Exactly what was proposed.
-    pub action: &'a Action,
-    /// The fence the caller holds the step under; a credential made for the call carries it.
-    pub fence: Fence,
-    /// The call must be over by then: nobody works on one attempt for longer.
-    pub time_left: Duration,
-    /// An earlier attempt at this very action may have acted, and nobody knows whether it did.
-    pub again: bool,
-}
-
-/// What came of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It was done.
-    Done(Done),
-    /// It failed in a way that another attempt may mend.
+    /// The external system did not answer. The engine tries again later.
     Retryable {
-        /// Why.
+        /// The cause.
         failure: Failure,
-        /// What is known about its effect.
-        certainty: Certainty,
-        /// How long the other side asked us to stay away.
+        /// The delay that the external system asked for.
         retry_after: Option<Millis>,
     },
-    /// It cannot succeed, and nothing happened outside.
+    /// The target does not exist or the credential cannot read it. The step fails.
     Terminal(Failure),
 }
 
-impl Outcome {
-    /// The outcome as knowledge about the effect, where an earlier attempt may have caused it: that this
-    /// attempt did nothing does not say that nothing happened. Only success is certain.
+/// The input of [`Tool::perform`], [`Tool::fence_out`] and [`Tool::look_up`]: one attempt at an action.
+#[derive(Debug, Clone)]
+pub struct ToolCall<'a> {
+    /// The run that the step belongs to.
+    pub run: &'a RunKey,
+    /// The step.
+    pub step: &'a StepId,
+    /// Exactly the action that [`Tool::propose`] returned and that policy and approvers accepted.
+    pub action: &'a Action,
+    /// The fence under which this worker holds the step. A credential that is issued for the call carries it.
+    pub fence: Fence,
+    /// The time until the worker's lease ends. The call must return before then.
+    pub time_left: Duration,
+    /// An earlier attempt at this action may have taken effect; its outcome is unknown.
+    pub again: bool,
+}
+
+/// The result of [`Tool::perform`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolOutcome {
+    /// The effect happened.
+    Done(ToolResult),
+    /// The attempt failed; another attempt may succeed.
+    Retryable {
+        /// The cause.
+        failure: Failure,
+        /// Whether the effect may have happened.
+        certainty: Certainty,
+        /// The delay that the external system asked for.
+        retry_after: Option<Millis>,
+    },
+    /// The action cannot succeed, and nothing changed in the external system.
+    Terminal(Failure),
+}
+
+impl ToolOutcome {
+    /// Adjusts the outcome of an attempt that follows one with an unknown outcome ([`ToolCall::again`]).
+    ///
+    /// A failure of this attempt does not prove that the earlier one had no effect, so every failure becomes
+    /// retryable with [`Certainty::MayHaveHappened`]. Only success is certain.
     #[must_use]
     pub fn after_open_attempt(self) -> Self {
         let certainty = Certainty::MayHaveHappened;
@@ -100,92 +96,129 @@ impl Outcome {
     }
 }
 
-/// A call that was done.
+/// The result of an action whose effect happened.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Done {
-    /// What later steps can read.
+pub struct ToolResult {
+    /// The value that later steps read as `steps.ID.output`.
     pub output: Value,
-    /// What the other side said, in metadata.
+    /// Metadata of the external system's response, for the receipt.
     pub response: Value,
-    /// The call that would restore what was there before: `{"tool": …, "with": …}`.
+    /// The call that restores the previous state: `{"tool": …, "with": …}`.
     pub inverse: Option<Value>,
-    /// What it cost, in millionths of a US dollar.
+    /// The cost in millionths of a US dollar.
     pub cost_microusd: u64,
-    /// What that was for.
-    pub usage: Option<Usage>,
+    /// The tokens that the cost covers.
+    pub usage: Option<ModelUsage>,
 }
 
-/// What was found when looking for an effect.
+/// The result of [`Tool::look_up`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum LookUp {
-    /// It happened; this is what it gave.
-    Found(Done),
-    /// It did not happen.
+pub enum LookUpResult {
+    /// The effect happened, with this result.
+    Found(ToolResult),
+    /// The effect did not happen.
     Absent,
-    /// It could not be found out; ask again later.
+    /// The external system gave no clear answer. The engine tries again later.
     Unclear(Failure),
 }
 
-/// Something a step can call.
+/// An operation that a workflow step can call.
+///
+/// # When the engine calls each method
+/// 1. [`name`](Self::name) and [`effect_class`](Self::effect_class), when a workflow is checked or applied. No run
+///    exists yet.
+/// 2. [`observe`](Self::observe), when a run reaches the step. It reads the external system and changes nothing.
+/// 3. [`propose`](Self::propose). It turns the step's fields and the observed state into an [`Action`]. Policy
+///    judges the action, approvers see it, and an approval is bound to its hash.
+/// 4. [`perform`](Self::perform), once the action is allowed and this worker holds the step's lease. This is the
+///    only method that changes the external system.
+/// 5. [`fence_out`](Self::fence_out) and [`look_up`](Self::look_up), only for the look-up class, when an earlier
+///    attempt left an unknown outcome.
+///
+/// # Choose the effect class
+/// The class in the [`Action`] decides what the engine does when a worker dies between effect and commit. Declare
+/// the strongest class that is true for every call; when in doubt, a weaker one.
+///
+/// | class | declare it if | after an unknown outcome the engine |
+/// |---|---|---|
+/// | [`ReadOnly`](EffectClass::ReadOnly) | the call changes nothing | calls `perform` again; policy is not asked |
+/// | [`NativeKey`](EffectClass::NativeKey) | the external system ignores a second request with the same key | calls `perform` again |
+/// | [`CompareAndSet`](EffectClass::CompareAndSet) | the request has a precondition that its own effect makes false | calls `perform` again |
+/// | [`LookUp`](EffectClass::LookUp) | the tool can exclude older workers and then find out whether the effect happened | calls `fence_out`, then `look_up` |
+/// | [`Opaque`](EffectClass::Opaque) | none of the above holds | pauses the run until an operator decides |
+///
+/// # Add a tool
+/// 1. Implement this trait in a module of its own. Copy a small one: [`transform`](crate::transform) for a tool
+///    without an effect, `servicenow/update.rs` for compare-and-set, `slack.rs` for opaque. A tool for an HTTP API
+///    sends its requests through [`api`](crate::api).
+/// 2. Register it in [`standard_tools`](crate::standard_tools). A tool that needs configuration gets a field in
+///    [`ConnectorSettings`](crate::ConnectorSettings), and is registered as not configured while that is absent.
+/// 3. Describe its fields in [`reference`](crate::reference); a unit test compares the page with the tool.
+/// 4. If it has an effect, add it to `TOOLS` in `tests/tools/subject.rs`. The tests there run it twice, fail it,
+///    lose its reply and undo it, and count what really happened.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// The name workflows call it by.
+    /// The name that workflows use in `tool:`.
     fn name(&self) -> ToolName;
 
-    /// The class that a call with these fields would declare, as far as the file says it: texts may still
-    /// hold expressions, and what depends on them is not known before they are bound.
-    fn declares(&self, _with: &Value) -> Option<EffectClass> {
+    /// The effect class of a call with these fields, for checks before a run exists.
+    ///
+    /// Expressions in `with` are not evaluated yet. Return `None` if the class depends on one.
+    fn effect_class(&self, _with: &Value) -> Option<EffectClass> {
         None
     }
 
-    /// Looks at what the call would change, without changing anything. Whatever is found goes into the
-    /// action, so that people see it and an approval is bound to it.
-    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
-        Survey::NotNeeded
+    /// Reads the state that the call would change, without changing anything.
+    ///
+    /// The result becomes part of the action, so that approvers see it and an approval is bound to it.
+    async fn observe(&self, _request: &ProposalRequest<'_>) -> Observed {
+        Observed::NotNeeded
     }
 
-    /// What the call would do, exactly. Pure: the same call always gives the same action.
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure>;
+    /// Returns exactly what the call would do. It must be pure: the same request always gives the same action.
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure>;
 
-    /// Does it.
-    async fn perform(&self, call: Call<'_>) -> Outcome;
+    /// Executes the action once.
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome;
 
-    /// Makes sure that no request of a holder before `call.fence` can take effect any more, and that those
-    /// under way have ended. Only tools of the look-up class have this.
-    async fn shut_out(&self, call: Call<'_>) -> Result<(), Failure> {
-        Err(not_offered(call.action, "shutting an old holder out"))
+    /// Ensures that no request by a worker with a fence below `call.fence` can take effect any more, and that
+    /// requests in progress have ended. Only for the look-up class.
+    async fn fence_out(&self, call: ToolCall<'_>) -> Result<(), Failure> {
+        Err(unsupported(call.action, "fencing out an earlier worker"))
     }
 
-    /// Finds out whether the effect happened. Only tools of the look-up class have this.
-    async fn look_up(&self, call: Call<'_>) -> LookUp {
-        LookUp::Unclear(not_offered(call.action, "looking an effect up"))
+    /// Finds out whether the effect of an earlier attempt happened. Only for the look-up class.
+    async fn look_up(&self, call: ToolCall<'_>) -> LookUpResult {
+        LookUpResult::Unclear(unsupported(call.action, "looking up an effect"))
     }
 }
 
-fn not_offered(action: &Action, what: &str) -> Failure {
-    Failure::new("TOOL_CONTRACT", format!("{} does not offer {what}", action.tool))
+fn unsupported(action: &Action, operation: &str) -> Failure {
+    Failure::new("TOOL_CONTRACT", format!("{} does not support {operation}", action.tool))
 }
 
-/// An action that was proposed without a look at what it would change may be explained, and is never made.
-pub(crate) fn not_surveyed(action: &Action) -> Failure {
+/// The failure of an action that was proposed without observed state. Such an action serves for explanations only.
+pub(crate) fn not_observed(action: &Action) -> Failure {
     let Action { target, .. } = action;
-    Failure::new("TOOL_CONTRACT", format!("{target} was not looked at before the change was proposed"))
+    Failure::new(
+        "TOOL_CONTRACT",
+        format!("the current state of {target} was not read before the change was proposed"),
+    )
 }
 
-/// The name of a tool of ours.
-#[expect(clippy::expect_used, reason = "every name of ours is a literal, and a test proposes each tool")]
+#[expect(clippy::expect_used, reason = "every built-in name is a literal, and a test proposes each tool")]
 pub(crate) fn name(literal: &'static str) -> ToolName {
     ToolName::new(literal).expect("a tool name")
 }
 
-/// The tools a worker has.
+/// The tools of a worker, by name.
 #[derive(Clone, Default)]
-pub struct Toolbox {
+pub struct ToolRegistry {
     tools: BTreeMap<ToolName, Arc<dyn Tool>>,
 }
 
-impl Toolbox {
-    /// The same box with one tool more.
+impl ToolRegistry {
+    /// Registers `tool` under its name. It replaces a tool of the same name.
     #[must_use]
     pub fn with(mut self, tool: impl Tool + 'static) -> Self {
         self.tools.insert(tool.name(), Arc::new(tool));
@@ -197,13 +230,13 @@ impl Toolbox {
         self.tools.get(name)
     }
 
-    /// The names of all tools.
+    /// The names of all tools, sorted.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.tools.keys()
     }
 }
 
-impl std::fmt::Debug for Toolbox {
+impl std::fmt::Debug for ToolRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.tools.keys()).finish()
     }

@@ -1,16 +1,15 @@
-//! `transform`: a value built from what is already known.
+//! `transform`: builds a value from the trigger and earlier steps.
 //!
-//! The expressions in `with.value` are bound before the tool sees them, so that the value is the output.
-//! Nothing outside is touched.
+//! The engine evaluates the expressions in `with.value` before it calls the tool, so the value is the output.
 
 use async_trait::async_trait;
 use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
 use serde_json::{Value, json};
 
 use crate::fields::{Fields, invalid};
-use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
 /// The tool `transform`.
@@ -23,21 +22,21 @@ impl Tool for Transform {
         tool::name("transform")
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::ReadOnly)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let value = Fields::of(ask.fields, &["value"])?.take("value");
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let value = Fields::of(request.fields, &["value"])?.take("value");
         let value = value.ok_or_else(|| invalid("`value` is missing"))?;
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+        let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
-            target: "nothing outside".to_owned(),
-            key: if ask.undo { key.undo() } else { key },
+            target: "no external system".to_owned(),
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
@@ -46,9 +45,9 @@ impl Tool for Transform {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let output = call.action.fields.get("value").cloned().unwrap_or(Value::Null);
-        Outcome::Done(Done { output, ..Done::default() })
+        ToolOutcome::Done(ToolResult { output, ..ToolResult::default() })
     }
 }
 
@@ -59,11 +58,17 @@ mod tests {
 
     fn propose(fields: Value, undo: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-        Transform.propose(Ask { run: &run, step: &StepId::new("shape").unwrap(), undo, fields, found: None })
+        Transform.propose(ProposalRequest {
+            run: &run,
+            step: &StepId::new("shape").unwrap(),
+            undo,
+            fields,
+            observed: None,
+        })
     }
 
     #[test]
-    fn a_transform_has_no_effect() {
+    fn transform_has_no_effect() {
         let action = propose(json!({"value": [1, {"a": "b"}]}), false).unwrap();
         assert!(!action.class.has_effect());
         assert_eq!(action.reversibility, Reversibility::NoEffect);
@@ -72,10 +77,10 @@ mod tests {
     }
 
     #[test]
-    fn a_transform_takes_a_value_and_nothing_else() {
+    fn transform_takes_only_value() {
         assert_eq!(propose(json!({}), false).unwrap_err().message, "`value` is missing");
         let error = propose(json!({"value": 1, "vaule": 2}), false).unwrap_err();
-        assert_eq!(error.message, "unknown field `vaule`; known are `value`");
+        assert_eq!(error.message, "unknown field `vaule`; known fields are `value`");
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! Requests that should not be made, and replies that should not be read: the named cases.
+//! Named attack cases: requests that must not be sent, and replies that must not be read.
 //!
-//! Nothing here talks to anything but the loopback. Where an answer would be a public address, the guard's
-//! decision is looked at instead of a connection.
+//! The tests connect only to the loopback. For public addresses they check the guard's decision.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may")]
 
 extern crate countersign_connectors as connectors;
@@ -16,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use connectors::http::guard::{Allow, Guard, Resolve};
-use connectors::{HttpRequest, Outcome};
+use connectors::http::guard::{AddressGuard, HostAllowList, Resolve};
+use connectors::{HttpRequest, ToolOutcome};
 use domain::Failure;
 use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
@@ -54,7 +53,7 @@ fn trial<T: Future<Output = ()>>(name: &str, test: impl FnOnce() -> T + Send + '
     })
 }
 
-/// Answers with the next line of a script, whoever asks for what.
+/// Resolves every name to the next line of a script.
 #[derive(Clone)]
 struct Script(Arc<Mutex<VecDeque<Vec<IpAddr>>>>);
 
@@ -76,35 +75,35 @@ impl Resolve for Script {
     }
 }
 
-fn guard(rules: &[&str], script: &Script) -> Guard {
+fn guard(rules: &[&str], script: &Script) -> AddressGuard {
     let hosts = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-    Guard::new(Allow { hosts }, script.clone())
+    AddressGuard::new(HostAllowList { hosts }, script.clone())
 }
 
-async fn admit(guard: &Guard, url: &str) -> Result<Vec<SocketAddr>, String> {
+async fn admit(guard: &AddressGuard, url: &str) -> Result<Vec<SocketAddr>, String> {
     guard.admit(&url.parse::<Url>().unwrap()).await.map_err(|error| error.to_string())
 }
 
-/// Asserts that a literal is refused when it is proposed, before anybody could approve or send it.
-fn refused_at_once(rules: &[&str], url: &str) -> Failure {
-    let tool = HttpRequest::guarded(guard(rules, &Script::of(&[])));
+/// Asserts that an address literal is rejected by `propose`.
+fn rejected_by_propose(rules: &[&str], url: &str) -> Failure {
+    let tool = HttpRequest::with_guard(guard(rules, &Script::of(&[])));
     let failure = propose(&tool, json!({"url": url})).unwrap_err();
     assert_eq!(failure.code, "HTTP_REFUSED", "{url}: {}", failure.message);
     failure
 }
 
-/// Asserts that a name is refused for what it resolves to, and that the refusal is final.
-async fn refused_as_answer(rules: &[&str], url: &str, address: &str) -> Failure {
-    let tool = HttpRequest::guarded(guard(rules, &Script::of(&[&[address]])));
+/// Asserts that a name is rejected because of its address, without a retry.
+async fn rejected_by_address(rules: &[&str], url: &str, address: &str) -> Failure {
+    let tool = HttpRequest::with_guard(guard(rules, &Script::of(&[&[address]])));
     let action = propose(&tool, json!({"url": url, "method": "POST"})).unwrap();
     match perform(&tool, &action).await {
-        Outcome::Terminal(failure) => failure,
+        ToolOutcome::Terminal(failure) => failure,
         other => unreachable_outcome(&other),
     }
 }
 
 #[expect(clippy::panic, reason = "a test fails by it")]
-fn unreachable_outcome(outcome: &Outcome) -> ! {
+fn unreachable_outcome(outcome: &ToolOutcome) -> ! {
     panic!("{outcome:?}")
 }
 
@@ -112,60 +111,60 @@ async fn metadata(address: &'static str) {
     let ip: IpAddr = address.parse().unwrap();
     let literal = if ip.is_ipv6() { format!("[{address}]") } else { address.to_owned() };
     let url = format!("http://{literal}/latest/meta-data/");
-    refused_at_once(&[], &url);
-    refused_at_once(&[&literal], &url);
-    let failure = refused_as_answer(&[], "http://innocent.example/", address).await;
+    rejected_by_propose(&[], &url);
+    rejected_by_propose(&[&literal], &url);
+    let failure = rejected_by_address(&[], "http://innocent.example/", address).await;
     assert!(failure.message.contains("never allowed"), "{}", failure.message);
-    refused_as_answer(&["innocent.example"], "http://innocent.example/", address).await;
+    rejected_by_address(&["innocent.example"], "http://innocent.example/", address).await;
 }
 
 async fn mapped_v4_in_v6() {
     for literal in ["[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::ffff:7f00:1]", "[::127.0.0.1]"] {
-        refused_at_once(&[], &format!("http://{literal}/"));
+        rejected_by_propose(&[], &format!("http://{literal}/"));
     }
     for answer in ["::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::"] {
-        refused_as_answer(&[], "http://innocent.example/", answer).await;
+        rejected_by_address(&[], "http://innocent.example/", answer).await;
     }
-    refused_as_answer(&["innocent.example"], "http://innocent.example/", "::ffff:169.254.169.254").await;
+    rejected_by_address(&["innocent.example"], "http://innocent.example/", "::ffff:169.254.169.254").await;
 }
 
 async fn decimal_ip() {
     for spelling in
         ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "2130706433", "127.1", "0"]
     {
-        refused_at_once(&[], &format!("http://{spelling}/"));
+        rejected_by_propose(&[], &format!("http://{spelling}/"));
     }
 }
 
 async fn localhost_trailing_dot() {
-    refused_as_answer(&[], "http://localhost./", "127.0.0.1").await;
-    refused_as_answer(&["localhost"], "http://localhost./", "127.0.0.1").await;
-    refused_at_once(&[], "http://127.0.0.1./");
+    rejected_by_address(&[], "http://localhost./", "127.0.0.1").await;
+    rejected_by_address(&["localhost"], "http://localhost./", "127.0.0.1").await;
+    rejected_by_propose(&[], "http://127.0.0.1./");
 }
 
 async fn dns_rebind_public_then_private() {
-    // A second look-up would give the private address; there is none.
+    // A second resolution would return the private address; the guard resolves once.
     let script = Script::of(&[&["93.184.215.14"], &["127.0.0.1"]]);
     let pinned = admit(&guard(&[], &script), "http://rebind.example/").await.unwrap();
     assert_eq!(pinned, ["93.184.215.14:80".parse().unwrap()]);
     assert_eq!(script.lines_left(), 1);
-    // Whoever looks again is told the new answer, and refuses it.
+    // A new request resolves again and is rejected.
     assert!(admit(&guard(&[], &script), "http://rebind.example/").await.is_err());
     let mixed = Script::of(&[&["93.184.215.14", "127.0.0.1"]]);
     assert!(admit(&guard(&[], &mixed), "http://rebind.example/").await.is_err());
     connects_to_the_first_answer().await;
 }
 
-/// The name exists in no system; only the first line of the script leads to the server.
+/// The name exists only in the script; its first line is the server's address.
 async fn connects_to_the_first_answer() {
     let server =
         Server::start(|_, stream| reply(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")).await;
     let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
-    let tool = HttpRequest::guarded(guard(&["rebind.invalid"], &script));
+    let tool = HttpRequest::with_guard(guard(&["rebind.invalid"], &script));
     let url = format!("http://rebind.invalid:{}/", server.address.port());
     let outcome = perform(&tool, &propose(&tool, json!({ "url": url })).unwrap()).await;
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-    assert_eq!(script.lines_left(), 1, "the host is looked up once");
+    assert!(matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
+    assert_eq!(script.lines_left(), 1, "the host is resolved once");
     let host = format!("rebind.invalid:{}", server.address.port());
     assert_eq!(header(&server.seen()[0], "host"), Some(host));
 }
@@ -184,7 +183,7 @@ async fn redirect_to_metadata() {
         .await;
         let action = propose(tool(), json!({"url": server.url("/")})).unwrap();
         match perform(tool(), &action).await {
-            Outcome::Terminal(failure) => assert!(failure.message.contains("redirects are not followed")),
+            ToolOutcome::Terminal(failure) => assert!(failure.message.contains("redirects are not followed")),
             other => unreachable_outcome(&other),
         }
         assert_eq!(server.seen().len(), 1);
@@ -199,17 +198,17 @@ async fn userinfo_trick() {
         "http://:hunter2@good.example/",
         "http://good.example%40@127.0.0.1/",
     ] {
-        let failure = refused_at_once(&[], url);
+        let failure = rejected_by_propose(&[], url);
         assert!(failure.message.contains("user name or password"), "{}", failure.message);
         assert!(!failure.message.contains("hunter2"));
     }
-    refused_at_once(&[], "http://127.0.0.1\\@good.example/");
-    refused_at_once(&[], "http://@127.0.0.1/");
+    rejected_by_propose(&[], "http://127.0.0.1\\@good.example/");
+    rejected_by_propose(&[], "http://@127.0.0.1/");
 }
 
 async fn file_scheme() {
     for url in ["file:///etc/passwd", "ftp://good.example/", "gopher://good.example/", "data:text/plain,x"] {
-        let failure = refused_at_once(&[], url);
+        let failure = rejected_by_propose(&[], url);
         assert!(failure.message.contains("only http and https"), "{}", failure.message);
     }
 }
@@ -218,14 +217,14 @@ const PROXY: &str = "proxy_env_variable_set";
 const PROXY_VARIABLES: &[&str] =
     &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// The environment belongs to the process, so that the test starts itself again with another one.
+/// Environment variables are per process, so the test starts itself again with other ones.
 async fn proxy_env_variable_set() {
     if std::env::var_os("http_proxy").is_some_and(|proxy| proxy.to_string_lossy().contains(PROXY)) {
         return with_proxy_variables().await;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", PROXY]).env_remove("NO_PROXY").env_remove("no_proxy");
-    // Nobody listens on port 1: whatever goes through the proxy fails.
+    // No process listens on port 1, so a request through the proxy fails.
     child.envs(PROXY_VARIABLES.iter().map(|name| (*name, format!("http://{PROXY}@127.0.0.1:1/"))));
     assert!(child.status().unwrap().success());
 }
@@ -235,7 +234,7 @@ async fn with_proxy_variables() {
         Server::start(|_, stream| reply(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")).await;
     let action = propose(tool(), json!({"url": server.url("/")})).unwrap();
     let outcome = perform(tool(), &action).await;
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert!(matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
     assert!(header(&server.seen()[0], "proxy-authorization").is_none());
 }
 
@@ -246,14 +245,14 @@ async fn response_endless_stream() {
     let endless_head = Server::start(|_, stream| chunks(stream, "HTTP/1.1 200 OK\r\n", Duration::ZERO)).await;
     for server in [pouring, dripping, endless_head] {
         let action = propose(tool(), json!({"url": server.url("/"), "timeout": "5m"})).unwrap();
-        let began = Instant::now();
+        let started = Instant::now();
         let outcome = attempt(tool(), &action, Duration::from_secs(1), false).await;
-        assert!(!matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(!matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
+        assert!(started.elapsed() < Duration::from_secs(10));
     }
 }
 
-/// A thousand bytes at a time, as chunks after a whole head, as one more header after a half.
+/// Sends a thousand bytes at a time: body chunks after a complete head, otherwise further headers.
 async fn chunks(mut stream: TcpStream, head: &str, pause: Duration) {
     let chunk = if head.ends_with("\r\n\r\n") {
         format!("3e8\r\n{}\r\n", "x".repeat(1_000))
@@ -267,7 +266,7 @@ async fn chunks(mut stream: TcpStream, head: &str, pause: Duration) {
 }
 
 async fn header_injection_crlf_in_param() {
-    let tool = HttpRequest::guarded(guard(&[], &Script::of(&[])));
+    let tool = HttpRequest::with_guard(guard(&[], &Script::of(&[])));
     let refused = |with: Value| {
         let failure = propose(&tool, with).unwrap_err();
         assert_eq!(failure.code, "TOOL_FIELDS", "{}", failure.message);

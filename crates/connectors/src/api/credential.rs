@@ -1,34 +1,28 @@
-//! Who we are to an API.
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Failure;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::absent::NOT_CONFIGURED;
+use crate::not_configured::NOT_CONFIGURED;
 
-/// What proves who we are. It never shows itself.
+/// The credential for one API. Neither `Debug` nor errors show it.
 #[derive(Debug, Clone)]
 pub enum Credential {
-    /// Nothing: some servers in one's own network ask for nothing.
-    Nobody,
-    /// A user name and a password.
+    /// No credential, for servers in the operator's own network.
+    Anonymous,
     Basic {
-        /// The user name.
         user: String,
-        /// The password.
         password: SecretString,
     },
-    /// A token.
     Bearer(SecretString),
 }
 
 impl Credential {
-    /// The value of `Authorization`.
+    /// The value of the `Authorization` header.
     pub(super) fn header(&self) -> Result<Option<HeaderValue>, Failure> {
         let text = match self {
-            Self::Nobody => return Ok(None),
+            Self::Anonymous => return Ok(None),
             Self::Basic { user, password } => {
                 let pair = format!("{user}:{}", password.expose_secret());
                 format!("Basic {}", BASE64_STANDARD.encode(pair))
@@ -36,7 +30,10 @@ impl Credential {
             Self::Bearer(token) => format!("Bearer {}", token.expose_secret()),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| {
-            Failure::new(NOT_CONFIGURED, "the credential holds a character that no header may hold")
+            Failure::new(
+                NOT_CONFIGURED,
+                "the credential contains a character that is not allowed in a header",
+            )
         })?;
         value.set_sensitive(true);
         Ok(Some(value))
@@ -48,16 +45,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_becomes_one_sensitive_header() {
+    fn credential_becomes_one_sensitive_header() {
         let basic = Credential::Basic { user: "ada".to_owned(), password: "hunter2".into() };
         let header = basic.header().unwrap().unwrap();
         assert_eq!(header.to_str().unwrap(), "Basic YWRhOmh1bnRlcjI=");
         assert!(header.is_sensitive());
-        assert!(Credential::Nobody.header().unwrap().is_none());
+        assert!(Credential::Anonymous.header().unwrap().is_none());
     }
 
     #[test]
-    fn a_credential_shows_itself_neither_in_debug_nor_in_errors() {
+    fn debug_and_errors_do_not_show_the_credential() {
         for credential in [
             Credential::Basic { user: "ada".to_owned(), password: "hunter2".into() },
             Credential::Bearer("hunter2\r\nx: y".into()),

@@ -1,12 +1,12 @@
-//! One HTTP API that the operator has configured: where it is, who we are there, and single requests to it.
+//! A client for one HTTP API that the operator has configured.
 //!
-//! A workflow chooses neither host nor credential. The base URL is the operator's word, and so it may lead
-//! inside; exactly its host and port do, and a platform's metadata stays out of reach all the same. The
-//! credential goes into one header, marked as sensitive, and nowhere else.
+//! A workflow cannot choose the host or the credential. The operator chooses the base URL, so its host and port may be
+//! internal; cloud metadata addresses stay blocked. The credential is sent in one header that is marked as
+//! sensitive.
 
-mod base;
+mod base_url;
 mod credential;
-mod fault;
+mod error;
 
 use std::time::Duration;
 
@@ -18,67 +18,66 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-pub use base::{Base, InvalidBase};
+pub use base_url::{BaseUrl, InvalidBaseUrl};
 pub use credential::Credential;
 
-pub(crate) use fault::{CONFLICT, Fault, RATE_LIMITED, REPLY_INVALID};
+pub(crate) use error::{ApiError, CONFLICT, RATE_LIMITED, REPLY_INVALID};
 
 use crate::http::exchange::{self, Exchange, Route};
-use crate::http::guard::{Allow, Guard, HostRule, NoAddress, SystemResolver};
+use crate::http::guard::{AddressError, AddressGuard, HostAllowList, HostRule, SystemResolver};
 use crate::http::reply::{Body, Reply};
 
-/// The part of a place that an error text shows.
+/// Error messages show at most this much of host and path.
 const PLACE_CHARS_MAX: usize = 200;
 
-/// One API.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
-    base: Base,
+    base: BaseUrl,
     credential: Credential,
     headers: &'static [(&'static str, &'static str)],
     timeout: Duration,
-    guard: Guard,
+    guard: AddressGuard,
     tls: ClientConfig,
 }
 
 impl Api {
-    /// The API at `base`, each request to which is over after `timeout`.
-    pub(crate) fn new(base: Base, credential: Credential, timeout: Duration) -> Self {
-        let allow = Allow { hosts: HostRule::of(base.url()).into_iter().collect() };
-        let guard = Guard::new(allow, SystemResolver);
+    /// `timeout` bounds every request.
+    pub(crate) fn new(base: BaseUrl, credential: Credential, timeout: Duration) -> Self {
+        let allow = HostAllowList { hosts: HostRule::of(base.url()).into_iter().collect() };
+        let guard = AddressGuard::new(allow, SystemResolver);
         Self { base, credential, headers: &[], timeout, guard, tls: http_client::config() }
     }
 
-    /// The same API with headers that every request carries.
+    /// Adds headers to every request.
     pub(crate) fn with_headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Host and port, which name the other side in keys and targets.
+    /// Host and port, as used in idempotency keys and targets.
     pub(crate) fn host(&self) -> &str {
         self.base.host()
     }
 
-    /// Until when to wait for something that no lease bounds, such as a survey.
-    pub(crate) fn patience(&self) -> Instant {
+    /// The deadline of a request without a lease, such as a read in `observe`.
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
-    /// Asks once. It is over before `until`, and after the API's own timeout at the latest.
-    pub(crate) async fn ask(&self, question: Question, until: Instant) -> Result<Answer, Fault> {
-        let url = self.base.join(&question.path, &question.query);
+    /// Sends one request. Returns by `until`, and after the API's timeout at the latest.
+    pub(crate) async fn send(&self, request: ApiRequest, until: Instant) -> Result<ApiResponse, ApiError> {
+        let url = self.base.join(&request.path, &request.query);
         let place: String = format!("{}{}", self.host(), url.path()).chars().take(PLACE_CHARS_MAX).collect();
-        let authorization = self.credential.header().map_err(Fault::Never)?;
+        let authorization = self.credential.header().map_err(ApiError::Terminal)?;
         let deadline = until.min(Instant::now() + self.timeout);
         let addresses = match timeout_at(deadline, self.guard.admit(&url)).await {
             Ok(Ok(addresses)) if Instant::now() < deadline => addresses,
-            Ok(Ok(_)) | Err(_) => return Err(Fault::not_sent(&place, "no time is left")),
+            Ok(Ok(_)) | Err(_) => return Err(ApiError::not_sent(&place, "no time left")),
             Ok(Err(error)) => return Err(not_admitted(&place, &error)),
         };
-        let is_write = question.is_write;
+        let is_write = request.is_write;
         let route = Route { addresses, tls: &self.tls, deadline };
-        let build = |client: &Client| self.build(client, url, question, authorization);
+        let build = |client: &Client| self.build(client, url, request, authorization);
         answer(exchange::exchange(route, build).await, is_write, &place)
     }
 
@@ -86,45 +85,46 @@ impl Api {
         &self,
         client: &Client,
         url: Url,
-        question: Question,
+        request: ApiRequest,
         authorization: Option<HeaderValue>,
     ) -> RequestBuilder {
-        let mut builder = client.request(question.method, url).header(ACCEPT, "application/json");
+        let mut builder = client.request(request.method, url).header(ACCEPT, "application/json");
         for (name, value) in self.headers {
             builder = builder.header(HeaderName::from_static(name), *value);
         }
         if let Some(authorization) = authorization {
             builder = builder.header(AUTHORIZATION, authorization);
         }
-        match question.body {
+        match request.body {
             Some(body) => builder.header(CONTENT_TYPE, "application/json").body(body.to_string()),
             None => builder,
         }
     }
 }
 
-fn not_admitted(place: &str, error: &NoAddress) -> Fault {
+fn not_admitted(place: &str, error: &AddressError) -> ApiError {
     match error {
-        NoAddress::Refused(refused) => {
-            Fault::Never(Failure::new(crate::http::outcome::REFUSED, refused.to_string()))
+        AddressError::AddressRefused(refused) => {
+            ApiError::Terminal(Failure::new(crate::http::outcome::REFUSED, refused.to_string()))
         }
-        NoAddress::LookUp { .. } | NoAddress::Nowhere { .. } => Fault::not_sent(place, &error.to_string()),
+        AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
+            ApiError::not_sent(place, &error.to_string())
+        }
     }
 }
 
-/// One request.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct ApiRequest {
     method: Method,
-    /// The segments after the base URL's own path; each is escaped.
+    /// Segments below the base URL's path; each is escaped.
     path: Vec<String>,
     query: Vec<(&'static str, String)>,
     body: Option<Value>,
-    /// Whether it may change something over there.
+    /// Whether the request may change the external system.
     is_write: bool,
 }
 
-impl Question {
+impl ApiRequest {
     fn new(method: Method, path: &[&str], body: Option<Value>) -> Self {
         let path = path.iter().map(|segment| (*segment).to_owned()).collect();
         let is_write = method != Method::GET;
@@ -147,50 +147,51 @@ impl Question {
         Self::new(Method::DELETE, path, None)
     }
 
-    /// The same request, which changes nothing whatever its method says.
-    pub(crate) fn reading(mut self) -> Self {
+    /// Marks a request as read-only although its method is not GET.
+    pub(crate) fn read_only(mut self) -> Self {
         self.is_write = false;
         self
     }
 
-    /// The same request with one more parameter.
+    /// Adds a query parameter.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.query.push((name, value.into()));
         self
     }
 }
 
-/// A reply that says yes.
+/// A response with a success status.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answer {
-    /// The status, for the receipt.
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
-    /// What it says. Null if a write was done and there was nothing to read, or nothing that could be read.
+    /// The body. Null if a write succeeded and its body is empty or unreadable.
     pub(crate) value: Value,
 }
 
-fn answer(exchange: Exchange, is_write: bool, place: &str) -> Result<Answer, Fault> {
+fn answer(exchange: Exchange, is_write: bool, place: &str) -> Result<ApiResponse, ApiError> {
     match exchange {
-        Exchange::NotSent(why) => Err(Fault::not_sent(place, &why)),
-        Exchange::NoReply(why) => Err(Fault::no_reply(is_write, place, &why)),
+        Exchange::NotSent(why) => Err(ApiError::not_sent(place, &why)),
+        Exchange::NoReply(why) => Err(ApiError::no_reply(is_write, place, &why)),
         Exchange::Replied(reply) if reply.status.is_success() => read(&reply, is_write, place),
-        Exchange::Replied(reply) => Err(Fault::said_no(&reply, is_write, place)),
+        Exchange::Replied(reply) => Err(ApiError::from_status(&reply, is_write, place)),
     }
 }
 
-fn read(reply: &Reply, is_write: bool, place: &str) -> Result<Answer, Fault> {
+fn read(reply: &Reply, is_write: bool, place: &str) -> Result<ApiResponse, ApiError> {
     let status = reply.status.as_u16();
     let value = match &reply.body {
         Body::Whole(bytes) => json::parse(bytes).map_err(|error| error.to_string()),
-        Body::TooLong => Err("it is too long".to_owned()),
-        Body::BrokenOff if !is_write => return Err(Fault::no_reply(is_write, place, "the reply broke off")),
-        Body::BrokenOff | Body::Unread => Err("it broke off".to_owned()),
+        Body::TooLong => Err("it is too large".to_owned()),
+        Body::Incomplete if !is_write => {
+            return Err(ApiError::no_reply(is_write, place, "the reply was cut off"));
+        }
+        Body::Incomplete | Body::Unread => Err("it was cut off".to_owned()),
     };
     match value {
-        Ok(value) => Ok(Answer { status, value }),
-        // The head says that it was done, and no other attempt could be told more.
-        Err(_) if is_write => Ok(Answer { status, value: Value::Null }),
-        Err(why) => Err(Fault::Never(Failure::new(
+        Ok(value) => Ok(ApiResponse { status, value }),
+        // The status says that the write succeeded. Another attempt could not return more.
+        Err(_) if is_write => Ok(ApiResponse { status, value: Value::Null }),
+        Err(why) => Err(ApiError::Terminal(Failure::new(
             REPLY_INVALID,
             format!("the reply from {place} cannot be read: {why}"),
         ))),

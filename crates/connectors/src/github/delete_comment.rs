@@ -1,7 +1,7 @@
-//! `github.delete_comment`: takes a comment away, for good.
+//! `github.delete_comment`: deletes a comment.
 //!
-//! Only the comment that people saw: if somebody has edited it since, nothing is deleted. GitHub deletes
-//! under no condition, so that an edit within the one round trip between our look and our request is lost.
+//! If the comment was edited since it was proposed, nothing is deleted. GitHub has no conditional delete, so an edit
+//! during the one round trip between the read and the delete is lost.
 
 use std::sync::Arc;
 
@@ -10,64 +10,61 @@ use domain::{Action, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, CONFLICT, Fault, Question};
+use crate::api::{Api, ApiError, ApiRequest, CONFLICT};
 use crate::fields::{Fields, invalid};
 use crate::http::reply::clean;
-use crate::tool::{self, Ask, Call, Done, Outcome, Survey, Tool};
+use crate::tool::{self, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
 use super::issue::Repo;
 
 pub(super) const NAME: &str = "github.delete_comment";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// What a person is shown of the comment; its digest stands for the rest.
+/// Approvers see this much of the comment; its digest covers the rest.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
-const IRREVERSIBLE: &str =
-    "GitHub does not bring a deleted comment back; another one would have another id and date";
+const IRREVERSIBLE: &str = "GitHub cannot restore a deleted comment; a new comment has another id and date";
 
-/// The tool `github.delete_comment`.
 #[derive(Debug)]
 pub(super) struct DeleteComment(pub(super) Arc<Api>);
 
-/// Which comment.
-struct Doomed {
+struct CommentRef {
     repo: Repo,
     id: u64,
 }
 
-impl Doomed {
+impl CommentRef {
     fn of(with: Value, known: &[&str]) -> Result<Self, Failure> {
         let mut fields = Fields::of(with, known)?;
         let repo = Repo::take(&mut fields)?;
-        let id = fields.number("comment_id")?.ok_or_else(|| invalid("`comment_id` is missing"))?;
+        let id = fields.positive_integer("comment_id")?.ok_or_else(|| invalid("`comment_id` is missing"))?;
         Ok(Self { repo, id })
     }
 
-    /// What the comment says; `None` if it is gone.
-    async fn body(&self, api: &Api, until: Instant) -> Result<Option<String>, Fault> {
+    /// The comment's text; `None` if it does not exist.
+    async fn body(&self, api: &Api, until: Instant) -> Result<Option<String>, ApiError> {
         let id = self.id.to_string();
-        match api.ask(Question::get(&self.repo.path(&["issues", "comments", &id])), until).await {
+        match api.send(ApiRequest::get(&self.repo.path(&["issues", "comments", &id])), until).await {
             Ok(answer) => Ok(Some(answer.value["body"].as_str().unwrap_or_default().to_owned())),
-            Err(fault) if fault.is_not_found() => self.repo.check_seen(api, until).await.map(|()| None),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_not_found() => self.repo.check_visible(api, until).await.map(|()| None),
+            Err(error) => Err(error),
         }
     }
 
-    /// Deletes it; false if it was gone.
-    async fn delete(&self, api: &Api, until: Instant) -> Result<bool, Fault> {
+    /// Returns false if the comment did not exist.
+    async fn delete(&self, api: &Api, until: Instant) -> Result<bool, ApiError> {
         let id = self.id.to_string();
-        match api.ask(Question::delete(&self.repo.path(&["issues", "comments", &id])), until).await {
+        match api.send(ApiRequest::delete(&self.repo.path(&["issues", "comments", &id])), until).await {
             Ok(_) => Ok(true),
-            Err(fault) if fault.is_not_found() => self.repo.check_seen(api, until).await.map(|()| false),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_not_found() => self.repo.check_visible(api, until).await.map(|()| false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Deletes it if it still says what was `expected`.
-    async fn delete_if(&self, expected: &Value, api: &Api, until: Instant) -> Result<bool, Fault> {
+    /// Deletes the comment if its digest is still `expected`.
+    async fn delete_if(&self, expected: &Value, api: &Api, until: Instant) -> Result<bool, ApiError> {
         match self.body(api, until).await?.as_deref().map(digest) {
             None => Ok(false),
             Some(digest) if *expected == digest => self.delete(api, until).await,
@@ -75,24 +72,24 @@ impl Doomed {
                 let Self { repo, id } = self;
                 let why =
                     format!("comment {id} of {repo} changed since it was proposed; nothing was deleted");
-                Err(Fault::Never(Failure::new(CONFLICT, why)))
+                Err(ApiError::Terminal(Failure::new(CONFLICT, why)))
             }
         }
     }
 
-    fn done(&self, deleted: bool) -> Done {
+    fn done(&self, deleted: bool) -> ToolResult {
         let output = json!({ "repo": self.repo.to_string(), "comment_id": self.id });
-        let how = if deleted { "deleted" } else { "it was gone already" };
-        Done { output, response: json!({ "how": how }), ..Done::default() }
+        let how = if deleted { "deleted" } else { "it was already deleted" };
+        ToolResult { output, response: json!({ "how": how }), ..ToolResult::default() }
     }
 }
 
-/// What stands for the whole comment, of which only the beginning is shown.
+/// Identifies the whole comment, of which approvers see the beginning.
 fn digest(body: &str) -> String {
     Digest::of_bytes(body.as_bytes()).to_string()
 }
 
-/// What stands for a comment that is gone.
+/// The observed state of a comment that does not exist.
 const GONE: &str = "gone";
 
 #[async_trait]
@@ -101,32 +98,32 @@ impl Tool for DeleteComment {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::CompareAndSet)
     }
 
-    async fn survey(&self, ask: &Ask<'_>) -> Survey {
-        let Ok(doomed) = Doomed::of(ask.fields.clone(), &["repo", "comment_id"]) else {
-            return Survey::NotNeeded;
+    async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
+        let Ok(comment) = CommentRef::of(request.fields.clone(), &["repo", "comment_id"]) else {
+            return Observed::NotNeeded;
         };
-        match doomed.body(&self.0, self.0.patience()).await {
+        match comment.body(&self.0, self.0.deadline()).await {
             Ok(Some(body)) => {
                 let shown: String = clean(&body).chars().take(SHOWN_CHARS_MAX).collect();
-                Survey::Found(json!({ "body": shown, "stands": digest(&body) }))
+                Observed::Found(json!({ "body": shown, "stands": digest(&body) }))
             }
-            Ok(None) => Survey::Found(json!({ "stands": GONE })),
-            Err(fault) => fault.into(),
+            Ok(None) => Observed::Found(json!({ "stands": GONE })),
+            Err(error) => error.into(),
         }
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let doomed = Doomed::of(ask.fields, &["repo", "comment_id"])?;
-        let Doomed { repo, id } = &doomed;
-        let found = |name: &str| ask.found.and_then(|found| found.get(name)).cloned();
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let comment = CommentRef::of(request.fields, &["repo", "comment_id"])?;
+        let CommentRef { repo, id } = &comment;
+        let found = |name: &str| request.observed.and_then(|found| found.get(name)).cloned();
         let key = IdempotencyKey::new(&format!("gh:{repo}:delete_comment:{}:{id}", self.0.host()));
         let key = key.map_err(|error| invalid(error.to_string()))?;
         let change = FieldChange { field: "comment".to_owned(), before: found("body"), after: Value::Null };
-        let is_gone = found("stands").is_some_and(|stands| stands == GONE);
+        let is_gone = found("stands").is_some_and(|state| state == GONE);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
@@ -137,7 +134,7 @@ impl Tool for DeleteComment {
                 Reversibility::Irreversible(IRREVERSIBLE.to_owned())
             },
             target: format!("{}/{repo}/issues/comments/{id}", self.0.host()),
-            key: if ask.undo { key.undo() } else { key },
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: if is_gone { Vec::new() } else { vec![change] },
             destructive: !is_gone,
@@ -146,19 +143,19 @@ impl Tool for DeleteComment {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
-        let doomed = match Doomed::of(call.action.fields.clone(), &["repo", "comment_id", "expected"]) {
-            Ok(doomed) => doomed,
-            Err(failure) => return Outcome::Terminal(failure),
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        let comment = match CommentRef::of(call.action.fields.clone(), &["repo", "comment_id", "expected"]) {
+            Ok(comment) => comment,
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
         let expected = &call.action.fields["expected"];
         if expected.is_null() {
-            return Outcome::Terminal(tool::not_surveyed(call.action));
+            return ToolOutcome::Terminal(tool::not_observed(call.action));
         }
-        match doomed.delete_if(expected, &self.0, Instant::now() + call.time_left).await {
-            Ok(deleted) => Outcome::Done(doomed.done(deleted)),
-            Err(fault) if call.again => Outcome::from(fault).after_open_attempt(),
-            Err(fault) => fault.into(),
+        match comment.delete_if(expected, &self.0, Instant::now() + call.time_left).await {
+            Ok(deleted) => ToolOutcome::Done(comment.done(deleted)),
+            Err(error) if call.again => ToolOutcome::from(error).after_open_attempt(),
+            Err(error) => error.into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `github.get`: an issue or a pull request, in the parts that workflows use.
+//! `github.get`: reads an issue or a pull request.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::fields::Fields;
-use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
 use super::issue::{Issue, label_names};
 
 pub(super) const NAME: &str = "github.get";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// The tool `github.get`.
 #[derive(Debug)]
 pub(super) struct Get(pub(super) Arc<Api>);
 
@@ -32,20 +31,20 @@ impl Tool for Get {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::ReadOnly)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let issue = issue(ask.fields)?;
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let issue = issue(request.fields)?;
+        let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
             target: issue.target(&self.0),
-            key: if ask.undo { key.undo() } else { key },
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
@@ -54,17 +53,21 @@ impl Tool for Get {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let issue = match issue(call.action.fields.clone()) {
             Ok(issue) => issue,
-            Err(failure) => return Outcome::Terminal(failure),
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
         match issue.read(&self.0, &[], Instant::now() + call.time_left).await {
             Ok(answer) => {
                 let response = json!({ "status": answer.status });
-                Outcome::Done(Done { output: output(&answer.value), response, ..Done::default() })
+                ToolOutcome::Done(ToolResult {
+                    output: output(&answer.value),
+                    response,
+                    ..ToolResult::default()
+                })
             }
-            Err(fault) => fault.into(),
+            Err(error) => error.into(),
         }
     }
 }

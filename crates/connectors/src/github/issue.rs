@@ -1,16 +1,15 @@
-//! Repositories and issues, checked, and reading an issue. A pull request is an issue with more to it.
+//! Repositories and issues. In GitHub's API a pull request is an issue.
 
 use domain::Failure;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::api::{Answer, Api, Fault, Question};
+use crate::api::{Api, ApiError, ApiRequest, ApiResponse};
 use crate::fields::{Fields, invalid};
 
-/// GitHub's own limit for the names of owners and repositories.
+/// GitHub's limit for the names of owners and repositories.
 const NAME_BYTES_MAX: usize = 100;
 
-/// A repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Repo {
     pub(super) owner: String,
@@ -18,7 +17,7 @@ pub(super) struct Repo {
 }
 
 impl Repo {
-    /// Takes `repo` out of `fields`. It becomes part of a path and of a key.
+    /// Takes `repo` out of `fields`. The name is checked because it becomes part of a path and of a key.
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Failure> {
         let repo = fields.required("repo")?;
         match repo.split_once('/') {
@@ -29,14 +28,14 @@ impl Repo {
         }
     }
 
-    /// The path of something in it.
     pub(super) fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
         [&["repos", &self.owner, &self.name], rest].concat()
     }
 
-    /// A 404 may mean that the thing is gone, or that we see nothing here at all; which, the repository tells.
-    pub(super) async fn check_seen(&self, api: &Api, until: Instant) -> Result<(), Fault> {
-        api.ask(Question::get(&self.path(&[])), until).await.map(drop)
+    /// Reads the repository after a 404, which means either that the object does not exist or that the credential
+    /// cannot see the repository.
+    pub(super) async fn check_visible(&self, api: &Api, until: Instant) -> Result<(), ApiError> {
+        api.send(ApiRequest::get(&self.path(&[])), until).await.map(drop)
     }
 }
 
@@ -51,7 +50,6 @@ fn is_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) && text.bytes().any(|b| b != b'.')
 }
 
-/// An issue or a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Issue {
     pub(super) repo: Repo,
@@ -62,7 +60,7 @@ impl Issue {
     /// Takes `repo` and `number` out of `fields`.
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Failure> {
         let repo = Repo::take(fields)?;
-        let number = fields.number("number")?.ok_or_else(|| invalid("`number` is missing"))?;
+        let number = fields.positive_integer("number")?.ok_or_else(|| invalid("`number` is missing"))?;
         Ok(Self { repo, number })
     }
 
@@ -70,20 +68,23 @@ impl Issue {
         format!("{}/{}/issues/{}", api.host(), self.repo, self.number)
     }
 
-    /// Reads the issue, or what is at `rest` under it.
-    pub(super) async fn read(&self, api: &Api, rest: &[&str], until: Instant) -> Result<Answer, Fault> {
-        api.ask(self.question(rest), until).await
+    /// Reads the issue, or the resource at `rest` below it.
+    pub(super) async fn read(
+        &self,
+        api: &Api,
+        rest: &[&str],
+        until: Instant,
+    ) -> Result<ApiResponse, ApiError> {
+        api.send(self.request(rest), until).await
     }
 
-    /// The question for what is at `rest` under the issue.
-    pub(super) fn question(&self, rest: &[&str]) -> Question {
+    pub(super) fn request(&self, rest: &[&str]) -> ApiRequest {
         let number = self.number.to_string();
         let path = [&["issues", number.as_str()], rest].concat();
-        Question::get(&self.repo.path(&path))
+        ApiRequest::get(&self.repo.path(&path))
     }
 }
 
-/// The names in a list of labels.
 pub(super) fn label_names(labels: &Value) -> Vec<String> {
     let labels = labels.as_array().map(Vec::as_slice).unwrap_or_default();
     labels.iter().filter_map(|label| Some(label.get("name")?.as_str()?.to_owned())).collect()

@@ -13,14 +13,15 @@
 //! with: { repo: acme/shop, comment_id: 1001 }
 //! ```
 //!
-//! # What each promises
-//! * Labels are a set: GitHub adds one only if it is absent and removes one only if it is there. That is a
-//!   precondition which the effect makes false, so both are compare-and-set, and asking again is safe. The
-//!   inverse names only the labels that were not there, or were there, when the survey looked. Whoever adds
-//!   the same label between the survey and our write sees it go when ours is undone.
-//! * A comment is deleted by its id, which is never given out again; deleting it again finds nothing to
-//!   delete. Compare-and-set, and irreversible. A comment that was edited since the survey is left alone.
-//! * A comment is said once, with a hidden mark: see [`saying`](crate::saying). Its inverse deletes it.
+//! # Guarantees
+//! * `github.label` and `github.unlabel` are compare-and-set. Labels are a set: GitHub adds a label only if it is
+//!   absent and removes it only if it is present, so a second request changes nothing. The inverse names only the
+//!   labels that `observe` found absent (or present). If a user adds the same label between `observe` and the
+//!   write, undoing the step removes that label too.
+//! * `github.delete_comment` is compare-and-set and irreversible. GitHub never reuses a comment id, so a second
+//!   request finds nothing to delete. A comment that was edited since `observe` is not deleted.
+//! * `github.comment` posts once, with a hidden mark: see [`marked_post`](crate::marked_post). Its inverse deletes
+//!   the comment.
 
 mod comment;
 mod delete_comment;
@@ -33,30 +34,31 @@ use std::time::Duration;
 
 use domain::EffectClass::{CompareAndSet, Opaque, ReadOnly};
 
-use crate::absent::Absent;
-use crate::api::{Api, Base, Credential};
-use crate::tool::Toolbox;
+use crate::api::{Api, BaseUrl, Credential};
+use crate::not_configured::NotConfiguredTool;
+use crate::tool::ToolRegistry;
 
-/// GitHub itself gives up on a request after ten seconds.
+/// GitHub aborts a request after ten seconds.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The version of the API that the shapes here are of.
+/// The API version that this module is written for.
 const HEADERS: &[(&str, &str)] = &[("x-github-api-version", "2022-11-28")];
 
-/// Where GitHub is, and who we are there.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct GitHubSettings {
     /// `https://api.github.com`, or `https://github.example.com/api/v3`.
-    pub base: Base,
+    pub base: BaseUrl,
     /// A token that may read and write the issues of the repositories that workflows name.
     pub credential: Credential,
 }
 
-/// `toolbox` with the tools for GitHub.
-pub(crate) fn add(toolbox: Toolbox, settings: Option<Settings>) -> Toolbox {
-    let Some(Settings { base, credential }) = settings else { return add_absent(toolbox) };
+/// Registers the GitHub tools.
+pub(crate) fn register(registry: ToolRegistry, settings: Option<GitHubSettings>) -> ToolRegistry {
+    let Some(GitHubSettings { base, credential }) = settings else {
+        return register_not_configured(registry);
+    };
     let api = Arc::new(Api::new(base, credential, TIMEOUT).with_headers(HEADERS));
-    toolbox
+    registry
         .with(get::Get(Arc::clone(&api)))
         .with(label::Labels { api: Arc::clone(&api), kind: label::Kind::Add })
         .with(label::Labels { api: Arc::clone(&api), kind: label::Kind::Remove })
@@ -64,12 +66,12 @@ pub(crate) fn add(toolbox: Toolbox, settings: Option<Settings>) -> Toolbox {
         .with(delete_comment::DeleteComment(api))
 }
 
-fn add_absent(toolbox: Toolbox) -> Toolbox {
-    let absent = |name, class| Absent { name, class, setting: "github" };
-    toolbox
-        .with(absent(get::NAME, ReadOnly))
-        .with(absent(label::LABEL, CompareAndSet))
-        .with(absent(label::UNLABEL, CompareAndSet))
-        .with(absent(comment::NAME, Opaque))
-        .with(absent(delete_comment::NAME, CompareAndSet))
+fn register_not_configured(registry: ToolRegistry) -> ToolRegistry {
+    let not_configured = |name, class| NotConfiguredTool { name, class, setting: "github" };
+    registry
+        .with(not_configured(get::NAME, ReadOnly))
+        .with(not_configured(label::LABEL, CompareAndSet))
+        .with(not_configured(label::UNLABEL, CompareAndSet))
+        .with(not_configured(comment::NAME, Opaque))
+        .with(not_configured(delete_comment::NAME, CompareAndSet))
 }

@@ -1,8 +1,7 @@
-//! One request on one new connection, and the reply to it.
+//! Sends one request on a new connection and reads the reply.
 //!
-//! What matters is how far it got: as long as no connection stands, nothing can have been sent, and from
-//! then on everything may have been. There is no pool, no proxy, no redirect and no silent second try, so
-//! that the one is told from the other by where the error came from.
+//! The error must tell whether the request may have been sent: before a connection is established nothing was sent,
+//! afterwards everything may have been. So there is no connection pool, no proxy, no redirect and no automatic retry.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -16,35 +15,30 @@ use tokio::time::{Instant, timeout_at};
 
 use super::reply::{Body, Reply};
 
-/// What later steps can work with; larger things belong into a file store, by pointer.
+/// Store larger replies in a file store and pass a reference.
 pub(crate) const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
-/// A host that takes longer to accept a connection is down.
+/// A host that takes longer to accept a connection counts as down.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// How far a request got.
 #[derive(Debug)]
 pub(crate) enum Exchange {
-    /// No connection came to stand, so nothing was sent.
+    /// No connection was established, so nothing was sent.
     NotSent(String),
-    /// It may have been sent; no reply came.
+    /// The request may have been sent; no reply arrived.
     NoReply(String),
-    /// A reply came.
     Replied(Reply),
 }
 
-/// How a request gets there.
 #[derive(Debug)]
 pub(crate) struct Route<'a> {
-    /// The only addresses to connect to.
+    /// The addresses that the guard admitted; no others are used.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// How to speak TLS.
     pub(crate) tls: &'a ClientConfig,
-    /// It must be over by then.
     pub(crate) deadline: Instant,
 }
 
-/// Sends the request that `build` makes, once.
 pub(crate) async fn exchange(
     route: Route<'_>,
     build: impl FnOnce(&Client) -> RequestBuilder + Send,
@@ -56,7 +50,7 @@ pub(crate) async fn exchange(
     };
     match timeout_at(deadline, sending).await {
         Ok(Ok(response)) => Exchange::Replied(read(response, deadline).await),
-        // A builder error is found before anybody is called: a URL that one library takes and another does not.
+        // A builder error occurs before anything is sent, for example if two libraries disagree about a URL.
         Ok(Err(error)) if error.is_connect() || error.is_builder() => Exchange::NotSent(innermost(&error)),
         Ok(Err(error)) => Exchange::NoReply(innermost(&error)),
         Err(_) => Exchange::NoReply("no reply in time".to_owned()),
@@ -72,13 +66,13 @@ fn client(route: Route<'_>) -> reqwest::Result<Client> {
         .build()
 }
 
-/// Shorter than what is left, so that running out of time means: while waiting for the reply.
+/// Shorter than the time left, so that a timeout of the whole request happens while waiting for the reply.
 fn connect_time(deadline: Instant) -> Duration {
     let left = deadline.saturating_duration_since(Instant::now());
     (left / 4 * 3).min(CONNECT_MAX)
 }
 
-/// Answers every question with the addresses that were found and judged before.
+/// Resolves every name to the addresses that the guard admitted.
 struct Pinned(Vec<SocketAddr>);
 
 impl Resolve for Pinned {
@@ -100,7 +94,7 @@ async fn read_body(mut response: Response, deadline: Instant) -> Body {
         match timeout_at(deadline, response.chunk()).await {
             Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
             Ok(Ok(None)) => return Body::Whole(bytes),
-            Ok(Err(_)) | Err(_) => return Body::BrokenOff,
+            Ok(Err(_)) | Err(_) => return Body::Incomplete,
         }
         if bytes.len() > REPLY_BYTES_MAX {
             return Body::TooLong;
@@ -108,9 +102,9 @@ async fn read_body(mut response: Response, deadline: Instant) -> Body {
     }
 }
 
-/// The cause at the bottom. What stands above it, reqwest's own error, repeats the URL, query and all.
+/// The innermost cause. The outer reqwest error repeats the URL with its query.
 fn innermost(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "the request could not be made".to_owned() };
+    let Some(mut cause) = error.source() else { return "the request could not be built".to_owned() };
     while let Some(source) = cause.source() {
         cause = source;
     }
@@ -126,8 +120,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    // Made once with openssl: P-256, signed by itself, for `shop.invalid` only, good from 2020 to 2120. The key
-    // is no secret, because nothing but these tests trusts the certificate.
+    // Self-signed P-256 certificate for `shop.invalid`, valid from 2020 to 2120. The key is not secret: only these
+    // tests trust the certificate.
     const CERTIFICATE: &[u8] = include_bytes!("../../tests/tls/certificate.der");
     const KEY: &[u8] = include_bytes!("../../tests/tls/key.der");
 
@@ -152,8 +146,8 @@ mod tests {
             .with_no_client_auth()
     }
 
-    /// Asks a server that proves itself as `shop.invalid`, by the name `host`; also what the server saw.
-    async fn ask(host: &str) -> (Exchange, Option<String>) {
+    /// Sends a request for `host` to a server with a certificate for `shop.invalid`. Also returns what the server saw.
+    async fn send(host: &str) -> (Exchange, Option<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(serve_once(listener));
@@ -163,7 +157,7 @@ mod tests {
         (exchange(route, |client| client.get(url)).await, served.await.unwrap())
     }
 
-    /// The name asked for in the handshake and the request's head, if the handshake came to an end.
+    /// The SNI name and the request's head, if the handshake completed.
     async fn serve_once(listener: TcpListener) -> Option<String> {
         let (stream, _) = listener.accept().await.ok()?;
         let mut stream = server_tls().accept(stream).await.ok()?;
@@ -176,8 +170,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pinned_host_still_proves_its_name() {
-        let (exchange, seen) = ask("shop.invalid").await;
+    async fn pinned_host_must_prove_its_name() {
+        let (exchange, seen) = send("shop.invalid").await;
         assert!(
             matches!(exchange, Exchange::Replied(reply) if matches!(&reply.body, Body::Whole(b) if b == b"ok"))
         );
@@ -187,8 +181,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_that_proves_another_name_is_sent_nothing() {
-        let (exchange, seen) = ask("bank.invalid").await;
+    async fn wrong_certificate_name_sends_nothing() {
+        let (exchange, seen) = send("bank.invalid").await;
         assert!(matches!(&exchange, Exchange::NotSent(why) if why.contains("certificate")), "{exchange:?}");
         assert_eq!(seen, None);
     }

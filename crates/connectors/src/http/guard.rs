@@ -1,8 +1,8 @@
-//! Where a request may go.
+//! Decides which addresses a request may reach.
 //!
-//! A host is looked up once, and refused unless every answer is global unicast; the request then goes to
-//! those very addresses, so that a second, different answer changes nothing. The operator may name hosts
-//! that lead inside. Even for these some addresses, a platform's metadata above all, stay out of reach.
+//! A host is resolved once and rejected unless every address is global unicast. The request then uses exactly those
+//! addresses, so a later DNS answer changes nothing. The operator can allow internal hosts by name. Cloud metadata and
+//! other blocked addresses stay blocked even for those.
 
 use std::fmt;
 use std::io;
@@ -13,29 +13,28 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use url::{Host, Url};
 
-use super::address::{Reach, reach};
+use super::address::{AddressScope, scope_of};
 
-/// A name has a handful of addresses; past this many, trying one after the other would only waste time.
+/// A host has a handful of addresses; trying more would only waste time.
 pub const ADDRESSES_MAX: usize = 16;
 
-/// The hosts that may lead inside, by the name that stands in the URL.
+/// The hosts that may have internal addresses, by the name in the URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Allow {
-    /// One rule for each host.
+pub struct HostAllowList {
     pub hosts: Vec<HostRule>,
 }
 
-impl Allow {
-    /// Whether a rule names the host, and the port if it has one, that stand in `url`.
+impl HostAllowList {
+    /// Whether a rule matches the host of `url`, and the port if the rule has one.
     pub fn names(&self, url: &Url) -> bool {
         self.hosts.iter().any(|rule| rule.names(url))
     }
 }
 
-/// A host that may lead inside: `svc.internal`, `localhost:8080`, `10.0.0.5`, `[fd12::1]:443`.
+/// A host that may have internal addresses: `svc.internal`, `localhost:8080`, `10.0.0.5`, `[fd12::1]:443`.
 ///
-/// The name must be the one that stands in the URL. A rule for a name allows no URL that has its address
-/// in place of the name, and the other way round.
+/// The rule matches the host as written in the URL. A rule for a name does not allow a URL with the address of that
+/// name, and vice versa.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRule {
     host: Host,
@@ -43,7 +42,6 @@ pub struct HostRule {
 }
 
 impl HostRule {
-    /// The rule for exactly the host and port of `url`.
     pub(crate) fn of(url: &Url) -> Option<Self> {
         Some(Self { host: url.host()?.to_owned(), port: Some(url.port_or_known_default()?) })
     }
@@ -63,30 +61,18 @@ impl fmt::Display for HostRule {
     }
 }
 
-/// Why a text is not a host rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHostRule {
-    /// Its host is none.
-    #[error("{text:?} does not name a host; write `svc.internal`, `localhost:8080` or `[fd12::1]:443`")]
+    #[error("{text:?} is not a host; write `svc.internal`, `localhost:8080` or `[fd12::1]:443`")]
     Host {
-        /// The text.
         text: String,
-        /// Why its host is none.
         #[source]
         source: url::ParseError,
     },
-    /// It looks like a pattern.
-    #[error("{text:?} is a pattern; a host is allowed by its whole name")]
-    Pattern {
-        /// The text.
-        text: String,
-    },
-    /// Its port is no number.
-    #[error("{text:?} has a port that is no number from 1 to 65535")]
-    Port {
-        /// The text.
-        text: String,
-    },
+    #[error("{text:?} is a pattern; write the full name of each host")]
+    Pattern { text: String },
+    #[error("{text:?} has an invalid port; write a number from 1 to 65535")]
+    Port { text: String },
 }
 
 impl FromStr for HostRule {
@@ -97,7 +83,7 @@ impl FromStr for HostRule {
             return Err(InvalidHostRule::Pattern { text: text.to_owned() });
         }
         let (host, port) = match text.rsplit_once(':') {
-            // The last colon of a bare `[fd12::1]` is inside of the address.
+            // In a bare `[fd12::1]` the last colon belongs to the address.
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             Some(_) | None => (text, None),
         };
@@ -110,14 +96,13 @@ impl FromStr for HostRule {
     }
 }
 
-/// Finds the addresses of a name.
 #[async_trait]
 pub trait Resolve: Send + Sync {
-    /// All addresses of `name`.
+    /// All addresses of the host `name`.
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the operating system.
+/// Resolves names with the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -129,128 +114,116 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Why a request may not go there, however often it is tried.
+/// Why a request to a URL is never sent.
 ///
-/// The text does not tell the address: what an inner name resolves to is nothing to show to whoever can
-/// write a workflow.
+/// The message does not contain the address: a workflow author must not learn what an internal name resolves to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Neither http nor https.
+pub enum AddressRefused {
     #[error("the scheme `{scheme}` is not allowed; only http and https are")]
-    Scheme {
-        /// What it is instead.
-        scheme: String,
-    },
-    /// A name or password before the host.
-    #[error("the URL has a user name or password before its host, which is not allowed")]
+    Scheme { scheme: String },
+    #[error("the URL contains a user name or password before its host, which is not allowed")]
     UserInfo,
-    /// No host at all.
     #[error("the URL has no host")]
     NoHost,
-    /// Inside, and nobody has named the host.
-    #[error("`{host}` leads to {what}; an operator can allow this host by name")]
-    Inside {
-        /// The host as it stands in the URL.
+    /// The address is internal and the host is not in the allow list.
+    #[error("`{host}` resolves to {what}; an operator can allow this host by name")]
+    Internal {
+        /// The host as written in the URL.
         host: String,
-        /// What kind of address it leads to.
+        /// The kind of address.
         what: &'static str,
     },
-    /// Out of reach, whoever names it.
-    #[error("`{host}` leads to {what}, which is never allowed")]
-    Never {
-        /// The host as it stands in the URL.
+    /// The address is blocked, even for hosts in the allow list.
+    #[error("`{host}` resolves to {what}, which is never allowed")]
+    Blocked {
+        /// The host as written in the URL.
         host: String,
-        /// What kind of address it leads to.
+        /// The kind of address.
         what: &'static str,
     },
 }
 
-/// Why there is no address to send a request to.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAddress {
-    /// It may not go there.
+pub enum AddressError {
     #[error(transparent)]
-    Refused(#[from] Refused),
-    /// The name could not be looked up; that may mend.
-    #[error("look up `{host}`")]
-    LookUp {
-        /// The host as it stands in the URL.
+    AddressRefused(#[from] AddressRefused),
+    /// The name could not be resolved. A retry may succeed.
+    #[error("resolve `{host}`")]
+    Resolve {
+        /// The host as written in the URL.
         host: String,
-        /// What went wrong.
         #[source]
         source: io::Error,
     },
-    /// The name has no address; that may mend.
+    /// The name has no address. A retry may succeed.
     #[error("`{host}` has no address")]
-    Nowhere {
-        /// The host as it stands in the URL.
+    NoRecord {
+        /// The host as written in the URL.
         host: String,
     },
 }
 
-/// Decides where requests may go.
 #[derive(Clone)]
-pub struct Guard {
-    allow: Allow,
+pub struct AddressGuard {
+    allow: HostAllowList,
     resolver: Arc<dyn Resolve>,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for AddressGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("allow", &self.allow).finish_non_exhaustive()
+        f.debug_struct("AddressGuard").field("allow", &self.allow).finish_non_exhaustive()
     }
 }
 
-impl Guard {
-    /// A guard that asks `resolver`.
-    pub fn new(allow: Allow, resolver: impl Resolve + 'static) -> Self {
+impl AddressGuard {
+    pub fn new(allow: HostAllowList, resolver: impl Resolve + 'static) -> Self {
         Self { allow, resolver: Arc::new(resolver) }
     }
 
-    /// Refuses what can be refused without a look-up, so that nobody is asked to approve it.
-    pub fn check(&self, url: &Url) -> Result<(), Refused> {
+    /// Checks everything that needs no DNS resolution, before approvers are asked.
+    pub fn check(&self, url: &Url) -> Result<(), AddressRefused> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(Refused::Scheme { scheme: url.scheme().to_owned() });
+            return Err(AddressRefused::Scheme { scheme: url.scheme().to_owned() });
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refused::UserInfo);
+            return Err(AddressRefused::UserInfo);
         }
-        match url.host().ok_or(Refused::NoHost)? {
+        match url.host().ok_or(AddressRefused::NoHost)? {
             Host::Domain(_) => Ok(()),
-            Host::Ipv4(address) => self.judge(url, address.into()),
-            Host::Ipv6(address) => self.judge(url, address.into()),
+            Host::Ipv4(address) => self.check_address(url, address.into()),
+            Host::Ipv6(address) => self.check_address(url, address.into()),
         }
     }
 
-    /// The addresses that a request to `url` may be sent to, and to no others.
-    pub async fn admit(&self, url: &Url) -> Result<Vec<SocketAddr>, NoAddress> {
+    /// Resolves the host and returns the only addresses that the request may use.
+    pub async fn admit(&self, url: &Url) -> Result<Vec<SocketAddr>, AddressError> {
         self.check(url)?;
-        let addresses = self.look_up(url).await?;
-        addresses.iter().try_for_each(|address| self.judge(url, *address))?;
+        let addresses = self.resolve(url).await?;
+        addresses.iter().try_for_each(|address| self.check_address(url, *address))?;
         if addresses.is_empty() {
-            return Err(NoAddress::Nowhere { host: host_of(url) });
+            return Err(AddressError::NoRecord { host: host_of(url) });
         }
         let port = url.port_or_known_default().unwrap_or_default();
         Ok(addresses.into_iter().take(ADDRESSES_MAX).map(|address| SocketAddr::new(address, port)).collect())
     }
 
-    async fn look_up(&self, url: &Url) -> Result<Vec<IpAddr>, NoAddress> {
-        match url.host().ok_or(Refused::NoHost)? {
+    async fn resolve(&self, url: &Url) -> Result<Vec<IpAddr>, AddressError> {
+        match url.host().ok_or(AddressRefused::NoHost)? {
             Host::Ipv4(address) => Ok(vec![address.into()]),
             Host::Ipv6(address) => Ok(vec![address.into()]),
             Host::Domain(name) => {
                 let found = self.resolver.addresses(name).await;
-                found.map_err(|source| NoAddress::LookUp { host: host_of(url), source })
+                found.map_err(|source| AddressError::Resolve { host: host_of(url), source })
             }
         }
     }
 
-    fn judge(&self, url: &Url, address: IpAddr) -> Result<(), Refused> {
-        match reach(address) {
-            Reach::Global => Ok(()),
-            Reach::Inside(_) if self.allow.names(url) => Ok(()),
-            Reach::Inside(what) => Err(Refused::Inside { host: host_of(url), what }),
-            Reach::Never(what) => Err(Refused::Never { host: host_of(url), what }),
+    fn check_address(&self, url: &Url, address: IpAddr) -> Result<(), AddressRefused> {
+        match scope_of(address) {
+            AddressScope::Global => Ok(()),
+            AddressScope::Internal(_) if self.allow.names(url) => Ok(()),
+            AddressScope::Internal(what) => Err(AddressRefused::Internal { host: host_of(url), what }),
+            AddressScope::Blocked(what) => Err(AddressRefused::Blocked { host: host_of(url), what }),
         }
     }
 }
@@ -263,26 +236,26 @@ fn host_of(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    struct Answers(Vec<&'static str>);
+    struct FixedResolver(Vec<&'static str>);
 
     #[async_trait]
-    impl Resolve for Answers {
+    impl Resolve for FixedResolver {
         async fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
             Ok(self.0.iter().map(|text| text.parse().unwrap()).collect())
         }
     }
 
-    fn guard(rules: &[&str], answers: &[&'static str]) -> Guard {
+    fn guard(rules: &[&str], answers: &[&'static str]) -> AddressGuard {
         let hosts = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        Guard::new(Allow { hosts }, Answers(answers.to_vec()))
+        AddressGuard::new(HostAllowList { hosts }, FixedResolver(answers.to_vec()))
     }
 
-    async fn admit(guard: &Guard, url: &str) -> Result<Vec<SocketAddr>, String> {
+    async fn admit(guard: &AddressGuard, url: &str) -> Result<Vec<SocketAddr>, String> {
         guard.admit(&url.parse().unwrap()).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]
-    async fn a_public_host_is_pinned_to_its_answers() {
+    async fn public_host_is_pinned_to_its_addresses() {
         let guard = guard(&[], &["1.1.1.1", "2606:4700::1"]);
         let pinned = admit(&guard, "https://example.com/a").await.unwrap();
         assert_eq!(pinned, ["1.1.1.1:443".parse().unwrap(), "[2606:4700::1]:443".parse().unwrap()]);
@@ -290,16 +263,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_inner_answer_among_public_ones_is_enough_to_refuse() {
+    async fn one_internal_address_rejects_the_host() {
         let refused = admit(&guard(&[], &["1.1.1.1", "10.0.0.5"]), "https://example.com/").await.unwrap_err();
         assert_eq!(
             refused,
-            "`example.com` leads to a private address; an operator can allow this host by name"
+            "`example.com` resolves to a private address; an operator can allow this host by name"
         );
     }
 
     #[tokio::test]
-    async fn a_refusal_does_not_tell_the_address() {
+    async fn error_does_not_contain_the_address() {
         for answer in ["10.1.2.3", "169.254.169.254"] {
             let refused = admit(&guard(&[], &[answer]), "https://example.com/").await.unwrap_err();
             assert!(!refused.contains(answer), "{refused}");
@@ -307,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_named_host_may_lead_inside_under_that_name_only() {
+    async fn allow_list_matches_the_exact_name() {
         let guard = guard(&["svc.internal:8080"], &["10.0.0.5"]);
         assert!(admit(&guard, "http://SVC.internal:8080/").await.is_ok());
         for other in ["http://svc.internal/", "http://svc.internal.:8080/", "http://10.0.0.5:8080/"] {
@@ -317,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_allowed_only_as_an_address() {
+    async fn allowed_address_matches_only_as_address() {
         let guard = guard(&["10.0.0.5", "[fd12::1]:8443"], &["10.0.0.5"]);
         assert!(admit(&guard, "http://10.0.0.5:81/").await.is_ok());
         assert!(admit(&guard, "https://[fd12::1]:8443/").await.is_ok());
@@ -326,12 +299,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn naming_a_host_does_not_open_the_metadata() {
+    async fn allow_list_does_not_allow_metadata() {
         for address in ["169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23"]
         {
             let guard = guard(&["md.internal"], &[address]);
             let refused = admit(&guard, "http://md.internal/").await.unwrap_err();
-            assert_eq!(refused, "`md.internal` leads to a metadata address, which is never allowed");
+            assert_eq!(refused, "`md.internal` resolves to a metadata address, which is never allowed");
         }
         let literal = guard(&["169.254.169.254", "[fd00:ec2::254]"], &[]);
         assert!(admit(&literal, "http://169.254.169.254/").await.is_err());
@@ -339,18 +312,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_recognised_however_it_is_spelled() {
+    async fn alternative_address_spellings_are_recognised() {
         let guard = guard(&[], &[]);
         let spellings =
             ["0x7f.1", "2130706433", "0177.0.0.1", "127.1", "127%2e0%2e0%2e1", "\u{ff11}27.0.0.1"];
         for spelling in spellings {
             let refused = admit(&guard, &format!("http://{spelling}/")).await.unwrap_err();
-            assert!(refused.contains("`127.0.0.1` leads to a loopback address"), "{spelling}: {refused}");
+            assert!(refused.contains("`127.0.0.1` resolves to a loopback address"), "{spelling}: {refused}");
         }
     }
 
     #[tokio::test]
-    async fn a_name_without_address_leads_nowhere() {
+    async fn name_without_address_is_an_error() {
         assert_eq!(
             admit(&guard(&[], &[]), "http://example.com/").await.unwrap_err(),
             "`example.com` has no address"
@@ -358,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_reads_as_people_write_it() {
+    fn host_rule_round_trips() {
         for text in ["svc.internal", "localhost:80", "10.0.0.5:8080", "[fd12::1]", "[fd12::1]:443"] {
             assert_eq!(text.parse::<HostRule>().unwrap().to_string(), text);
         }

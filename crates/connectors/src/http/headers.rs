@@ -1,8 +1,7 @@
-//! The headers a workflow may set.
+//! The headers that a workflow may set.
 //!
-//! Credentials are refused, so that they never reach the ledger; what frames the message or routes it is
-//! refused, because the runtime says that. A name or value that could end its line is refused, so that a
-//! parameter cannot add a header.
+//! Credentials are rejected so that they never reach the ledger. Framing and routing headers are rejected because
+//! the runtime sets them. Line breaks are rejected so that a parameter cannot inject a header.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +10,16 @@ use reqwest::header::HeaderName;
 
 use crate::fields::invalid;
 
-/// More than any API asks for, less than any server refuses.
+/// More than any API needs, fewer than any server rejects.
 pub(super) const HEADERS_MAX: usize = 64;
 
-/// Common servers refuse requests whose headers pass some 8,000 to 32,000 bytes.
+/// Common servers reject headers of more than 8,000 to 32,000 bytes.
 pub(super) const HEADERS_BYTES_MAX: usize = 16 * 1024;
 
-/// Headers by their lower-case names, checked.
+/// Checked headers by lower-case name.
 pub(super) type Headers = BTreeMap<String, String>;
 
-/// Headers whose values are credentials wherever they are used.
+/// Headers whose values are credentials.
 const SECRET: &[&str] = &[
     "api-key",
     "apikey",
@@ -38,8 +37,7 @@ const SECRET: &[&str] = &[
     "x-vault-token",
 ];
 
-/// Headers that are the runtime's to say: they frame the message, steer the connection, or would make the
-/// request another one than its method and key tell.
+/// Headers that the runtime sets: they frame the message, control the connection, or override the method or key.
 const OURS: &[&str] = &[
     "connection",
     "content-length",
@@ -59,8 +57,7 @@ const OURS: &[&str] = &[
     "x-method-override",
 ];
 
-/// Checks `given` and takes it as headers. `secret` holds further names, in lower case, that the operator
-/// keeps credentials in.
+/// `secret` lists further header names, in lower case, that carry the operator's credentials.
 pub(super) fn check(given: Vec<(String, String)>, secret: &BTreeSet<String>) -> Result<Headers, Failure> {
     if given.len() > HEADERS_MAX {
         return Err(invalid(format!("{} headers; at most {HEADERS_MAX} are allowed", given.len())));
@@ -82,25 +79,25 @@ fn add(
     let name = check_name(&name, secret)?;
     if !value.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
         return Err(invalid(format!(
-            "the value of header `{name}` holds a character that is not visible ASCII"
+            "the value of header `{name}` contains a character other than visible ASCII"
         )));
     }
     match headers.insert(name.clone(), value) {
-        Some(_) => Err(invalid(format!("the header `{name}` stands twice"))),
+        Some(_) => Err(invalid(format!("the header `{name}` is set twice"))),
         None => Ok(headers),
     }
 }
 
-/// The name in lower case, if a workflow may set it.
+/// Returns the name in lower case.
 fn check_name(name: &str, secret: &BTreeSet<String>) -> Result<String, Failure> {
     let name = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| invalid(format!("{name:?} is not the name of a header")))?
+        .map_err(|_| invalid(format!("{name:?} is not a valid header name")))?
         .as_str()
         .to_owned();
     if SECRET.contains(&name.as_str()) || secret.contains(&name) {
         return Err(invalid(format!(
-            "the header `{name}` holds a credential; credentials are not part of a workflow, \
-             they come with the credentials support"
+            "the header `{name}` carries a credential; workflows must not contain credentials, \
+             so use a tool whose credential is in the worker's configuration"
         )));
     }
     if OURS.contains(&name.as_str()) {
@@ -119,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_headers_pass_with_lower_case_names() {
+    fn header_names_become_lower_case() {
         let headers = checked(&[("Accept", "text/plain"), ("X-Trace", "a b")]).unwrap();
         assert_eq!(
             headers,
@@ -128,16 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_refused_and_not_repeated() {
+    fn credential_is_rejected_and_not_repeated() {
         for name in ["Authorization", "PROXY-Authorization", "cookie", "X-Api-Key", "x-acme-pass"] {
             let refused = checked(&[(name, "hunter2")]).unwrap_err();
-            assert!(refused.contains("credentials are not part of a workflow"), "{refused}");
+            assert!(refused.contains("workflows must not contain credentials"), "{refused}");
             assert!(!refused.contains("hunter2"));
         }
     }
 
     #[test]
-    fn what_the_runtime_says_cannot_be_said_here() {
+    fn runtime_headers_cannot_be_set() {
         for name in
             ["Host", "content-length", "Transfer-Encoding", "connection", "TE", "upgrade", "Idempotency-Key"]
         {
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_end_its_line() {
+    fn line_breaks_are_rejected() {
         for value in ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b", "ä"] {
             assert!(checked(&[("x-a", value)]).is_err(), "{value:?}");
         }
@@ -156,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn one_name_in_two_spellings_is_refused() {
-        assert_eq!(checked(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(), "the header `x-a` stands twice");
+    fn same_header_in_two_spellings_is_rejected() {
+        assert_eq!(checked(&[("X-A", "1"), ("x-a", "2")]).unwrap_err(), "the header `x-a` is set twice");
     }
 
     #[test]

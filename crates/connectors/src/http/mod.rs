@@ -1,4 +1,4 @@
-//! `http.request`: one HTTP request to an endpoint of the author's choice.
+//! `http.request`: sends one HTTP request to an endpoint that the workflow names.
 //!
 //! ```yaml
 //! tool: http.request
@@ -6,43 +6,44 @@
 //!   method: POST                  # GET (default), HEAD, POST, PUT, PATCH, DELETE
 //!   url: https://api.example.com/orders
 //!   headers: { accept: application/json }
-//!   body: { sku: A-17 }           # JSON, or a text where `content-type` says that it is not JSON
+//!   body: { sku: A-17 }           # JSON, or a string if `content-type` is not JSON
 //!   timeout: 20s                  # at most 5m
 //!   effect: native_key            # read_only | native_key | compare_and_set | opaque
 //!   idempotency_key: order-4711   # default: this step of this run
 //!   key_retention: 24h            # how long the endpoint remembers a key
 //! ```
 //!
-//! # What each class promises
+//! # Effect classes
 //! Every request with an effect carries `Idempotency-Key`.
-//! * `read_only` (GET and HEAD alone): nothing changes, so nobody is asked. No other method can claim it.
-//! * `native_key`: the author states that the endpoint does nothing twice for one `Idempotency-Key`.
-//! * `compare_and_set`: the request has a precondition that its own effect makes false. `If-Unmodified-Since`
-//!   counts whole seconds and so cannot tell two changes within one apart; an entity tag is better.
-//! * `opaque` (default for the others): nothing is known, so an attempt without a reply pauses the run.
+//! * `read_only` (only GET and HEAD): the request changes nothing, so policy is not asked.
+//! * `native_key`: the author states that the endpoint acts once for each `Idempotency-Key`.
+//! * `compare_and_set`: the request has a precondition that its own effect makes false. Prefer an entity tag:
+//!   `If-Unmodified-Since` has a resolution of one second and misses a second change within it.
+//! * `opaque` (default for other methods): nothing is known, so an attempt without a reply pauses the run.
 //!
-//! There is no `look_up`. Without a credential that could be revoked, the request of a holder that froze may
-//! still arrive after anybody has looked, and "absent" would mean nothing.
+//! There is no `look_up`. The tool has no credential that could be revoked, so a request of a frozen worker may arrive
+//! after the look-up, and *absent* would prove nothing.
 //!
 //! # When an earlier attempt may have acted
-//! What an attempt learns about itself does not settle what the earlier one did: a refused connection, a 404,
-//! a 412 above all, which our own first write may have caused as well as a stranger's. So with
-//! [`Call::again`](crate::Call::again) every outcome but success is *may have happened*; when attempts run
-//! out, a person is shown *outcome unknown*.
+//! The result of this attempt does not tell what the earlier one did. A refused connection or a 404 proves nothing,
+//! and a 412 may be caused by the earlier write itself. So with
+//! [`ToolCall::again`](crate::Call::again) every outcome except success is *may have happened*. When attempts
+//! run out, the outcome is unknown and an operator decides.
 //!
-//! # What never leaves, what never arrives
-//! Credentials in headers are refused, and error texts hold host and path only. A URL's query goes into the
-//! action as it stands, and is no place for a secret. Where requests may go is [`guard`]'s to say.
+//! # Secrets and addresses
+//! Headers that carry credentials are rejected, and error messages contain only host and path. The query of a URL is
+//! part of the action and visible to approvers: do not put a secret there. [`guard`] decides which addresses a request
+//! may reach.
 
 pub mod address;
+mod effect;
 pub(crate) mod exchange;
 pub mod guard;
 mod headers;
 pub(crate) mod outcome;
-mod promise;
 pub(crate) mod reply;
 mod request;
-pub(crate) mod wait;
+pub(crate) mod retry_after;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -54,36 +55,35 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::fields::Fields;
-use crate::tool::{self, Ask, Call, Outcome, Tool};
+use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome};
 
+use effect::DeclaredEffect;
 use exchange::Route;
-use guard::{Allow, Guard, NoAddress, SystemResolver};
-use promise::Promise;
+use guard::{AddressError, AddressGuard, HostAllowList, SystemResolver};
 use request::Request;
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// The tool `http.request`.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
-    guard: Guard,
+    guard: AddressGuard,
     secret_headers: BTreeSet<String>,
     tls: ClientConfig,
 }
 
 impl HttpRequest {
-    /// Requests to the internet, and to the hosts in `allow`.
-    pub fn new(allow: Allow) -> Self {
-        Self::guarded(Guard::new(allow, SystemResolver))
+    /// Allows requests to the internet and to the hosts in `allow`.
+    pub fn new(allow: HostAllowList) -> Self {
+        Self::with_guard(AddressGuard::new(allow, SystemResolver))
     }
 
-    /// Requests to where `guard` lets them go.
-    pub fn guarded(guard: Guard) -> Self {
+    /// Uses `guard` to decide which addresses are allowed.
+    pub fn with_guard(guard: AddressGuard) -> Self {
         Self { guard, secret_headers: BTreeSet::new(), tls: http_client::config() }
     }
 
-    /// The same tool, refusing further headers because their values are credentials.
+    /// Rejects further headers whose values are credentials.
     #[must_use]
     pub fn with_secret_headers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.secret_headers.extend(names.into_iter().map(str::to_ascii_lowercase));
@@ -94,17 +94,17 @@ impl HttpRequest {
         Request::take(&mut Fields::of(fields.clone(), request::FIELDS)?, &self.secret_headers)
     }
 
-    /// Makes the call. The outcome is about this attempt alone.
-    async fn attempt(&self, call: &Call<'_>) -> Outcome {
+    /// The outcome describes this attempt only.
+    async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
         let request = match self.read(&call.action.fields) {
             Ok(request) => request,
-            Err(failure) => return Outcome::Terminal(failure),
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
         let place = request.place();
         let deadline = Instant::now() + request.timeout.std().min(call.time_left);
         let addresses = match timeout_at(deadline, self.guard.admit(&request.url)).await {
             Ok(Ok(addresses)) if Instant::now() < deadline => addresses,
-            Ok(Ok(_)) | Err(_) => return outcome::unreachable(&place, "no time is left"),
+            Ok(Ok(_)) | Err(_) => return outcome::unreachable(&place, "no time left"),
             Ok(Err(error)) => return not_admitted(&place, &error),
         };
         let class = call.action.class;
@@ -114,10 +114,12 @@ impl HttpRequest {
     }
 }
 
-fn not_admitted(place: &str, error: &NoAddress) -> Outcome {
+fn not_admitted(place: &str, error: &AddressError) -> ToolOutcome {
     match error {
-        NoAddress::Refused(refused) => Outcome::Terminal(Failure::new(outcome::REFUSED, refused.to_string())),
-        NoAddress::LookUp { .. } | NoAddress::Nowhere { .. } => {
+        AddressError::AddressRefused(refused) => {
+            ToolOutcome::Terminal(Failure::new(outcome::REFUSED, refused.to_string()))
+        }
+        AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
             let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             outcome::unreachable(place, &format!("{error}{cause}"))
         }
@@ -130,29 +132,29 @@ impl Tool for HttpRequest {
         tool::name("http.request")
     }
 
-    fn declares(&self, with: &Value) -> Option<EffectClass> {
-        promise::declared(with)
+    fn effect_class(&self, with: &Value) -> Option<EffectClass> {
+        effect::declared(with)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let mut fields = Fields::of(ask.fields, &[request::FIELDS, promise::FIELDS].concat())?;
+    fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let mut fields = Fields::of(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
         let request = Request::take(&mut fields, &self.secret_headers)?;
         self.guard
             .check(&request.url)
             .map_err(|refused| Failure::new(outcome::REFUSED, refused.to_string()))?;
-        let promise = Promise::take(&mut fields, &request)?;
-        let reversibility = promise.reversibility();
-        let for_step = || IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let key = promise.key.unwrap_or_else(for_step);
+        let effect = DeclaredEffect::take(&mut fields, &request)?;
+        let reversibility = effect.reversibility();
+        let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
+        let key = effect.key.unwrap_or_else(for_step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
-            class: promise.class,
+            class: effect.class,
             reversibility,
             target: request.target().to_owned(),
-            // A rollback that names the key of its step would otherwise be taken for done.
-            key: if ask.undo { key.undo() } else { key },
-            key_retention: promise.key_retention,
+            // A rollback with the key of its step would look as if it were already done.
+            key: if proposal.undo { key.undo() } else { key },
+            key_retention: effect.key_retention,
             changes: Vec::new(),
             destructive: request.method == reqwest::Method::DELETE,
             estimate_microusd: None,
@@ -160,7 +162,7 @@ impl Tool for HttpRequest {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let outcome = self.attempt(&call).await;
         if call.again && call.action.class.has_effect() { outcome.after_open_attempt() } else { outcome }
     }
@@ -174,8 +176,14 @@ mod tests {
 
     fn propose(with: Value, undo: bool) -> Result<Action, Failure> {
         let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-        let tool = HttpRequest::new(Allow::default()).with_secret_headers(["X-Acme-Pass"]);
-        tool.propose(Ask { run: &run, step: &StepId::new("order").unwrap(), undo, fields: with, found: None })
+        let tool = HttpRequest::new(HostAllowList::default()).with_secret_headers(["X-Acme-Pass"]);
+        tool.propose(ProposalRequest {
+            run: &run,
+            step: &StepId::new("order").unwrap(),
+            undo,
+            fields: with,
+            observed: None,
+        })
     }
 
     fn order(extra: (&str, Value)) -> Value {
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_says_what_would_be_done_with_every_default() {
+    fn action_contains_every_default() {
         let action = propose(order(("body", json!({"sku": 1}))), false).unwrap();
         assert_eq!(action.class, EffectClass::NativeKey);
         assert_eq!(action.reversibility, Reversibility::Compensable);
@@ -203,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn the_author_may_name_the_effect() {
+    fn author_may_set_the_key() {
         let with = order(("idempotency_key", json!("order-4711")));
         assert_eq!(propose(with, false).unwrap().key.as_str(), "order-4711");
     }
 
     #[test]
-    fn undoing_has_a_key_of_its_own_even_where_the_author_repeats_it() {
+    fn undo_has_its_own_key() {
         for with in [order(("timeout", json!("5s"))), order(("idempotency_key", json!("order-4711")))] {
             let done = propose(with.clone(), false).unwrap();
             assert_eq!(propose(with, true).unwrap().key, done.key.undo());
@@ -217,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_refused_with_the_known_ones() {
+    fn unknown_field_error_lists_known_fields() {
         let error = propose(order(("boddy", json!(1))), false).unwrap_err();
         assert!(
-            error.message.starts_with("unknown field `boddy`; known are `method`, `url`"),
+            error.message.starts_with("unknown field `boddy`; known fields are `method`, `url`"),
             "{}",
             error.message
         );
@@ -228,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_the_operator_calls_secret_is_refused() {
+    fn operator_secret_headers_are_rejected() {
         let error = propose(order(("headers", json!({"x-acme-pass": "hunter2"}))), false).unwrap_err();
-        assert!(error.message.contains("credentials are not part of a workflow"), "{}", error.message);
+        assert!(error.message.contains("workflows must not contain credentials"), "{}", error.message);
     }
 
     #[test]
-    fn what_can_be_refused_at_once_is_never_proposed() {
+    fn blocked_address_is_never_proposed() {
         let error = propose(json!({"url": "http://10.0.0.1/"}), false).unwrap_err();
         assert_eq!(error.code, "HTTP_REFUSED");
     }

@@ -1,24 +1,23 @@
-//! What the other side said, as a later step can read it.
+//! A reply, as later steps read it.
 //!
-//! A reply is a stranger's text: it is bounded, JSON is held to the ledger's rules, and characters that the
-//! ledger refuses are replaced.
+//! A reply is untrusted: its size is bounded, JSON must satisfy the ledger's rules, and characters that the ledger
+//! rejects are replaced.
 
 use domain::{Digest, json};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use crate::tool::Done;
+use crate::tool::ToolResult;
 
 use super::request::is_json;
 
-/// The headers that later steps can read; the others may hold cookies and worse.
+/// The headers that later steps can read. Others may contain cookies or credentials.
 const SHOWN: &[&str] = &["content-type", "etag", "location", "retry-after", "x-request-id"];
 
-/// Longer than any honest value of the headers above.
+/// Longer than any legitimate value of these headers.
 const HEADER_CHARS_MAX: usize = 2_048;
 
-/// A reply to a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -26,29 +25,26 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
 }
 
-/// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// All of it.
     Whole(Vec<u8>),
-    /// More than is read.
+    /// Larger than the limit; not read to the end.
     TooLong,
-    /// It broke off, or did not end in time.
-    BrokenOff,
-    /// Nobody needs it: the status says all.
+    /// Cut off, or not complete in time.
+    Incomplete,
+    /// Not read, because the status is not a success.
     Unread,
 }
 
 impl Reply {
-    /// A header as text.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let value = self.headers.get(name)?;
         Some(clean(&String::from_utf8_lossy(value.as_bytes())).chars().take(HEADER_CHARS_MAX).collect())
     }
 
-    /// The call as done, with what there is of the reply.
-    pub(crate) fn done(&self) -> Done {
-        Done { output: self.output(), response: self.metadata(), ..Done::default() }
+    /// The result of the call, with as much of the reply as was read.
+    pub(crate) fn done(&self) -> ToolResult {
+        ToolResult { output: self.output(), response: self.metadata(), ..ToolResult::default() }
     }
 
     fn output(&self) -> Value {
@@ -56,7 +52,7 @@ impl Reply {
             "status": self.status.as_u16(),
             "headers": self.shown(),
             "body": self.value(),
-            "truncated": matches!(self.body, Body::TooLong | Body::BrokenOff),
+            "truncated": matches!(self.body, Body::TooLong | Body::Incomplete),
         })
     }
 
@@ -68,7 +64,7 @@ impl Reply {
     fn value(&self) -> Value {
         match &self.body {
             Body::Whole(bytes) if !bytes.is_empty() => value(bytes, self.header("content-type").as_deref()),
-            Body::Whole(_) | Body::TooLong | Body::BrokenOff | Body::Unread => Value::Null,
+            Body::Whole(_) | Body::TooLong | Body::Incomplete | Body::Unread => Value::Null,
         }
     }
 
@@ -84,7 +80,7 @@ impl Reply {
     }
 }
 
-/// JSON if it says so and is, else text if it is, else what identifies the bytes.
+/// JSON if the content type says so and it is valid; else a string if it is UTF-8; else size and digest.
 fn value(bytes: &[u8], content_type: Option<&str>) -> Value {
     if let (true, Ok(value)) = (content_type.is_some_and(is_json), json::parse(bytes)) {
         return value;
@@ -95,12 +91,12 @@ fn value(bytes: &[u8], content_type: Option<&str>) -> Value {
     }
 }
 
-/// The text with every character replaced that the ledger refuses.
+/// Replaces every character that the ledger rejects.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if is_kept(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+    text.chars().map(|c| if is_allowed(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-fn is_kept(c: char) -> bool {
+fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r') || !(c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'))
 }
 
@@ -121,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_shows_status_body_and_selected_headers() {
+    fn output_has_status_body_and_selected_headers() {
         let done = reply("application/json; charset=utf-8", br#"{"id": 7}"#).done();
         let headers = json!({"content-type": "application/json; charset=utf-8", "x-request-id": "rü1"});
         assert_eq!(
@@ -132,26 +128,26 @@ mod tests {
     }
 
     #[test]
-    fn json_that_readers_disagree_about_is_only_text() {
+    fn ambiguous_json_stays_a_string() {
         let body = r#"{"a":1,"a":2}"#;
         assert_eq!(reply("application/json", body.as_bytes()).done().output["body"], body);
         assert_eq!(reply("text/plain", b"{}").done().output["body"], "{}");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_by_their_digest() {
+    fn binary_body_becomes_a_digest() {
         let body = &reply("image/png", &[0x89, 0xff]).done().output["body"];
         assert_eq!(body["bytes"], 2);
         assert_eq!(body["sha256"].as_str().map(str::len), Some(64));
     }
 
     #[test]
-    fn no_body_is_null() {
+    fn empty_body_is_null() {
         assert_eq!(reply("application/json", b"").done().output["body"], Value::Null);
     }
 
     #[test]
-    fn every_text_of_a_reply_may_stand_in_the_ledger() {
+    fn ledger_accepts_every_cleaned_reply() {
         let all: String = ('\0'..='\u{ffff}').collect();
         assert!(json::check(&reply("text/plain", all.as_bytes()).done().output).is_ok());
     }

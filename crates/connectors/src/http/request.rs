@@ -1,7 +1,7 @@
-//! The request a call makes: `method`, `url`, `headers`, `body` and `timeout`, checked and defaulted.
+//! The request of a call: `method`, `url`, `headers`, `body` and `timeout`, checked and with defaults.
 //!
-//! The same reader takes a workflow's `with` and the fields of an action that was proposed from it, so that
-//! nothing is sent that would not have been proposed.
+//! The same parser reads a step's `with` and the fields of the proposed action, so only a request that could be
+//! proposed is ever sent.
 
 use std::collections::BTreeSet;
 
@@ -15,53 +15,50 @@ use crate::fields::{Fields, invalid};
 
 use super::headers::{self, Headers};
 
-/// What proxies and servers commonly take.
+/// Proxies and servers commonly accept this much.
 pub(super) const URL_BYTES_MAX: usize = 4 * 1024;
 
-/// Larger things belong into a file store, by pointer.
+/// Store larger bodies in a file store and send a reference.
 pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// An API that takes longer has usually stopped answering.
 pub(super) const TIMEOUT_DEFAULT: Millis = Millis::secs(20);
 
-/// A step waits longer by waiting for an event, not by holding a connection.
+/// To wait longer, use a step that waits for an event.
 pub(super) const TIMEOUT_MAX: Millis = Millis::mins(5);
 
-/// The part of a URL that an error text shows.
+/// Error messages show at most this much of host and path.
 const PLACE_CHARS_MAX: usize = 200;
 
-/// The fields that make the request; an action has exactly these.
+/// The fields of the request. An action has exactly these.
 pub(super) const FIELDS: &[&str] = &["method", "url", "headers", "body", "timeout"];
 
 const METHODS: [Method; 6] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
-/// A request, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: Headers,
-    /// `None` sends no body at all.
     pub(super) body: Option<Value>,
     pub(super) timeout: Millis,
 }
 
 impl Request {
-    /// Takes the request's fields out of `fields`; `secret` names further headers to refuse.
+    /// Takes the request's fields out of `fields`. `secret` lists further headers to reject.
     pub(super) fn take(fields: &mut Fields, secret: &BTreeSet<String>) -> Result<Self, Failure> {
         let request = Self {
-            method: method(fields.text("method")?)?,
-            url: url(fields.text("url")?)?,
-            headers: headers::check(fields.texts("headers")?, secret)?,
+            method: method(fields.string("method")?)?,
+            url: url(fields.string("url")?)?,
+            headers: headers::check(fields.string_map("headers")?, secret)?,
             body: fields.take("body").filter(|body| !body.is_null()),
-            timeout: timeout(fields.length("timeout")?)?,
+            timeout: timeout(fields.duration("timeout")?)?,
         };
         request.check_body()?;
         Ok(request)
     }
 
-    /// The same request as the fields of an action.
+    /// The fields of an action.
     pub(super) fn to_fields(&self) -> Value {
         json!({
             "method": self.method.as_str(),
@@ -72,7 +69,7 @@ impl Request {
         })
     }
 
-    /// The request as `client` sends it; `key` names the effect to the other side.
+    /// `key` becomes the `Idempotency-Key` header.
     pub(super) fn build(&self, client: &Client, key: Option<&IdempotencyKey>) -> RequestBuilder {
         let mut builder = client.request(self.method.clone(), self.url.clone());
         for (name, value) in &self.headers {
@@ -88,13 +85,11 @@ impl Request {
         builder.body(body)
     }
 
-    /// Whether the method itself asks for no change.
     pub(super) fn is_read(&self) -> bool {
         matches!(self.method, Method::GET | Method::HEAD)
     }
 
-    /// The body's bytes. JSON is written the one canonical way, because an endpoint that honours keys
-    /// compares what comes with the same key.
+    /// JSON is serialised canonically, because an endpoint may compare the bodies of requests with the same key.
     pub(super) fn body_bytes(&self) -> Option<Vec<u8>> {
         match self.body.as_ref()? {
             Value::String(text) if !self.is_json() => Some(text.clone().into_bytes()),
@@ -102,26 +97,28 @@ impl Request {
         }
     }
 
-    /// Whether the body is sent as JSON: unless the headers say that it is something else.
+    /// The body is JSON unless `content-type` says otherwise.
     pub(super) fn is_json(&self) -> bool {
         self.headers.get("content-type").is_none_or(|of| is_json(of))
     }
 
-    /// Host and path, for targets: the query may hold what nobody should read.
+    /// Host and path. The query is left out because it may contain a secret.
     pub(super) fn target(&self) -> &str {
         &self.url[Position::BeforeHost..Position::AfterPath]
     }
 
-    /// Host and path, short enough for an error text.
+    /// Host and path, shortened for error messages.
     pub(super) fn place(&self) -> String {
         self.target().chars().take(PLACE_CHARS_MAX).collect()
     }
 
     fn check_body(&self) -> Result<(), Failure> {
         match &self.body {
-            Some(_) if self.is_read() => Err(invalid(format!("a {} request has no body", self.method))),
+            Some(_) if self.is_read() => {
+                Err(invalid(format!("a {} request cannot have a body; remove `body`", self.method)))
+            }
             Some(body) if !body.is_string() && !self.is_json() => {
-                Err(invalid("`content-type` says that the body is not JSON; then `body` must be a text"))
+                Err(invalid("`body` must be a string, because `content-type` is not JSON"))
             }
             Some(_) | None => self.check_size(),
         }
@@ -137,7 +134,7 @@ impl Request {
     }
 }
 
-/// Whether a content type means JSON: `application/json`, or one of its `+json` relatives.
+/// `application/json`, or a type that ends in `+json`.
 pub(super) fn is_json(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     media == "application/json" || media.ends_with("+json")
@@ -146,7 +143,7 @@ pub(super) fn is_json(content_type: &str) -> bool {
 fn method(given: Option<String>) -> Result<Method, Failure> {
     let Some(given) = given else { return Ok(Method::GET) };
     METHODS.into_iter().find(|method| method.as_str() == given).ok_or_else(|| {
-        invalid(format!("`method` is none of {}", METHODS.each_ref().map(Method::as_str).join(", ")))
+        invalid(format!("`method` must be one of {}", METHODS.each_ref().map(Method::as_str).join(", ")))
     })
 }
 
@@ -155,9 +152,9 @@ fn url(given: Option<String>) -> Result<Url, Failure> {
     if given.len() > URL_BYTES_MAX {
         return Err(invalid(format!("`url` has {} bytes; at most {URL_BYTES_MAX} are allowed", given.len())));
     }
-    // Readers of URLs drop these silently, and so disagree about what the URL says.
+    // URL parsers drop these silently and so disagree about the URL.
     if given.contains(char::is_control) || given.trim() != given {
-        return Err(invalid("`url` holds a control character, or blanks around it"));
+        return Err(invalid("`url` contains a control character or has leading or trailing blanks"));
     }
     let mut url = Url::parse(&given).map_err(|error| invalid(format!("`url` is not a URL: {error}")))?;
     url.set_fragment(None);
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_url_is_a_get_with_every_default() {
+    fn url_alone_is_a_get_with_defaults() {
         let request = read(json!({"url": "https://Example.com/a?b=c#d"})).unwrap();
         assert_eq!(
             request.to_fields(),
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_proposed_reads_back_as_itself() {
+    fn proposed_request_reads_back() {
         let with = json!({
             "method": "PUT", "url": "http://example.com:81/", "headers": {"X-A": "1"}, "body": {"b": [1, null]},
             "timeout": "90s",
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_json_unless_the_headers_say_otherwise() {
+    fn body_is_json_unless_content_type_differs() {
         let sent = |headers: Value, body: Value| {
             let with = json!({"method": "POST", "url": "http://a/", "headers": headers, "body": body});
             read(with).map(|request| String::from_utf8(request.body_bytes().unwrap_or_default()).unwrap())
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_requests_are_rejected() {
         for with in [
             json!({}),
             json!({"url": "nonsense"}),
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_about_a_url_does_not_repeat_it() {
+    fn url_error_does_not_repeat_the_url() {
         let error = read(json!({"url": "http://a:b?token=hunter2"})).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
     }

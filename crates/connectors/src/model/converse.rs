@@ -1,113 +1,114 @@
-//! The tool `model.converse`.
-
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName, Usage, json as strict};
+use domain::{
+    Action, EffectClass, Failure, IdempotencyKey, ModelUsage, Reversibility, ToolName, json as strict,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::absent::NOT_CONFIGURED;
-use crate::api::{Api, Fault, REPLY_INVALID};
-use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+use crate::api::{Api, ApiError, REPLY_INVALID};
+use crate::not_configured::NOT_CONFIGURED;
+use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
+use super::format::{ApiFormat, ModelReply};
 use super::price::{Price, Tokens};
 use super::prompt::Prompt;
-use super::shape::{Said, Shape};
 
 pub(super) const NAME: &str = "model.converse";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// How often an answer that must be JSON is asked for.
+/// Requests for one answer that must be JSON.
 const ANSWERS_MAX: u32 = 2;
 
-/// The tool `model.converse`.
 #[derive(Debug)]
 pub(super) struct Converse {
-    pub(super) seats: BTreeMap<String, Seat>,
+    pub(super) providers: BTreeMap<String, ProviderClient>,
 }
 
-/// A provider, ready to be asked.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ProviderClient {
     pub(super) api: Api,
-    pub(super) shape: Shape,
+    pub(super) format: ApiFormat,
     pub(super) prices: BTreeMap<String, Price>,
 }
 
-impl Seat {
-    async fn ask(&self, prompt: &Prompt, until: Instant) -> Result<Said, Fault> {
-        let answer = self.api.ask(self.shape.question(prompt), until).await?;
+impl ProviderClient {
+    async fn send(&self, prompt: &Prompt, until: Instant) -> Result<ModelReply, ApiError> {
+        let answer = self.api.send(self.format.request(prompt), until).await?;
         let host = self.api.host();
-        self.shape.said(&answer.value).ok_or_else(|| {
-            Fault::Never(Failure::new(REPLY_INVALID, format!("the reply from {host} holds no answer")))
+        self.format.parse_reply(&answer.value).ok_or_else(|| {
+            ApiError::Terminal(Failure::new(
+                REPLY_INVALID,
+                format!("the reply from {host} contains no answer"),
+            ))
         })
     }
 
-    /// Asks until the answer is what it must be, or no further answer is worth its money.
-    async fn converse(&self, prompt: &Prompt, until: Instant) -> Result<Done, Fault> {
+    /// Asks until the answer is valid, at most [`ANSWERS_MAX`] times.
+    async fn converse(&self, prompt: &Prompt, until: Instant) -> Result<ToolResult, ApiError> {
         let mut tokens = Tokens::default();
         let mut asked = 0;
         loop {
-            let said = self.ask(prompt, until).await?;
-            tokens = tokens.and(said.tokens);
+            let reply = self.send(prompt, until).await?;
+            tokens = tokens.and(reply.tokens);
             asked += 1;
-            match output(prompt, &said) {
-                Ok(output) => return Ok(self.done(prompt, &said, tokens, output)),
-                Err(failure) if asked == ANSWERS_MAX => return Err(Fault::Never(failure)),
+            match output(prompt, &reply) {
+                Ok(output) => return Ok(self.done(prompt, &reply, tokens, output)),
+                Err(failure) if asked == ANSWERS_MAX => return Err(ApiError::Terminal(failure)),
                 Err(_) => {}
             }
         }
     }
 
-    fn done(&self, prompt: &Prompt, said: &Said, tokens: Tokens, output: Value) -> Done {
+    fn done(&self, prompt: &Prompt, reply: &ModelReply, tokens: Tokens, output: Value) -> ToolResult {
         let cost = tokens.cost(&self.prices, &prompt.model);
         let mut response = json!({
             "provider": prompt.provider,
             "model": prompt.model,
             "input_tokens": tokens.input,
             "output_tokens": tokens.output,
-            "stop_reason": said.stop_reason,
+            "stop_reason": reply.stop_reason,
         });
         if cost.is_none() {
             response["cost"] = "unknown: no price is set for this model".into();
         }
-        let usage = Some(Usage {
+        let usage = Some(ModelUsage {
             provider: prompt.provider.clone(),
             model: prompt.model.clone(),
             input_tokens: tokens.input,
             output_tokens: tokens.output,
         });
-        Done { output, response, inverse: None, cost_microusd: cost.unwrap_or_default(), usage }
+        ToolResult { output, response, inverse: None, cost_microusd: cost.unwrap_or_default(), usage }
     }
 }
 
-/// At most; an answer that must be JSON may be asked for twice.
+/// An upper bound: an answer that must be JSON may be requested twice.
 fn estimate(prompt: &Prompt) -> Tokens {
     let once = Tokens::estimate(prompt.chars(), prompt.max_tokens);
     if prompt.json { once.and(once) } else { once }
 }
 
-fn output(prompt: &Prompt, said: &Said) -> Result<Value, Failure> {
+fn output(prompt: &Prompt, reply: &ModelReply) -> Result<Value, Failure> {
     if !prompt.json {
-        return Ok(json!({ "text": said.text }));
+        return Ok(json!({ "text": reply.text }));
     }
-    let value = strict::parse(said.text.trim().as_bytes()).map_err(|error| {
-        Failure::new("MODEL_JSON", format!("{} did not answer in JSON: {error}", prompt.model))
+    let value = strict::parse(reply.text.trim().as_bytes()).map_err(|error| {
+        Failure::new("MODEL_JSON", format!("the answer of {} is not JSON: {error}", prompt.model))
     })?;
-    Ok(json!({ "text": said.text, "json": value }))
+    Ok(json!({ "text": reply.text, "json": value }))
 }
 
 impl Converse {
-    fn seat(&self, prompt: &Prompt) -> Result<&Seat, Failure> {
-        self.seats.get(&prompt.provider).ok_or_else(|| {
-            let known: Vec<&str> = self.seats.keys().map(String::as_str).collect();
+    fn provider(&self, prompt: &Prompt) -> Result<&ProviderClient, Failure> {
+        self.providers.get(&prompt.provider).ok_or_else(|| {
+            let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
             let known = known.join("`, `");
             Failure::new(
                 NOT_CONFIGURED,
-                format!("the setting `model.providers` does not have this provider; it has `{known}`"),
+                format!("the provider is not configured in `models`; configured providers are `{known}`"),
             )
         })
     }
@@ -119,35 +120,35 @@ impl Tool for Converse {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::ReadOnly)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let prompt = Prompt::of(ask.fields)?;
-        let seat = self.seat(&prompt)?;
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let prompt = Prompt::of(request.fields)?;
+        let provider = self.provider(&prompt)?;
+        let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
-            target: format!("{}/{}", seat.api.host(), prompt.model),
-            key: if ask.undo { key.undo() } else { key },
+            target: format!("{}/{}", provider.api.host(), prompt.model),
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
-            estimate_microusd: estimate(&prompt).cost(&seat.prices, &prompt.model),
+            estimate_microusd: estimate(&prompt).cost(&provider.prices, &prompt.model),
             fields: prompt.to_fields(),
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let prompt = Prompt::of(call.action.fields.clone());
-        let asked = match prompt.and_then(|prompt| Ok((self.seat(&prompt)?, prompt))) {
-            Ok((seat, prompt)) => seat.converse(&prompt, Instant::now() + call.time_left).await,
-            Err(failure) => return Outcome::Terminal(failure),
+        let asked = match prompt.and_then(|prompt| Ok((self.provider(&prompt)?, prompt))) {
+            Ok((provider, prompt)) => provider.converse(&prompt, Instant::now() + call.time_left).await,
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
-        asked.map_or_else(Outcome::from, Outcome::Done)
+        asked.map_or_else(ToolOutcome::from, ToolOutcome::Done)
     }
 }

@@ -1,78 +1,73 @@
-//! `model.converse`: one question to a language model, and its answer.
+//! `model.converse`: sends one prompt to a language model and returns its answer.
 //!
 //! ```yaml
 //! tool: model.converse
 //! with:
-//!   provider: bedrock               # a provider that the operator has configured
+//!   provider: bedrock               # a provider from the worker's configuration
 //!   model: eu.amazon.nova-lite-v1:0
 //!   system: You sort incidents.
 //!   prompt: 'Which team is this for? Answer as {"team": …}.'
-//!   data: ${ steps.read.output.description }   # what others wrote; fenced off from the prompt
+//!   data: ${ steps.read.output.description }   # untrusted text, delimited from the prompt
 //!   max_tokens: 400                 # default 1024
 //!   temperature: "0.2"
-//!   json: true                      # the answer must be JSON, and is read
+//!   json: true                      # the answer must be JSON and is parsed
 //! ```
 //!
-//! Nothing outside changes, so the class is read-only; asking again is safe and costs again. What an answer
-//! costs is counted from the tokens that the provider reports, at the operator's prices. Where no price is
-//! known, the response says so, and the cost is 0.
+//! The call changes no external system, so its class is read-only. A retry is safe and costs again. The cost is the
+//! tokens that the provider reports, at the operator's prices. Without a price for the model, the cost is 0 and the
+//! response says that it is unknown.
 //!
-//! An answer that should be JSON and is not is asked for once more within the same attempt, because a model
-//! that is asked twice often answers better; both answers are paid for and counted. A second failure is
-//! final: a third answer is not worth its money.
+//! If an answer that must be JSON is not JSON, the tool asks once more in the same attempt; the second answer is
+//! often valid. Both answers are counted. A second invalid answer fails the step.
 //!
-//! The fence around `data` carries a digest of what it encloses, so that no text can close its own fence.
-//! It is a hint to the model and no wall: whatever a model says must be judged by policy before it acts.
+//! The delimiters around `data` contain a digest of the data, so the data cannot close its own delimiters. They are a
+//! hint to the model and not a security boundary: policy judges every action that follows from an answer.
 
 mod converse;
+mod format;
 mod price;
 mod prompt;
-mod shape;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::EffectClass;
 
-use crate::absent::Absent;
-use crate::api::{Api, Base, Credential};
-use crate::tool::Toolbox;
+use crate::api::{Api, BaseUrl, Credential};
+use crate::not_configured::NotConfiguredTool;
+use crate::tool::ToolRegistry;
 
+pub use format::ApiFormat;
 pub use price::Price;
-pub use shape::Shape;
 
-/// A long answer of a large model takes a minute or two.
+/// A long answer from a large model takes a minute or two.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The providers there are.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// By the name that workflows call them.
+pub struct ModelSettings {
+    /// By the name that workflows use in `provider:`.
     pub providers: BTreeMap<String, Provider>,
 }
 
-/// Somebody who runs models.
 #[derive(Debug, Clone)]
 pub struct Provider {
     /// `https://bedrock-runtime.eu-central-1.amazonaws.com`, `https://llm.internal/v1`.
-    pub base: Base,
-    /// The way it is asked.
-    pub shape: Shape,
-    /// Its key.
+    pub base: BaseUrl,
+    pub format: ApiFormat,
     pub credential: Credential,
-    /// What its models cost, by their ids.
+    /// By model id.
     pub prices: BTreeMap<String, Price>,
 }
 
-/// `toolbox` with the tool for models.
-pub(crate) fn add(toolbox: Toolbox, settings: Option<Settings>) -> Toolbox {
-    let Some(Settings { providers }) = settings else {
+/// Registers `model.converse`.
+pub(crate) fn register(registry: ToolRegistry, settings: Option<ModelSettings>) -> ToolRegistry {
+    let Some(ModelSettings { providers }) = settings else {
         let class = EffectClass::ReadOnly;
-        return toolbox.with(Absent { name: converse::NAME, class, setting: "model" });
+        return registry.with(NotConfiguredTool { name: converse::NAME, class, setting: "model" });
     };
     let provider = |(name, provider): (String, Provider)| {
-        let Provider { base, shape, credential, prices } = provider;
-        (name, converse::Seat { api: Api::new(base, credential, TIMEOUT), shape, prices })
+        let Provider { base, format, credential, prices } = provider;
+        (name, converse::ProviderClient { api: Api::new(base, credential, TIMEOUT), format, prices })
     };
-    toolbox.with(converse::Converse { seats: providers.into_iter().map(provider).collect() })
+    registry.with(converse::Converse { providers: providers.into_iter().map(provider).collect() })
 }

@@ -1,23 +1,18 @@
-//! What tokens cost.
-
 use std::collections::BTreeMap;
 
-/// A price per million tokens is how providers tell it.
+/// Providers publish prices per million tokens.
 const PER: u64 = 1_000_000;
 
-/// What a token is worth in characters, about; only estimates use it.
+/// A rough average, used for estimates only.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// What a model costs, in millionths of a US dollar for a million tokens.
+/// A model's price in millionths of a US dollar per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// For a million tokens that are read.
     pub input_microusd: u64,
-    /// For a million tokens that are written.
     pub output_microusd: u64,
 }
 
-/// How many tokens were, or would be, read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) input: u64,
@@ -25,7 +20,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// At most, about: a prompt of so many characters, and the longest answer that is allowed.
+    /// An approximate upper bound: the prompt, and the longest allowed answer.
     pub(super) fn estimate(chars: usize, max_tokens: u64) -> Self {
         Self { input: u64::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u64::MAX), output: max_tokens }
     }
@@ -37,7 +32,7 @@ impl Tokens {
         }
     }
 
-    /// What they cost, rounded up; none if nobody has said what the model costs.
+    /// The cost, rounded up. `None` if the model has no price.
     pub(super) fn cost(self, prices: &BTreeMap<String, Price>, model: &str) -> Option<u64> {
         let price = prices.get(model)?;
         let input = self.input.saturating_mul(price.input_microusd);
@@ -51,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cost_is_rounded_up_and_never_made_up() {
+    fn cost_is_rounded_up_and_unknown_without_price() {
         let price = Price { input_microusd: 3_000_000, output_microusd: 15_000_000 };
         let prices = BTreeMap::from([("m".to_owned(), price)]);
         assert_eq!(Tokens { input: 120, output: 30 }.cost(&prices, "m"), Some(810));

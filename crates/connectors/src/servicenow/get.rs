@@ -1,4 +1,4 @@
-//! `servicenow.get`: one record.
+//! `servicenow.get`: reads one record.
 
 use std::sync::Arc;
 
@@ -9,31 +9,29 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::fields::Fields;
-use crate::tool::{self, Ask, Call, Done, Outcome, Tool};
+use crate::tool::{self, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
 use super::record::{Record, check_name};
 
 pub(super) const NAME: &str = "servicenow.get";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// The tool `servicenow.get`.
 #[derive(Debug)]
 pub(super) struct Get(pub(super) Arc<Api>);
 
-/// What is read.
-struct Wanted {
+struct Selection {
     record: Record,
-    /// All, if empty.
+    /// Empty selects all columns.
     names: Vec<String>,
 }
 
-impl Wanted {
+impl Selection {
     fn of(with: Value) -> Result<Self, Failure> {
         let mut fields = Fields::of(with, &["table", "sys_id", "fields"])?;
         let record = Record::take(&mut fields)?;
-        let names = fields.list("fields")?.unwrap_or_default();
+        let names = fields.string_list("fields")?.unwrap_or_default();
         names.iter().try_for_each(|name| check_name("fields", name))?;
         Ok(Self { record, names })
     }
@@ -45,20 +43,20 @@ impl Tool for Get {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::ReadOnly)
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let Wanted { record, names } = Wanted::of(ask.fields)?;
-        let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let Selection { record, names } = Selection::of(request.fields)?;
+        let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::ReadOnly,
             reversibility: Reversibility::NoEffect,
             target: record.target(&self.0),
-            key: if ask.undo { key.undo() } else { key },
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes: Vec::new(),
             destructive: false,
@@ -67,18 +65,22 @@ impl Tool for Get {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
-        let Wanted { record, names } = match Wanted::of(call.action.fields.clone()) {
-            Ok(wanted) => wanted,
-            Err(failure) => return Outcome::Terminal(failure),
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        let Selection { record, names } = match Selection::of(call.action.fields.clone()) {
+            Ok(selection) => selection,
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match record.read(&self.0, &names, Instant::now() + call.time_left).await {
             Ok(columns) => {
                 let response = json!({ "columns": columns.len() });
-                Outcome::Done(Done { output: Value::Object(columns), response, ..Done::default() })
+                ToolOutcome::Done(ToolResult {
+                    output: Value::Object(columns),
+                    response,
+                    ..ToolResult::default()
+                })
             }
-            Err(fault) => fault.into(),
+            Err(error) => error.into(),
         }
     }
 }

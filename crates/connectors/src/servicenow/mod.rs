@@ -11,24 +11,23 @@
 //! with: { table: incident, sys_id: …, text: Restarted the primary. }
 //! ```
 //!
-//! # What an update promises
-//! `servicenow.update` and `servicenow.assign` are compare-and-set. The survey reads the fields and the
-//! record's `sys_mod_count`; both become part of the action, so that an approval is bound to the values that
-//! the approver saw. Before the write the record is read again, and if anybody has changed it since, nothing
-//! is written and the step fails with `CONFLICT`. The write itself carries
-//! `sysparm_query=sys_mod_count={n}`.
+//! # Updates
+//! `servicenow.update` and `servicenow.assign` are compare-and-set. `observe` reads the fields and the record's
+//! `sys_mod_count`. Both become part of the action, so an approval is bound to the values that the approver saw.
+//! `perform` reads the record again. If it changed since, nothing is written and the step fails with `CONFLICT`. The
+//! write itself carries `sysparm_query=sys_mod_count={n}`.
 //!
-//! **A stock instance ignores that parameter on a PATCH.** There, a change that somebody makes between our
-//! read and our write, which is one round trip, is overwritten in the fields we name, and in no others. An
-//! instance with a business rule or a scripted API that honours the condition (as the simulated one does)
-//! closes this window. Being asked again is safe on both: a second write of ours sets the same values.
+//! **A stock instance ignores that parameter on a PATCH.** There, a change by another user during the one round trip
+//! between read and write is overwritten, in the named fields only. An instance with a business rule or a scripted
+//! API that honours the condition (as the fake does) closes this window. A retry is safe on both: a second write sets
+//! the same values.
 //!
-//! After an attempt that got no reply, the count has moved on, by our own write or by a stranger's. If every
-//! field holds what we wanted, it is done, whoever did it. If not, it cannot be told whether our write landed
-//! before the stranger's, and a person is shown that.
+//! After an attempt without a reply, the count may have increased because of this write or another user's. If every
+//! field has the desired value, the action is done. Otherwise the outcome is unknown and an operator decides.
 //!
-//! # What a note promises
-//! See [`saying`](crate::saying): opaque, with a mark. A journal entry cannot be taken back over the API.
+//! # Work notes
+//! `servicenow.work_note` is opaque, with a mark: see [`marked_post`](crate::marked_post). The API cannot remove a
+//! journal entry, so a note is irreversible.
 
 mod get;
 mod note;
@@ -40,38 +39,39 @@ use std::time::Duration;
 
 use domain::EffectClass::{CompareAndSet, Opaque, ReadOnly};
 
-use crate::absent::Absent;
-use crate::api::{Api, Base, Credential};
-use crate::tool::Toolbox;
+use crate::api::{Api, BaseUrl, Credential};
+use crate::not_configured::NotConfiguredTool;
+use crate::tool::ToolRegistry;
 
-/// Instances answer single records within a second or two; a sleeping one needs longer.
+/// Instances answer single-record requests within two seconds; a hibernating one needs longer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where the instance is, and who we are there.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServiceNowSettings {
     /// `https://acme.service-now.com`.
-    pub base: Base,
-    /// A user of the instance that may read and write the tables that workflows name.
+    pub base: BaseUrl,
+    /// A user that may read and write the tables that workflows name.
     pub credential: Credential,
 }
 
-/// `toolbox` with the tools for ServiceNow.
-pub(crate) fn add(toolbox: Toolbox, settings: Option<Settings>) -> Toolbox {
-    let Some(Settings { base, credential }) = settings else { return add_absent(toolbox) };
+/// Registers the ServiceNow tools.
+pub(crate) fn register(registry: ToolRegistry, settings: Option<ServiceNowSettings>) -> ToolRegistry {
+    let Some(ServiceNowSettings { base, credential }) = settings else {
+        return register_not_configured(registry);
+    };
     let api = Arc::new(Api::new(base, credential, TIMEOUT));
-    toolbox
+    registry
         .with(get::Get(Arc::clone(&api)))
         .with(update::Change { api: Arc::clone(&api), kind: update::Kind::Update })
         .with(update::Change { api: Arc::clone(&api), kind: update::Kind::Assign })
         .with(note::WorkNote(api))
 }
 
-fn add_absent(toolbox: Toolbox) -> Toolbox {
-    let absent = |name, class| Absent { name, class, setting: "servicenow" };
-    toolbox
-        .with(absent(get::NAME, ReadOnly))
-        .with(absent(update::UPDATE, CompareAndSet))
-        .with(absent(update::ASSIGN, CompareAndSet))
-        .with(absent(note::NAME, Opaque))
+fn register_not_configured(registry: ToolRegistry) -> ToolRegistry {
+    let not_configured = |name, class| NotConfiguredTool { name, class, setting: "servicenow" };
+    registry
+        .with(not_configured(get::NAME, ReadOnly))
+        .with(not_configured(update::UPDATE, CompareAndSet))
+        .with(not_configured(update::ASSIGN, CompareAndSet))
+        .with(not_configured(note::NAME, Opaque))
 }

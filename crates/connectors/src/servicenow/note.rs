@@ -1,4 +1,4 @@
-//! `servicenow.work_note`: an entry in a record's journal, for the people who work on it.
+//! `servicenow.work_note`: adds a work note to a record's journal.
 
 use std::sync::Arc;
 
@@ -7,28 +7,26 @@ use domain::{Action, EffectClass, Failure, FieldChange, IdempotencyKey, Reversib
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, Fault, Question};
+use crate::api::{Api, ApiError, ApiRequest};
 use crate::fields::{Fields, invalid};
-use crate::saying::{self, Saying};
-use crate::tool::{self, Ask, Call, Done, LookUp, Outcome, Survey, Tool};
+use crate::marked_post::{self, MarkedPost};
+use crate::tool::{self, LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
 use super::record::Record;
 
 pub(super) const NAME: &str = "servicenow.work_note";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// A note is read by people.
+/// Longer notes are not readable in the journal view.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
-const IRREVERSIBLE: &str = "a journal entry cannot be changed or removed over the API";
+const IRREVERSIBLE: &str = "the ServiceNow API cannot change or remove a journal entry";
 
-/// The tool `servicenow.work_note`.
 #[derive(Debug)]
 pub(super) struct WorkNote(pub(super) Arc<Api>);
 
-/// What is noted, and where.
 struct Note {
     record: Record,
     text: String,
@@ -37,51 +35,53 @@ struct Note {
 impl Note {
     fn of(with: Value) -> Result<Self, Failure> {
         let mut fields = Fields::of(with, &["table", "sys_id", "text"])?;
-        // An action's text has the mark at its end, hence the room.
-        Ok(Self { record: Record::take(&mut fields)?, text: fields.said("text", TEXT_BYTES_MAX + 64)? })
+        // The text of an action ends with the mark, which needs the extra room.
+        Ok(Self {
+            record: Record::take(&mut fields)?,
+            text: fields.required_text("text", TEXT_BYTES_MAX + 64)?,
+        })
     }
 
-    fn done(&self, how: &str) -> Done {
+    fn done(&self, how: &str) -> ToolResult {
         let Record { table, sys_id } = &self.record;
         let output = json!({ "table": table, "sys_id": sys_id });
-        Done { output, response: json!({ "how": how }), ..Done::default() }
+        ToolResult { output, response: json!({ "how": how }), ..ToolResult::default() }
     }
 }
 
 impl WorkNote {
-    fn key(&self, ask: &Ask<'_>, note: &Note) -> Result<IdempotencyKey, Failure> {
-        let hash = saying::digest(&note.text, ask.run, ask.step);
+    fn key(&self, request: &ProposalRequest<'_>, note: &Note) -> Result<IdempotencyKey, Failure> {
+        let hash = marked_post::digest(&note.text, request.run, request.step);
         let Record { table, sys_id } = &note.record;
         let text = format!("sn:{table}:note:{}:{sys_id}:{hash}", self.0.host());
         let key = IdempotencyKey::new(&text).map_err(|error| invalid(error.to_string()))?;
-        Ok(if ask.undo { key.undo() } else { key })
+        Ok(if request.undo { key.undo() } else { key })
     }
 }
 
-/// The mark as it stands in the note.
 fn mark(key: &IdempotencyKey) -> String {
-    format!("countersign:{}", saying::mark(key))
+    format!("countersign:{}", marked_post::mark(key))
 }
 
 #[async_trait]
-impl Saying for WorkNote {
-    async fn say(&self, call: &Call<'_>, until: Instant) -> Result<Done, Fault> {
-        let note = Note::of(call.action.fields.clone()).map_err(Fault::Never)?;
-        let question = Question::patch(&note.record.path(), json!({ "work_notes": note.text }));
-        self.0.ask(question.with("sysparm_fields", "sys_id"), until).await?;
+impl MarkedPost for WorkNote {
+    async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
+        let note = Note::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let request = ApiRequest::patch(&note.record.path(), json!({ "work_notes": note.text }));
+        self.0.send(request.with("sysparm_fields", "sys_id"), until).await?;
         Ok(note.done("written"))
     }
 
-    async fn find(&self, call: &Call<'_>, until: Instant) -> Result<Option<Done>, Fault> {
-        let note = Note::of(call.action.fields.clone()).map_err(Fault::Never)?;
+    async fn find(&self, call: &ToolCall<'_>, until: Instant) -> Result<Option<ToolResult>, ApiError> {
+        let note = Note::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let mark = mark(&call.action.key);
         let query = format!("element_id={}^element=work_notes^valueLIKE{mark}", note.record.sys_id);
-        let question = Question::get(&["api", "now", "table", "sys_journal_field"])
+        let request = ApiRequest::get(&["api", "now", "table", "sys_journal_field"])
             .with("sysparm_query", query)
             .with("sysparm_fields", "value")
             .with("sysparm_limit", "1");
-        let answer = self.0.ask(question, until).await?;
-        // An instance that did not understand the query would send anything.
+        let answer = self.0.send(request, until).await?;
+        // An instance that ignores the query may return any entry.
         let value = answer.value["result"][0]["value"].as_str();
         Ok(value.filter(|value| value.contains(&mark)).map(|_| note.done("an earlier attempt had done it")))
     }
@@ -93,25 +93,25 @@ impl Tool for WorkNote {
         tool::name(NAME)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::Opaque)
     }
 
-    /// Only whether there is such a record, so that nobody is asked to approve a note on nothing.
-    async fn survey(&self, ask: &Ask<'_>) -> Survey {
-        let Ok(note) = Note::of(ask.fields.clone()) else { return Survey::NotNeeded };
-        match note.record.read(&self.0, &["sys_id"], self.0.patience()).await {
-            Ok(_) => Survey::NotNeeded,
-            Err(fault) => fault.into(),
+    /// Checks that the record exists before approvers are asked.
+    async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
+        let Ok(note) = Note::of(request.fields.clone()) else { return Observed::NotNeeded };
+        match note.record.read(&self.0, &["sys_id"], self.0.deadline()).await {
+            Ok(_) => Observed::NotNeeded,
+            Err(error) => error.into(),
         }
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let note = Note::of(ask.fields.clone())?;
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let note = Note::of(request.fields.clone())?;
         if note.text.len() > TEXT_BYTES_MAX {
             return Err(invalid(format!("`text` has more than {TEXT_BYTES_MAX} bytes")));
         }
-        let key = self.key(&ask, &note)?;
+        let key = self.key(&request, &note)?;
         let text = format!("{}\n\n[{}]", note.text, mark(&key));
         Ok(Action {
             tool: self.name(),
@@ -132,11 +132,11 @@ impl Tool for WorkNote {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
-        saying::perform(self, &call).await
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        marked_post::perform(self, &call).await
     }
 
-    async fn look_up(&self, call: Call<'_>) -> LookUp {
-        saying::look_up(self, &call).await
+    async fn look_up(&self, call: ToolCall<'_>) -> LookUpResult {
+        marked_post::look_up(self, &call).await
     }
 }

@@ -1,18 +1,15 @@
-//! A record, and reading it.
-
 use std::collections::BTreeMap;
 
 use domain::Failure;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::api::{Api, Fault, Question, REPLY_INVALID};
+use crate::api::{Api, ApiError, ApiRequest, REPLY_INVALID};
 use crate::fields::{Fields, invalid};
 
-/// ServiceNow's own limit for the names of tables and columns.
+/// ServiceNow's limit for the names of tables and columns.
 const NAME_BYTES_MAX: usize = 80;
 
-/// A record: which table, which row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) table: String,
@@ -20,7 +17,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Takes `table` and `sys_id` out of `fields`. Both become part of a path and of a key.
+    /// Takes `table` and `sys_id` out of `fields`. Both are checked because they become part of a path and of a key.
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Failure> {
         let table = fields.required("table")?;
         check_name("table", &table)?;
@@ -40,29 +37,32 @@ impl Record {
         format!("{}/{}/{}", api.host(), self.table, self.sys_id)
     }
 
-    /// The record's columns; only those in `names`, if there are any.
-    pub(super) async fn read(&self, api: &Api, names: &[&str], until: Instant) -> Result<Columns, Fault> {
-        let mut question = Question::get(&self.path())
+    /// Reads the columns in `names`; all columns if it is empty.
+    pub(super) async fn read(&self, api: &Api, names: &[&str], until: Instant) -> Result<Columns, ApiError> {
+        let mut request = ApiRequest::get(&self.path())
             .with("sysparm_display_value", "false")
             .with("sysparm_exclude_reference_link", "true");
         if !names.is_empty() {
-            question = question.with("sysparm_fields", names.join(","));
+            request = request.with("sysparm_fields", names.join(","));
         }
-        let mut answer = api.ask(question, until).await?;
+        let mut answer = api.send(request, until).await?;
         match answer.value["result"].take() {
             Value::Object(columns) => Ok(columns),
-            _ => Err(Fault::Never(Failure::new(REPLY_INVALID, format!("{} sent no record", api.host())))),
+            _ => Err(ApiError::Terminal(Failure::new(
+                REPLY_INVALID,
+                format!("{} returned no record", api.host()),
+            ))),
         }
     }
 }
 
-/// Columns and their values, as the instance sends them.
+/// Columns as the instance returns them.
 pub(super) type Columns = Map<String, Value>;
 
-/// Columns and the values that are wanted, or stand, there.
+/// Column values as strings.
 pub(super) type Values = BTreeMap<String, String>;
 
-/// Holds the name of a table or a column to what ServiceNow calls one.
+/// Checks the name of a table or a column.
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
@@ -73,7 +73,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value as the instance means it: a reference counts by what it refers to.
+/// A column's value as a string. A reference becomes the id that it refers to.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,6 +1,6 @@
-//! `servicenow.update` and `servicenow.assign`: fields of one record, if nobody else has changed it.
+//! `servicenow.update` and `servicenow.assign`: set fields of one record, unless it changed since the proposal.
 //!
-//! The two are one change with two ways to ask for it; what an assignment changes is plain from its name.
+//! `assign` is `update` for the two assignment fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,50 +12,47 @@ use domain::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, CONFLICT, Fault, Question};
+use crate::api::{Api, ApiError, ApiRequest, CONFLICT};
 use crate::fields::{Fields, invalid, kind};
-use crate::tool::{self, Ask, Call, Done, Outcome, Survey, Tool};
+use crate::tool::{self, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 
 use super::record::{Columns, Record, Values, check_name, text_of};
 
 pub(super) const UPDATE: &str = "servicenow.update";
 pub(super) const ASSIGN: &str = "servicenow.assign";
 
-/// Grows when the fields change their meaning.
+/// Increase it when the meaning of the fields changes.
 const CONTRACT: u32 = 1;
 
-/// More than a person would read before saying yes.
+/// More fields than an approver can compare.
 const FIELDS_MAX: usize = 32;
 
-/// Long enough for every description, short enough for a card.
+/// Long enough for a description.
 const VALUE_BYTES_MAX: usize = 16 * 1024;
 
-/// What the record's version is called.
+/// ServiceNow's version counter of a record.
 const MOD_COUNT: &str = "sys_mod_count";
 
-/// The two ways to ask for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Update,
     Assign,
 }
 
-/// The tools `servicenow.update` and `servicenow.assign`.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) api: Arc<Api>,
     pub(super) kind: Kind,
 }
 
-/// What is wanted.
 #[derive(Debug)]
-struct Wanted {
+struct DesiredState {
     record: Record,
     values: Values,
 }
 
 impl Kind {
-    fn wanted(self, with: Value) -> Result<Wanted, Failure> {
+    fn desired(self, with: Value) -> Result<DesiredState, Failure> {
         match self {
             Self::Update => update(with),
             Self::Assign => assign(with),
@@ -63,46 +60,46 @@ impl Kind {
     }
 }
 
-fn update(with: Value) -> Result<Wanted, Failure> {
+fn update(with: Value) -> Result<DesiredState, Failure> {
     let mut fields = Fields::of(with, &["table", "sys_id", "fields"])?;
     let record = Record::take(&mut fields)?;
     let Some(Value::Object(given)) = fields.take("fields") else {
-        return Err(invalid("`fields` must be a map from the names of columns to their values"));
+        return Err(invalid("`fields` must be a map from column names to values"));
     };
-    let values: Values = given.into_iter().map(wanted_value).collect::<Result<_, _>>()?;
+    let values: Values = given.into_iter().map(desired_value).collect::<Result<_, _>>()?;
     match values.len() {
         0 => Err(invalid("`fields` is empty")),
         many if many > FIELDS_MAX => {
             Err(invalid(format!("`fields` has {many} columns; at most {FIELDS_MAX} are allowed")))
         }
-        _ => Ok(Wanted { record, values }),
+        _ => Ok(DesiredState { record, values }),
     }
 }
 
-fn assign(with: Value) -> Result<Wanted, Failure> {
+fn assign(with: Value) -> Result<DesiredState, Failure> {
     const TO: [&str; 2] = ["assignment_group", "assigned_to"];
     let mut fields = Fields::of(with, &["table", "sys_id", TO[0], TO[1]])?;
     let record = Record::take(&mut fields)?;
     let given = TO.into_iter().filter_map(|name| Some((name.to_owned(), fields.take(name)?)));
-    let values: Values = given.map(wanted_value).collect::<Result<_, _>>()?;
+    let values: Values = given.map(desired_value).collect::<Result<_, _>>()?;
     if values.is_empty() {
-        return Err(invalid("one of `assignment_group` and `assigned_to` must be there"));
+        return Err(invalid("`assignment_group` or `assigned_to` is required"));
     }
-    Ok(Wanted { record, values })
+    Ok(DesiredState { record, values })
 }
 
-/// A column and its value as the instance would show it.
-fn wanted_value((name, value): (String, Value)) -> Result<(String, String), Failure> {
+/// Checks a column and converts its value to a string, as the instance stores it.
+fn desired_value((name, value): (String, Value)) -> Result<(String, String), Failure> {
     check_name("fields", &name)?;
     if name.starts_with("sys_") {
-        return Err(invalid(format!("`{name}` is the instance's own to change")));
+        return Err(invalid(format!("`{name}` is maintained by the instance and cannot be set")));
     }
     if matches!(name.as_str(), "work_notes" | "comments" | "comments_and_work_notes") {
-        return Err(invalid(format!("`{name}` is a journal; use `servicenow.work_note`")));
+        return Err(invalid(format!("`{name}` is a journal field; use `servicenow.work_note`")));
     }
     let text = match &value {
         Value::String(_) | Value::Number(_) | Value::Bool(_) => text_of(&value).unwrap_or_default(),
-        other => return Err(invalid(format!("`fields.{name}` is {}; it must be a text", kind(other)))),
+        other => return Err(invalid(format!("`fields.{name}` is {}; expected a string", kind(other)))),
     };
     if text.len() > VALUE_BYTES_MAX {
         return Err(invalid(format!("`fields.{name}` has more than {VALUE_BYTES_MAX} bytes")));
@@ -110,56 +107,56 @@ fn wanted_value((name, value): (String, Value)) -> Result<(String, String), Fail
     Ok((name, text))
 }
 
-/// How the record stands, as far as the change is concerned.
+/// The version counter and the fields of the record, as far as the update needs them.
 #[derive(Debug, PartialEq)]
-struct Stand {
+struct CurrentState {
     mod_count: u64,
     values: Values,
 }
 
-impl Stand {
-    async fn read(api: &Api, record: &Record, wanted: &Values, until: Instant) -> Result<Self, Fault> {
-        let names: Vec<&str> = wanted.keys().map(String::as_str).chain([MOD_COUNT]).collect();
+impl CurrentState {
+    async fn read(api: &Api, record: &Record, desired: &Values, until: Instant) -> Result<Self, ApiError> {
+        let names: Vec<&str> = desired.keys().map(String::as_str).chain([MOD_COUNT]).collect();
         let columns = record.read(api, &names, until).await?;
-        Self::of(&columns, wanted).map_err(Fault::Never)
+        Self::of(&columns, desired).map_err(ApiError::Terminal)
     }
 
-    /// A column that is not sent is none of the table's. The instance would pass it over in silence.
-    fn of(columns: &Columns, wanted: &Values) -> Result<Self, Failure> {
+    /// Fails for a column that the response lacks: the table does not have it, and the instance would ignore a write.
+    fn of(columns: &Columns, desired: &Values) -> Result<Self, Failure> {
         let column = |name: &String| columns.get(name).and_then(text_of).map(|value| (name.clone(), value));
         let missing = |name: &str| Failure::new("NO_SUCH_FIELD", format!("the record has no field `{name}`"));
         let read = |name: &String| column(name).ok_or_else(|| missing(name));
-        let values = wanted.keys().map(read).collect::<Result<_, _>>()?;
+        let values = desired.keys().map(read).collect::<Result<_, _>>()?;
         let count = columns.get(MOD_COUNT).and_then(text_of).and_then(|count| count.parse().ok());
         Ok(Self { mod_count: count.ok_or_else(|| missing(MOD_COUNT))?, values })
     }
 
-    fn to_found(&self) -> Value {
+    fn to_observed(&self) -> Value {
         json!({ "mod_count": self.mod_count, "values": self.values })
     }
 
-    fn from_found(found: &Value) -> Option<Self> {
+    fn from_observed(found: &Value) -> Option<Self> {
         let values = found.get("values")?.as_object()?.iter();
         let values = values.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
         Some(Self { mod_count: found.get("mod_count")?.as_u64()?, values: values.collect::<Option<_>>()? })
     }
 }
 
-/// Field by field, what would be different. Without a survey every field may be.
-fn changes(wanted: &Values, stand: Option<&Stand>) -> Vec<FieldChange> {
-    let before = |name: &String| stand.and_then(|stand| stand.values.get(name));
+/// The fields that the call changes. Without observed state, all of them.
+fn changes(desired: &Values, current: Option<&CurrentState>) -> Vec<FieldChange> {
+    let before = |name: &String| current.and_then(|current| current.values.get(name));
     let differs = |(name, value): &(&String, &String)| before(name) != Some(*value);
     let change = |(name, value): (&String, &String)| FieldChange {
         field: name.clone(),
         before: before(name).cloned().map(Value::String),
         after: value.clone().into(),
     };
-    wanted.iter().filter(differs).map(change).collect()
+    desired.iter().filter(differs).map(change).collect()
 }
 
-/// What an action says, read back.
+/// An action, read back.
 struct Proposed {
-    wanted: Wanted,
+    desired: DesiredState,
     expected: u64,
 }
 
@@ -167,8 +164,8 @@ impl Proposed {
     fn of(action: &Action) -> Result<Self, Failure> {
         let mut fields = action.fields.clone();
         let expected = fields.as_object_mut().and_then(|fields| fields.remove("expected_mod_count"));
-        let expected = expected.and_then(|count| count.as_u64()).ok_or_else(|| tool::not_surveyed(action))?;
-        Ok(Self { wanted: update(fields)?, expected })
+        let expected = expected.and_then(|count| count.as_u64()).ok_or_else(|| tool::not_observed(action))?;
+        Ok(Self { desired: update(fields)?, expected })
     }
 }
 
@@ -180,91 +177,99 @@ impl Change {
         })
     }
 
-    /// The effect's name. The count is part of it: the same values on a record that has moved on are another
-    /// change, and a receipt for the earlier one must not stand for it.
-    fn key(&self, wanted: &Wanted, expected: Option<u64>) -> Result<IdempotencyKey, Failure> {
-        let hash = strict::digest("countersign/servicenow/v1", &json!([wanted.values, expected]));
-        let Record { table, sys_id } = &wanted.record;
+    /// The key includes the observed count: the same values on a record that has changed since are another effect,
+    /// and the earlier receipt must not cover it.
+    fn key(&self, desired: &DesiredState, expected: Option<u64>) -> Result<IdempotencyKey, Failure> {
+        let hash = strict::digest("countersign/servicenow/v1", &json!([desired.values, expected]));
+        let Record { table, sys_id } = &desired.record;
         let text = format!("sn:{table}:update:{}:{sys_id}:{hash}", self.api.host());
         IdempotencyKey::new(&text).map_err(|error| invalid(error.to_string()))
     }
 
-    async fn attempt(&self, call: &Call<'_>) -> Outcome {
-        let Proposed { wanted, expected } = match Proposed::of(call.action) {
+    async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
+        let Proposed { desired, expected } = match Proposed::of(call.action) {
             Ok(proposed) => proposed,
-            Err(failure) => return Outcome::Terminal(failure),
+            Err(failure) => return ToolOutcome::Terminal(failure),
         };
         let until = Instant::now() + call.time_left;
-        let stand = match Stand::read(&self.api, &wanted.record, &wanted.values, until).await {
-            Ok(stand) => stand,
-            Err(fault) => return fault.into(),
+        let current = match CurrentState::read(&self.api, &desired.record, &desired.values, until).await {
+            Ok(current) => current,
+            Err(error) => return error.into(),
         };
-        match (stand.mod_count == expected, stand.values == wanted.values) {
-            (true, true) => Outcome::Done(done(call.action, &wanted, "it was so already")),
-            (true, false) => self.write(call.action, &wanted, expected, until).await,
-            // Our own write landed, or a stranger wanted the same.
+        match (current.mod_count == expected, current.values == desired.values) {
+            (true, true) => ToolOutcome::Done(done(call.action, &desired, "no change was needed")),
+            (true, false) => self.write(call.action, &desired, expected, until).await,
+            // This action's earlier write arrived, or another user set the same values.
             (false, true) if call.again => {
-                Outcome::Done(done(call.action, &wanted, "an earlier attempt had done it"))
+                ToolOutcome::Done(done(call.action, &desired, "an earlier attempt had done it"))
             }
-            (false, _) => Outcome::Terminal(conflict(&wanted.record)),
+            (false, _) => ToolOutcome::Terminal(conflict(&desired.record)),
         }
     }
 
-    async fn write(&self, action: &Action, wanted: &Wanted, expected: u64, until: Instant) -> Outcome {
+    async fn write(
+        &self,
+        action: &Action,
+        desired: &DesiredState,
+        expected: u64,
+        until: Instant,
+    ) -> ToolOutcome {
         let changed = action.changes.iter().map(|change| (change.field.clone(), change.after.clone()));
-        let names: Vec<&str> = wanted.values.keys().map(String::as_str).chain([MOD_COUNT]).collect();
-        let question = Question::patch(&wanted.record.path(), changed.collect())
+        let names: Vec<&str> = desired.values.keys().map(String::as_str).chain([MOD_COUNT]).collect();
+        let request = ApiRequest::patch(&desired.record.path(), changed.collect())
             .with("sysparm_query", format!("{MOD_COUNT}={expected}"))
             .with("sysparm_fields", names.join(","))
             .with("sysparm_exclude_reference_link", "true");
-        match self.api.ask(question, until).await {
-            Ok(answer) => written(action, wanted, expected, &answer.value["result"]),
-            Err(fault) if fault.failure().code == CONFLICT => Outcome::Terminal(conflict(&wanted.record)),
-            Err(fault) => fault.into(),
+        match self.api.send(request, until).await {
+            Ok(answer) => written(action, desired, expected, &answer.value["result"]),
+            Err(error) if error.failure().code == CONFLICT => {
+                ToolOutcome::Terminal(conflict(&desired.record))
+            }
+            Err(error) => error.into(),
         }
     }
 }
 
-/// What a write came to. An instance says yes to fields that the user may not write, and passes them over;
-/// its rules may put another value in the place of ours.
-fn written(action: &Action, wanted: &Wanted, expected: u64, result: &Value) -> Outcome {
-    let stand = result.as_object().and_then(|columns| Stand::of(columns, &wanted.values).ok());
-    let Some(stand) = stand else { return Outcome::Done(done(action, wanted, "written")) };
-    if stand.mod_count == expected {
-        return Outcome::Terminal(Failure::new(
+/// Compares the record after a write. An instance silently ignores fields that the user may not write, and its rules
+/// may set other values.
+fn written(action: &Action, desired: &DesiredState, expected: u64, result: &Value) -> ToolOutcome {
+    let current = result.as_object().and_then(|columns| CurrentState::of(columns, &desired.values).ok());
+    let Some(current) = current else { return ToolOutcome::Done(done(action, desired, "written")) };
+    if current.mod_count == expected {
+        return ToolOutcome::Terminal(Failure::new(
             "NOT_TAKEN",
-            "the instance said yes and changed nothing; may the user write these fields?",
+            "the instance accepted the request and changed nothing; check that the user may write these fields",
         ));
     }
-    let mut done = done(action, wanted, "written");
-    let differs = |(name, value): &(&String, &String)| stand.values.get(*name) != Some(*value);
-    let other: Vec<&String> = wanted.values.iter().filter(differs).map(|(name, _)| name).collect();
+    let mut done = done(action, desired, "written");
+    let differs = |(name, value): &(&String, &String)| current.values.get(*name) != Some(*value);
+    let other: Vec<&String> = desired.values.iter().filter(differs).map(|(name, _)| name).collect();
     if !other.is_empty() {
         done.response["not_as_wanted"] = json!(other);
-        done.output["fields"] = json!(stand.values);
+        done.output["fields"] = json!(current.values);
     }
-    Outcome::Done(done)
+    ToolOutcome::Done(done)
 }
 
 fn conflict(record: &Record) -> Failure {
     let Record { table, sys_id } = record;
     Failure::new(
         CONFLICT,
-        format!("the record changed since it was proposed: {table}/{sys_id}; nothing was written"),
+        format!("the record {table}/{sys_id} changed since it was proposed; nothing was written"),
     )
 }
 
-fn done(action: &Action, wanted: &Wanted, how: &str) -> Done {
-    let Record { table, sys_id } = &wanted.record;
-    Done {
-        output: json!({ "table": table, "sys_id": sys_id, "fields": wanted.values }),
+fn done(action: &Action, desired: &DesiredState, how: &str) -> ToolResult {
+    let Record { table, sys_id } = &desired.record;
+    ToolResult {
+        output: json!({ "table": table, "sys_id": sys_id, "fields": desired.values }),
         response: json!({ "how": how, "changed": action.changes.len() }),
-        inverse: inverse(action, &wanted.record),
-        ..Done::default()
+        inverse: inverse(action, &desired.record),
+        ..ToolResult::default()
     }
 }
 
-/// Restores what the approver saw, in the fields that were changed and in no others.
+/// Restores the values that the approver saw, in the changed fields only.
 fn inverse(action: &Action, record: &Record) -> Option<Value> {
     let before = |change: &FieldChange| Some((change.field.clone(), change.before.clone()?));
     let fields: BTreeMap<_, _> = action.changes.iter().filter_map(before).collect();
@@ -278,47 +283,47 @@ impl Tool for Change {
         Self::name(self)
     }
 
-    fn declares(&self, _: &Value) -> Option<EffectClass> {
+    fn effect_class(&self, _: &Value) -> Option<EffectClass> {
         Some(EffectClass::CompareAndSet)
     }
 
-    async fn survey(&self, ask: &Ask<'_>) -> Survey {
-        // What makes no sense is refused by the proposal, in its own words.
-        let Ok(wanted) = self.kind.wanted(ask.fields.clone()) else { return Survey::NotNeeded };
-        let until = self.api.patience();
-        match Stand::read(&self.api, &wanted.record, &wanted.values, until).await {
-            Ok(stand) => Survey::Found(stand.to_found()),
-            Err(fault) => fault.into(),
+    async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
+        // `propose` reports invalid fields.
+        let Ok(desired) = self.kind.desired(request.fields.clone()) else { return Observed::NotNeeded };
+        let until = self.api.deadline();
+        match CurrentState::read(&self.api, &desired.record, &desired.values, until).await {
+            Ok(current) => Observed::Found(current.to_observed()),
+            Err(error) => error.into(),
         }
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
-        let wanted = self.kind.wanted(ask.fields)?;
-        let stand = ask.found.and_then(Stand::from_found);
-        let expected = stand.as_ref().map(|stand| stand.mod_count);
-        let changes = changes(&wanted.values, stand.as_ref());
-        let key = self.key(&wanted, expected)?;
+    fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let desired = self.kind.desired(request.fields)?;
+        let current = request.observed.and_then(CurrentState::from_observed);
+        let expected = current.as_ref().map(|current| current.mod_count);
+        let changes = changes(&desired.values, current.as_ref());
+        let key = self.key(&desired, expected)?;
         Ok(Action {
             tool: self.name(),
             contract: CONTRACT,
             class: EffectClass::CompareAndSet,
             reversibility: if changes.is_empty() { Reversibility::NoEffect } else { Reversibility::Inverse },
-            target: wanted.record.target(&self.api),
-            key: if ask.undo { key.undo() } else { key },
+            target: desired.record.target(&self.api),
+            key: if request.undo { key.undo() } else { key },
             key_retention: None,
             changes,
             destructive: false,
             estimate_microusd: None,
             fields: json!({
-                "table": wanted.record.table,
-                "sys_id": wanted.record.sys_id,
-                "fields": wanted.values,
+                "table": desired.record.table,
+                "sys_id": desired.record.sys_id,
+                "fields": desired.values,
                 "expected_mod_count": expected,
             }),
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let outcome = self.attempt(&call).await;
         if call.again { outcome.after_open_attempt() } else { outcome }
     }

@@ -1,10 +1,10 @@
-//! `http.request` against a server that answers, stalls, drips, hangs up and forgets.
+//! `http.request` against servers that reply, stall, send slowly and close the connection.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers may")]
 
 extern crate countersign_connectors as connectors;
 
-mod answer;
+mod effect_classes;
 mod outcomes;
-mod promises;
+mod server_behaviour;
 #[path = "../support/mod.rs"]
 mod support;

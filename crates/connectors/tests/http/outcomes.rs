@@ -1,14 +1,14 @@
-//! What each thing that can go wrong says about the effect.
+//! The outcome of `http.request` for each kind of failure.
 
 use std::time::{Duration, Instant};
 
-use connectors::Outcome;
+use connectors::ToolOutcome;
 use domain::command::Certainty::{self, DidNotHappen, MayHaveHappened};
 use domain::{Action, Failure, Millis};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::answer;
+use crate::server_behaviour;
 use crate::support::{Server, attempt, header, perform, propose, tool};
 
 /// Short enough for a test, long enough for a loaded machine to connect.
@@ -28,24 +28,24 @@ fn action(server: &Server, effect: &str) -> Action {
     propose(tool(), with(server, effect)).unwrap()
 }
 
-async fn call(server: &Server, effect: &str) -> Outcome {
+async fn call(server: &Server, effect: &str) -> ToolOutcome {
     perform(tool(), &action(server, effect)).await
 }
 
-/// A call to a server that would keep it waiting.
-async fn call_briefly(server: &Server, effect: &str) -> Outcome {
+/// A call with a short timeout.
+async fn call_briefly(server: &Server, effect: &str) -> ToolOutcome {
     let mut with = with(server, effect);
     with["timeout"] = json!(SHORT);
     perform(tool(), &propose(tool(), with).unwrap()).await
 }
 
-/// The outcome in one word, and its failure's text.
-fn gist(outcome: &Outcome) -> (&'static str, String) {
+/// The kind of outcome, and the failure's text.
+fn classify(outcome: &ToolOutcome) -> (&'static str, String) {
     match outcome {
-        Outcome::Done(done) => ("done", done.output.to_string()),
-        Outcome::Terminal(failure) => ("terminal", text(failure)),
-        Outcome::Retryable { failure, certainty: DidNotHappen, .. } => ("did not happen", text(failure)),
-        Outcome::Retryable { failure, certainty: MayHaveHappened, .. } => {
+        ToolOutcome::Done(done) => ("done", done.output.to_string()),
+        ToolOutcome::Terminal(failure) => ("terminal", text(failure)),
+        ToolOutcome::Retryable { failure, certainty: DidNotHappen, .. } => ("did not happen", text(failure)),
+        ToolOutcome::Retryable { failure, certainty: MayHaveHappened, .. } => {
             ("may have happened", text(failure))
         }
     }
@@ -57,15 +57,15 @@ fn text(failure: &Failure) -> String {
 }
 
 async fn after(server: &Server, effect: &str) -> &'static str {
-    gist(&call(server, effect).await).0
+    classify(&call(server, effect).await).0
 }
 
 async fn answering(status: u16) -> Server {
-    Server::start(move |_, stream| answer::reply(stream, status, "retry-after: 7\r\n", "")).await
+    Server::start(move |_, stream| server_behaviour::reply(stream, status, "retry-after: 7\r\n", "")).await
 }
 
 #[tokio::test]
-async fn a_status_means_what_it_says_and_no_more() {
+async fn status_and_class_decide_the_outcome() {
     let (sure, unsure) = ("did not happen", "may have happened");
     let table = [
         (200, ["done"; 4]),
@@ -102,7 +102,7 @@ async fn a_status_means_what_it_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn after_an_open_attempt_only_success_is_certain() {
+async fn after_open_attempt_only_success_is_certain() {
     for (status, effect, expected) in [
         (200, "compare_and_set", "done"),
         (412, "compare_and_set", "may have happened"),
@@ -113,48 +113,48 @@ async fn after_an_open_attempt_only_success_is_certain() {
     ] {
         let server = answering(status).await;
         let outcome = attempt(tool(), &action(&server, effect), Duration::from_mins(1), true).await;
-        assert_eq!(gist(&outcome).0, expected, "{status} for {effect}");
+        assert_eq!(classify(&outcome).0, expected, "{status} for {effect}");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_got_no_reply_may_have_acted() {
+async fn request_without_reply_may_have_acted() {
     for effect in ["native_key", "compare_and_set", "opaque"] {
         let closing = Server::start(|_, stream| async { drop(stream) }).await;
         assert_eq!(after(&closing, effect).await, "may have happened");
-        let resetting = Server::start(|_, stream| async { answer::reset(stream) }).await;
+        let resetting = Server::start(|_, stream| async { server_behaviour::reset(stream) }).await;
         assert_eq!(after(&resetting, effect).await, "may have happened");
-        let stalling = Server::start(|_, stream| answer::stall(stream)).await;
-        assert_eq!(gist(&call_briefly(&stalling, effect).await).0, "may have happened");
-        let raving = Server::start(|_, stream| answer::pour(stream)).await;
-        assert_eq!(after(&raving, effect).await, "may have happened");
+        let stalling = Server::start(|_, stream| server_behaviour::stall(stream)).await;
+        assert_eq!(classify(&call_briefly(&stalling, effect).await).0, "may have happened");
+        let flooding = Server::start(|_, stream| server_behaviour::pour(stream)).await;
+        assert_eq!(after(&flooding, effect).await, "may have happened");
     }
 }
 
 #[tokio::test]
-async fn where_nobody_listens_nothing_was_sent() {
+async fn refused_connection_sends_nothing() {
     let mut gone = Server::start(|_, stream| async { drop(stream) }).await;
     gone.address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (outcome, text) = gist(&call(&gone, "opaque").await);
+    let (outcome, text) = classify(&call(&gone, "opaque").await);
     assert_eq!(outcome, "did not happen", "{text}");
     assert!(text.contains("Connection refused"), "{text}");
     let again = attempt(tool(), &action(&gone, "opaque"), Duration::from_mins(1), true).await;
-    assert_eq!(gist(&again).0, "may have happened", "an earlier attempt may still have acted");
+    assert_eq!(classify(&again).0, "may have happened", "an earlier attempt may still have acted");
 }
 
 #[tokio::test]
-async fn a_failed_handshake_sent_nothing() {
+async fn failed_handshake_sends_nothing() {
     let server = Server::start(|_, stream| async { drop(stream) }).await;
     let mut with = with(&server, "opaque");
     with["url"] = json!(server.url("/").replace("http:", "https:"));
     let action = propose(tool(), with).unwrap();
-    assert_eq!(gist(&perform(tool(), &action).await).0, "did not happen");
+    assert_eq!(classify(&perform(tool(), &action).await).0, "did not happen");
     assert!(server.seen().is_empty());
 }
 
 #[tokio::test]
-async fn a_host_that_never_shakes_hands_is_left_before_anything_is_sent() {
-    // The kernel accepts the connection, and nobody ever answers the handshake.
+async fn stalled_handshake_sends_nothing() {
+    // The kernel accepts the connection; no process answers the handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut silent = Server::start(|_, stream| async { drop(stream) }).await;
     silent.address = listener.local_addr().unwrap();
@@ -162,32 +162,32 @@ async fn a_host_that_never_shakes_hands_is_left_before_anything_is_sent() {
     with["timeout"] = json!(SHORT);
     with["url"] = json!(silent.url("/").replace("http:", "https:"));
     let action = propose(tool(), with).unwrap();
-    assert_eq!(gist(&perform(tool(), &action).await).0, "did not happen");
+    assert_eq!(classify(&perform(tool(), &action).await).0, "did not happen");
 }
 
 #[tokio::test]
-async fn the_lease_ends_a_call_before_its_own_timeout_does() {
-    let server = Server::start(|_, stream| answer::stall(stream)).await;
+async fn lease_ends_a_call_before_its_timeout() {
+    let server = Server::start(|_, stream| server_behaviour::stall(stream)).await;
     let mut with = with(&server, "opaque");
     with["timeout"] = json!("5m");
     let action = propose(tool(), with).unwrap();
-    let began = Instant::now();
+    let started = Instant::now();
     let outcome = attempt(tool(), &action, Duration::from_secs(1), false).await;
-    assert_eq!(gist(&outcome).0, "may have happened");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(classify(&outcome).0, "may have happened");
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]
-async fn without_time_nothing_is_sent() {
+async fn nothing_is_sent_without_time_left() {
     let server = answering(200).await;
     let outcome = attempt(tool(), &action(&server, "opaque"), Duration::ZERO, false).await;
-    assert_eq!(gist(&outcome).0, "did not happen");
+    assert_eq!(classify(&outcome).0, "did not happen");
     assert!(server.seen().is_empty());
 }
 
-async fn beginning_well(rest: fn(TcpStream) -> Rest) -> Server {
+async fn replies_with_success_head(rest: fn(TcpStream) -> Rest) -> Server {
     Server::start(move |_, mut stream| async move {
-        answer::head(&mut stream, 200).await;
+        server_behaviour::head(&mut stream, 200).await;
         rest(stream).await;
     })
     .await
@@ -196,69 +196,77 @@ async fn beginning_well(rest: fn(TcpStream) -> Rest) -> Server {
 type Rest = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[tokio::test]
-async fn a_reply_that_breaks_off_is_asked_for_again_where_that_is_safe() {
-    let drip: fn(TcpStream) -> Rest = |stream| Box::pin(answer::drip(stream));
-    let hang_up: fn(TcpStream) -> Rest = |stream| Box::pin(async { drop(stream) });
-    for rest in [drip, hang_up] {
-        let server = beginning_well(rest).await;
-        assert_eq!(gist(&call_briefly(&server, "read_only").await).0, "did not happen");
-        assert_eq!(gist(&call_briefly(&server, "native_key").await).0, "may have happened");
+async fn incomplete_reply_is_retried_where_safe() {
+    let drip: fn(TcpStream) -> Rest = |stream| Box::pin(server_behaviour::drip(stream));
+    let close: fn(TcpStream) -> Rest = |stream| Box::pin(async { drop(stream) });
+    for rest in [drip, close] {
+        let server = replies_with_success_head(rest).await;
+        assert_eq!(classify(&call_briefly(&server, "read_only").await).0, "did not happen");
+        assert_eq!(classify(&call_briefly(&server, "native_key").await).0, "may have happened");
         for effect in ["compare_and_set", "opaque"] {
-            let (outcome, output) = gist(&call_briefly(&server, effect).await);
-            assert_eq!(outcome, "done", "the head said so, and nobody could say more: {output}");
+            let (outcome, output) = classify(&call_briefly(&server, effect).await);
+            assert_eq!(outcome, "done", "the status is a success: {output}");
             assert!(output.contains(r#""body":null"#) && output.contains(r#""truncated":true"#), "{output}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_reply_without_end_is_cut() {
-    let server = beginning_well(|stream| Box::pin(answer::pour(stream))).await;
-    let (outcome, text) = gist(&call(&server, "read_only").await);
+async fn endless_reply_is_truncated() {
+    let server = replies_with_success_head(|stream| Box::pin(server_behaviour::pour(stream))).await;
+    let (outcome, text) = classify(&call(&server, "read_only").await);
     assert_eq!(outcome, "terminal");
     assert!(text.starts_with("HTTP_REPLY_TOO_LARGE"), "{text}");
     for effect in ["native_key", "compare_and_set", "opaque"] {
-        let Outcome::Done(done) = call(&server, effect).await else { panic!("{effect}") };
+        let ToolOutcome::Done(done) = call(&server, effect).await else { panic!("{effect}") };
         assert_eq!(done.output["truncated"], true);
     }
 }
 
 #[tokio::test]
-async fn the_other_side_may_ask_for_time() {
+async fn retry_after_is_returned() {
     for (status, certainty) in [(429, DidNotHappen), (503, MayHaveHappened)] {
         let server = answering(status).await;
-        assert_eq!(asked_for(call(&server, "opaque").await), (certainty, Some(Millis::secs(7))));
+        assert_eq!(retry_after_of(call(&server, "opaque").await), (certainty, Some(Millis::secs(7))));
     }
-    let patient =
-        Server::start(|_, stream| answer::reply(stream, 429, "retry-after: 99999999\r\n", "")).await;
-    assert_eq!(asked_for(call(&patient, "opaque").await).1, Some(Millis::hours(24)));
-    let dated =
-        Server::start(|_, stream| answer::reply(stream, 429, "retry-after: Sat, 29 Feb 2020\r\n", "")).await;
-    assert_eq!(asked_for(call(&dated, "opaque").await).1, None);
+    let too_long =
+        Server::start(|_, stream| server_behaviour::reply(stream, 429, "retry-after: 99999999\r\n", ""))
+            .await;
+    assert_eq!(retry_after_of(call(&too_long, "opaque").await).1, Some(Millis::hours(24)));
+    let dated = Server::start(|_, stream| {
+        server_behaviour::reply(stream, 429, "retry-after: Sat, 29 Feb 2020\r\n", "")
+    })
+    .await;
+    assert_eq!(retry_after_of(call(&dated, "opaque").await).1, None);
 }
 
-fn asked_for(outcome: Outcome) -> (Certainty, Option<Millis>) {
+fn retry_after_of(outcome: ToolOutcome) -> (Certainty, Option<Millis>) {
     match outcome {
-        Outcome::Retryable { certainty, retry_after, .. } => (certainty, retry_after),
+        ToolOutcome::Retryable { certainty, retry_after, .. } => (certainty, retry_after),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn an_error_tells_host_and_path_and_neither_query_nor_header() {
+async fn error_has_host_and_path_without_query() {
     let server = answering(404).await;
-    let (_, text) = gist(&call(&server, "opaque").await);
+    let (_, text) = classify(&call(&server, "opaque").await);
     assert_eq!(text, format!("HTTP_STATUS: {}/orders answered 404 Not Found", server.address));
 }
 
 #[tokio::test]
-async fn a_request_arrives_as_it_was_proposed() {
+async fn request_is_sent_as_proposed() {
     let server = Server::start(|_, stream| {
-        answer::reply(stream, 201, "content-type: application/json\r\netag: \"v2\"\r\n", r#"{"id":7}"#)
+        server_behaviour::reply(
+            stream,
+            201,
+            "content-type: application/json\r\netag: \"v2\"\r\n",
+            r#"{"id":7}"#,
+        )
     })
     .await;
     let action = action(&server, "opaque");
-    let Outcome::Done(done) = perform(tool(), &action).await else { panic!("not done") };
+    let ToolOutcome::Done(done) = perform(tool(), &action).await else { panic!("not done") };
     assert_eq!(
         done.output,
         json!({
@@ -276,13 +284,13 @@ async fn a_request_arrives_as_it_was_proposed() {
 }
 
 #[tokio::test]
-async fn a_request_without_effect_carries_no_key() {
+async fn request_without_effect_has_no_key() {
     let server = answering(200).await;
     assert_eq!(after(&server, "read_only").await, "done");
     assert_eq!(header(&server.seen()[0], "idempotency-key"), None);
 }
 
-/// Only what reads can be called reading.
+/// Only GET and HEAD can be read-only.
 fn method(effect: &str) -> &'static str {
     if effect == "read_only" { "GET" } else { "POST" }
 }

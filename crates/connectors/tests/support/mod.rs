@@ -1,23 +1,23 @@
-//! A server on the loopback that does exactly what a test tells it to, and calls to it.
+//! A scripted server on the loopback, and calls to it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use connectors::{Allow, Ask, Call, HttpRequest, Outcome, Tool};
+use connectors::{HostAllowList, HttpRequest, ProposalRequest, Tool, ToolCall, ToolOutcome};
 use domain::{Action, Failure, Fence, RunId, RunKey, StepId, TenantId};
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server, and every request that has reached it, as text.
+/// A server that records every request as text.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Starts a server that reads a request and leaves the rest to `answer`.
+    /// Starts a server that reads a request and passes it to `answer`.
     pub(crate) async fn start<F, A>(answer: F) -> Self
     where
         F: Fn(String, TcpStream) -> A + Send + Sync + 'static,
@@ -38,25 +38,23 @@ impl Server {
         Self { address, seen }
     }
 
-    /// A URL of this server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Every request that has reached it.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
 }
 
-/// A tool that may call servers on the loopback. It reads the system's certificates, so that one must do.
+/// A tool that may call servers on the loopback. Shared, because it loads the system's certificates.
 pub(crate) fn tool() -> &'static HttpRequest {
     static TOOL: LazyLock<HttpRequest> =
-        LazyLock::new(|| HttpRequest::new(Allow { hosts: vec!["127.0.0.1".parse().unwrap()] }));
+        LazyLock::new(|| HttpRequest::new(HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] }));
     &TOOL
 }
 
-/// Reads head and body; `None` for what is no request, such as a TLS handshake.
+/// Reads head and body. `None` if the bytes are not an HTTP request, for example a TLS handshake.
 async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -76,26 +74,29 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// A header of a request.
 pub(crate) fn header(request: &str, name: &str) -> Option<String> {
     let head = request.split("\r\n\r\n").next()?;
     let mut fields = head.lines().filter_map(|line| line.split_once(": "));
     fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
 }
 
-/// What `tool` would do for `with`.
 pub(crate) fn propose(tool: &dyn Tool, with: Value) -> Result<Action, Failure> {
-    tool.propose(Ask { run: &run(), step: &step(), undo: false, fields: with, found: None })
+    tool.propose(ProposalRequest { run: &run(), step: &step(), undo: false, fields: with, observed: None })
 }
 
 /// A first attempt at `action`, with a minute left.
-pub(crate) async fn perform(tool: &dyn Tool, action: &Action) -> Outcome {
+pub(crate) async fn perform(tool: &dyn Tool, action: &Action) -> ToolOutcome {
     attempt(tool, action, Duration::from_mins(1), false).await
 }
 
 /// An attempt at `action`.
-pub(crate) async fn attempt(tool: &dyn Tool, action: &Action, time_left: Duration, again: bool) -> Outcome {
-    tool.perform(Call { run: &run(), step: &step(), action, fence: Fence(1), time_left, again }).await
+pub(crate) async fn attempt(
+    tool: &dyn Tool,
+    action: &Action,
+    time_left: Duration,
+    again: bool,
+) -> ToolOutcome {
+    tool.perform(ToolCall { run: &run(), step: &step(), action, fence: Fence(1), time_left, again }).await
 }
 
 fn run() -> RunKey {

@@ -1,49 +1,47 @@
-//! The two ways in which models are asked, and answer.
+//! The two request and response formats of model providers.
 
 use serde_json::{Map, Value, json};
 
-use crate::api::Question;
+use crate::api::ApiRequest;
 use crate::http::reply::clean;
 
 use super::price::Tokens;
 use super::prompt::Prompt;
 
-/// The way a provider is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ApiFormat {
     /// Amazon Bedrock's Converse: `POST {base}/model/{id}/converse`.
     Bedrock,
-    /// Chat completions, as many servers speak them: `POST {base}/chat/completions`.
+    /// Chat completions, as many servers offer them: `POST {base}/chat/completions`.
     Completions,
 }
 
-/// What a model said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ModelReply {
     pub(super) text: String,
     pub(super) stop_reason: Option<String>,
     pub(super) tokens: Tokens,
 }
 
-impl Shape {
-    pub(super) fn question(self, prompt: &Prompt) -> Question {
+impl ApiFormat {
+    pub(super) fn request(self, prompt: &Prompt) -> ApiRequest {
         match self {
-            Self::Bedrock => Question::post(&["model", &prompt.model, "converse"], converse(prompt)),
-            Self::Completions => Question::post(&["chat", "completions"], completion(prompt)),
+            Self::Bedrock => ApiRequest::post(&["model", &prompt.model, "converse"], bedrock_body(prompt)),
+            Self::Completions => ApiRequest::post(&["chat", "completions"], completions_body(prompt)),
         }
-        .reading()
+        .read_only()
     }
 
-    /// What a reply says; none if it has no text where one belongs.
-    pub(super) fn said(self, reply: &Value) -> Option<Said> {
+    /// `None` if the reply has no text in the expected place.
+    pub(super) fn parse_reply(self, reply: &Value) -> Option<ModelReply> {
         match self {
-            Self::Bedrock => conversed(reply),
-            Self::Completions => completed(reply),
+            Self::Bedrock => parse_bedrock(reply),
+            Self::Completions => parse_completions(reply),
         }
     }
 }
 
-fn converse(prompt: &Prompt) -> Value {
+fn bedrock_body(prompt: &Prompt) -> Value {
     let mut inference = Map::from_iter([("maxTokens".to_owned(), json!(prompt.max_tokens))]);
     inference.extend(temperature(prompt));
     let mut body = json!({
@@ -56,7 +54,7 @@ fn converse(prompt: &Prompt) -> Value {
     body
 }
 
-fn completion(prompt: &Prompt) -> Value {
+fn completions_body(prompt: &Prompt) -> Value {
     let system = prompt.system.iter().map(|text| json!({ "role": "system", "content": text }));
     let messages: Value = system.chain([json!({ "role": "user", "content": prompt.message() })]).collect();
     let mut body = Map::from_iter([
@@ -73,20 +71,20 @@ fn temperature(prompt: &Prompt) -> Option<(String, Value)> {
     Some(("temperature".to_owned(), json!(degrees)))
 }
 
-fn conversed(reply: &Value) -> Option<Said> {
+fn parse_bedrock(reply: &Value) -> Option<ModelReply> {
     let content = reply["output"]["message"]["content"].as_array()?;
     let text: String = content.iter().filter_map(|part| part["text"].as_str()).collect();
     let usage = &reply["usage"];
     let tokens = Tokens { input: count(&usage["inputTokens"]), output: count(&usage["outputTokens"]) };
-    Some(Said { text: clean(&text), stop_reason: reply["stopReason"].as_str().map(clean), tokens })
+    Some(ModelReply { text: clean(&text), stop_reason: reply["stopReason"].as_str().map(clean), tokens })
 }
 
-fn completed(reply: &Value) -> Option<Said> {
+fn parse_completions(reply: &Value) -> Option<ModelReply> {
     let choice = &reply["choices"][0];
     let text = choice["message"]["content"].as_str()?;
     let usage = &reply["usage"];
     let tokens = Tokens { input: count(&usage["prompt_tokens"]), output: count(&usage["completion_tokens"]) };
-    Some(Said { text: clean(text), stop_reason: choice["finish_reason"].as_str().map(clean), tokens })
+    Some(ModelReply { text: clean(text), stop_reason: choice["finish_reason"].as_str().map(clean), tokens })
 }
 
 fn count(value: &Value) -> u64 {

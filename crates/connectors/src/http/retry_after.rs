@@ -1,20 +1,20 @@
-//! How long the other side asks us to stay away.
+//! The delay that an external system asks for.
 
 use domain::Millis;
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::reply::Reply;
 
-/// Nobody waits a day for a rate limit; beyond that the step is better off failing in front of a person.
+/// A longer rate limit should fail the step, so that an operator sees it.
 const RETRY_AFTER_MAX: Millis = Millis::hours(24);
 
-/// `Retry-After`, in seconds or as a date. A date is held against the reply's own `Date`, so that no clock of
-/// ours is needed, and a skewed one does no harm.
+/// Reads `Retry-After`, in seconds or as a date. A date is compared with the reply's own `Date`, so a skewed local
+/// clock does no harm.
 pub(crate) fn retry_after(reply: &Reply) -> Option<Millis> {
-    let asked = reply.header("retry-after")?;
-    let length = match asked.trim().parse::<u64>() {
+    let header_value = reply.header("retry-after")?;
+    let length = match header_value.trim().parse::<u64>() {
         Ok(secs) => Millis(secs.saturating_mul(1_000)),
-        Err(_) => between(&reply.header("date")?, &asked)?,
+        Err(_) => between(&reply.header("date")?, &header_value)?,
     };
     Some(length.min(RETRY_AFTER_MAX))
 }
@@ -31,28 +31,28 @@ mod tests {
     use crate::http::reply::Body;
     use reqwest::StatusCode;
 
-    fn asked(headers: &[(&'static str, &'static str)]) -> Option<Millis> {
+    fn parsed(headers: &[(&'static str, &'static str)]) -> Option<Millis> {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
         let status = StatusCode::TOO_MANY_REQUESTS;
         retry_after(&Reply { status, headers: headers.collect(), body: Body::Unread })
     }
 
     #[test]
-    fn a_wait_is_told_in_seconds_or_by_a_date() {
-        assert_eq!(asked(&[]), None);
-        assert_eq!(asked(&[("retry-after", "7")]), Some(Millis::secs(7)));
-        assert_eq!(asked(&[("retry-after", "99999999999")]), Some(Millis::hours(24)));
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(parsed(&[]), None);
+        assert_eq!(parsed(&[("retry-after", "7")]), Some(Millis::secs(7)));
+        assert_eq!(parsed(&[("retry-after", "99999999999")]), Some(Millis::hours(24)));
         let dated =
             [("date", "Sat, 29 Feb 2020 23:59:00 GMT"), ("retry-after", "Sun, 01 Mar 2020 00:01:30 GMT")];
-        assert_eq!(asked(&dated), Some(Millis::secs(150)));
+        assert_eq!(parsed(&dated), Some(Millis::secs(150)));
     }
 
     #[test]
-    fn a_date_that_is_past_or_has_nothing_to_be_held_against_asks_for_nothing_more() {
+    fn past_or_undated_retry_after_is_ignored() {
         let past =
             [("date", "Sat, 29 Feb 2020 23:59:00 GMT"), ("retry-after", "Sat, 29 Feb 2020 23:00:00 GMT")];
-        assert_eq!(asked(&past), Some(Millis(0)));
-        assert_eq!(asked(&[("retry-after", "Sun, 01 Mar 2020 00:01:30 GMT")]), None);
-        assert_eq!(asked(&[("date", "nonsense"), ("retry-after", "soon")]), None);
+        assert_eq!(parsed(&past), Some(Millis(0)));
+        assert_eq!(parsed(&[("retry-after", "Sun, 01 Mar 2020 00:01:30 GMT")]), None);
+        assert_eq!(parsed(&[("date", "nonsense"), ("retry-after", "soon")]), None);
     }
 }

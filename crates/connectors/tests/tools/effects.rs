@@ -1,47 +1,51 @@
-//! The story.
+//! The tests that every tool with an effect passes.
 
 use std::collections::BTreeSet;
 
-use connectors::{Allow, Done, Outcome, Settings, standard};
+use connectors::{ConnectorSettings, HostAllowList, ToolOutcome, ToolResult, standard_tools};
 use domain::{Action, Millis, Reversibility};
-use fakes::server::Fault;
+use fakes::server::FakeFault;
 use serde_json::{Value, json};
 
-use crate::engine::{attempt, failure, gist, persist, propose, propose_in, run};
+use crate::driver::{attempt, classify, failure, propose, propose_in, retry, run};
 use crate::subject::{Subject, TOOLS};
 
-fn done(outcome: Outcome) -> Done {
+fn done(outcome: ToolOutcome) -> ToolResult {
     match outcome {
-        Outcome::Done(done) => done,
+        ToolOutcome::Done(done) => done,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn every_tool_with_an_effect_is_told_of() {
-    let toolbox = standard(Allow::default(), Settings::default());
+fn every_tool_with_an_effect_is_tested() {
+    let registry = standard_tools(HostAllowList::default(), ConnectorSettings::default());
     let changes = json!({ "method": "POST" });
     let with_effect = |name: &&domain::ToolName| {
-        toolbox.get(name).unwrap().declares(&changes).is_none_or(domain::EffectClass::has_effect)
+        registry.get(name).unwrap().effect_class(&changes).is_none_or(domain::EffectClass::has_effect)
     };
     let with_effect: BTreeSet<_> =
-        toolbox.names().filter(with_effect).map(domain::ToolName::as_str).collect();
-    let told: BTreeSet<_> = TOOLS.iter().copied().chain(["http.request"]).collect();
-    assert_eq!(with_effect, told, "a new tool with an effect belongs into `TOOLS`");
+        registry.names().filter(with_effect).map(domain::ToolName::as_str).collect();
+    let tested: BTreeSet<_> = TOOLS.iter().copied().chain(["http.request"]).collect();
+    assert_eq!(with_effect, tested, "add a new tool with an effect to `TOOLS`");
 }
 
 #[tokio::test]
-async fn run_twice_it_is_done_once() {
+async fn run_twice_happens_once() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let before = subject.state();
         let action = propose(subject.tool(), &subject.with).await.unwrap();
         assert!(action.class.has_effect() && !action.changes.is_empty(), "{name}");
-        assert_eq!((subject.effects(), subject.state()), (0, before.clone()), "{name} changes before it may");
+        assert_eq!(
+            (subject.effects(), subject.state()),
+            (0, before.clone()),
+            "{name} has an effect before `perform`"
+        );
         let first = done(attempt(subject.tool(), &action, false).await);
         assert_eq!(subject.effects(), 1, "{name}");
         assert_ne!(subject.state(), before, "{name}");
-        // As after a worker that died between effect and commit.
+        // As after a worker crash between effect and commit.
         let second = done(attempt(subject.tool(), &action, true).await);
         assert_eq!(subject.effects(), 1, "{name} did it twice");
         assert_eq!((second.output, second.inverse), (first.output, first.inverse), "{name}");
@@ -49,13 +53,13 @@ async fn run_twice_it_is_done_once() {
 }
 
 #[tokio::test]
-async fn turned_away_once_it_waits_and_is_done_once() {
+async fn rate_limited_once_happens_once() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let action = propose(subject.tool(), &subject.with).await.unwrap();
-        subject.faults.on_write(Fault::TurnedAway { retry_after: "7".to_owned() });
+        subject.faults.on_write(FakeFault::RateLimited { retry_after: "7".to_owned() });
         let first = attempt(subject.tool(), &action, false).await;
-        assert_eq!(gist(&first), "did not happen", "{name}");
+        assert_eq!(classify(&first), "did not happen", "{name}");
         assert_eq!(failure(&first).1, Some(Millis::secs(7)), "{name}");
         assert_eq!(subject.effects(), 0, "{name}");
         done(attempt(subject.tool(), &action, false).await);
@@ -64,38 +68,38 @@ async fn turned_away_once_it_waits_and_is_done_once() {
 }
 
 #[tokio::test]
-async fn failed_once_before_the_effect_it_is_done_once() {
-    failed_once(Fault::Status(500)).await;
+async fn error_before_the_effect_happens_once() {
+    failed_once(FakeFault::Status(500)).await;
 }
 
 #[tokio::test]
-async fn failed_once_at_a_gateway_it_is_done_once() {
-    failed_once(Fault::Status(503)).await;
+async fn gateway_error_happens_once() {
+    failed_once(FakeFault::Status(503)).await;
 }
 
 #[tokio::test]
-async fn failed_once_after_the_effect_it_is_done_once() {
-    failed_once(Fault::BrokenAfterwards).await;
+async fn error_after_the_effect_happens_once() {
+    failed_once(FakeFault::ErrorAfterEffect).await;
 }
 
-async fn failed_once(fault: Fault) {
+async fn failed_once(fault: FakeFault) {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let action = propose(subject.tool(), &subject.with).await.unwrap();
         subject.faults.on_write(fault.clone());
-        done(persist(subject.tool(), &action).await.outcome);
+        done(retry(subject.tool(), &action).await.outcome);
         assert_eq!(subject.effects(), 1, "{name} after {fault:?}");
     }
 }
 
 #[tokio::test]
-async fn with_its_reply_lost_once_it_is_done_once() {
+async fn lost_reply_happens_once() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let action = propose(subject.tool(), &subject.with).await.unwrap();
-        subject.faults.on_write(Fault::ReplyLost);
-        let ending = persist(subject.tool(), &action).await;
-        assert_eq!(ending.people_asked, 0, "{name} asks a person for what it could see itself");
+        subject.faults.on_write(FakeFault::LostReply);
+        let ending = retry(subject.tool(), &action).await;
+        assert_eq!(ending.operator_decisions, 0, "{name} needs an operator although it can find its effect");
         let lost = done(ending.outcome);
         assert_eq!(subject.effects(), 1, "{name}");
         let found = done(attempt(subject.tool(), &action, true).await);
@@ -105,14 +109,14 @@ async fn with_its_reply_lost_once_it_is_done_once() {
 }
 
 #[tokio::test]
-async fn undone_and_undone_twice_it_is_as_it_was() {
+async fn undo_restores_and_second_undo_changes_nothing() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let before = subject.state();
         let action = propose(subject.tool(), &subject.with).await.unwrap();
         let first = done(attempt(subject.tool(), &action, false).await);
         let Some(inverse) = first.inverse else {
-            says_why_it_cannot_be_undone(&action);
+            assert_irreversible_with_reason(&action);
             continue;
         };
         assert_eq!(action.reversibility, Reversibility::Inverse, "{name}");
@@ -126,10 +130,10 @@ async fn undone_and_undone_twice_it_is_as_it_was() {
     }
 }
 
-fn says_why_it_cannot_be_undone(action: &Action) {
+fn assert_irreversible_with_reason(action: &Action) {
     match &action.reversibility {
         Reversibility::Irreversible(why) => assert!(why.len() > 20, "{}: {why:?}", action.tool),
-        other => panic!("{} gives no inverse, and says {other:?}", action.tool),
+        other => panic!("{} returns no inverse and declares {other:?}", action.tool),
     }
 }
 
@@ -141,25 +145,27 @@ async fn undo(subject: &Subject, inverse: &Value) -> Action {
 }
 
 #[tokio::test]
-async fn without_time_nothing_is_sent() {
+async fn nothing_is_sent_without_time_left() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
         let action = propose(subject.tool(), &subject.with).await.unwrap();
         let outcome =
-            crate::engine::attempt_within(subject.tool(), &action, false, std::time::Duration::ZERO).await;
-        assert_eq!(gist(&outcome), "did not happen", "{name}");
+            crate::driver::attempt_within(subject.tool(), &action, false, std::time::Duration::ZERO).await;
+        assert_eq!(classify(&outcome), "did not happen", "{name}");
         assert_eq!(subject.effects(), 0, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_broken_survey_is_no_reason_to_act() {
+async fn failed_observe_has_no_effect() {
     for name in TOOLS {
         let subject = Subject::of(name).await;
-        subject.faults.on_read(Fault::Status(503));
+        subject.faults.on_read(FakeFault::Status(503));
         match propose(subject.tool(), &subject.with).await {
             Err(failure) => assert_eq!(failure.code, "HTTP_STATUS", "{name}"),
-            Ok(action) => assert_eq!(action.tool.as_str(), "slack.post", "only a post looks at nothing"),
+            Ok(action) => {
+                assert_eq!(action.tool.as_str(), "slack.post", "only `slack.post` proposes without reading");
+            }
         }
         assert_eq!(subject.effects(), 0, "{name}");
     }

@@ -1,18 +1,18 @@
-//! The tools that the story is told of, each in a world of its own.
+//! The tools under test, each with its own fake external system.
 
 use std::sync::Arc;
 
-use connectors::{Allow, Credential, Settings, Tool, Toolbox, standard};
+use connectors::{ConnectorSettings, Credential, HostAllowList, Tool, ToolRegistry, standard_tools};
 use domain::ToolName;
 use fakes::github::{self, GitHub};
-use fakes::server::Faults;
+use fakes::server::FakeFaults;
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
 use serde_json::{Value, json};
 
 use crate::slack::Slack;
 
-/// Every tool with an effect but `http.request`, whose effect is what an author says it is; its story is
-/// told in `tests/http/promises.rs`.
+/// Every tool with an effect, except `http.request`: its class depends on the author, and
+/// `tests/http/effect_classes.rs` tests it.
 pub(crate) const TOOLS: &[&str] = &[
     "github.comment",
     "github.delete_comment",
@@ -24,15 +24,15 @@ pub(crate) const TOOLS: &[&str] = &[
     "slack.post",
 ];
 
-/// A tool, what it is asked to do, and the world it does it in.
+/// A tool, a call of it, and its external system.
 pub(crate) struct Subject {
-    pub(crate) toolbox: Toolbox,
+    pub(crate) registry: ToolRegistry,
     pub(crate) name: &'static str,
     pub(crate) with: Value,
-    pub(crate) faults: Faults,
-    /// How often the world was changed.
+    pub(crate) faults: FakeFaults,
+    /// Counts the changes in the external system.
     effects: Box<dyn Fn() -> u32>,
-    /// What can be seen of the world.
+    /// The state of the external system.
     state: Box<dyn Fn() -> Value>,
 }
 
@@ -42,7 +42,7 @@ impl Subject {
             ("servicenow", _) => in_servicenow(name).await,
             ("github", _) => in_github(name).await,
             ("slack", _) => in_slack(name).await,
-            _ => panic!("nobody has built a world for {name}"),
+            _ => panic!("{name} has no fake external system; add one here"),
         }
     }
 
@@ -51,7 +51,7 @@ impl Subject {
     }
 
     pub(crate) fn named(&self, name: &str) -> &dyn Tool {
-        self.toolbox.get(&ToolName::new(name).unwrap()).unwrap().as_ref()
+        self.registry.get(&ToolName::new(name).unwrap()).unwrap().as_ref()
     }
 
     pub(crate) fn effects(&self) -> u32 {
@@ -63,80 +63,81 @@ impl Subject {
     }
 }
 
-pub(crate) fn servicenow_tools(world: &ServiceNow, credential: Credential) -> Toolbox {
-    let base = world.url().parse().unwrap();
-    let servicenow = Some(connectors::servicenow::Settings { base, credential });
-    standard(Allow::default(), Settings { servicenow, ..Settings::default() })
+pub(crate) fn servicenow_tools(fake: &ServiceNow, credential: Credential) -> ToolRegistry {
+    let base = fake.url().parse().unwrap();
+    let servicenow = Some(connectors::servicenow::ServiceNowSettings { base, credential });
+    standard_tools(HostAllowList::default(), ConnectorSettings { servicenow, ..ConnectorSettings::default() })
 }
 
 pub(crate) fn basic() -> Credential {
     Credential::Basic { user: servicenow::USER.to_owned(), password: servicenow::PASSWORD.into() }
 }
 
-pub(crate) fn github_tools(world: &GitHub, token: &str) -> Toolbox {
-    let base = world.url().parse().unwrap();
-    let github = Some(connectors::github::Settings { base, credential: Credential::Bearer(token.into()) });
-    standard(Allow::default(), Settings { github, ..Settings::default() })
+pub(crate) fn github_tools(fake: &GitHub, token: &str) -> ToolRegistry {
+    let base = fake.url().parse().unwrap();
+    let github =
+        Some(connectors::github::GitHubSettings { base, credential: Credential::Bearer(token.into()) });
+    standard_tools(HostAllowList::default(), ConnectorSettings { github, ..ConnectorSettings::default() })
 }
 
 async fn in_servicenow(name: &'static str) -> Subject {
-    let world = Arc::new(ServiceNow::start().await.unwrap());
+    let fake = Arc::new(ServiceNow::start().await.unwrap());
     let mut with = json!({ "table": "incident", "sys_id": INCIDENT });
     match name {
         "servicenow.update" => with["fields"] = json!({ "state": "2", "urgency": 1 }),
         "servicenow.assign" => with["assignment_group"] = json!("db-oncall"),
         _ => with["text"] = json!("Restarted the primary."),
     }
-    let counted = Arc::clone(&world);
+    let counted = Arc::clone(&fake);
     Subject {
-        toolbox: servicenow_tools(&world, basic()),
+        registry: servicenow_tools(&fake, basic()),
         name,
         with,
-        faults: world.faults().clone(),
+        faults: fake.faults().clone(),
         effects: Box::new(move || counted.writes(INCIDENT)),
         state: Box::new(move || {
-            let mut record = world.record("incident", INCIDENT).unwrap();
+            let mut record = fake.record("incident", INCIDENT).unwrap();
             record.retain(|field, _| !field.starts_with("sys_"));
-            json!([record, world.work_notes(INCIDENT)])
+            json!([record, fake.work_notes(INCIDENT)])
         }),
     }
 }
 
 async fn in_github(name: &'static str) -> Subject {
-    let world = Arc::new(GitHub::start().await.unwrap());
-    let body = "a comment of somebody's".to_owned();
-    world.change(github::ISSUE, |issue| issue.comments.push(github::Comment { id: 900, body }));
+    let fake = Arc::new(GitHub::start().await.unwrap());
+    let body = "a comment of another user".to_owned();
+    fake.change(github::ISSUE, |issue| issue.comments.push(github::Comment { id: 900, body }));
     let with = match name {
         "github.label" => json!({ "number": github::ISSUE, "labels": ["incident", "p1"] }),
         "github.unlabel" => json!({ "number": github::ISSUE, "labels": ["bug", "never there"] }),
         "github.comment" => json!({ "number": github::ISSUE, "text": "Fixed by the restart." }),
         _ => json!({ "comment_id": 900 }),
     };
-    let (mut with, counted) = (with, Arc::clone(&world));
+    let (mut with, counted) = (with, Arc::clone(&fake));
     with["repo"] = json!(github::REPO);
     Subject {
-        toolbox: github_tools(&world, github::TOKEN),
+        registry: github_tools(&fake, github::TOKEN),
         name,
         with,
-        faults: world.faults().clone(),
+        faults: fake.faults().clone(),
         effects: Box::new(move || counted.writes()),
         state: Box::new(move || {
-            let issue = world.issue(github::ISSUE).unwrap();
-            let said = issue.comments.iter().map(|comment| comment.body.clone());
-            json!([issue.labels, said.collect::<Vec<_>>()])
+            let issue = fake.issue(github::ISSUE).unwrap();
+            let comments = issue.comments.iter().map(|comment| comment.body.clone());
+            json!([issue.labels, comments.collect::<Vec<_>>()])
         }),
     }
 }
 
 async fn in_slack(name: &'static str) -> Subject {
-    let world = Arc::new(Slack::start().await);
-    let counted = Arc::clone(&world);
+    let fake = Arc::new(Slack::start().await);
+    let counted = Arc::clone(&fake);
     Subject {
-        toolbox: world.tools(),
+        registry: fake.tools(),
         name,
         with: json!({ "channel": "C024BE91L", "text": "The primary <answers> again." }),
-        faults: world.faults().clone(),
+        faults: fake.faults().clone(),
         effects: Box::new(move || u32::try_from(counted.messages().len()).unwrap()),
-        state: Box::new(move || json!(world.messages())),
+        state: Box::new(move || json!(fake.messages())),
     }
 }

@@ -1,5 +1,3 @@
-//! Where an API is.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,23 +5,22 @@ use url::{Position, Url};
 
 /// The base URL of an API: `https://acme.service-now.com`, `https://github.example.com/api/v3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base(Url);
+pub struct BaseUrl(Url);
 
-/// Why a text is no base URL. The text is not repeated: somebody may have put a password into it.
+/// The errors do not repeat the text, because it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidBase {
-    /// Not a URL.
+pub enum InvalidBaseUrl {
     #[error("the base URL is not a URL")]
     Syntax,
-    /// Neither http nor https, or without a host.
     #[error("the base URL must begin with `http://` or `https://` and a host")]
     Scheme,
-    /// A name or password before the host, a query or a fragment.
-    #[error("the base URL must be scheme, host, port and path alone, without credentials or a query")]
+    #[error(
+        "the base URL must consist of scheme, host, port and path; remove credentials, query and fragment"
+    )]
     Extra,
 }
 
-impl Base {
+impl BaseUrl {
     pub(super) fn url(&self) -> &Url {
         &self.0
     }
@@ -32,7 +29,7 @@ impl Base {
         &self.0[Position::BeforeHost..Position::AfterPort]
     }
 
-    /// The URL of `path` with `query`, each part escaped.
+    /// Appends `path` and `query`, with every part escaped.
     pub(super) fn join(&self, path: &[String], query: &[(&'static str, String)]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -45,23 +42,23 @@ impl Base {
     }
 }
 
-impl FromStr for Base {
-    type Err = InvalidBase;
+impl FromStr for BaseUrl {
+    type Err = InvalidBaseUrl;
 
-    fn from_str(text: &str) -> Result<Self, InvalidBase> {
-        let url = Url::parse(text).map_err(|_| InvalidBase::Syntax)?;
+    fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
+        let url = Url::parse(text).map_err(|_| InvalidBaseUrl::Syntax)?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return Err(InvalidBase::Scheme);
+            return Err(InvalidBaseUrl::Scheme);
         }
         let extra = url.query().is_some() || url.fragment().is_some();
         if extra || !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidBase::Extra);
+            return Err(InvalidBaseUrl::Extra);
         }
         Ok(Self(url))
     }
 }
 
-impl fmt::Display for Base {
+impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -72,18 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_joined_segment_by_segment_and_escaped() {
-        let base: Base = "https://ghe.example:8443/api/v3/".parse().unwrap();
+    fn path_segments_are_escaped() {
+        let base: BaseUrl = "https://ghe.example:8443/api/v3/".parse().unwrap();
         let joined = base.join(&["a/b".to_owned(), "ü?".to_owned()], &[("q", "x&y=z".to_owned())]);
         assert_eq!(joined.as_str(), "https://ghe.example:8443/api/v3/a%2Fb/%C3%BC%3F?q=x%26y%3Dz");
         assert_eq!(base.host(), "ghe.example:8443");
     }
 
     #[test]
-    fn a_base_url_holds_no_credentials_and_an_error_does_not_repeat_them() {
+    fn base_url_error_does_not_repeat_credentials() {
         for bad in ["nonsense", "file:///etc", "https://u:hunter2@a/", "https://a/?k=hunter2", "https://a/#f"]
         {
-            let error = bad.parse::<Base>().unwrap_err().to_string();
+            let error = bad.parse::<BaseUrl>().unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

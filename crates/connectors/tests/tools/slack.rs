@@ -1,4 +1,4 @@
-//! `slack.post`, against as much of Slack as it needs: posting, and a history with metadata.
+//! `slack.post` against a small Slack with a message history that includes metadata.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,78 +6,78 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use connectors::{Allow, Credential, LookUp, Settings, Toolbox, standard};
+use connectors::{ConnectorSettings, Credential, HostAllowList, LookUpResult, ToolRegistry, standard_tools};
 use domain::{EffectClass, ToolName};
-use fakes::server::{Fault, Faults, Server};
+use fakes::server::{FakeFault, FakeFaults, Server};
 use serde_json::{Value, json};
 
-use crate::engine::{attempt, failure, gist, look_up, propose, propose_in, run};
+use crate::driver::{attempt, classify, failure, look_up, propose, propose_in, run};
 
 const TOKEN: &str = "xoxb-token-1";
 
-/// A Slack with one channel.
 pub(crate) struct Slack {
     server: Server,
-    faults: Faults,
-    world: Arc<Mutex<World>>,
+    faults: FakeFaults,
+    state: Arc<Mutex<SlackState>>,
 }
 
 #[derive(Default)]
-struct World {
+struct SlackState {
     messages: Vec<Value>,
-    /// What it says no with, if it does.
-    says_no: Option<&'static str>,
+    /// The error code of every post.
+    error_code: Option<&'static str>,
 }
 
-type Shared = State<Arc<Mutex<World>>>;
+type Shared = State<Arc<Mutex<SlackState>>>;
 
 impl Slack {
     pub(crate) async fn start() -> Self {
-        let world = Arc::new(Mutex::new(World::default()));
+        let state = Arc::new(Mutex::new(SlackState::default()));
         let router = Router::new()
             .route("/api/chat.postMessage", post(post_message))
             .route("/api/conversations.history", get(history))
             .route("/api/conversations.replies", get(replies))
-            .with_state(Arc::clone(&world));
-        let faults = Faults::default();
-        Self { server: Server::start(router, &faults).await.unwrap(), faults, world }
+            .with_state(Arc::clone(&state));
+        let faults = FakeFaults::default();
+        Self { server: Server::start(router, &faults).await.unwrap(), faults, state }
     }
 
-    pub(crate) fn tools(&self) -> Toolbox {
+    pub(crate) fn tools(&self) -> ToolRegistry {
         let base = format!("{}/api", self.server.url()).parse().unwrap();
-        let slack = Some(connectors::slack::Settings { base, credential: Credential::Bearer(TOKEN.into()) });
-        standard(Allow::default(), Settings { slack, ..Settings::default() })
+        let slack =
+            Some(connectors::slack::SlackToolSettings { base, credential: Credential::Bearer(TOKEN.into()) });
+        standard_tools(HostAllowList::default(), ConnectorSettings { slack, ..ConnectorSettings::default() })
     }
 
-    pub(crate) fn faults(&self) -> &Faults {
+    pub(crate) fn faults(&self) -> &FakeFaults {
         &self.faults
     }
 
     pub(crate) fn messages(&self) -> Vec<Value> {
-        self.world.lock().unwrap().messages.clone()
+        self.state.lock().unwrap().messages.clone()
     }
 }
 
 async fn post_message(
-    State(world): Shared,
+    State(state): Shared,
     headers: HeaderMap,
     Json(mut message): Json<Value>,
 ) -> Json<Value> {
-    let mut world = world.lock().unwrap();
-    if let Some(word) = world.says_no {
+    let mut state = state.lock().unwrap();
+    if let Some(word) = state.error_code {
         return Json(json!({ "ok": false, "error": word }));
     }
     if headers.get("authorization").is_none_or(|given| given != format!("Bearer {TOKEN}").as_str()) {
         return Json(json!({ "ok": false, "error": "invalid_auth" }));
     }
-    let ts = format!("1700000000.{:06}", world.messages.len() + 1);
+    let ts = format!("1700000000.{:06}", state.messages.len() + 1);
     message["ts"] = json!(ts);
-    world.messages.push(message);
+    state.messages.push(message);
     Json(json!({ "ok": true, "channel": "C024BE91L", "ts": ts }))
 }
 
-async fn history(State(world): Shared) -> Json<Value> {
-    let mut messages = world.lock().unwrap().messages.clone();
+async fn history(State(state): Shared) -> Json<Value> {
+    let mut messages = state.lock().unwrap().messages.clone();
     messages.reverse();
     Json(json!({ "ok": true, "messages": messages }))
 }
@@ -87,8 +87,8 @@ struct Thread {
     ts: String,
 }
 
-async fn replies(State(world): Shared, Query(thread): Query<Thread>) -> Json<Value> {
-    let messages = world.lock().unwrap().messages.clone();
+async fn replies(State(state): Shared, Query(thread): Query<Thread>) -> Json<Value> {
+    let messages = state.lock().unwrap().messages.clone();
     let in_thread = messages.into_iter().filter(|message| message["thread_ts"] == thread.ts.as_str());
     Json(json!({ "ok": true, "messages": in_thread.collect::<Value>() }))
 }
@@ -97,14 +97,14 @@ fn with(text: &str) -> Value {
     json!({ "channel": "C024BE91L", "text": text, "thread_ts": "1700000000.000100" })
 }
 
-async fn tool() -> (Slack, Toolbox, ToolName) {
+async fn tool() -> (Slack, ToolRegistry, ToolName) {
     let slack = Slack::start().await;
     let tools = slack.tools();
     (slack, tools, ToolName::new("slack.post").unwrap())
 }
 
 #[tokio::test]
-async fn a_post_says_what_was_proposed_and_mentions_nobody() {
+async fn post_is_escaped_and_mentions_no_user() {
     let (slack, tools, name) = tool().await;
     let tool = tools.get(&name).unwrap().as_ref();
     let action = propose(tool, &with("<!channel> & <http://a|b>")).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_post_says_what_was_proposed_and_mentions_nobody() {
     let escaped = "&lt;!channel&gt; &amp; &lt;http://a|b&gt;";
     assert_eq!(action.changes[0].after, escaped);
     assert!(action.key.as_str().starts_with("slack:post:C024BE91L:1700000000.000100:"), "{}", action.key);
-    assert_eq!(gist(&attempt(tool, &action, false).await), "done");
+    assert_eq!(classify(&attempt(tool, &action, false).await), "done");
     let posted = &slack.messages()[0];
     assert_eq!(posted["blocks"][0]["text"], json!({ "type": "plain_text", "text": escaped, "emoji": false }));
     assert_eq!((&posted["text"], &posted["mrkdwn"]), (&json!(escaped), &json!(false)));
@@ -120,32 +120,32 @@ async fn a_post_says_what_was_proposed_and_mentions_nobody() {
 }
 
 #[tokio::test]
-async fn two_runs_may_say_the_same_in_a_thread_and_one_run_says_it_once() {
+async fn each_run_posts_a_message_once() {
     let (slack, tools, name) = tool().await;
     let tool = tools.get(&name).unwrap().as_ref();
     let first = propose(tool, &with("Done.")).await.unwrap();
     let second = propose_in(&run("run-2"), tool, &with("Done."), false).await.unwrap();
     assert_ne!(first.key, second.key);
     for action in [&first, &second, &first, &second] {
-        assert_eq!(gist(&attempt(tool, action, true).await), "done");
+        assert_eq!(classify(&attempt(tool, action, true).await), "done");
     }
     assert_eq!(slack.messages().len(), 2);
 }
 
 #[tokio::test]
-async fn found_is_certain_and_not_found_is_not() {
+async fn look_up_never_answers_absent() {
     let (_slack, tools, name) = tool().await;
     let tool = tools.get(&name).unwrap().as_ref();
     let action = propose(tool, &with("Done.")).await.unwrap();
-    assert!(matches!(look_up(tool, &action).await, LookUp::Unclear(_)));
+    assert!(matches!(look_up(tool, &action).await, LookUpResult::Unclear(_)));
     let outcome = attempt(tool, &action, false).await;
-    let LookUp::Found(found) = look_up(tool, &action).await else { panic!("not found") };
-    let connectors::Outcome::Done(done) = outcome else { panic!("{outcome:?}") };
+    let LookUpResult::Found(found) = look_up(tool, &action).await else { panic!("not found") };
+    let connectors::ToolOutcome::Done(done) = outcome else { panic!("{outcome:?}") };
     assert_eq!(found.output, done.output);
 }
 
 #[tokio::test]
-async fn slack_says_no_with_a_word() {
+async fn error_code_decides_the_outcome() {
     for (word, expected) in [
         ("channel_not_found", "terminal"),
         ("invalid_auth", "terminal"),
@@ -154,35 +154,35 @@ async fn slack_says_no_with_a_word() {
     ] {
         let (slack, tools, name) = tool().await;
         let tool = tools.get(&name).unwrap().as_ref();
-        slack.world.lock().unwrap().says_no = Some(word);
+        slack.state.lock().unwrap().error_code = Some(word);
         let action = propose(tool, &with("Done.")).await.unwrap();
         let outcome = attempt(tool, &action, false).await;
-        assert_eq!(gist(&outcome), expected, "{word}");
+        assert_eq!(classify(&outcome), expected, "{word}");
         assert!(failure(&outcome).0.message.contains(word));
     }
 }
 
 #[tokio::test]
-async fn a_reply_that_is_lost_while_nobody_can_look_is_left_to_a_person() {
+async fn lost_reply_without_search_is_unknown() {
     let (slack, tools, name) = tool().await;
     let tool = tools.get(&name).unwrap().as_ref();
     let action = propose(tool, &with("Done.")).await.unwrap();
-    slack.faults().on_write(Fault::ReplyLost);
+    slack.faults().on_write(FakeFault::LostReply);
     for _ in 0..3 {
-        slack.faults().on_read(Fault::Status(500));
+        slack.faults().on_read(FakeFault::Status(500));
     }
-    assert_eq!(gist(&attempt(tool, &action, false).await), "may have happened");
-    assert_eq!(gist(&attempt(tool, &action, true).await), "done");
+    assert_eq!(classify(&attempt(tool, &action, false).await), "may have happened");
+    assert_eq!(classify(&attempt(tool, &action, true).await), "done");
     assert_eq!(slack.messages().len(), 1);
 }
 
 #[tokio::test]
-async fn what_slack_would_refuse_is_never_proposed() {
+async fn invalid_posts_are_never_proposed() {
     let (_slack, tools, name) = tool().await;
     let tool = tools.get(&name).unwrap().as_ref();
     assert!(propose(tool, &with(&"x".repeat(3_000))).await.is_ok());
     assert!(propose(tool, &with(&"x".repeat(3_001))).await.is_err());
-    assert!(propose(tool, &with(&"<".repeat(1_000))).await.is_err(), "escapes count");
+    assert!(propose(tool, &with(&"<".repeat(1_000))).await.is_err(), "escapes count towards the limit");
     for bad in [
         json!({ "channel": "#general", "text": "x" }),
         json!({ "channel": "C1", "text": " " }),
@@ -194,17 +194,20 @@ async fn what_slack_would_refuse_is_never_proposed() {
 }
 
 #[tokio::test]
-async fn a_post_is_one_that_the_simulated_slack_takes() {
-    let slack = fakes::slack::SimulatedSlack::start().await.unwrap();
+async fn fake_slack_accepts_a_post() {
+    let slack = fakes::slack::FakeSlack::start().await.unwrap();
     let base = format!("{}/api", slack.url()).parse().unwrap();
-    let credential = Credential::Bearer("xoxb-simulated".into());
-    let settings = Some(connectors::slack::Settings { base, credential });
-    let tools = standard(Allow::default(), Settings { slack: settings, ..Settings::default() });
+    let credential = Credential::Bearer("xoxb-fake".into());
+    let settings = Some(connectors::slack::SlackToolSettings { base, credential });
+    let tools = standard_tools(
+        HostAllowList::default(),
+        ConnectorSettings { slack: settings, ..ConnectorSettings::default() },
+    );
     let tool = tools.get(&ToolName::new("slack.post").unwrap()).unwrap().as_ref();
     let action = propose(tool, &json!({ "channel": "C0APPROVALS", "text": "Done." })).await.unwrap();
-    assert_eq!(gist(&attempt(tool, &action, false).await), "done");
+    assert_eq!(classify(&attempt(tool, &action, false).await), "done");
     assert_eq!(slack.messages()[0].text, "Done.");
-    // Its replies break off after the head, and a head says nothing where refusals have status 200 too.
-    slack.trouble(fakes::slack::Trouble::LostReply);
-    assert_eq!(gist(&attempt(tool, &action, false).await), "may have happened");
+    // The reply is cut off after the head, and Slack uses status 200 for errors too.
+    slack.inject(fakes::slack::FakeSlackFault::LostReply);
+    assert_eq!(classify(&attempt(tool, &action, false).await), "may have happened");
 }
