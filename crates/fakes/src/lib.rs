@@ -1,4 +1,4 @@
-//! The systems outside, simulated.
+//! Fakes of the external systems, for tests, the demo and `countersign dev`.
 
 pub mod github;
 pub mod model;

@@ -1,8 +1,6 @@
-//! A simulated model: recorded answers, in the shapes of Amazon Bedrock's Converse and of the chat
-//! completions that many servers speak.
+//! A fake language model that returns recorded answers, with the APIs of Amazon Bedrock Converse and chat completions.
 //!
-//! It says only what was recorded. A prompt that nobody recorded an answer for is refused with 400, so that
-//! a test cannot pass on a made-up one.
+//! A prompt without a recorded answer gets status 400, so a test cannot pass with an invented answer.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -16,34 +14,31 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::server::{Faults, Refused, Server, locked};
+use crate::server::{ErrorReply, FakeFaults, Server, locked};
 
-/// The key that may ask.
+/// The valid API key.
 pub const KEY: &str = "model-key-1";
 
-/// An answer, and what it is the answer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// It is given to the first prompt that holds this text.
-    pub prompt_holds: String,
-    /// What the model says.
+    /// The recording answers prompts that contain this text.
+    pub prompt_contains: String,
+    /// The answer.
     pub text: String,
-    /// What the prompt counts.
     pub input_tokens: u64,
-    /// What the answer counts.
     pub output_tokens: u64,
-    /// Whether it is given once only, so that the next one with the same text comes after it.
+    /// Used once only; a later recording for the same prompt follows.
     pub once: bool,
 }
 
 impl Recording {
-    /// The answer `text` to every prompt that holds `prompt_holds`.
-    pub fn new(prompt_holds: &str, text: &str) -> Self {
-        let (prompt_holds, text) = (prompt_holds.to_owned(), text.to_owned());
-        Self { prompt_holds, text, input_tokens: 120, output_tokens: 30, once: false }
+    /// The answer `text` to every prompt that contains `prompt_contains`.
+    pub fn new(prompt_contains: &str, text: &str) -> Self {
+        let (prompt_contains, text) = (prompt_contains.to_owned(), text.to_owned());
+        Self { prompt_contains, text, input_tokens: 120, output_tokens: 30, once: false }
     }
 
-    /// The same answer, given once only.
+    /// Uses the recording once only.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
@@ -51,62 +46,58 @@ impl Recording {
     }
 }
 
-/// A running model.
 #[derive(Debug)]
 pub struct Model {
     server: Server,
-    world: Arc<Mutex<World>>,
-    faults: Faults,
+    state: Arc<Mutex<ModelState>>,
+    faults: FakeFaults,
 }
 
 #[derive(Debug)]
-struct World {
+struct ModelState {
     recordings: Vec<Recording>,
-    asked: Vec<Value>,
+    requests: Vec<Value>,
 }
 
 impl Model {
-    /// Starts a model that says what was recorded.
     pub async fn start(recordings: Vec<Recording>) -> io::Result<Self> {
         Self::start_on(TcpListener::bind(("127.0.0.1", 0)).await?, recordings)
     }
 
-    /// Starts such a model that serves `listener`.
     pub fn start_on(listener: TcpListener, recordings: Vec<Recording>) -> io::Result<Self> {
-        let world = Arc::new(Mutex::new(World { recordings, asked: Vec::new() }));
+        let state = Arc::new(Mutex::new(ModelState { recordings, requests: Vec::new() }));
         let router = Router::new()
             .route("/model/{id}/converse", post(converse))
             .route("/chat/completions", post(complete))
-            .with_state(Arc::clone(&world));
-        let faults = Faults::default();
-        Ok(Self { server: Server::start_on(listener, router, &faults)?, world, faults })
+            .with_state(Arc::clone(&state));
+        let faults = FakeFaults::default();
+        Ok(Self { server: Server::start_on(listener, router, &faults)?, state, faults })
     }
 
-    /// Where it is.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// What goes wrong with the next requests.
-    pub fn faults(&self) -> &Faults {
+    /// Faults to inject into the next requests.
+    pub fn faults(&self) -> &FakeFaults {
         &self.faults
     }
 
-    /// Every request body that reached it.
-    pub fn asked(&self) -> Vec<Value> {
-        locked(&self.world).asked.clone()
+    /// The bodies of all requests.
+    pub fn requests(&self) -> Vec<Value> {
+        locked(&self.state).requests.clone()
     }
 }
 
-impl World {
-    fn answer(&mut self, headers: &HeaderMap, body: Value, prompt: &str) -> Result<Recording, Refused> {
-        self.asked.push(body);
+impl ModelState {
+    fn answer(&mut self, headers: &HeaderMap, body: Value, prompt: &str) -> Result<Recording, ErrorReply> {
+        self.requests.push(body);
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         if given != Some(&format!("Bearer {KEY}")) {
-            return Err(Refused(StatusCode::FORBIDDEN, "The key is not valid"));
+            return Err(ErrorReply(StatusCode::FORBIDDEN, "The key is not valid"));
         }
-        let found = self.recordings.iter().position(|recording| prompt.contains(&recording.prompt_holds));
-        let found = found.ok_or(Refused(StatusCode::BAD_REQUEST, "Nobody recorded an answer to this"))?;
+        let found = self.recordings.iter().position(|recording| prompt.contains(&recording.prompt_contains));
+        let found = found.ok_or(ErrorReply(StatusCode::BAD_REQUEST, "No recorded answer for this prompt"))?;
         let recording = self.recordings[found].clone();
         if recording.once {
             self.recordings.remove(found);
@@ -115,23 +106,23 @@ impl World {
     }
 }
 
-type Shared = State<Arc<Mutex<World>>>;
+type Shared = State<Arc<Mutex<ModelState>>>;
 
 async fn converse(
-    State(world): Shared,
+    State(state): Shared,
     Path(_): Path<String>,
     headers: HeaderMap,
     axum::Json(body): axum::Json<Value>,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorReply> {
     let prompt = body["messages"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
-    let said = locked(&world).answer(&headers, body, &prompt)?;
+    let recording = locked(&state).answer(&headers, body, &prompt)?;
     Ok(axum::Json(json!({
-        "output": { "message": { "role": "assistant", "content": [{ "text": said.text }] } },
+        "output": { "message": { "role": "assistant", "content": [{ "text": recording.text }] } },
         "stopReason": "end_turn",
         "usage": {
-            "inputTokens": said.input_tokens,
-            "outputTokens": said.output_tokens,
-            "totalTokens": said.input_tokens + said.output_tokens,
+            "inputTokens": recording.input_tokens,
+            "outputTokens": recording.output_tokens,
+            "totalTokens": recording.input_tokens + recording.output_tokens,
         },
         "metrics": { "latencyMs": 1 },
     }))
@@ -139,27 +130,27 @@ async fn converse(
 }
 
 async fn complete(
-    State(world): Shared,
+    State(state): Shared,
     headers: HeaderMap,
     axum::Json(body): axum::Json<Value>,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorReply> {
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let prompt =
         messages.last().and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
-    let said = locked(&world).answer(&headers, body.clone(), &prompt)?;
+    let recording = locked(&state).answer(&headers, body.clone(), &prompt)?;
     Ok(axum::Json(json!({
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "model": body["model"],
         "choices": [{
             "index": 0,
-            "message": { "role": "assistant", "content": said.text },
+            "message": { "role": "assistant", "content": recording.text },
             "finish_reason": "stop",
         }],
         "usage": {
-            "prompt_tokens": said.input_tokens,
-            "completion_tokens": said.output_tokens,
-            "total_tokens": said.input_tokens + said.output_tokens,
+            "prompt_tokens": recording.input_tokens,
+            "completion_tokens": recording.output_tokens,
+            "total_tokens": recording.input_tokens + recording.output_tokens,
         },
     }))
     .into_response())

@@ -1,8 +1,8 @@
-//! A simulated Slack: one workspace on the loopback.
+//! A fake Slack with one workspace, on the loopback.
 //!
-//! It keeps messages and windows, refuses what Slack refuses (tokens, channels, texts that are too long),
-//! fails on demand, and turns the press of a button or the use of a shortcut into the signed request that Slack
-//! would send. `GET /` is a page on which a person can do both, as whichever user they choose.
+//! It stores messages and modals, rejects what Slack rejects (wrong tokens, unknown channels, long texts), injects faults,
+//! and turns a button press or a shortcut into the signed request that Slack would send. `GET /` is a page on which a
+//! developer can do both as any user.
 
 mod api;
 mod callback;
@@ -25,33 +25,29 @@ use tokio::task::JoinHandle;
 
 use state::State;
 
-pub use callback::{Callback, NotDelivered, Press, Submission, Use, deliver};
+pub use callback::{ButtonPress, Callback, NotDelivered, ShortcutUse, Submission, deliver};
 
-/// What the workspace is like.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// The token of the bot that may post.
+pub struct FakeSlackSettings {
+    /// The bot token that may post.
     pub token: String,
-    /// What callbacks are signed with.
     pub signing_secret: String,
-    /// The workspace.
+    /// The workspace id.
     pub team: String,
-    /// Its channels.
     pub channels: Vec<String>,
-    /// Its users, who can be chosen on the page.
+    /// The users that the page offers.
     pub users: Vec<User>,
-    /// What the app offers beside its buttons.
-    pub shortcuts: Vec<Shortcut>,
-    /// Where callbacks go; without it the page has no buttons that work.
+    pub shortcuts: Vec<FakeShortcut>,
+    /// The callback URL. Without it the page's buttons do nothing.
     pub callback: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for FakeSlackSettings {
     fn default() -> Self {
         let user = |id: &str, name: &str| User { id: id.to_owned(), name: name.to_owned() };
         Self {
-            token: "xoxb-simulated".to_owned(),
-            signing_secret: "simulated-signing-secret".to_owned(),
+            token: "xoxb-fake".to_owned(),
+            signing_secret: "fake-signing-secret".to_owned(),
             team: "T0SIM".to_owned(),
             channels: vec!["C0APPROVALS".to_owned()],
             users: vec![user("U0ANNA", "Anna"), user("U0BEN", "Ben"), user("U0CARA", "Cara")],
@@ -61,50 +57,42 @@ impl Default for Settings {
     }
 }
 
-/// A shortcut of the app's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shortcut {
-    /// What people see.
+pub struct FakeShortcut {
+    /// The label.
     pub name: String,
-    /// What the app knows it by.
     pub callback_id: String,
-    /// Whether it is used on a message; otherwise it is found everywhere.
+    /// A message shortcut; otherwise a global one.
     pub on_message: bool,
 }
 
-/// Somebody in the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Slack's id.
     pub id: String,
-    /// What others call them.
     pub name: String,
 }
 
-/// A message, as it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    /// In which channel.
+pub struct FakeMessage {
     pub channel: String,
-    /// Its name in it.
+    /// Its timestamp, which identifies it in the channel.
     pub ts: String,
-    /// The message under which it stands, if it does.
+    /// The timestamp of the thread's first message.
     pub thread: Option<String>,
-    /// What a notification shows.
+    /// Shown in notifications.
     pub text: String,
-    /// What the channel shows.
+    /// Shown in the channel.
     pub blocks: Value,
-    /// How often it was changed.
     pub edits: u32,
 }
 
-impl Message {
-    /// Where it stands: `channel/ts`.
+impl FakeMessage {
+    /// `channel/ts`
     pub fn place(&self) -> String {
         format!("{}/{}", self.channel, self.ts)
     }
 
-    /// The value of the button called `action_id`, if the message has it.
+    /// The value of the button `action_id`.
     pub fn button(&self, action_id: &str) -> Option<&str> {
         let blocks = self.blocks.as_array()?.iter();
         let elements = blocks.filter_map(|block| block["elements"].as_array()).flatten();
@@ -112,134 +100,123 @@ impl Message {
     }
 }
 
-/// A window that somebody has open.
+/// A modal that a user has open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
-    /// Its name.
     pub id: String,
-    /// Who has it open.
     pub user: String,
-    /// What it shows and carries.
     pub view: Value,
 }
 
-/// What goes wrong with the next request to the API.
+/// A fault for the next API request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// It is one too many.
+pub enum FakeSlackFault {
     RateLimited {
-        /// When the next one is welcome.
         retry_after_secs: u64,
     },
-    /// Slack is down.
     ServerError,
-    /// It takes its time, and then succeeds.
+    /// The request succeeds after this delay.
     Slow(Duration),
-    /// It is done, but the connection breaks before anybody is told.
+    /// The request succeeds, and the reply is cut off.
     LostReply,
 }
 
-/// A simulated Slack. It ends when this is dropped.
+/// A running fake Slack. Dropping it stops the server.
 #[derive(Debug)]
-pub struct SimulatedSlack {
+pub struct FakeSlack {
     address: SocketAddr,
     state: Shared,
     server: JoinHandle<()>,
 }
 
-/// The workspace, as the server and the handle share it.
 type Shared = Arc<Mutex<State>>;
 
-/// Whoever panicked while holding the lock has left the workspace as it was between two requests.
+/// A poisoned lock is fine: the state is consistent between two requests.
 fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SimulatedSlack {
-    /// Starts a workspace with the default settings on a free port of the loopback.
+impl FakeSlack {
+    /// Starts a workspace with the default settings on a free port.
     pub async fn start() -> io::Result<Self> {
-        Self::start_with(Settings::default()).await
+        Self::start_with(FakeSlackSettings::default()).await
     }
 
-    /// Starts a workspace like `settings`.
-    pub async fn start_with(settings: Settings) -> io::Result<Self> {
+    pub async fn start_with(settings: FakeSlackSettings) -> io::Result<Self> {
         Self::start_on(TcpListener::bind(("127.0.0.1", 0)).await?, settings)
     }
 
-    /// Starts a workspace that serves `listener`.
-    pub fn start_on(listener: TcpListener, settings: Settings) -> io::Result<Self> {
+    pub fn start_on(listener: TcpListener, settings: FakeSlackSettings) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(State::new(settings, format!("http://{address}"))));
         let router = router(Arc::clone(&state));
         let server = tokio::spawn(async move {
-            // The listener only fails for good when the process is short of files; the next request tells.
+            // A failure shows in the next request.
             let _ended = axum::serve(listener, router).await;
         });
         Ok(Self { address, state, server })
     }
 
-    /// Where it stands, for a client's base URL and for a browser.
+    /// The base URL for clients and browsers.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Sends callbacks of the page to `url` from now on.
-    pub fn call_back(&self, url: &str) {
+    /// Sends the page's callbacks to `url` from now on.
+    pub fn set_callback(&self, url: &str) {
         lock(&self.state).settings.callback = Some(url.to_owned());
     }
 
-    /// Every message, in the order they were posted.
-    pub fn messages(&self) -> Vec<Message> {
+    /// All messages, oldest first.
+    pub fn messages(&self) -> Vec<FakeMessage> {
         lock(&self.state).messages.clone()
     }
 
-    /// The message at `place`.
-    pub fn message(&self, place: &str) -> Option<Message> {
+    pub fn message(&self, place: &str) -> Option<FakeMessage> {
         lock(&self.state).message(place).cloned()
     }
 
-    /// Somebody deletes the message at `place`.
     pub fn delete(&self, place: &str) {
         lock(&self.state).messages.retain(|message| message.place() != place);
     }
 
-    /// Every window that is open.
+    /// All open modals.
     pub fn views(&self) -> Vec<View> {
         lock(&self.state).views.clone()
     }
 
-    /// What was sent to the addresses that callbacks named for answers.
+    /// The bodies that were posted to response URLs.
     pub fn answers(&self) -> Vec<Value> {
         lock(&self.state).answers.clone()
     }
 
-    /// How many requests have reached the API.
+    /// The number of API requests.
     pub fn calls(&self) -> usize {
         lock(&self.state).calls
     }
 
-    /// Something goes wrong with the next request to the API; with the one after that, if told twice.
-    pub fn trouble(&self, trouble: Trouble) {
-        lock(&self.state).troubles.push_back(trouble);
+    /// Queues a fault for the next API request without one.
+    pub fn inject(&self, fault: FakeSlackFault) {
+        lock(&self.state).faults.push_back(fault);
     }
 
-    /// Somebody presses a button: the request that Slack would send. Nothing if there is no such button.
-    pub fn press(&self, press: &Press<'_>) -> Option<Callback> {
+    /// The request that Slack sends when a user presses a button. `None` if the button does not exist.
+    pub fn press(&self, press: &ButtonPress<'_>) -> Option<Callback> {
         lock(&self.state).press(press)
     }
 
-    /// Somebody uses a shortcut: the request that Slack would send. Nothing if there is no such message.
-    pub fn use_shortcut(&self, used: &Use<'_>) -> Option<Callback> {
+    /// The request that Slack sends when a user uses a shortcut. `None` if the message does not exist.
+    pub fn use_shortcut(&self, used: &ShortcutUse<'_>) -> Option<Callback> {
         lock(&self.state).use_shortcut(used)
     }
 
-    /// Somebody sends a window off: the request that Slack would send. Nothing if they have no such window.
+    /// The request that Slack sends when a user submits a modal. `None` if the user has no such modal.
     pub fn submit_view(&self, submission: &Submission<'_>) -> Option<Callback> {
         lock(&self.state).submit(submission)
     }
 }
 
-impl Drop for SimulatedSlack {
+impl Drop for FakeSlack {
     fn drop(&mut self) {
         self.server.abort();
     }

@@ -1,84 +1,81 @@
-//! The one way from somebody's text to a screen.
+//! Escapes untrusted text for Slack messages.
 //!
-//! Ticket text is written by strangers. In Slack `<!channel>` calls a hundred people, `<https://evil|docs>`
-//! is a link that lies, and U+202E lets `rm` read as something else. So `&`, `<` and `>` are escaped, what
-//! cannot be seen is written out as `⟨U+202E⟩`, and what is too long ends in words that say how much more
-//! there is.
+//! Ticket text is untrusted. In Slack `<!channel>` notifies a whole channel, `<https://evil|docs>` is a disguised link,
+//! and U+202E reverses the reading order. So `&`, `<` and `>` are escaped, invisible characters are written as
+//! `⟨U+202E⟩`, and a text over its limit ends with the number of omitted characters.
 //!
-//! Most texts go into `plain_text` elements, in which Slack formats nothing; [`mrkdwn`] is for the few
-//! places that have none.
+//! Most texts go into `plain_text` elements, in which Slack formats nothing. [`mrkdwn`] is for the few places without
+//! such an element.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
 
-/// Room for `… 131072 more characters; the hash covers all of it`, with digits to spare. No bound is smaller.
+/// Room for `… 131072 more characters; the hash covers all of it`. No limit is smaller.
 const NOTE_UNITS_MAX: usize = 64;
 
-/// A question fits on a screen.
+/// A question must fit on a screen.
 const LINES_MAX: usize = 40;
 
-/// How much of a text is shown.
+/// The maximum length of a rendered text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub struct TextLimit {
     units: usize,
     note: &'static str,
 }
 
-impl Bound {
-    /// At most `units` of a text that the approved hash covers, shown or not.
+impl TextLimit {
+    /// For a text that the approved hash covers completely.
     pub fn hashed(units: usize) -> Self {
         Self { units: units.max(NOTE_UNITS_MAX), note: "; the hash covers all of it" }
     }
 
-    /// At most `units` of a text that is shown beside what is approved.
+    /// For a text that is not part of the approved subject.
     pub fn plain(units: usize) -> Self {
         Self { units: units.max(NOTE_UNITS_MAX), note: "" }
     }
 }
 
-/// One line: a name, a value, a target. Line breaks are written out like everything else unseen, because a
-/// second line could pass for one of ours.
-pub fn line(text: &str, bound: Bound) -> String {
-    bounded(text, bound, |c, out| push(c, false, out))
+/// Renders one line. Line breaks are written as codes, because a second line could imitate another field.
+pub fn line(text: &str, limit: TextLimit) -> String {
+    limited(text, limit, |c, out| push(c, false, out))
 }
 
-/// A text of several lines: a question, in the words of its author. After [`LINES_MAX`] of them a line break
-/// is written out, so that nothing is pushed out of sight.
-pub fn text(text: &str, bound: Bound) -> String {
+/// Renders a text with several lines. After [`LINES_MAX`] lines, line breaks are written as codes, so the text cannot push
+/// the rest of the card out of view.
+pub fn text(text: &str, limit: TextLimit) -> String {
     let breaks = Cell::new(1);
-    bounded(text, bound, |c, out| {
+    limited(text, limit, |c, out| {
         breaks.set(breaks.get() + usize::from(c == '\n'));
         push(c, breaks.get() <= LINES_MAX, out);
     })
 }
 
-/// One line for a place where Slack formats. A formatting mark is replaced by one that looks alike and means
-/// nothing; such a line is good for a notification, and not for what people approve.
-pub fn mrkdwn(text: &str, bound: Bound) -> String {
-    bounded(text, bound, |c, out| push(unformatted(c), false, out))
+/// Renders one line for a place where Slack formats. Formatting characters are replaced by lookalikes, so use it for
+/// notifications and not for the approved subject.
+pub fn mrkdwn(text: &str, limit: TextLimit) -> String {
+    limited(text, limit, |c, out| push(unformatted(c), false, out))
 }
 
-/// Slack counts as JavaScript does: in UTF-16 units, and after escaping.
+/// The length as Slack counts it: UTF-16 units after escaping.
 pub fn units(text: &str) -> usize {
     text.chars().map(char::len_utf16).sum()
 }
 
-/// `text` within `bound`, whole or with a note at its end. It is cut between characters of the original,
-/// never inside of an escape.
-fn bounded(text: &str, bound: Bound, push: impl Fn(char, &mut String)) -> String {
+/// `text` within `limit`, complete or with a note at its end. It is cut between characters, never inside an escape.
+fn limited(text: &str, limit: TextLimit, push: impl Fn(char, &mut String)) -> String {
     let (mut whole, mut used) = (String::new(), 0);
-    let (mut cut, mut kept) = (0, 0);
+    let (mut cut, mut shown_chars) = (0, 0);
     for (n, c) in text.chars().enumerate() {
         let from = whole.len();
         push(c, &mut whole);
         used += units(&whole[from..]);
-        if used + NOTE_UNITS_MAX <= bound.units {
-            (cut, kept) = (whole.len(), n + 1);
+        if used + NOTE_UNITS_MAX <= limit.units {
+            (cut, shown_chars) = (whole.len(), n + 1);
         }
-        if used > bound.units {
+        if used > limit.units {
             whole.truncate(cut);
-            let more = text.chars().count() - kept;
-            let _infallible = write!(whole, "… {more} more characters{}", bound.note);
+            let more = text.chars().count() - shown_chars;
+            let _infallible = write!(whole, "… {more} more characters{}", limit.note);
             return whole;
         }
     }
@@ -91,7 +88,7 @@ fn push(c: char, lines: bool, out: &mut String) {
         '<' => out.push_str("&lt;"),
         '>' => out.push_str("&gt;"),
         '\n' if lines => out.push('\n'),
-        c if is_unseen(c) => {
+        c if is_invisible(c) => {
             let _infallible = write!(out, "⟨U+{:04X}⟩", u32::from(c));
         }
         c => out.push(c),
@@ -111,13 +108,12 @@ fn unformatted(c: char) -> char {
     }
 }
 
-/// Whether nobody can see `c`, or it changes how its neighbours are seen: controls, bidirectional marks,
-/// joiners, fillers, tags, variation selectors, and every blank but the common one. The bracket that we write
-/// such characters with is among them, so that nobody else can write one.
+/// Whether `c` is invisible or changes how its neighbours look: controls, bidirectional marks, joiners, fillers, tags,
+/// variation selectors, and every blank except the space. The bracket of the codes is included, so that untrusted text
+/// cannot imitate a code.
 ///
-/// Some scripts and many emoji need joiners. There they show as codes: on a card that is approved, a strange
-/// sight is better than an unseen one.
-pub fn is_unseen(c: char) -> bool {
+/// Some scripts and many emoji need joiners; these show as codes.
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
         || matches!(c,
@@ -136,46 +132,52 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn nothing_is_left_that_slack_would_parse() {
-        assert_eq!(line("<!channel> & <@U1>", Bound::hashed(100)), "&lt;!channel&gt; &amp; &lt;@U1&gt;");
-        assert_eq!(line("&lt;!here&gt;", Bound::hashed(100)), "&amp;lt;!here&amp;gt;");
+    fn slack_markup_is_escaped() {
+        assert_eq!(line("<!channel> & <@U1>", TextLimit::hashed(100)), "&lt;!channel&gt; &amp; &lt;@U1&gt;");
+        assert_eq!(line("&lt;!here&gt;", TextLimit::hashed(100)), "&amp;lt;!here&amp;gt;");
     }
 
     #[test]
-    fn the_unseen_is_written_out() {
-        assert_eq!(line("a\u{202e}b\u{200b}c\u{feff}", Bound::hashed(100)), "a⟨U+202E⟩b⟨U+200B⟩c⟨U+FEFF⟩");
-        assert_eq!(line("a\u{e0041}\u{a0}\u{1b}[2J", Bound::hashed(100)), "a⟨U+E0041⟩⟨U+00A0⟩⟨U+001B⟩[2J");
+    fn invisible_characters_become_codes() {
+        assert_eq!(
+            line("a\u{202e}b\u{200b}c\u{feff}", TextLimit::hashed(100)),
+            "a⟨U+202E⟩b⟨U+200B⟩c⟨U+FEFF⟩"
+        );
+        assert_eq!(
+            line("a\u{e0041}\u{a0}\u{1b}[2J", TextLimit::hashed(100)),
+            "a⟨U+E0041⟩⟨U+00A0⟩⟨U+001B⟩[2J"
+        );
     }
 
     #[test]
-    fn nobody_else_can_write_a_code() {
-        assert_eq!(line("⟨U+202E⟩", Bound::hashed(100)), "⟨U+27E8⟩U+202E⟩");
+    fn codes_cannot_be_imitated() {
+        assert_eq!(line("⟨U+202E⟩", TextLimit::hashed(100)), "⟨U+27E8⟩U+202E⟩");
     }
 
     #[test]
-    fn only_a_text_has_several_lines() {
-        assert_eq!(line("a\nb\r", Bound::hashed(100)), "a⟨U+000A⟩b⟨U+000D⟩");
-        assert_eq!(text("a\nb\r", Bound::hashed(100)), "a\nb⟨U+000D⟩");
+    fn only_text_keeps_line_breaks() {
+        assert_eq!(line("a\nb\r", TextLimit::hashed(100)), "a⟨U+000A⟩b⟨U+000D⟩");
+        assert_eq!(text("a\nb\r", TextLimit::hashed(100)), "a\nb⟨U+000D⟩");
     }
 
     #[test]
-    fn a_text_cannot_push_the_rest_out_of_sight() {
-        let shown = text(&"\n".repeat(100), Bound::hashed(3_000));
+    fn number_of_lines_is_limited() {
+        let shown = text(&"\n".repeat(100), TextLimit::hashed(3_000));
         assert_eq!(shown.lines().count(), LINES_MAX);
         assert!(shown.ends_with("⟨U+000A⟩"), "{shown}");
     }
 
     #[test]
-    fn where_slack_formats_the_marks_mean_nothing() {
-        let shown = mrkdwn("*a* _b_ ~c~ `d` :e: @here #general <x>", Bound::hashed(200));
+    fn formatting_characters_are_replaced() {
+        let shown = mrkdwn("*a* _b_ ~c~ `d` :e: @here #general <x>", TextLimit::hashed(200));
         assert!(!shown.contains(['*', '_', '~', '`', ':', '@', '#', '<', '>']), "{shown}");
     }
 
     #[test]
-    fn a_text_that_fits_is_whole_and_a_longer_one_says_how_much_is_missing() {
+    fn long_text_says_how_much_is_missing() {
         let fits = "x".repeat(300);
-        assert_eq!(line(&fits, Bound::hashed(300)), fits);
-        let cut = line(&"x".repeat(301), Bound::hashed(300));
+        assert_eq!(line(&fits, TextLimit::hashed(300)), fits);
+        let cut = line(&"x".repeat(301), TextLimit::hashed(300));
         assert!(cut.ends_with("x… 65 more characters; the hash covers all of it"), "{cut}");
     }
 
@@ -183,8 +185,8 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_it_is_it_stays_within_its_bound(any in ".*", max in NOTE_UNITS_MAX..400_usize) {
-            for shown in [line(&any, Bound::hashed(max)), text(&any, Bound::hashed(max)), mrkdwn(&any, Bound::hashed(max))] {
+        fn rendered_text_stays_within_its_limit(any in ".*", max in NOTE_UNITS_MAX..400_usize) {
+            for shown in [line(&any, TextLimit::hashed(max)), text(&any, TextLimit::hashed(max)), mrkdwn(&any, TextLimit::hashed(max))] {
                 prop_assert!(units(&shown) <= max);
                 let parsed = ['<', '>', '\u{202e}', '\u{200b}', '\0'];
                 prop_assert!(!shown.contains(parsed));

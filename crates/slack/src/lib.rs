@@ -1,31 +1,31 @@
 //! Approvals in Slack.
 //!
-//! People are shown an approval as a [`card`], by a [`client`] that can be asked any number of times and
-//! brings Slack to where the approval stands. Their click comes back under Slack's [`signature`] and is read
-//! as an [`interaction`]; [`person`] says who in the tenant's directory that was and turns it into the
-//! domain's own command. Who may answer, and what the answer does, is decided there and nowhere here.
+//! A [`client`] posts each approval as a [`card`] and updates the card when the approval changes; [`card`] has every text
+//! that is posted. A user's click arrives with Slack's [`signature`] and is parsed as an [`interaction`]. [`approver`]
+//! maps the Slack user to a user of the tenant and builds the domain's command. The domain decides who may approve.
 //!
-//! Two things are kept true. Whatever stands in a ticket reaches a screen only through [`escape`], so that
-//! it can neither call people, nor pass for something else, nor hide. And of what comes back only ids are
-//! believed: the approval, its hash and the run must be those of the approval in the ledger.
+//! Two rules hold. Untrusted text reaches a message only through [`escape`], so it cannot mention users, imitate other
+//! text or hide. And of a click only ids are trusted: the approval, its hash and the run must match the ledger.
 //!
-//! People also ask for runs here: by a [`command`] that they type, or in a [`window`] that a shortcut opens.
+//! Users also start runs in Slack: with a [`slash_command`], or in the [`start_modal`] that a shortcut opens.
 
+pub mod approver;
 pub mod card;
 pub mod client;
-pub mod command;
+pub mod error;
 pub mod escape;
-pub mod fault;
 pub mod interaction;
 pub mod pager;
-pub mod person;
 pub mod signature;
+pub mod slash_command;
+pub mod start_modal;
 mod transport;
-pub mod window;
 
+pub use approver::{InvalidClick, UnknownSlackUser, answer, approver_of, person_of};
 pub use client::Slack;
-pub use fault::{Fault, NotifyError};
-pub use interaction::{Click, Filled, Hooks, Interaction, InvalidInteraction, Place, Shortcut};
+pub use error::{NotifyError, SlackError};
+pub use interaction::{
+    Click, Interaction, InvalidInteraction, MessageRef, ResponseOrigin, Shortcut, StartSubmission,
+};
 pub use pager::Pager;
-pub use person::{Stranger, Unanswerable, answer, answerer, person_of};
-pub use signature::{Secrets, SignatureFault};
+pub use signature::{Secrets, SignatureError};

@@ -1,20 +1,18 @@
-//! Who is called when an answer is overdue: `PagerDuty`, through its Events API v2.
+//! Pages the on-call through the `PagerDuty` Events API v2 when an approval is overdue.
 //!
-//! The approval's id is the event's deduplication key, so that calling twice calls once, and the end of the
-//! approval ends the call. Only ids are sent; what is asked about is read in Slack or in the console.
+//! The approval's id is the deduplication key, so a second trigger has no effect, and the end of the approval resolves
+//! the page. Only ids are sent; details are in Slack and in the console.
 
 use domain::{Approval, ApprovalId};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::fault::Fault;
+use crate::error::SlackError;
 use crate::transport::{Transport, endpoint};
 
-/// Where `PagerDuty` takes events.
 pub const PAGERDUTY: &str = "https://events.pagerduty.com";
 
-/// Speaks to `PagerDuty` for one of its services.
 #[derive(Debug, Clone)]
 pub struct Pager {
     transport: Transport,
@@ -23,14 +21,14 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// A pager for the service that `routing_key` names, at `base_url` ([`PAGERDUTY`], or a stand-in).
-    pub fn new(base_url: &Url, routing_key: SecretString) -> Result<Self, Fault> {
+    /// `base_url` is [`PAGERDUTY`], or a fake in tests.
+    pub fn new(base_url: &Url, routing_key: SecretString) -> Result<Self, SlackError> {
         let enqueue = endpoint(base_url, "/v2/enqueue")?;
         Ok(Self { transport: Transport::new()?, enqueue, routing_key })
     }
 
-    /// The answer to `approval` is overdue.
-    pub async fn trigger(&self, approval: &Approval) -> Result<(), Fault> {
+    /// Pages the on-call because `approval` is overdue.
+    pub async fn trigger(&self, approval: &Approval) -> Result<(), SlackError> {
         let payload = json!({
             "summary": format!("Approval overdue: step {} of {}", approval.step, approval.workflow),
             "source": approval.run.to_string(),
@@ -45,12 +43,17 @@ impl Pager {
         self.enqueue("trigger", &approval.id, Some(payload)).await
     }
 
-    /// The approval is not open any more. `PagerDuty` takes this for an event it never saw, too.
-    pub async fn resolve(&self, approval: &ApprovalId) -> Result<(), Fault> {
+    /// Resolves the page. `PagerDuty` accepts this for an unknown key too.
+    pub async fn resolve(&self, approval: &ApprovalId) -> Result<(), SlackError> {
         self.enqueue("resolve", approval, None).await
     }
 
-    async fn enqueue(&self, what: &str, approval: &ApprovalId, payload: Option<Value>) -> Result<(), Fault> {
+    async fn enqueue(
+        &self,
+        what: &str,
+        approval: &ApprovalId,
+        payload: Option<Value>,
+    ) -> Result<(), SlackError> {
         let mut event = json!({
             "routing_key": self.routing_key.expose_secret(),
             "event_action": what,

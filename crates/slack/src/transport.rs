@@ -1,4 +1,4 @@
-//! One JSON request, and its reply: no redirect, no proxy, no silent second try, and an end to everything.
+//! Sends one JSON request: no redirect, no proxy, no automatic retry, and limits on time and size.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,39 +11,38 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
 
-use crate::fault::Fault;
+use crate::error::SlackError;
 
-/// Slack wants its own requests answered in three seconds, and mostly keeps to that itself.
+/// Slack usually answers within three seconds.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// Slack's reply repeats the message.
+/// Slack's reply contains the message.
 const REPLY_BYTES_MAX: usize = 512 * 1024;
 
-/// What we wait if a reply asks us to stay away and does not say for how long.
+/// The delay after a rate limit without `Retry-After`.
 const RETRY_AFTER_DEFAULT: Millis = Millis::secs(30);
 
-/// Sends requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     client: Client,
 }
 
 impl Transport {
-    pub(crate) fn new() -> Result<Self, Fault> {
+    pub(crate) fn new() -> Result<Self, SlackError> {
         let client = http_client::client()
             .timeout(REQUEST_MAX)
             .build()
-            .map_err(|_| Fault::Settings("no client for HTTP could be made"))?;
+            .map_err(|_| SlackError::Settings("the HTTP client could not be created"))?;
         Ok(Self { client })
     }
 
-    /// Posts `body`, and gives back the bytes of a reply that is a success.
+    /// Posts `body` and returns the body of a success response.
     pub(crate) async fn post(
         &self,
         url: &Url,
         bearer: Option<&SecretString>,
         body: &Value,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, SlackError> {
         let mut request =
             self.client.post(url.clone()).header(CONTENT_TYPE, "application/json; charset=utf-8");
         if let Some(token) = bearer {
@@ -51,65 +50,65 @@ impl Transport {
         }
         let response = request.body(body.to_string()).send().await.map_err(|error| unanswered(&error))?;
         match response.status().as_u16() {
-            429 => Err(Fault::RateLimited { retry_after: retry_after(response.headers()) }),
+            429 => Err(SlackError::RateLimited { retry_after: retry_after(response.headers()) }),
             200..=299 => read(response).await,
-            status => Err(Fault::Status(status)),
+            status => Err(SlackError::Status(status)),
         }
     }
 }
 
-fn header(token: &SecretString) -> Result<HeaderValue, Fault> {
+fn header(token: &SecretString) -> Result<HeaderValue, SlackError> {
     let header = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
-    let mut header = header.map_err(|_| Fault::Settings("the token holds a character that no token has"))?;
+    let mut header = header.map_err(|_| SlackError::Settings("the token contains an invalid character"))?;
     header.set_sensitive(true);
     Ok(header)
 }
 
-fn unanswered(error: &reqwest::Error) -> Fault {
+fn unanswered(error: &reqwest::Error) -> SlackError {
     if error.is_connect() || error.is_builder() {
-        Fault::NotSent(innermost(error))
+        SlackError::NotSent(innermost(error))
     } else if error.is_timeout() {
-        Fault::NoReply("no reply in time".to_owned())
+        SlackError::NoReply("no reply in time".to_owned())
     } else {
-        Fault::NoReply(innermost(error))
+        SlackError::NoReply(innermost(error))
     }
 }
 
-/// The cause at the bottom. What stands above it repeats the URL, and a URL may be a secret.
+/// The innermost cause. The outer errors repeat the URL, which may be a secret.
 fn innermost(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else { return "the request could not be made".to_owned() };
+    let Some(mut cause) = error.source() else { return "the request could not be built".to_owned() };
     while let Some(source) = cause.source() {
         cause = source;
     }
     cause.to_string()
 }
 
-/// How long we are to stay away, in whole seconds; at most an hour, whatever is said.
+/// Reads `Retry-After` in seconds, limited to an hour.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Millis {
     let secs = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     secs.map_or(RETRY_AFTER_DEFAULT, |secs| Millis(secs.saturating_mul(1_000))).min(RETRY_AFTER_MAX)
 }
 
-async fn read(mut response: Response) -> Result<Vec<u8>, Fault> {
+async fn read(mut response: Response) -> Result<Vec<u8>, SlackError> {
     let mut bytes = Vec::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Ok(None) => return Ok(bytes),
-            Err(error) => return Err(Fault::NoReply(innermost(&error))),
+            Err(error) => return Err(SlackError::NoReply(innermost(&error))),
         }
         if bytes.len() > REPLY_BYTES_MAX {
-            return Err(Fault::Unreadable);
+            return Err(SlackError::Unreadable);
         }
     }
 }
 
 /// `path` under `base_url`.
-pub(crate) fn endpoint(base_url: &Url, path: &str) -> Result<Url, Fault> {
+pub(crate) fn endpoint(base_url: &Url, path: &str) -> Result<Url, SlackError> {
     if !http_client::is_safe(base_url) {
-        return Err(Fault::Settings("the address must be https, or http on this machine"));
+        return Err(SlackError::Settings("the base URL must be https, or http on this machine"));
     }
-    base_url.join(path).map_err(|_| Fault::Settings("the address cannot be extended"))
+    base_url.join(path).map_err(|_| SlackError::Settings("the base URL cannot have a path appended"))
 }
 
 #[cfg(test)]
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_to_stay_away_is_honoured_for_an_hour_at_most() {
+    fn retry_after_is_limited_to_an_hour() {
         let after = |text: &'static str| {
             retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]))
         };

@@ -1,5 +1,4 @@
-//! The whole way: an approval is shown in a simulated Slack, somebody presses a button, the click is
-//! decided, and the card says who did what.
+//! End to end with a fake Slack: a card is posted, a user clicks, the domain decides, and the card shows the result.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may")]
 
 extern crate countersign_slack as slack;
@@ -14,268 +13,262 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use domain::approval::{Card, Consumed};
-use domain::command::{Advanced, Answered};
-use domain::{Approval, ApprovalStatus, Millis, People};
-use fakes::slack::{SimulatedSlack, Trouble};
+use domain::command::{Advanced, VoteResult};
+use domain::{Approval, ApprovalStatus, ApproverCount, Millis};
+use fakes::slack::{FakeSlack, FakeSlackFault};
 use serde_json::Value;
 use slack::card::{APPROVE, REJECT};
-use slack::client::Settings;
-use slack::{Fault, Pager, Slack};
+use slack::client::SlackClientSettings;
+use slack::{Pager, Slack, SlackError};
 
-use support::{ANNA, BEN, Story, Workspace, client};
+use support::{ANNA, BEN, TestEnv, Workspace, client};
 
 #[tokio::test]
-async fn two_people_approve_and_the_card_says_who() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::Two));
-    let card = workspace.show(&story).await;
-    assert!(workspace.seen(&card).contains("Two different people of oncall"));
+async fn card_shows_both_approvers() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
+    let card = workspace.show(&env).await;
+    assert!(workspace.seen(&card).contains("Two different people from oncall"));
 
-    let anna = workspace.approves(&card, ANNA, &story);
-    assert_eq!(story.answer(anna), Ok(Answered::Counted { missing: 1 }));
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
-    assert!(workspace.seen(&card).contains("Said yes: anna; 1 more needed"));
+    let anna = workspace.approves(&card, ANNA, &env);
+    assert_eq!(env.answer(anna), Ok(VoteResult::Counted { missing: 1 }));
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    assert!(workspace.seen(&card).contains("Approved by: anna; 1 more needed"));
     assert!(workspace.seen(&card).contains(APPROVE));
 
-    let ben = workspace.approves(&card, BEN, &story);
-    assert_eq!(story.answer(ben), Ok(Answered::Decided(Advanced::Ready)));
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+    let ben = workspace.approves(&card, BEN, &env);
+    assert_eq!(env.answer(ben), Ok(VoteResult::Decided(Advanced::Ready)));
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     let seen = workspace.seen(&card);
-    assert!(
-        seen.contains("Approved.\\nanna approved at 2025-06-15 15:06:40 UTC\\nben approved at"),
-        "{seen}"
-    );
+    assert!(seen.contains("Approved.\\nanna approved at 2025-06-15T15:06:40Z\\nben approved at"), "{seen}");
     assert!(!seen.contains(APPROVE) && !seen.contains(REJECT));
-    assert_eq!(workspace.simulated.messages().len(), 1);
+    assert_eq!(workspace.fake.messages().len(), 1);
 }
 
 #[tokio::test]
-async fn a_rejection_is_asked_for_its_reason_and_the_card_repeats_it() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let click = workspace.rejects(&card, BEN, "not during the <freeze>", &story).await;
-    assert_eq!(click.place.to_string(), card.place);
-    assert!(matches!(story.answer(click), Ok(Answered::Decided(_))));
-    assert_eq!(story.approval().status, ApprovalStatus::Rejected);
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+async fn card_shows_the_reason_of_a_rejection() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let click = workspace.rejects(&card, BEN, "not during the <freeze>", &env).await;
+    assert_eq!(click.place.to_string(), card.message);
+    assert!(matches!(env.answer(click), Ok(VoteResult::Decided(_))));
+    assert_eq!(env.approval().status, ApprovalStatus::Rejected);
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     let seen = workspace.seen(&card);
-    assert!(
-        seen.contains("ben rejected at 2025-06-15 15:06:40 UTC: not during the &lt;freeze&gt;"),
-        "{seen}"
-    );
+    assert!(seen.contains("ben rejected at 2025-06-15T15:06:40Z: not during the &lt;freeze&gt;"), "{seen}");
 }
 
 #[tokio::test]
-async fn whoever_clicked_is_told_alone() {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let click = workspace.approves(&card, ANNA, &story);
-    workspace.slack.tell(&click, "already decided by <!channel>").await.unwrap();
-    let answer = workspace.simulated.answers().pop().unwrap();
+async fn private_reply_is_escaped_and_ephemeral() {
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let click = workspace.approves(&card, ANNA, &env);
+    workspace.slack.reply_privately(&click, "already decided by <!channel>").await.unwrap();
+    let answer = workspace.fake.answers().pop().unwrap();
     assert_eq!(answer["response_type"], "ephemeral");
     assert!(!answer["text"].as_str().unwrap().contains('<'), "{answer}");
 }
 
 #[tokio::test]
-async fn showing_again_does_nothing() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let calls = workspace.simulated.calls();
-    assert_eq!(workspace.slack.show(&story.approval(), Some(&card)).await, Ok(card.clone()));
-    // Nor does somebody who has an older approval in hand than people see.
-    let before = story.approval();
-    let click = workspace.approves(&card, ANNA, &story);
-    story.answer(click).unwrap();
-    let newer = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
-    assert_eq!(workspace.slack.show(&before, Some(&newer)).await, Ok(newer.clone()));
-    assert_eq!(workspace.slack.show(&story.approval(), Some(&newer)).await, Ok(newer));
-    assert_eq!(workspace.simulated.calls(), calls + 1);
+async fn second_sync_does_nothing() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let calls = workspace.fake.calls();
+    assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&card)).await, Ok(card.clone()));
+    // Nor does a sync with an approval older than the card.
+    let before = env.approval();
+    let click = workspace.approves(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    let newer = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    assert_eq!(workspace.slack.sync_card(&before, Some(&newer)).await, Ok(newer.clone()));
+    assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&newer)).await, Ok(newer));
+    assert_eq!(workspace.fake.calls(), calls + 1);
 }
 
 #[tokio::test]
-async fn that_an_approval_was_used_changes_no_card() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let click = workspace.approves(&card, ANNA, &story);
-    story.answer(click).unwrap();
-    let answered = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
-    let calls = workspace.simulated.calls();
-    let used = Consumed { fence: story.record.fence, at: story.now };
-    let approval = story.approval();
+async fn use_of_an_approval_changes_no_card() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let click = workspace.approves(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    let answered = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    let calls = workspace.fake.calls();
+    let used = Consumed { fence: env.record.fence, at: env.now };
+    let approval = env.approval();
     let used = Approval { consumed: Some(used), revision: approval.revision + 1, ..approval };
-    assert_eq!(workspace.slack.show(&used, Some(&answered)).await, Ok(answered.clone()));
-    assert_eq!(workspace.simulated.calls(), calls);
-    // Whoever shows the answer only now says that, too.
-    let late = workspace.slack.show(&used, Some(&card)).await.unwrap();
+    assert_eq!(workspace.slack.sync_card(&used, Some(&answered)).await, Ok(answered.clone()));
+    assert_eq!(workspace.fake.calls(), calls);
+    // A late sync of the decision also shows its use.
+    let late = workspace.slack.sync_card(&used, Some(&card)).await.unwrap();
     assert!(workspace.seen(&late).contains("Used at"));
-    assert_eq!(late.shown, answered.shown);
+    assert_eq!(late.revision, answered.revision);
 }
 
 #[tokio::test]
-async fn people_are_reminded_once_and_then_told_that_it_is_overdue() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    story.now = story.approval().nudge_at();
-    story.nudge();
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
-    story.now = story.approval().nudge_at();
-    story.nudge();
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+async fn reminder_and_escalation_are_posted_once() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    env.now = env.approval().nudge_at();
+    env.nudge();
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    env.now = env.approval().nudge_at();
+    env.nudge();
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_eq!((card.reminders, card.escalated), (1, true));
-    assert_eq!(workspace.slack.show(&story.approval(), Some(&card)).await, Ok(card.clone()));
-    let said: Vec<_> = workspace.simulated.messages().into_iter().filter(|m| m.thread.is_some()).collect();
-    assert_eq!(said.len(), 2);
-    assert!(said.iter().all(|message| card.place.ends_with(message.thread.as_deref().unwrap())));
-    assert!(said[0].text.starts_with("Reminder") && said[1].text.starts_with("Overdue"));
+    assert_eq!(workspace.slack.sync_card(&env.approval(), Some(&card)).await, Ok(card.clone()));
+    let replies: Vec<_> = workspace.fake.messages().into_iter().filter(|m| m.thread.is_some()).collect();
+    assert_eq!(replies.len(), 2);
+    assert!(replies.iter().all(|message| card.message.ends_with(message.thread.as_deref().unwrap())));
+    assert!(replies[0].text.starts_with("Reminder") && replies[1].text.starts_with("Overdue"));
 }
 
 #[tokio::test]
-async fn nobody_is_reminded_of_what_is_decided() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    story.now = story.approval().nudge_at();
-    story.nudge();
-    let click = workspace.approves(&card, ANNA, &story);
-    story.answer(click).unwrap();
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+async fn decided_approval_gets_no_reminder() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    env.now = env.approval().nudge_at();
+    env.nudge();
+    let click = workspace.approves(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert_eq!(card.reminders, 1);
-    assert_eq!(workspace.simulated.messages().len(), 1);
+    assert_eq!(workspace.fake.messages().len(), 1);
 }
 
 #[tokio::test]
-async fn a_reminder_that_fails_is_tried_again_without_a_second_card() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    story.now = story.approval().nudge_at();
-    story.nudge();
-    workspace.simulated.trouble(Trouble::Slow(Duration::ZERO));
-    workspace.simulated.trouble(Trouble::ServerError);
-    let error = workspace.slack.show(&story.approval(), None).await.unwrap_err();
-    assert_eq!((error.doing, &error.fault), ("post the reminder", &Fault::Status(500)));
-    assert!(error.fault.may_pass());
-    let card = workspace.slack.show(&story.approval(), error.so_far.as_ref()).await.unwrap();
+async fn failed_reminder_is_retried_without_second_card() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    env.now = env.approval().nudge_at();
+    env.nudge();
+    workspace.fake.inject(FakeSlackFault::Slow(Duration::ZERO));
+    workspace.fake.inject(FakeSlackFault::ServerError);
+    let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
+    assert_eq!((error.operation, &error.source), ("post the reminder", &SlackError::Status(500)));
+    assert!(error.source.is_retryable());
+    let card = workspace.slack.sync_card(&env.approval(), error.so_far.as_ref()).await.unwrap();
     assert_eq!(card.reminders, 1);
-    assert_eq!(workspace.simulated.messages().len(), 2);
+    assert_eq!(workspace.fake.messages().len(), 2);
 }
 
 #[tokio::test]
-async fn a_card_that_was_deleted_is_posted_anew() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::Two));
-    let card = workspace.show(&story).await;
-    let click = workspace.approves(&card, ANNA, &story);
-    story.answer(click).unwrap();
-    workspace.simulated.delete(&card.place);
-    let again = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
-    assert_ne!(again.place, card.place);
-    assert!(workspace.seen(&again).contains("Said yes: anna"));
+async fn deleted_card_is_posted_again() {
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::Two));
+    let card = workspace.show(&env).await;
+    let click = workspace.approves(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    workspace.fake.delete(&card.message);
+    let again = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    assert_ne!(again.message, card.message);
+    assert!(workspace.seen(&again).contains("Approved by: anna"));
 }
 
 #[tokio::test]
-async fn a_limit_is_told_with_its_time() {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    workspace.simulated.trouble(Trouble::RateLimited { retry_after_secs: 7 });
-    let error = workspace.slack.show(&story.approval(), None).await.unwrap_err();
-    assert_eq!(error.fault, Fault::RateLimited { retry_after: Millis::secs(7) });
+async fn rate_limit_error_has_its_delay() {
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    workspace.fake.inject(FakeSlackFault::RateLimited { retry_after_secs: 7 });
+    let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
+    assert_eq!(error.source, SlackError::RateLimited { retry_after: Millis::secs(7) });
     assert_eq!(error.so_far, None);
 }
 
 #[tokio::test]
-async fn a_lost_reply_is_no_answer_and_a_second_card_at_worst() {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    workspace.simulated.trouble(Trouble::LostReply);
-    let error = workspace.slack.show(&story.approval(), None).await.unwrap_err();
-    assert!(matches!(error.fault, Fault::NoReply(_)), "{error:?}");
-    let card = workspace.show(&story).await;
-    let messages = workspace.simulated.messages();
+async fn lost_reply_leads_to_a_second_card() {
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    workspace.fake.inject(FakeSlackFault::LostReply);
+    let error = workspace.slack.sync_card(&env.approval(), None).await.unwrap_err();
+    assert!(matches!(error.source, SlackError::NoReply(_)), "{error:?}");
+    let card = workspace.show(&env).await;
+    let messages = workspace.fake.messages();
     assert_eq!(messages.len(), 2);
-    assert_eq!(
-        messages[0].button(APPROVE),
-        workspace.simulated.message(&card.place).unwrap().button(APPROVE)
-    );
+    assert_eq!(messages[0].button(APPROVE), workspace.fake.message(&card.message).unwrap().button(APPROVE));
 }
 
 #[tokio::test]
-async fn what_slack_refuses_is_told_by_its_code_and_without_the_token() {
-    let simulated = SimulatedSlack::start().await.unwrap();
-    let story = Story::asking(People::One);
-    let stranger = client(&simulated, "xoxb-wrong-token", "C0APPROVALS");
-    let error = stranger.show(&story.approval(), None).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Api("invalid_auth".to_owned()));
-    assert!(!error.fault.may_pass());
-    assert!(!format!("{error:?} {error} {stranger:?}").contains("wrong-token"));
-    let elsewhere = client(&simulated, "xoxb-simulated", "C0ELSEWHERE");
-    let error = elsewhere.show(&story.approval(), None).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Api("channel_not_found".to_owned()));
+async fn error_has_slacks_code_and_no_token() {
+    let fake = FakeSlack::start().await.unwrap();
+    let env = TestEnv::asking(ApproverCount::One);
+    let wrong_token = client(&fake, "xoxb-wrong-token", "C0APPROVALS");
+    let error = wrong_token.sync_card(&env.approval(), None).await.unwrap_err();
+    assert_eq!(error.source, SlackError::Api("invalid_auth".to_owned()));
+    assert!(!error.source.is_retryable());
+    assert!(!format!("{error:?} {error} {wrong_token:?}").contains("wrong-token"));
+    let elsewhere = client(&fake, "xoxb-fake", "C0ELSEWHERE");
+    let error = elsewhere.sync_card(&env.approval(), None).await.unwrap_err();
+    assert_eq!(error.source, SlackError::Api("channel_not_found".to_owned()));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_sent_nothing() {
-    let story = Story::asking(People::One);
-    let gone = SimulatedSlack::start().await.unwrap().url();
-    let settings = |base_url: &str, channel: &str| Settings {
+async fn unreachable_server_is_not_sent() {
+    let env = TestEnv::asking(ApproverCount::One);
+    let gone = FakeSlack::start().await.unwrap().url();
+    let settings = |base_url: &str, channel: &str| SlackClientSettings {
         base_url: base_url.parse().unwrap(),
-        token: "xoxb-simulated".into(),
+        token: "xoxb-fake".into(),
         channel: channel.to_owned(),
     };
     tokio::task::yield_now().await;
     let slack = Slack::new(settings(&gone, "C0APPROVALS")).unwrap();
-    let fault = slack.show(&story.approval(), None).await.unwrap_err().fault;
-    assert!(matches!(fault, Fault::NotSent(_)), "{fault:?}");
+    let fault = slack.sync_card(&env.approval(), None).await.unwrap_err().source;
+    assert!(matches!(fault, SlackError::NotSent(_)), "{fault:?}");
     for (url, channel) in [("http://slack.com", "C0APPROVALS"), ("https://slack.com", "#approvals")] {
-        assert!(matches!(Slack::new(settings(url, channel)), Err(Fault::Settings(_))), "{url} {channel}");
+        assert!(
+            matches!(Slack::new(settings(url, channel)), Err(SlackError::Settings(_))),
+            "{url} {channel}"
+        );
     }
 }
 
-/// A pager that remembers what it was told.
+/// A pager that records its events.
 async fn pager(refuse_first: bool) -> (Pager, Arc<Mutex<Vec<Value>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let take = move |State(told): State<Arc<Mutex<Vec<Value>>>>, body: String| async move {
-        let mut told = told.lock().unwrap();
-        told.push(serde_json::from_str(&body).unwrap());
-        if refuse_first && told.len() == 1 { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::ACCEPTED }
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let take = move |State(events): State<Arc<Mutex<Vec<Value>>>>, body: String| async move {
+        let mut events = events.lock().unwrap();
+        events.push(serde_json::from_str(&body).unwrap());
+        if refuse_first && events.len() == 1 { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::ACCEPTED }
     };
-    let router = Router::new().route("/v2/enqueue", post(take)).with_state(Arc::clone(&told));
+    let router = Router::new().route("/v2/enqueue", post(take)).with_state(Arc::clone(&events));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (Pager::new(&url, "routing-key".into()).unwrap(), told)
+    (Pager::new(&url, "routing-key".into()).unwrap(), events)
 }
 
-async fn overdue(workspace: &Workspace) -> (Story, Card) {
-    let mut story = Story::asking(People::One);
-    let card = workspace.show(&story).await;
-    story.now = story.approval().sla_at;
-    story.nudge();
-    (story, card)
+async fn overdue(workspace: &Workspace) -> (TestEnv, Card) {
+    let mut env = TestEnv::asking(ApproverCount::One);
+    let card = workspace.show(&env).await;
+    env.now = env.approval().sla_at;
+    env.nudge();
+    (env, card)
 }
 
 #[tokio::test]
-async fn somebody_is_called_when_it_is_overdue_and_left_alone_when_it_is_decided() {
-    let (pager, told) = pager(false).await;
+async fn overdue_approval_is_paged_and_resolved() {
+    let (pager, events) = pager(false).await;
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
-    let (mut story, card) = overdue(&workspace).await;
-    let card = slack.show(&story.approval(), Some(&card)).await.unwrap();
-    let click = workspace.approves(&card, ANNA, &story);
-    story.answer(click).unwrap();
-    let card = slack.show(&story.approval(), Some(&card)).await.unwrap();
-    slack.show(&story.approval(), Some(&card)).await.unwrap();
-    let told = told.lock().unwrap();
-    let id = story.approval().id.to_string();
-    assert_eq!(told.iter().map(|event| &event["event_action"]).collect::<Vec<_>>(), ["trigger", "resolve"]);
-    assert!(told.iter().all(|event| event["dedup_key"] == id && event["routing_key"] == "routing-key"));
+    let (mut env, card) = overdue(&workspace).await;
+    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    let click = workspace.approves(&card, ANNA, &env);
+    env.answer(click).unwrap();
+    let card = slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
+    let events = events.lock().unwrap();
+    let id = env.approval().id.to_string();
+    assert_eq!(events.iter().map(|event| &event["event_action"]).collect::<Vec<_>>(), ["trigger", "resolve"]);
+    assert!(events.iter().all(|event| event["dedup_key"] == id && event["routing_key"] == "routing-key"));
     assert!(!format!("{slack:?}").contains("routing-key"));
 }
 
 #[tokio::test]
-async fn a_pager_that_is_busy_is_called_again_and_the_channel_hears_of_it_once() {
-    let (pager, told) = pager(true).await;
+async fn failed_page_is_retried_and_posted_once() {
+    let (pager, events) = pager(true).await;
     let workspace = Workspace::start().await;
     let slack = workspace.slack.clone().with_pager(pager);
-    let (story, card) = overdue(&workspace).await;
-    let error = slack.show(&story.approval(), Some(&card)).await.unwrap_err();
-    assert_eq!(error.doing, "call somebody");
-    assert!(matches!(error.fault, Fault::RateLimited { .. }));
-    let card = slack.show(&story.approval(), error.so_far.as_ref()).await.unwrap();
+    let (env, card) = overdue(&workspace).await;
+    let error = slack.sync_card(&env.approval(), Some(&card)).await.unwrap_err();
+    assert_eq!(error.operation, "page the on-call");
+    assert!(matches!(error.source, SlackError::RateLimited { .. }));
+    let card = slack.sync_card(&env.approval(), error.so_far.as_ref()).await.unwrap();
     assert!(card.escalated);
-    assert_eq!(told.lock().unwrap().len(), 2);
-    assert_eq!(workspace.simulated.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
+    assert_eq!(events.lock().unwrap().len(), 2);
+    assert_eq!(workspace.fake.messages().iter().filter(|m| m.thread.is_some()).count(), 1);
 }

@@ -1,6 +1,6 @@
-//! Clicks that must not count, and texts that must not be parsed: the named cases.
+//! Named attack cases: clicks that must not count, and texts that must not be parsed.
 //!
-//! Every click is pressed in a simulated Slack, signed as Slack signs, verified, read and put to the domain.
+//! Every click is pressed in a fake Slack, signed as Slack signs, verified, parsed and passed to the domain.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may")]
 
 extern crate countersign_slack as slack;
@@ -9,19 +9,20 @@ mod support;
 
 use std::process::ExitCode;
 
-use domain::command::{Advanced, Answered, Claimed};
+use domain::command::{Advanced, ClaimResult, VoteResult};
 use domain::refusal::NotApprover;
-use domain::{Action, ApprovalStatus, People, Refusal, RunStatus};
-use fakes::slack::{Callback, Press};
+use domain::{Action, ApprovalStatus, ApproverCount, Refusal, RunStatus};
+use fakes::slack::{ButtonPress, Callback};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
 use slack::card::{APPROVE, REJECT};
 use slack::interaction::parse;
 use slack::{
-    Click, Hooks, Interaction, InvalidInteraction, Secrets, SignatureFault, Stranger, Unanswerable, person_of,
+    Click, Interaction, InvalidClick, InvalidInteraction, ResponseOrigin, Secrets, SignatureError,
+    UnknownSlackUser, person_of,
 };
 
-use support::{ANNA, BEN, CARA, No, RITA, SECRET, Story, Workspace, action};
+use support::{ANNA, BEN, CARA, ClickError, RITA, SECRET, TestEnv, Workspace, action};
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -52,152 +53,158 @@ fn trial<T: Future<Output = ()>>(name: &str, test: impl FnOnce() -> T + Send + '
     })
 }
 
-/// What becomes of an approving press by Anna in which `lie` has changed the payload, signed all the same.
-async fn lied(lie: impl FnOnce(&mut Value)) -> Result<Interaction, InvalidInteraction> {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let mut payload = workspace.press(&card, APPROVE, ANNA, &story).payload();
-    lie(&mut payload);
-    workspace.read(&Callback::signed(&payload, SECRET, story.now_secs()), &story)
+/// The result of an approving press by Anna whose payload `forge` changed before it was signed.
+async fn forged_press(forge: impl FnOnce(&mut Value)) -> Result<Interaction, InvalidInteraction> {
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
+    forge(&mut payload);
+    workspace.read(&Callback::signed(&payload, SECRET, env.now_secs()), &env)
 }
 
-fn not_approver(story: &Story, person: &str, why: NotApprover) -> No {
-    No::Refused(Refusal::NotApprover { approval: story.approval().id, person: person.parse().unwrap(), why })
+fn not_approver(env: &TestEnv, person: &str, why: NotApprover) -> ClickError {
+    ClickError::Refused(Refusal::NotApprover {
+        approval: env.approval().id,
+        person: person.parse().unwrap(),
+        why,
+    })
 }
 
 async fn click_by_non_approver() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let before = story.approval();
-    // Known to the tenant, but in none of the groups.
-    let click = workspace.approves(&card, CARA, &story);
-    assert_eq!(story.answer(click), Err(not_approver(&story, "cara", NotApprover::NotInGroup)));
-    let click = workspace.rejects(&card, CARA, "no", &story).await;
-    assert_eq!(story.answer(click), Err(not_approver(&story, "cara", NotApprover::NotInGroup)));
-    // In the workspace, but unknown to the tenant.
-    let click = workspace.approves(&card, "U0NOBODY", &story);
-    assert_eq!(story.answer(click), Err(No::Unanswerable(Stranger::UnknownUser.into())));
-    assert_eq!(story.approval(), before);
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let before = env.approval();
+    // A tenant user, but in none of the groups.
+    let click = workspace.approves(&card, CARA, &env);
+    assert_eq!(env.answer(click), Err(not_approver(&env, "cara", NotApprover::NotInGroup)));
+    let click = workspace.rejects(&card, CARA, "no", &env).await;
+    assert_eq!(env.answer(click), Err(not_approver(&env, "cara", NotApprover::NotInGroup)));
+    // In the workspace, but not a tenant user.
+    let click = workspace.approves(&card, "U0UNKNOWN", &env);
+    assert_eq!(env.answer(click), Err(ClickError::Invalid(UnknownSlackUser::UnknownUser.into())));
+    assert_eq!(env.approval(), before);
 }
 
 async fn click_by_requester_self_approval() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let click = workspace.approves(&card, RITA, &story);
-    assert_eq!(story.answer(click), Err(not_approver(&story, "rita", NotApprover::Requester)));
-    assert!(story.approval().is_open());
-    // Whoever wrote the workflow is no better off.
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let click = workspace.approves(&card, RITA, &env);
+    assert_eq!(env.answer(click), Err(not_approver(&env, "rita", NotApprover::Requester)));
+    assert!(env.approval().is_open());
+    // The author of the workflow cannot approve either.
     let alan = "alan".parse().unwrap();
-    let refused = domain::command::may_answer(&story.approval(), &alan, &story.tenant);
+    let refused = domain::approval::may_approve(&env.approval(), &alan, &env.tenant);
     assert!(matches!(refused, Err(Refusal::NotApprover { why: NotApprover::Author, .. })), "{refused:?}");
 }
 
 async fn click_in_other_workspace_team_id() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let elsewhere = Press {
-        place: &card.place,
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let elsewhere = ButtonPress {
+        place: &card.message,
         action_id: APPROVE,
         user: ANNA,
         team: "T0OTHER",
-        at_secs: story.now_secs(),
+        at_secs: env.now_secs(),
     };
-    let callback = workspace.simulated.press(&elsewhere).unwrap();
-    let Ok(Interaction::Answered(click)) = workspace.read(&callback, &story) else { unreachable() };
-    assert_eq!(person_of(&click, &story.tenant), Err(Stranger::OtherWorkspace));
-    assert_eq!(Stranger::OtherWorkspace.to_string(), Stranger::UnknownUser.to_string());
-    assert_eq!(story.answer(click), Err(No::Unanswerable(Stranger::OtherWorkspace.into())));
-    assert!(story.approval().is_open());
-    // A guest from another workspace in a shared channel, under the id that one of ours has here.
-    let guest = lied(|payload| payload["user"]["team_id"] = json!("T0OTHER")).await;
+    let callback = workspace.fake.press(&elsewhere).unwrap();
+    let Ok(Interaction::Decision(click)) = workspace.read(&callback, &env) else { unreachable() };
+    assert_eq!(person_of(&click, &env.tenant), Err(UnknownSlackUser::OtherWorkspace));
+    assert_eq!(UnknownSlackUser::OtherWorkspace.to_string(), UnknownSlackUser::UnknownUser.to_string());
+    assert_eq!(env.answer(click), Err(ClickError::Invalid(UnknownSlackUser::OtherWorkspace.into())));
+    assert!(env.approval().is_open());
+    // A guest from another workspace in a shared channel, with the id of a tenant user.
+    let guest = forged_press(|payload| payload["user"]["team_id"] = json!("T0OTHER")).await;
     assert_eq!(guest, Err(InvalidInteraction::OtherWorkspace));
 }
 
 async fn click_twice_two_users_race() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let (yes, no) =
-        (workspace.approves(&card, ANNA, &story), workspace.rejects(&card, BEN, "wait", &story).await);
-    // Both are decided from the same record; one of them is kept.
-    let (said_yes, anna) = story.decide(yes.clone()).unwrap();
-    let (_, ben) = story.decide(no.clone()).unwrap();
-    assert_eq!(said_yes, Answered::Decided(Advanced::Ready));
-    assert!(story.commit(anna));
-    assert!(!story.commit(ben));
-    // Whoever comes second is shown the first answer.
-    let Err(No::Refused(Refusal::AlreadyDecided { decision, .. })) = story.answer(no) else { unreachable() };
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let (approve, reject) =
+        (workspace.approves(&card, ANNA, &env), workspace.rejects(&card, BEN, "wait", &env).await);
+    // Both are decided from the same record; one of them is committed.
+    let (approved, anna) = env.decide(approve.clone()).unwrap();
+    let (_, ben) = env.decide(reject.clone()).unwrap();
+    assert_eq!(approved, VoteResult::Decided(Advanced::Ready));
+    assert!(env.commit(anna));
+    assert!(!env.commit(ben));
+    // The second user gets the first decision.
+    let Err(ClickError::Refused(Refusal::AlreadyDecided { decision, .. })) = env.answer(reject) else {
+        unreachable()
+    };
     assert!(decision.starts_with("approved by anna"), "{decision}");
     // And the same click again changes nothing.
-    let revision = story.approval().revision;
-    assert_eq!(story.answer(yes), Ok(Answered::Duplicate));
-    assert_eq!(story.approval().revision, revision);
-    assert_eq!(story.approval().votes.len(), 1);
+    let revision = env.approval().revision;
+    assert_eq!(env.answer(approve), Ok(VoteResult::Duplicate));
+    assert_eq!(env.approval().revision, revision);
+    assert_eq!(env.approval().votes.len(), 1);
 }
 
 async fn click_after_expiry() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    story.now = story.approval().expires_at;
-    let click = workspace.approves(&card, ANNA, &story);
-    let lapsed = Refusal::Lapsed { approval: story.approval().id, at: story.now };
-    assert_eq!(story.answer(click.clone()), Err(No::Refused(lapsed)));
-    story.time_out();
-    let refused = story.answer(click);
-    assert!(matches!(refused, Err(No::Refused(Refusal::AlreadyDecided { .. }))), "{refused:?}");
-    assert_eq!(story.approval().status, ApprovalStatus::Expired);
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    env.now = env.approval().expires_at;
+    let click = workspace.approves(&card, ANNA, &env);
+    let lapsed = Refusal::ApprovalExpired { approval: env.approval().id, at: env.now };
+    assert_eq!(env.answer(click.clone()), Err(ClickError::Refused(lapsed)));
+    env.time_out();
+    let refused = env.answer(click);
+    assert!(matches!(refused, Err(ClickError::Refused(Refusal::AlreadyDecided { .. }))), "{refused:?}");
+    assert_eq!(env.approval().status, ApprovalStatus::Expired);
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert!(!workspace.seen(&card).contains(APPROVE));
 }
 
 async fn click_after_cancel() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let late = workspace.approves(&card, ANNA, &story);
-    story.cancel();
-    let refused = story.answer(late);
-    let Err(No::Refused(Refusal::AlreadyDecided { decision, .. })) = refused else { unreachable() };
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let late = workspace.approves(&card, ANNA, &env);
+    env.cancel();
+    let refused = env.answer(late);
+    let Err(ClickError::Refused(Refusal::AlreadyDecided { decision, .. })) = refused else { unreachable() };
     assert_eq!(decision, "canceled");
-    assert_eq!(story.record.status, RunStatus::Canceled);
-    let card = workspace.slack.show(&story.approval(), Some(&card)).await.unwrap();
+    assert_eq!(env.record.status, RunStatus::Canceled);
+    let card = workspace.slack.sync_card(&env.approval(), Some(&card)).await.unwrap();
     assert!(workspace.seen(&card).contains("Withdrawn"));
 }
 
 async fn approve_while_action_hash_changed() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let old = story.approval();
-    let card = workspace.show(&story).await;
-    let (yes, late) = (workspace.approves(&card, ANNA, &story), workspace.approves(&card, BEN, &story));
-    story.answer(yes).unwrap();
-    // What would be done has changed since: the yes is worth nothing, and people are asked anew.
-    assert_eq!(story.claim(action("the-attackers")), Claimed::Asked);
-    assert_eq!(story.approvals[&old.id].status, ApprovalStatus::Canceled);
-    assert_ne!(story.approval().subject.hash(), old.subject.hash());
-    // A click on the old card meets a question that was withdrawn.
-    let refused = story.answer(late.clone());
-    assert!(matches!(refused, Err(No::Refused(Refusal::AlreadyDecided { .. }))), "{refused:?}");
-    // The old hash does not fit the new question.
-    let mixed = Click { approval: story.approval().id, ..late };
-    assert_eq!(story.answer(mixed), Err(No::Unanswerable(Unanswerable::OtherSubject)));
-    assert!(story.approval().is_open() && story.approval().votes.is_empty());
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let old = env.approval();
+    let card = workspace.show(&env).await;
+    let (approve, late) = (workspace.approves(&card, ANNA, &env), workspace.approves(&card, BEN, &env));
+    env.answer(approve).unwrap();
+    // The action changed: the approval is void, and a new one is requested.
+    assert_eq!(env.claim(action("the-attackers")), ClaimResult::AwaitingApproval);
+    assert_eq!(env.approvals[&old.id].status, ApprovalStatus::Canceled);
+    assert_ne!(env.approval().subject.hash(), old.subject.hash());
+    // A click on the old card meets a withdrawn approval.
+    let refused = env.answer(late.clone());
+    assert!(matches!(refused, Err(ClickError::Refused(Refusal::AlreadyDecided { .. }))), "{refused:?}");
+    // The old hash does not match the new approval.
+    let mixed = Click { approval: env.approval().id, ..late };
+    assert_eq!(env.answer(mixed), Err(ClickError::Invalid(InvalidClick::OtherSubject)));
+    assert!(env.approval().is_open() && env.approval().votes.is_empty());
 }
 
 async fn forged_action_value_other_run() {
-    let (workspace, mut story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let good = workspace.approves(&card, ANNA, &story);
+    let (workspace, mut env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let good = workspace.approves(&card, ANNA, &env);
     let other_run = domain::RunKey { run: "run-other".parse().unwrap(), ..good.run.clone() };
     let other_tenant = domain::RunKey { tenant: "other".parse().unwrap(), ..good.run.clone() };
     let unknown = "ap-unknown".parse().unwrap();
-    for (forged, no) in [
-        (Click { run: other_run, ..good.clone() }, Unanswerable::OtherApproval),
-        (Click { run: other_tenant, ..good.clone() }, Stranger::OtherTenant.into()),
-        (Click { approval: unknown, ..good.clone() }, Unanswerable::OtherApproval),
+    for (forged, error) in [
+        (Click { run: other_run, ..good.clone() }, InvalidClick::OtherApproval),
+        (Click { run: other_tenant, ..good.clone() }, UnknownSlackUser::OtherTenant.into()),
+        (Click { approval: unknown, ..good.clone() }, InvalidClick::OtherApproval),
     ] {
-        assert_eq!(story.answer(forged), Err(No::Unanswerable(no)));
+        assert_eq!(env.answer(forged), Err(ClickError::Invalid(error)));
     }
-    assert!(story.approval().votes.is_empty());
+    assert!(env.approval().votes.is_empty());
     for value in ["", "ap-1", "v1:a:b:c", "v1:a:b:c:d:e", "v1:../x:b:c:00"] {
-        let forged = lied(|payload| payload["actions"][0]["value"] = json!(value)).await;
+        let forged = forged_press(|payload| payload["actions"][0]["value"] = json!(value)).await;
         assert!(matches!(forged, Err(InvalidInteraction::Token(_))), "{value}: {forged:?}");
     }
 }
@@ -222,17 +229,17 @@ async fn response_url_not_slack() {
     assert!(click_answered_at("https://hooks.slack.com/actions/T0/1/x").await.is_ok());
 }
 
-/// An approving press that names `url` for answers, read as in production.
+/// An approving press with `url` as response URL, parsed as in production.
 async fn click_answered_at(url: &str) -> Result<Interaction, InvalidInteraction> {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let mut payload = workspace.press(&card, APPROVE, ANNA, &story).payload();
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let mut payload = workspace.press(&card, APPROVE, ANNA, &env).payload();
     payload["response_url"] = json!(url);
-    parse(&Callback::signed(&payload, SECRET, story.now_secs()).body, &Hooks::slack())
+    parse(&Callback::signed(&payload, SECRET, env.now_secs()).body, &ResponseOrigin::slack())
 }
 
 async fn bot_user_click() {
-    let lies: [fn(&mut Value); 6] = [
+    let forgeries: [fn(&mut Value); 6] = [
         |payload| payload["user"]["is_bot"] = json!(true),
         |payload| payload["user"]["is_bot"] = json!("true"),
         |payload| payload["user"]["bot_id"] = json!("B0BOT"),
@@ -240,13 +247,13 @@ async fn bot_user_click() {
         |payload| payload["user"]["id"] = json!("B0BOT"),
         |payload| payload["user"]["id"] = json!("USLACKBOT"),
     ];
-    for lie in lies {
-        assert_eq!(lied(lie).await, Err(InvalidInteraction::Bot));
+    for forge in forgeries {
+        assert_eq!(forged_press(forge).await, Err(InvalidInteraction::Bot));
     }
-    assert!(lied(|payload| payload["user"]["is_bot"] = json!(false)).await.is_ok());
+    assert!(forged_press(|payload| payload["user"]["is_bot"] = json!(false)).await.is_ok());
 }
 
-/// The whole card of an action whose every text holds `text`, after Slack has taken it.
+/// The card, as posted, of an action whose texts all contain `text`.
 async fn card_with(text: &str) -> String {
     let mut hostile = Action {
         target: text.to_owned(),
@@ -254,8 +261,8 @@ async fn card_with(text: &str) -> String {
         ..action(text)
     };
     text.clone_into(&mut hostile.changes[0].field);
-    let (workspace, story) = (Workspace::start().await, Story::asking_about(People::One, hostile));
-    let card = workspace.show(&story).await;
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking_about(ApproverCount::One, hostile));
+    let card = workspace.show(&env).await;
     workspace.seen(&card)
 }
 
@@ -273,7 +280,7 @@ async fn mrkdwn_link_disguise() {
         assert!(!seen.contains(link), "{seen}");
         assert!(seen.contains("&lt;") && seen.contains('|') && seen.contains("evil.example"), "{seen}");
     }
-    // What Slack formats at all holds our own words only.
+    // Elements that Slack formats contain no untrusted text.
     let seen: Value = serde_json::from_str(&card_with("`*evil*` <https://evil.example|x>").await).unwrap();
     for element in seen.as_array().unwrap().iter().filter_map(|block| block["elements"].as_array()).flatten()
     {
@@ -291,30 +298,30 @@ async fn rtl_override_in_command() {
 
 async fn a_3001_char_block_text() {
     for chars in [2_999, 3_000, 3_001, 40_000] {
-        // Slack, simulated, would have refused a text that is too long.
+        // The fake Slack would reject a text that is too long.
         let seen = card_with(&"x".repeat(chars)).await;
         assert!(seen.contains("more characters; the hash covers all of it"), "{chars}");
     }
-    // What is not shown is covered all the same.
+    // The hash covers the omitted part.
     let (one, other) = ("x".repeat(3_001), "x".repeat(3_000) + "y");
     assert_ne!(action(&one).hash(), action(&other).hash());
 }
 
 async fn unsigned_or_badly_signed_click() {
-    let (workspace, story) = (Workspace::start().await, Story::asking(People::One));
-    let card = workspace.show(&story).await;
-    let Callback { timestamp, signature, body } = workspace.press(&card, REJECT, ANNA, &story);
+    let (workspace, env) = (Workspace::start().await, TestEnv::asking(ApproverCount::One));
+    let card = workspace.show(&env).await;
+    let Callback { timestamp, signature, body } = workspace.press(&card, REJECT, ANNA, &env);
     let secrets = Secrets::new(SECRET.into()).unwrap();
     let check = |timestamp: &str, signature: Option<&str>, body: &[u8]| {
-        slack::signature::verify(&secrets, Some(timestamp), signature, body, story.now)
+        slack::signature::verify(&secrets, Some(timestamp), signature, body, env.now)
     };
     assert_eq!(check(&timestamp, Some(&signature), &body), Ok(()));
-    assert_eq!(check(&timestamp, None, &body), Err(SignatureFault::SignatureMissing));
-    let old = (story.now_secs() - 301).to_string();
-    assert_eq!(check(&old, Some(&signature), &body), Err(SignatureFault::TimestampOutsideWindow));
-    // The same meaning in other bytes is another request.
+    assert_eq!(check(&timestamp, None, &body), Err(SignatureError::SignatureMissing));
+    let old = (env.now_secs() - 301).to_string();
+    assert_eq!(check(&old, Some(&signature), &body), Err(SignatureError::TimestampOutsideWindow));
+    // The same content in other bytes has another signature.
     let reencoded = String::from_utf8(body).unwrap().replace("%3A", "%3a");
-    assert_eq!(check(&timestamp, Some(&signature), reencoded.as_bytes()), Err(SignatureFault::Forged));
+    assert_eq!(check(&timestamp, Some(&signature), reencoded.as_bytes()), Err(SignatureError::Forged));
 }
 
 #[expect(clippy::panic, reason = "a test fails by it")]

@@ -1,4 +1,4 @@
-//! A simulated GitHub: issues, their labels and their comments, in the shapes of REST version 3.
+//! A fake GitHub: issues, labels and comments of the REST API v3.
 
 mod issue;
 
@@ -15,27 +15,26 @@ use axum::routing::{delete, get};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::server::{Faults, Refused, Server, locked};
+use crate::server::{ErrorReply, FakeFaults, Server, locked};
 
 pub use issue::{Comment, Issue};
 
-/// The token that may do everything.
+/// The valid token.
 pub const TOKEN: &str = "gh-token-1";
-/// The one repository there is.
+/// The only repository.
 pub const REPO: &str = "acme/shop";
-/// The number of its one issue, which is labelled `bug`.
+/// The number of the only issue, which has the label `bug`.
 pub const ISSUE: u64 = 7;
 
-/// A running GitHub.
 #[derive(Debug)]
 pub struct GitHub {
     server: Server,
-    world: Arc<Mutex<World>>,
-    faults: Faults,
+    state: Arc<Mutex<GitHubState>>,
+    faults: FakeFaults,
 }
 
 #[derive(Debug, Default)]
-struct World {
+struct GitHubState {
     issues: BTreeMap<u64, Issue>,
     comments_ever: u64,
     requests: u32,
@@ -43,50 +42,47 @@ struct World {
 }
 
 impl GitHub {
-    /// Starts a GitHub with one issue.
     pub async fn start() -> io::Result<Self> {
-        let mut world = World::default();
-        world.issues.insert(ISSUE, Issue::new("Checkout fails", &["bug"]));
-        let world = Arc::new(Mutex::new(world));
-        let router = router().with_state(Arc::clone(&world));
-        let faults = Faults::default();
-        Ok(Self { server: Server::start(router, &faults).await?, world, faults })
+        let mut state = GitHubState::default();
+        state.issues.insert(ISSUE, Issue::new("Checkout fails", &["bug"]));
+        let state = Arc::new(Mutex::new(state));
+        let router = router().with_state(Arc::clone(&state));
+        let faults = FakeFaults::default();
+        Ok(Self { server: Server::start(router, &faults).await?, state, faults })
     }
 
-    /// Where it is.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// What goes wrong with the next requests.
-    pub fn faults(&self) -> &Faults {
+    /// Faults to inject into the next requests.
+    pub fn faults(&self) -> &FakeFaults {
         &self.faults
     }
 
-    /// How many requests have reached it, and were not turned away by a fault.
+    /// The number of requests that no fault rejected.
     pub fn requests(&self) -> u32 {
-        locked(&self.world).requests
+        locked(&self.state).requests
     }
 
-    /// How often something was really changed.
+    /// The number of real changes.
     pub fn writes(&self) -> u32 {
-        locked(&self.world).writes
+        locked(&self.state).writes
     }
 
-    /// An issue as it stands.
     pub fn issue(&self, number: u64) -> Option<Issue> {
-        locked(&self.world).issues.get(&number).cloned()
+        locked(&self.state).issues.get(&number).cloned()
     }
 
-    /// Somebody else changes an issue.
+    /// Changes an issue as another user would.
     pub fn change(&self, number: u64, change: impl FnOnce(&mut Issue)) {
-        if let Some(issue) = locked(&self.world).issues.get_mut(&number) {
+        if let Some(issue) = locked(&self.state).issues.get_mut(&number) {
             change(issue);
         }
     }
 }
 
-fn router() -> Router<Arc<Mutex<World>>> {
+fn router() -> Router<Arc<Mutex<GitHubState>>> {
     Router::new()
         .route("/repos/{owner}/{name}", get(repo))
         .route("/repos/{owner}/{name}/issues/comments/{id}", get(comment).delete(delete_comment))
@@ -96,28 +92,28 @@ fn router() -> Router<Arc<Mutex<World>>> {
         .route("/repos/{owner}/{name}/issues/{number}/comments", get(comments).post(add_comment))
 }
 
-type Shared = State<Arc<Mutex<World>>>;
+type Shared = State<Arc<Mutex<GitHubState>>>;
 type Numbered = Path<(String, String, u64)>;
 
-impl World {
-    /// Counts the request, and turns away who may not see `repo`, the way GitHub does: as if it were not there.
-    fn admit(&mut self, headers: &HeaderMap, owner: &str, name: &str) -> Result<(), Refused> {
+impl GitHubState {
+    /// Counts and authorises the request. Like GitHub, it answers 404 for a repository that the caller may not see.
+    fn authorise(&mut self, headers: &HeaderMap, owner: &str, name: &str) -> Result<(), ErrorReply> {
         self.requests += 1;
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         match given {
             Some(given) if given != format!("Bearer {TOKEN}") => {
-                Err(Refused(StatusCode::UNAUTHORIZED, "Bad credentials"))
+                Err(ErrorReply(StatusCode::UNAUTHORIZED, "Bad credentials"))
             }
             Some(_) if format!("{owner}/{name}") == REPO => Ok(()),
             Some(_) | None => Err(not_found()),
         }
     }
 
-    fn issue(&mut self, number: u64) -> Result<&mut Issue, Refused> {
+    fn issue(&mut self, number: u64) -> Result<&mut Issue, ErrorReply> {
         self.issues.get_mut(&number).ok_or_else(not_found)
     }
 
-    fn find_comment(&self, id: u64) -> Result<&Comment, Refused> {
+    fn find_comment(&self, id: u64) -> Result<&Comment, ErrorReply> {
         self.issues
             .values()
             .flat_map(|issue| &issue.comments)
@@ -127,32 +123,32 @@ impl World {
 }
 
 async fn repo(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    locked(&world).admit(&headers, &owner, &name)?;
+) -> Result<Response, ErrorReply> {
+    locked(&state).authorise(&headers, &owner, &name)?;
     Ok(axum::Json(json!({ "full_name": REPO })).into_response())
 }
 
 async fn issue(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    Ok(axum::Json(world.issue(number)?.show(number)).into_response())
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    Ok(axum::Json(state.issue(number)?.to_json(number)).into_response())
 }
 
 async fn labels(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    Ok(axum::Json(world.issue(number)?.show_labels()).into_response())
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    Ok(axum::Json(state.issue(number)?.labels_json()).into_response())
 }
 
 #[derive(Deserialize)]
@@ -161,34 +157,34 @@ struct Labels {
 }
 
 async fn add_labels(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
     axum::Json(given): axum::Json<Labels>,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    let issue = world.issue(number)?;
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    let issue = state.issue(number)?;
     let before = issue.labels.len();
     issue.labels.extend(given.labels);
-    let (changed, shown) = (issue.labels.len() != before, issue.show_labels());
-    world.writes += u32::from(changed);
+    let (changed, shown) = (issue.labels.len() != before, issue.labels_json());
+    state.writes += u32::from(changed);
     Ok(axum::Json(shown).into_response())
 }
 
 async fn remove_label(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number, label)): Path<(String, String, u64, String)>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    let issue = world.issue(number)?;
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    let issue = state.issue(number)?;
     if !issue.labels.remove(&label) {
-        return Err(Refused(StatusCode::NOT_FOUND, "Label does not exist"));
+        return Err(ErrorReply(StatusCode::NOT_FOUND, "Label does not exist"));
     }
-    let shown = issue.show_labels();
-    world.writes += 1;
+    let shown = issue.labels_json();
+    state.writes += 1;
     Ok(axum::Json(shown).into_response())
 }
 
@@ -206,64 +202,65 @@ impl Default for Page {
 }
 
 async fn comments(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number)): Numbered,
     Query(page): Query<Page>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    let all = world.issue(number)?.comments.iter();
-    let shown = all.skip(page.per_page * page.page.saturating_sub(1)).take(page.per_page).map(Comment::show);
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    let all = state.issue(number)?.comments.iter();
+    let shown =
+        all.skip(page.per_page * page.page.saturating_sub(1)).take(page.per_page).map(Comment::to_json);
     Ok(axum::Json(shown.collect::<Value>()).into_response())
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct NewComment {
     body: String,
 }
 
 async fn add_comment(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, number)): Numbered,
     headers: HeaderMap,
-    axum::Json(said): axum::Json<Said>,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    let comment = Comment { id: world.comments_ever + 1_001, body: said.body };
-    let shown = comment.show();
-    world.issue(number)?.comments.push(comment);
-    world.comments_ever += 1;
-    world.writes += 1;
+    axum::Json(new): axum::Json<NewComment>,
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    let comment = Comment { id: state.comments_ever + 1_001, body: new.body };
+    let shown = comment.to_json();
+    state.issue(number)?.comments.push(comment);
+    state.comments_ever += 1;
+    state.writes += 1;
     Ok((StatusCode::CREATED, axum::Json(shown)).into_response())
 }
 
 async fn comment(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, id)): Numbered,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    Ok(axum::Json(world.find_comment(id)?.show()).into_response())
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    Ok(axum::Json(state.find_comment(id)?.to_json()).into_response())
 }
 
 async fn delete_comment(
-    State(world): Shared,
+    State(state): Shared,
     Path((owner, name, id)): Numbered,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
-    let mut world = locked(&world);
-    world.admit(&headers, &owner, &name)?;
-    world.find_comment(id)?;
-    for issue in world.issues.values_mut() {
+) -> Result<Response, ErrorReply> {
+    let mut state = locked(&state);
+    state.authorise(&headers, &owner, &name)?;
+    state.find_comment(id)?;
+    for issue in state.issues.values_mut() {
         issue.comments.retain(|comment| comment.id != id);
     }
-    world.writes += 1;
+    state.writes += 1;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn not_found() -> Refused {
-    Refused(StatusCode::NOT_FOUND, "Not Found")
+fn not_found() -> ErrorReply {
+    ErrorReply(StatusCode::NOT_FOUND, "Not Found")
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with the next request.
+//! Fault injection.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,82 +13,82 @@ use axum::response::{IntoResponse, Response};
 use super::locked;
 use super::wire::Cut;
 
-/// What goes wrong with one request.
+/// A fault for one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// 429 with this `Retry-After`, before anything happens.
-    TurnedAway {
-        /// Seconds, or a date.
+pub enum FakeFault {
+    /// Status 429 with this `Retry-After`. The request is not processed.
+    RateLimited {
+        /// Seconds or a date.
         retry_after: String,
     },
-    /// This status, before anything happens.
+    /// This status. The request is not processed.
     Status(u16),
-    /// It is worked on, and then answered with 500.
-    BrokenAfterwards,
-    /// It is worked on, and the connection is cut before the reply.
-    ReplyLost,
-    /// It is worked on after this long.
+    /// The request is processed, and then answered with status 500.
+    ErrorAfterEffect,
+    /// The request is processed, and the connection is closed before the reply.
+    LostReply,
+    /// The request is processed after this delay.
     Slow(Duration),
-    /// It is worked on, and the reply is held back for this long.
-    Held(Duration),
+    /// The request is processed, and the reply is sent after this delay.
+    DelayedReply(Duration),
 }
 
-/// The faults to come, for requests that read and for those that write.
+/// Queued faults, separately for reads (GET) and writes.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<Mutex<Queues>>);
+pub struct FakeFaults(Arc<Mutex<Queues>>);
 
 #[derive(Debug, Default)]
 struct Queues {
-    reads: VecDeque<Fault>,
-    writes: VecDeque<Fault>,
+    reads: VecDeque<FakeFault>,
+    writes: VecDeque<FakeFault>,
 }
 
-impl Faults {
-    /// The next GET that has no fault yet gets this one.
-    pub fn on_read(&self, fault: Fault) {
+impl FakeFaults {
+    /// Queues a fault for a GET request.
+    pub fn on_read(&self, fault: FakeFault) {
         locked(&self.0).reads.push_back(fault);
     }
 
-    /// The next request other than a GET that has no fault yet gets this one.
-    pub fn on_write(&self, fault: Fault) {
+    /// Queues a fault for a request with another method.
+    pub fn on_write(&self, fault: FakeFault) {
         locked(&self.0).writes.push_back(fault);
     }
 
-    fn take(&self, method: &Method) -> Option<Fault> {
+    fn take(&self, method: &Method) -> Option<FakeFault> {
         let mut queues = locked(&self.0);
         if *method == Method::GET { queues.reads.pop_front() } else { queues.writes.pop_front() }
     }
 }
 
-/// Lets a request through, or does with it what a fault says.
+/// Applies the next queued fault, if any.
 pub(super) async fn inject(
-    State(faults): State<Faults>,
+    State(faults): State<FakeFaults>,
     ConnectInfo(cut): ConnectInfo<Cut>,
     request: Request,
     next: Next,
 ) -> Response {
     match faults.take(request.method()) {
         None => next.run(request).await,
-        Some(Fault::TurnedAway { retry_after }) => {
+        Some(FakeFault::RateLimited { retry_after }) => {
             (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, retry_after)]).into_response()
         }
-        Some(Fault::Status(status)) => {
+        Some(FakeFault::Status(status)) => {
             StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response()
         }
-        Some(Fault::BrokenAfterwards) => {
+        Some(FakeFault::ErrorAfterEffect) => {
             next.run(request).await;
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
-        Some(Fault::ReplyLost) => {
+        Some(FakeFault::LostReply) => {
             let response = next.run(request).await;
             cut.now();
             response
         }
-        Some(Fault::Slow(pause)) => {
+        Some(FakeFault::Slow(pause)) => {
             tokio::time::sleep(pause).await;
             next.run(request).await
         }
-        Some(Fault::Held(pause)) => {
+        Some(FakeFault::DelayedReply(pause)) => {
             let response = next.run(request).await;
             tokio::time::sleep(pause).await;
             response

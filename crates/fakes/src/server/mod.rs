@@ -1,7 +1,7 @@
-//! What every simulated system shares: a port of its own, faults on demand, connections that can be cut.
+//! The server that all fakes share: a port of its own, fault injection, and connections that can be cut.
 //!
-//! A lost reply is the fault that matters most: the request is worked on, and the connection ends without a
-//! byte of an answer, so that nobody outside can tell what became of it.
+//! The most important fault is a lost reply: the request is processed, and the connection closes without a reply, so the
+//! client cannot know the outcome.
 
 mod fault;
 mod wire;
@@ -18,11 +18,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-pub use fault::{Fault, Faults};
+pub use fault::{FakeFault, FakeFaults};
 
 use wire::{Cut, Wires};
 
-/// A server on the loopback; it ends when this is dropped.
+/// A server on the loopback. Dropping it stops the server.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -30,13 +30,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `router` on a port that the operating system chooses, with `faults` in front of it.
-    pub async fn start(router: Router, faults: &Faults) -> io::Result<Self> {
+    /// Serves `router` on a free port, with fault injection.
+    pub async fn start(router: Router, faults: &FakeFaults) -> io::Result<Self> {
         Self::start_on(TcpListener::bind("127.0.0.1:0").await?, router, faults)
     }
 
-    /// Serves `router` on `listener`, with `faults` in front of it.
-    pub fn start_on(listener: TcpListener, router: Router, faults: &Faults) -> io::Result<Self> {
+    pub fn start_on(listener: TcpListener, router: Router, faults: &FakeFaults) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let service = router
             .layer(from_fn_with_state(faults.clone(), fault::inject))
@@ -48,7 +47,7 @@ impl Server {
         Ok(Self { address, task: task.abort_handle() })
     }
 
-    /// Where it is: `http://127.0.0.1:…`.
+    /// `http://127.0.0.1:…`
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -60,17 +59,17 @@ impl Drop for Server {
     }
 }
 
-/// An answer that is no, with a word about why.
+/// An error response with a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Refused(pub(crate) StatusCode, pub(crate) &'static str);
+pub(crate) struct ErrorReply(pub(crate) StatusCode, pub(crate) &'static str);
 
-impl IntoResponse for Refused {
+impl IntoResponse for ErrorReply {
     fn into_response(self) -> Response {
         (self.0, axum::Json(json!({ "message": self.1, "status": self.0.as_str() }))).into_response()
     }
 }
 
-/// The state behind `mutex`. A test that panicked while it held the lock has failed already.
+/// Locks `mutex`. A poisoned lock is fine: the test that panicked has already failed.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Connections that can be cut from inside, before a reply is written.
+//! Connections that the server can cut before a reply is written.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,9 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Out of file handles, most likely; somebody will give one back.
+/// Accepting fails when file handles run out; wait until one is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Listens for connections that can be cut.
 pub(super) struct Wires(pub(super) TcpListener);
 
 impl Listener for Wires {
@@ -37,7 +36,7 @@ impl Listener for Wires {
     }
 }
 
-/// Cuts one connection: nothing is written to it any more.
+/// Cuts one connection: further writes fail.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cut(Arc<AtomicBool>);
 
@@ -57,7 +56,6 @@ impl Connected<IncomingStream<'_, Wires>> for Cut {
     }
 }
 
-/// A connection.
 pub(super) struct Wire {
     stream: TcpStream,
     cut: Cut,

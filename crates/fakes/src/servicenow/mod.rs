@@ -1,11 +1,9 @@
-//! A simulated ServiceNow: the Table API for single records, and the journal.
+//! A fake ServiceNow: the Table API for single records, and the journal.
 //!
-//! It behaves as an instance does where our tools can tell: values are texts, references come with a link
-//! unless that is declined, unknown columns are passed over in silence, every change counts
-//! `sys_mod_count` up, and what is written into `work_notes` is only to be found in `sys_journal_field`. In
-//! one thing it is better than a stock instance, and says so: a PATCH with
-//! `sysparm_query=sys_mod_count={n}` is a compare-and-set, answered with 412 if the record has moved on.
-//! [`ServiceNow::be_stock`] takes that away.
+//! It behaves like an instance where the tools can tell: values are strings, references include a link unless excluded,
+//! unknown columns are silently ignored, every change increments `sys_mod_count`, and `work_notes` appear only in
+//! `sys_journal_field`. One difference from a stock instance: a PATCH with `sysparm_query=sys_mod_count={n}` is a
+//! compare-and-set that returns 412 if the record has changed. [`ServiceNow::be_stock`] turns that off.
 
 mod query;
 mod table;
@@ -27,17 +25,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::server::{Faults, Server, locked};
+use crate::server::{FakeFaults, Server, locked};
 
 use query::Condition;
 pub use table::Record;
 use table::Tables;
 
-/// The user who may do everything.
+/// The valid user.
 pub const USER: &str = "countersign";
-/// The user's password.
 pub const PASSWORD: &str = "correct-horse";
-/// A bearer token of the same user.
 pub const TOKEN: &str = "sn-token-1";
 
 /// The `sys_id` of the first seeded incident: a database that does not answer, priority 1.
@@ -45,29 +41,27 @@ pub const INCIDENT: &str = "9d385017c611228701d22104cc95c371";
 /// The `sys_id` of the second seeded incident: a printer, priority 4.
 pub const PRINTER: &str = "46ee8c2fa9fe198100623592c70d643e";
 
-/// A running instance.
 #[derive(Debug)]
 pub struct ServiceNow {
     server: Server,
     instance: Arc<Mutex<Instance>>,
-    faults: Faults,
+    faults: FakeFaults,
 }
 
 #[derive(Debug)]
 struct Instance {
     tables: Tables,
     requests: u32,
-    /// Whether it honours preconditions, which a stock instance does not.
+    /// Whether it honours preconditions; a stock instance does not.
     compares: bool,
 }
 
 impl ServiceNow {
-    /// Starts an instance with two incidents.
+    /// Starts an instance with two incidents, [`INCIDENT`] and [`PRINTER`].
     pub async fn start() -> io::Result<Self> {
         Self::start_on(TcpListener::bind(("127.0.0.1", 0)).await?)
     }
 
-    /// Starts such an instance that serves `listener`.
     pub fn start_on(listener: TcpListener) -> io::Result<Self> {
         let instance = Instance { tables: Tables::seeded(), requests: 0, compares: true };
         let instance = Arc::new(Mutex::new(instance));
@@ -75,57 +69,55 @@ impl ServiceNow {
             .route("/api/now/table/{table}/{sys_id}", get(read).patch(change))
             .route("/api/now/table/{table}", get(list))
             .with_state(Arc::clone(&instance));
-        let faults = Faults::default();
+        let faults = FakeFaults::default();
         Ok(Self { server: Server::start_on(listener, router, &faults)?, instance, faults })
     }
 
-    /// Where it is.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// What goes wrong with the next requests.
-    pub fn faults(&self) -> &Faults {
+    /// Faults to inject into the next requests.
+    pub fn faults(&self) -> &FakeFaults {
         &self.faults
     }
 
-    /// From now on it passes preconditions over in silence, as a stock instance does.
+    /// Ignores preconditions from now on, like a stock instance.
     pub fn be_stock(&self) {
         locked(&self.instance).compares = false;
     }
 
-    /// From now on nobody may write `field`; an instance says yes to that, and passes the field over.
+    /// Makes `field` read-only. Like an instance, it accepts a write and ignores the field.
     pub fn protect(&self, field: &str) {
         locked(&self.instance).tables.protected.insert(field.to_owned());
     }
 
-    /// How many requests have reached it, and were not turned away by a fault.
+    /// The number of requests that no fault rejected.
     pub fn requests(&self) -> u32 {
         locked(&self.instance).requests
     }
 
-    /// How often a record was really changed.
+    /// The number of real changes of a record.
     pub fn writes(&self, sys_id: &str) -> u32 {
         locked(&self.instance).tables.writes(sys_id)
     }
 
-    /// How often a change of each record was asked for and let through, whether or not it changed anything: a
-    /// second write of the same values shows here and nowhere else.
+    /// The number of accepted writes by record, including writes that changed nothing. Use it to detect a second write
+    /// of the same values.
     pub fn accepted(&self) -> BTreeMap<String, u32> {
         locked(&self.instance).tables.accepted.clone()
     }
 
-    /// Somebody reports an incident.
+    /// Adds an incident.
     pub fn report(&self, sys_id: &str, number: &str, short_description: &str) {
         locked(&self.instance).tables.seed(sys_id, number, short_description, "4");
     }
 
-    /// A record as it stands.
     pub fn record(&self, table: &str, sys_id: &str) -> Option<Record> {
         locked(&self.instance).tables.get(table, sys_id).cloned()
     }
 
-    /// One value of a record as it stands; empty if there is none.
+    /// One value of a record; empty if it is absent.
     pub fn value(&self, table: &str, sys_id: &str, field: &str) -> String {
         self.record(table, sys_id).and_then(|record| record.get(field).cloned()).unwrap_or_default()
     }
@@ -135,14 +127,14 @@ impl ServiceNow {
         locked(&self.instance).tables.notes(sys_id)
     }
 
-    /// Somebody else changes a record.
+    /// Changes a record as another user would.
     pub fn change(&self, table: &str, sys_id: &str, field: &str, value: &str) {
         let values = [(field.to_owned(), value.to_owned())].into();
         locked(&self.instance).tables.change(table, sys_id, &values);
     }
 }
 
-/// The parameters of the Table API that our tools use.
+/// The Table API parameters that the tools use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Parameters {
@@ -157,9 +149,10 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn show(&self, record: &Record) -> Value {
-        let wanted = |field: &str| self.fields.is_empty() || self.fields.split(',').any(|name| name == field);
-        let shown = record.iter().filter(|(field, _)| wanted(field));
+    fn to_json(&self, record: &Record) -> Value {
+        let selected =
+            |field: &str| self.fields.is_empty() || self.fields.split(',').any(|name| name == field);
+        let shown = record.iter().filter(|(field, _)| selected(field));
         shown.map(|(field, value)| (field.clone(), self.value(field, value))).collect()
     }
 
@@ -183,11 +176,11 @@ async fn read(
 ) -> Response {
     let mut instance = locked(&instance);
     instance.requests += 1;
-    if !is_known(&headers) {
+    if !is_authorised(&headers) {
         return not_authenticated();
     }
     match instance.tables.get(&table, &sys_id) {
-        Some(record) => result(&parameters.show(record)),
+        Some(record) => result(&parameters.to_json(record)),
         None => no_record(),
     }
 }
@@ -200,14 +193,14 @@ async fn list(
 ) -> Response {
     let mut instance = locked(&instance);
     instance.requests += 1;
-    if !is_known(&headers) {
+    if !is_authorised(&headers) {
         return not_authenticated();
     }
     let conditions = query::read(&parameters.query);
     let limit = parameters.limit.unwrap_or(10_000);
     let all = instance.tables.all(&table);
     let found = all.filter(|record| conditions.iter().all(|condition| condition.holds(record))).take(limit);
-    result(&found.map(|record| parameters.show(record)).collect())
+    result(&found.map(|record| parameters.to_json(record)).collect())
 }
 
 async fn change(
@@ -219,7 +212,7 @@ async fn change(
 ) -> Response {
     let mut instance = locked(&instance);
     instance.requests += 1;
-    if !is_known(&headers) {
+    if !is_authorised(&headers) {
         return not_authenticated();
     }
     let Some(record) = instance.tables.get(&table, &sys_id) else { return no_record() };
@@ -228,14 +221,14 @@ async fn change(
         return error(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The record has changed");
     }
     let Ok(values) = serde_json::from_slice(&body) else {
-        return error(StatusCode::BAD_REQUEST, "Invalid payload", "Values must be texts");
+        return error(StatusCode::BAD_REQUEST, "Invalid payload", "Values must be strings");
     };
     instance.tables.accept(&sys_id);
     instance.tables.change(&table, &sys_id, &values);
-    instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.show(record)))
+    instance.tables.get(&table, &sys_id).map_or_else(no_record, |record| result(&parameters.to_json(record)))
 }
 
-fn is_known(headers: &HeaderMap) -> bool {
+fn is_authorised(headers: &HeaderMap) -> bool {
     let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     given.is_some_and(|given| given == basic || given == format!("Bearer {TOKEN}"))

@@ -1,13 +1,12 @@
-//! Encoded queries, as far as our tools write them: `a=b^cLIKEd^ORDERBYDESCe`.
+//! Encoded queries, as far as the tools use them: `a=b^cLIKEd^ORDERBYDESCe`.
 
 use super::table::Record;
 
-/// One part of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Is(String, String),
-    Holds(String, String),
-    /// An order, or what nobody here writes.
+    Contains(String, String),
+    /// An ORDERBY, or an unsupported condition.
     Other,
 }
 
@@ -15,14 +14,13 @@ impl Condition {
     pub(super) fn holds(&self, record: &Record) -> bool {
         let value = |field: &String| record.get(field).map_or("", String::as_str);
         match self {
-            Self::Is(field, wanted) => value(field) == wanted,
-            Self::Holds(field, wanted) => value(field).contains(wanted.as_str()),
+            Self::Is(field, expected) => value(field) == expected,
+            Self::Contains(field, expected) => value(field).contains(expected.as_str()),
             Self::Other => true,
         }
     }
 }
 
-/// The parts of a query.
 pub(super) fn read(query: &str) -> Vec<Condition> {
     query.split('^').map(condition).collect()
 }
@@ -33,7 +31,7 @@ fn condition(part: &str) -> Condition {
         return Condition::Other;
     }
     if let Some((field, value)) = part.split_once("LIKE").map(pair) {
-        return Condition::Holds(field, value);
+        return Condition::Contains(field, value);
     }
     part.split_once('=').map(pair).map_or(Condition::Other, |(field, value)| Condition::Is(field, value))
 }
@@ -43,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_the_conjunction_of_its_parts() {
+    fn query_is_the_conjunction_of_its_parts() {
         let record: Record = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "xyz".to_owned())].into();
         let holds = |query: &str| read(query).iter().all(|condition| condition.holds(&record));
         assert!(holds("a=1^bLIKEy^ORDERBYDESCa"));

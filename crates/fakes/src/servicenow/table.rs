@@ -1,28 +1,26 @@
-//! Records, how often each was changed, and the journal.
+//! Records, change counters, and the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{INCIDENT, PRINTER};
 
-/// The table that holds journal entries.
 pub(super) const JOURNAL: &str = "sys_journal_field";
 
-/// Columns whose values go into the journal instead of the record.
+/// Columns that are stored in the journal instead of the record.
 const JOURNALED: &[&str] = &["work_notes", "comments"];
 
-/// A record: column by column, every value a text.
+/// Column values of a record.
 pub type Record = BTreeMap<String, String>;
 
-/// All tables.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     records: BTreeMap<(String, String), Record>,
     writes: BTreeMap<String, u32>,
-    /// How often a change was let through, by record.
+    /// Accepted writes by record.
     pub(super) accepted: BTreeMap<String, u32>,
-    /// Columns that the user may not write.
+    /// Read-only columns.
     pub(super) protected: BTreeSet<String>,
-    /// Seconds since the beginning of 2026 on a clock that moves with every change.
+    /// Seconds since the start of 2026; advances by one with every change.
     clock: u32,
 }
 
@@ -74,12 +72,11 @@ impl Tables {
         self.all(JOURNAL).filter(ours).map(|entry| entry["value"].clone()).collect()
     }
 
-    /// Somebody asked for a change, and nothing stood against it.
     pub(super) fn accept(&mut self, sys_id: &str) {
         *self.accepted.entry(sys_id.to_owned()).or_default() += 1;
     }
 
-    /// Changes what is different; a change of nothing is none.
+    /// Writes the differing values. If nothing differs, no change is counted.
     pub(super) fn change(&mut self, table: &str, sys_id: &str, values: &Record) {
         let Some(record) = self.records.get_mut(&(table.to_owned(), sys_id.to_owned())) else { return };
         let mut entries = Vec::new();
@@ -89,8 +86,8 @@ impl Tables {
                 Some(_) if JOURNALED.contains(&field.as_str()) => {
                     entries.push((field.clone(), value.clone()));
                 }
-                Some(stands) if stands != value => {
-                    stands.clone_from(value);
+                Some(current) if current != value => {
+                    current.clone_from(value);
                     changed = true;
                 }
                 Some(_) | None => {}

@@ -1,4 +1,4 @@
-//! The Web API: posting, changing, opening windows.
+//! The Web API: posting and updating messages, opening modals.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State as Extracted};
@@ -7,33 +7,32 @@ use axum::response::{IntoResponse as _, Json, Response};
 use serde_json::{Value, json};
 
 use super::state::State;
-use super::{Message, Shared, Trouble, limits, lock};
+use super::{FakeMessage, FakeSlackFault, Shared, limits, lock};
 
-/// One call of a method.
 pub(super) async fn call(
     Extracted(state): Extracted<Shared>,
     Path(method): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let trouble = begin(&state);
-    match trouble {
-        Some(Trouble::RateLimited { retry_after_secs }) => {
+    let fault = next_fault(&state);
+    match fault {
+        Some(FakeSlackFault::RateLimited { retry_after_secs }) => {
             let after = [(header::RETRY_AFTER, retry_after_secs.to_string())];
             return (StatusCode::TOO_MANY_REQUESTS, after, answer(Err("ratelimited"))).into_response();
         }
-        Some(Trouble::ServerError) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Some(Trouble::Slow(time)) => tokio::time::sleep(time).await,
-        Some(Trouble::LostReply) | None => {}
+        Some(FakeSlackFault::ServerError) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Some(FakeSlackFault::Slow(time)) => tokio::time::sleep(time).await,
+        Some(FakeSlackFault::LostReply) | None => {}
     }
     let reply = answer(lock(&state).perform(&method, &headers, &body));
-    if trouble == Some(Trouble::LostReply) { broken() } else { reply.into_response() }
+    if fault == Some(FakeSlackFault::LostReply) { cut_off() } else { reply.into_response() }
 }
 
-fn begin(state: &Shared) -> Option<Trouble> {
+fn next_fault(state: &Shared) -> Option<FakeSlackFault> {
     let mut state = lock(state);
     state.calls += 1;
-    state.troubles.pop_front()
+    state.faults.pop_front()
 }
 
 fn answer(result: Result<Value, &'static str>) -> Json<Value> {
@@ -46,13 +45,13 @@ fn answer(result: Result<Value, &'static str>) -> Json<Value> {
     })
 }
 
-/// A reply that breaks off before its first byte.
-fn broken() -> Response {
+/// A reply that is cut off before its first byte.
+fn cut_off() -> Response {
     let lost = std::io::Error::other("the reply is lost");
     Body::from_stream(futures_util::stream::once(async { Err::<Bytes, _>(lost) })).into_response()
 }
 
-/// What an app says to whoever clicked.
+/// Receives an app's reply to an interaction.
 pub(super) async fn response(Extracted(state): Extracted<Shared>, body: Bytes) -> Response {
     match serde_json::from_slice(&body) {
         Ok(answer) => {
@@ -84,7 +83,7 @@ impl State {
 
     fn post(&mut self, body: &Value) -> Result<Value, &'static str> {
         let channel = self.channel(body)?;
-        // A message may be a text and nothing else.
+        // `blocks` is optional.
         body.get("blocks").map_or(Ok(()), limits::check)?;
         let thread = body["thread_ts"].as_str().map(str::to_owned);
         let known = |ts: &String| self.message(&format!("{channel}/{ts}")).is_some();
@@ -92,7 +91,7 @@ impl State {
             return Err("thread_not_found");
         }
         let ts = self.next_ts();
-        let message = Message {
+        let message = FakeMessage {
             channel: channel.clone(),
             ts: ts.clone(),
             thread,
@@ -118,7 +117,7 @@ impl State {
 
     fn channel(&self, body: &Value) -> Result<String, &'static str> {
         let channel = body["channel"].as_str().ok_or("channel_not_found")?;
-        // Whoever names a user writes to them alone.
+        // A user id as channel means a direct message.
         let users = self.settings.users.iter().map(|user| &user.id);
         let known = self.settings.channels.iter().chain(users).any(|known| known == channel);
         known.then(|| channel.to_owned()).ok_or("channel_not_found")

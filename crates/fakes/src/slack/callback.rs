@@ -1,4 +1,4 @@
-//! What Slack sends when somebody presses a button or uses a shortcut: a form, signed as it stands.
+//! The signed form that Slack sends for a button press, a shortcut or a submitted modal.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,73 +12,63 @@ use sha2::Sha256;
 /// Slack gives an app three seconds.
 const DELIVERY_MAX: Duration = Duration::from_secs(3);
 
-/// Somebody presses a button.
+/// A button press.
 #[derive(Debug, Clone, Copy)]
-pub struct Press<'a> {
-    /// Of the message there.
+pub struct ButtonPress<'a> {
+    /// The message, as `channel/ts`.
     pub place: &'a str,
-    /// Which button.
     pub action_id: &'a str,
-    /// Who.
     pub user: &'a str,
-    /// Of which workspace.
     pub team: &'a str,
-    /// When, in seconds since 1970.
+    /// Unix time in seconds.
     pub at_secs: i64,
 }
 
-/// Somebody uses a shortcut.
+/// The use of a shortcut.
 #[derive(Debug, Clone, Copy)]
-pub struct Use<'a> {
-    /// Which one.
+pub struct ShortcutUse<'a> {
     pub callback_id: &'a str,
-    /// On the message there, if on one.
+    /// The message, as `channel/ts`, for a message shortcut.
     pub place: Option<&'a str>,
-    /// Who.
     pub user: &'a str,
-    /// Of which workspace.
     pub team: &'a str,
-    /// When, in seconds since 1970.
+    /// Unix time in seconds.
     pub at_secs: i64,
 }
 
-/// Somebody sends a window off.
+/// A submitted modal.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
-    /// Which window.
     pub view: &'a str,
-    /// Who.
     pub user: &'a str,
-    /// Of which workspace.
     pub team: &'a str,
-    /// What they typed.
+    /// The value of every text field.
     pub text: &'a str,
-    /// What they chose; the first there is, if nothing.
+    /// The selected option; `None` selects the first.
     pub choice: Option<&'a str>,
-    /// When, in seconds since 1970.
+    /// Unix time in seconds.
     pub at_secs: i64,
 }
 
-/// A request that Slack would send.
+/// A request from Slack to the app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callback {
     /// `x-slack-request-timestamp`.
     pub timestamp: String,
     /// `x-slack-signature`.
     pub signature: String,
-    /// A form.
+    /// The form.
     pub body: Vec<u8>,
 }
 
 impl Callback {
-    /// `payload` as Slack would send it at `at_secs` under `secret`. A test that wants to lie starts here.
+    /// Signs `payload` as Slack does. Use it to forge payloads in tests.
     pub fn signed(payload: &Value, secret: &str, at_secs: i64) -> Self {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         let body = form.append_pair("payload", &payload.to_string()).finish().into_bytes();
         Self { timestamp: at_secs.to_string(), signature: signature(secret, at_secs, &body), body }
     }
 
-    /// The payload again.
     pub fn payload(&self) -> Value {
         let mut fields = url::form_urlencoded::parse(&self.body);
         let payload = fields.find(|(name, _)| name == "payload");
@@ -92,7 +82,7 @@ pub(super) fn user(id: &str, team: &str) -> Value {
 
 #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
 fn signature(secret: &str, at_secs: i64, body: &[u8]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length will do");
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC accepts any key length");
     mac.update(format!("v0:{at_secs}:").as_bytes());
     mac.update(body);
     let mut text = "v0=".to_owned();
@@ -102,7 +92,6 @@ fn signature(secret: &str, at_secs: i64, body: &[u8]) -> String {
     text
 }
 
-/// Nobody answered at the callback URL.
 #[derive(Debug)]
 pub struct NotDelivered(reqwest::Error);
 
@@ -118,7 +107,7 @@ impl std::error::Error for NotDelivered {
     }
 }
 
-/// Posts `callback` to `url`; the status of the reply.
+/// Posts `callback` to `url` and returns the status.
 pub async fn deliver(callback: Callback, url: &str) -> Result<u16, NotDelivered> {
     let request = client().map_err(NotDelivered)?.post(url);
     let request = request
@@ -129,12 +118,12 @@ pub async fn deliver(callback: Callback, url: &str) -> Result<u16, NotDelivered>
     Ok(response.status().as_u16())
 }
 
-/// A client that trusts nobody: a simulation calls back over plain http, on this machine.
+/// A client without root certificates: a fake calls back over plain HTTP on this machine.
 #[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
 pub(super) fn client() -> reqwest::Result<reqwest::Client> {
     let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("ring knows TLS 1.2 and 1.3")
+        .expect("ring supports TLS 1.2 and 1.3")
         .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
     reqwest::Client::builder().no_proxy().timeout(DELIVERY_MAX).tls_backend_preconfigured(tls).build()
@@ -145,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_callback_is_signed_as_slack_documents_it() {
+    fn signature_matches_slacks_documentation() {
         let body = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
         assert_eq!(
             signature("8f742231b10e8888abcd99yyyzzz85a5", 1_531_420_618, body),
@@ -154,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_reads_back() {
+    fn payload_round_trips() {
         let payload = json!({ "text": "a & b = ü" });
         assert_eq!(Callback::signed(&payload, "secret", 0).payload(), payload);
     }

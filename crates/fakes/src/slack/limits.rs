@@ -1,14 +1,13 @@
-//! What Slack refuses about blocks.
+//! Slack's limits for blocks.
 
 use serde_json::Value;
 
-/// The code of most refusals.
 const INVALID: &str = "invalid_blocks";
 
-/// All texts together. Slack does not say where its limit is; messages of 9,597 are known to pass.
+/// All texts together. Slack does not document its limit; messages of 9,597 are known to pass.
 const MESSAGE_UNITS_MAX: usize = 9_600;
 
-/// Refuses what Slack would refuse, with its code.
+/// Returns Slack's error code for blocks that Slack would reject.
 pub(super) fn check(blocks: &Value) -> Result<(), &'static str> {
     let blocks = blocks.as_array().ok_or(INVALID)?;
     if blocks.is_empty() || blocks.len() > 50 {
@@ -77,7 +76,7 @@ fn button(button: &Value) -> Result<(), &'static str> {
         .try_for_each(|(part, max)| plain(&confirm[part], *max))
 }
 
-/// A view's own texts and blocks.
+/// Checks a view's texts and blocks.
 pub(super) fn check_view(view: &Value) -> Result<(), &'static str> {
     let blocks = check(&view["blocks"]);
     let titles = ["title", "close"].iter().try_for_each(|part| plain(&view[part], 24));
@@ -135,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_section_has_three_thousand_characters_and_not_one_more() {
+    fn section_has_at_most_3000_characters() {
         assert_eq!(check(&json!([section_of(3_000)])), Ok(()));
         assert_eq!(check(&json!([section_of(3_001)])), Err("invalid_blocks"));
         assert_eq!(check(&json!([section_of(0)])), Err("invalid_blocks"));
     }
 
     #[test]
-    fn a_message_has_fifty_blocks_and_an_end() {
+    fn message_size_is_limited() {
         assert_eq!(check(&Value::Array(vec![section_of(10); 50])), Ok(()));
         assert_eq!(check(&Value::Array(vec![section_of(10); 51])), Err("invalid_blocks"));
         assert_eq!(check(&Value::Array(vec![section_of(3_000); 4])), Err("msg_blocks_too_long"));

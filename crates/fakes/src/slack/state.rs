@@ -1,41 +1,40 @@
-//! What the workspace remembers.
+//! The state of the workspace.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::callback::{self, Callback, Press, Submission, Use};
-use super::{Message, Settings, Trouble, View};
+use super::callback::{self, ButtonPress, Callback, ShortcutUse, Submission};
+use super::{FakeMessage, FakeSlackFault, FakeSlackSettings, View};
 
-/// Messages are named by the time they were posted; ours are a second apart, from here on.
+/// The timestamp of the first message; each further message is one second later.
 const FIRST_MESSAGE_SECS: u64 = 1_700_000_000;
 
-/// The workspace.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) settings: Settings,
+    pub(super) settings: FakeSlackSettings,
     pub(super) url: String,
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<FakeMessage>,
     pub(super) views: Vec<View>,
     pub(super) answers: Vec<Value>,
-    pub(super) troubles: VecDeque<Trouble>,
+    pub(super) faults: VecDeque<FakeSlackFault>,
     pub(super) calls: usize,
-    /// What came of the last press on the page.
+    /// The result of the last press on the page.
     pub(super) note: Option<String>,
-    /// Who may open a window, once.
+    /// The user of each trigger id; `None` once it was used.
     triggers: BTreeMap<String, Option<String>>,
     numbers: u64,
 }
 
 impl State {
-    pub(super) fn new(settings: Settings, url: String) -> Self {
+    pub(super) fn new(settings: FakeSlackSettings, url: String) -> Self {
         Self {
             settings,
             url,
             messages: Vec::new(),
             views: Vec::new(),
             answers: Vec::new(),
-            troubles: VecDeque::new(),
+            faults: VecDeque::new(),
             calls: 0,
             note: None,
             triggers: BTreeMap::new(),
@@ -48,17 +47,16 @@ impl State {
         self.numbers
     }
 
-    pub(super) fn message(&self, place: &str) -> Option<&Message> {
+    pub(super) fn message(&self, place: &str) -> Option<&FakeMessage> {
         self.messages.iter().find(|message| message.place() == place)
     }
 
-    /// A name for a new message.
     pub(super) fn next_ts(&mut self) -> String {
         let number = self.number();
         format!("{}.{number:06}", FIRST_MESSAGE_SECS + number)
     }
 
-    /// Opens `view` for whoever `trigger` belongs to.
+    /// Opens `view` for the user of `trigger`.
     pub(super) fn open(&mut self, trigger: &str, view: Value) -> Result<String, &'static str> {
         let owner = self.triggers.get_mut(trigger).ok_or("invalid_trigger_id")?;
         let user = owner.take().ok_or("exchanged_trigger_id")?;
@@ -68,12 +66,12 @@ impl State {
     }
 
     fn trigger_for(&mut self, user: &str) -> String {
-        let trigger = format!("{}.1.simulated", self.number());
+        let trigger = format!("{}.1.fake", self.number());
         self.triggers.insert(trigger.clone(), Some(user.to_owned()));
         trigger
     }
 
-    pub(super) fn press(&mut self, press: &Press<'_>) -> Option<Callback> {
+    pub(super) fn press(&mut self, press: &ButtonPress<'_>) -> Option<Callback> {
         let message = self.message(press.place)?.clone();
         let value = message.button(press.action_id)?.to_owned();
         let (trigger, number) = (self.trigger_for(press.user), self.number());
@@ -83,7 +81,7 @@ impl State {
             "api_app_id": "A0SIM",
             "container": { "type": "message", "message_ts": message.ts, "channel_id": message.channel },
             "trigger_id": trigger,
-            "team": { "id": press.team, "domain": "simulated" },
+            "team": { "id": press.team, "domain": "fake" },
             "enterprise": null,
             "channel": { "id": message.channel, "name": "approvals" },
             "message": { "ts": message.ts, "text": message.text, "blocks": message.blocks },
@@ -93,7 +91,7 @@ impl State {
         Some(Callback::signed(&payload, &self.settings.signing_secret, press.at_secs))
     }
 
-    pub(super) fn use_shortcut(&mut self, used: &Use<'_>) -> Option<Callback> {
+    pub(super) fn use_shortcut(&mut self, used: &ShortcutUse<'_>) -> Option<Callback> {
         let message = match used.place {
             Some(place) => Some(self.message(place)?.clone()),
             None => None,
@@ -103,7 +101,7 @@ impl State {
             "callback_id": used.callback_id,
             "user": callback::user(used.user, used.team),
             "trigger_id": self.trigger_for(used.user),
-            "team": { "id": used.team, "domain": "simulated" },
+            "team": { "id": used.team, "domain": "fake" },
             "enterprise": null,
             "is_enterprise_install": false,
         });
@@ -129,7 +127,7 @@ impl State {
             "user": callback::user(submission.user, submission.team),
             "api_app_id": "A0SIM",
             "trigger_id": self.trigger_for(submission.user),
-            "team": { "id": submission.team, "domain": "simulated" },
+            "team": { "id": submission.team, "domain": "fake" },
             "enterprise": null,
             "view": view,
             "response_urls": [],
@@ -138,7 +136,7 @@ impl State {
     }
 }
 
-/// What stands in every input of the window.
+/// The value of every input of the modal.
 fn values(view: &Value, submission: &Submission<'_>) -> Value {
     let mut values = json!({});
     for block in view["blocks"].as_array().into_iter().flatten().filter(|block| block["type"] == "input") {
@@ -152,7 +150,7 @@ fn values(view: &Value, submission: &Submission<'_>) -> Value {
     values
 }
 
-/// The text, or what was chosen.
+/// The text, or the selected option.
 fn entered(element: &Value, submission: &Submission<'_>) -> Value {
     if element["type"] == "static_select" {
         let first = element["options"][0]["value"].as_str();

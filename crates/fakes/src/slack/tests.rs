@@ -1,4 +1,4 @@
-//! The API refuses what Slack refuses, and the page does what a person asks of it.
+//! The API rejects what Slack rejects, and the page sends signed callbacks.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,24 +26,24 @@ fn message(channel: &str) -> Value {
     })
 }
 
-async fn call(slack: &SimulatedSlack, method: &str, token: &str, body: &Value) -> Value {
+async fn call(slack: &FakeSlack, method: &str, token: &str, body: &Value) -> Value {
     let request = client().unwrap().post(format!("{}/api/{method}", slack.url()));
     let request = request.header("authorization", format!("Bearer {token}")).body(body.to_string());
     serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap()
 }
 
-async fn posted(slack: &SimulatedSlack) -> String {
-    let reply = call(slack, "chat.postMessage", "xoxb-simulated", &message("C0APPROVALS")).await;
+async fn posted(slack: &FakeSlack) -> String {
+    let reply = call(slack, "chat.postMessage", "xoxb-fake", &message("C0APPROVALS")).await;
     assert_eq!(reply["ok"], true, "{reply}");
     slack.messages().last().unwrap().place()
 }
 
-async fn page(slack: &SimulatedSlack) -> String {
+async fn page(slack: &FakeSlack) -> String {
     client().unwrap().get(slack.url()).send().await.unwrap().text().await.unwrap()
 }
 
-/// Sends the page's own form, from a page at `origin`.
-async fn send_form(slack: &SimulatedSlack, path: &str, origin: &str, fields: &[(&str, &str)]) -> u16 {
+/// Submits the page's form from a page at `origin`.
+async fn send_form(slack: &FakeSlack, path: &str, origin: &str, fields: &[(&str, &str)]) -> u16 {
     let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = client().unwrap().post(format!("{}{path}", slack.url())).header("origin", origin);
     request.body(form).send().await.unwrap().status().as_u16()
@@ -51,7 +51,7 @@ async fn send_form(slack: &SimulatedSlack, path: &str, origin: &str, fields: &[(
 
 type Received = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// Somebody to call back, and what they received: the signature and the payload.
+/// An app that records the signature and payload of every callback.
 async fn app() -> (String, Received) {
     let received = Received::default();
     let take = |State(received): State<Received>, headers: HeaderMap, body: String| async move {
@@ -59,7 +59,7 @@ async fn app() -> (String, Received) {
         let (timestamp, signature) = (text("x-slack-request-timestamp"), text("x-slack-signature"));
         let sent = Callback { timestamp, signature, body: body.into_bytes() };
         let payload = sent.payload();
-        let again = Callback::signed(&payload, "simulated-signing-secret", sent.timestamp.parse().unwrap());
+        let again = Callback::signed(&payload, "fake-signing-secret", sent.timestamp.parse().unwrap());
         assert_eq!(sent, again);
         received.lock().unwrap().push((sent.signature, payload));
     };
@@ -71,26 +71,26 @@ async fn app() -> (String, Received) {
 }
 
 #[test]
-fn only_the_bot_posts_and_only_where_there_is_a_channel() {
+fn post_needs_the_token_and_a_known_channel() {
     run(async {
-        let slack = SimulatedSlack::start().await.unwrap();
+        let slack = FakeSlack::start().await.unwrap();
         let refused = call(&slack, "chat.postMessage", "wrong", &message("C0APPROVALS")).await;
         assert_eq!(refused, json!({ "ok": false, "error": "invalid_auth" }));
-        let refused = call(&slack, "chat.postMessage", "xoxb-simulated", &message("C0OTHER")).await;
+        let refused = call(&slack, "chat.postMessage", "xoxb-fake", &message("C0OTHER")).await;
         assert_eq!(refused["error"], "channel_not_found");
         let mut update = message("C0APPROVALS");
         update["ts"] = json!("1.2");
-        let refused = call(&slack, "chat.update", "xoxb-simulated", &update).await;
+        let refused = call(&slack, "chat.update", "xoxb-fake", &update).await;
         assert_eq!(refused["error"], "message_not_found");
         assert!(slack.messages().is_empty());
     });
 }
 
 #[test]
-fn the_page_shows_messages_and_parses_nothing_in_them() {
+fn page_escapes_messages() {
     run(async {
-        let slack = SimulatedSlack::start().await.unwrap();
-        assert!(page(&slack).await.contains("Nobody has been asked anything yet."));
+        let slack = FakeSlack::start().await.unwrap();
+        assert!(page(&slack).await.contains("No messages yet."));
         posted(&slack).await;
         let page = page(&slack).await;
         assert!(page.contains("go &lt;on&gt;? &lt;script&gt;"), "{page}");
@@ -100,15 +100,15 @@ fn the_page_shows_messages_and_parses_nothing_in_them() {
 }
 
 #[test]
-fn a_press_on_the_page_calls_back_signed() {
+fn press_on_the_page_sends_signed_callback() {
     run(async {
-        let (slack, (url, received)) = (SimulatedSlack::start().await.unwrap(), app().await);
-        slack.call_back(&url);
+        let (slack, (url, received)) = (FakeSlack::start().await.unwrap(), app().await);
+        slack.set_callback(&url);
         let place = posted(&slack).await;
         let fields = [("place", place.as_str()), ("action_id", "yes"), ("user", "U0BEN")];
         // The redirect is followed back to the page.
         assert_eq!(send_form(&slack, "/pane/press", &slack.url(), &fields).await, 200);
-        assert!(page(&slack).await.contains("answered with 200"));
+        assert!(page(&slack).await.contains("status 200"));
         let (_, payload) = received.lock().unwrap().pop().unwrap();
         assert_eq!(payload["user"]["id"], "U0BEN");
         assert_eq!(payload["actions"][0]["value"], "v");
@@ -116,10 +116,10 @@ fn a_press_on_the_page_calls_back_signed() {
 }
 
 #[test]
-fn a_press_from_another_site_is_refused() {
+fn press_from_another_origin_is_rejected() {
     run(async {
-        let (slack, (url, received)) = (SimulatedSlack::start().await.unwrap(), app().await);
-        slack.call_back(&url);
+        let (slack, (url, received)) = (FakeSlack::start().await.unwrap(), app().await);
+        slack.set_callback(&url);
         let place = posted(&slack).await;
         let fields = [("place", place.as_str()), ("action_id", "yes"), ("user", "U0BEN")];
         for origin in ["http://evil.example", "null"] {
@@ -130,11 +130,11 @@ fn a_press_from_another_site_is_refused() {
 }
 
 #[test]
-fn a_window_opens_once_for_whoever_pressed_and_is_sent_off_by_them_alone() {
+fn modal_opens_once_and_only_its_user_submits_it() {
     run(async {
-        let slack = SimulatedSlack::start().await.unwrap();
+        let slack = FakeSlack::start().await.unwrap();
         let place = posted(&slack).await;
-        let press = Press { place: &place, action_id: "yes", user: "U0BEN", team: "T0SIM", at_secs: 7 };
+        let press = ButtonPress { place: &place, action_id: "yes", user: "U0BEN", team: "T0SIM", at_secs: 7 };
         let trigger = slack.press(&press).unwrap().payload()["trigger_id"].clone();
         let text = json!({ "type": "plain_text", "text": "Why?" });
         let input =
@@ -144,11 +144,8 @@ fn a_window_opens_once_for_whoever_pressed_and_is_sent_off_by_them_alone() {
             "blocks": [input],
         });
         let open = json!({ "trigger_id": trigger, "view": view });
-        assert_eq!(call(&slack, "views.open", "xoxb-simulated", &open).await["ok"], true);
-        assert_eq!(
-            call(&slack, "views.open", "xoxb-simulated", &open).await["error"],
-            "exchanged_trigger_id"
-        );
+        assert_eq!(call(&slack, "views.open", "xoxb-fake", &open).await["ok"], true);
+        assert_eq!(call(&slack, "views.open", "xoxb-fake", &open).await["error"], "exchanged_trigger_id");
         assert!(page(&slack).await.contains("Why? (U0BEN)"));
         let id = slack.views()[0].id.clone();
         let by = |user| Submission { view: &id, user, team: "T0SIM", text: "no", choice: None, at_secs: 8 };

@@ -1,11 +1,11 @@
-//! Block Kit, as much of it as a card needs, and Slack's limits.
+//! Block Kit elements, and Slack's limits.
 //!
-//! Every text here has been escaped and bounded by whoever made it. Elements are `plain_text` without emoji,
-//! in which Slack formats nothing; [`mrkdwn`] is for our own words alone.
+//! The caller escapes and limits every text. Elements are `plain_text` without emoji, in which Slack formats nothing;
+//! [`mrkdwn`] must not contain untrusted text.
 
 use serde_json::{Value, json};
 
-/// A message holds at most so many blocks.
+/// Blocks of a message.
 pub const BLOCKS_MAX: usize = 50;
 /// The text of a section.
 pub const SECTION_UNITS_MAX: usize = 3_000;
@@ -19,8 +19,8 @@ pub const HEADER_UNITS_MAX: usize = 150;
 pub const BUTTON_UNITS_MAX: usize = 75;
 /// The value of a button.
 pub const VALUE_UNITS_MAX: usize = 2_000;
-/// All texts of a message together. Slack does not say where its limit is; messages of 9,597 are known to
-/// pass and of 11,341 to be refused as `msg_blocks_too_long`.
+/// All texts of a message together. Slack does not document its limit: 9,597 are known to pass, and 11,341 to fail with
+/// `msg_blocks_too_long`.
 pub const MESSAGE_UNITS_MAX: usize = 9_500;
 
 pub(crate) fn plain(text: &str) -> Value {
@@ -35,13 +35,12 @@ pub(crate) fn section(text: &str) -> Value {
     json!({ "type": "section", "text": plain(text) })
 }
 
-/// A section of named fields.
 pub(super) fn fields(fields: &[(&str, String)]) -> Value {
     let fields: Vec<_> = fields.iter().map(|(name, value)| plain(&format!("{name}\n{value}"))).collect();
     json!({ "type": "section", "fields": fields })
 }
 
-/// Small print in our own words; nothing of a stranger's may stand in it.
+/// Small print that Slack formats. It must not contain untrusted text.
 pub(super) fn mrkdwn(text: &str) -> Value {
     let text = json!({ "type": "mrkdwn", "text": text, "verbatim": true });
     json!({ "type": "context", "elements": [text] })
@@ -55,7 +54,7 @@ pub(super) fn button(action_id: &str, style: &str, text: &str, value: &str) -> V
     json!({ "type": "button", "action_id": action_id, "style": style, "text": plain(text), "value": value })
 }
 
-/// A question that Slack asks before it sends a click.
-pub(super) fn confirm(title: &str, text: &str, yes: &str) -> Value {
-    json!({ "title": plain(title), "text": plain(text), "confirm": plain(yes), "deny": plain("Back") })
+/// A confirmation dialog that Slack shows before it sends a click.
+pub(super) fn confirm(title: &str, text: &str, confirm: &str) -> Value {
+    json!({ "title": plain(title), "text": plain(text), "confirm": plain(confirm), "deny": plain("Cancel") })
 }

@@ -1,17 +1,25 @@
-//! An approval as a Slack message.
+//! The Slack message of an approval, and every other text that is posted about it.
 //!
-//! Whoever is asked sees what would change, why policy asks, whether it can be taken back and what happens if
-//! it is interrupted, before there is a button to press. When the approval is decided, the same message says
-//! so and has no buttons. The card of an approval depends on the approval alone: rendering it twice gives
-//! the same message.
+//! From top to bottom the card shows:
+//! 1. a headline: status, environment, workflow
+//! 2. workflow, environment, step and run
+//! 3. the proposed action, its changes, and why approval is needed; or the workflow's question ([`subject`])
+//! 4. whether it can be undone, what happens if it is interrupted, its maximum cost, and the hash
+//! 5. who must approve, who has approved, and who cannot ([`approvers`])
+//! 6. when it was requested, is due, and expires
+//! 7. the buttons Approve and Reject; once decided, the outcome instead
+//!
+//! [`text`] has the wording of the domain's values, [`thread`] the reminder and the escalation, [`mod@reject_modal`] the
+//! modal that asks for a reason. A card depends only on the approval: rendering it twice gives the same message. The
+//! tests compare whole cards with `tests/cards/*.json`.
 
-mod asked;
+mod approvers;
 pub mod block;
-mod modal;
-mod people;
+mod button_token;
+mod reject_modal;
+mod subject;
+mod text;
 mod thread;
-mod token;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -19,91 +27,90 @@ mod tests;
 use domain::{Action, Approval, Reversibility, Subject, Tier};
 use serde_json::{Value, json};
 
-use crate::escape::{self, Bound};
+use crate::escape::{self, TextLimit};
 
-pub use modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, modal, refused};
+pub use button_token::{ButtonToken, InvalidButtonToken};
+pub use reject_modal::{CALLBACK_ID, REASON_BLOCK, REASON_INPUT, reject_error, reject_modal};
 pub use thread::{escalation, reminder};
-pub use token::{InvalidToken, Token};
 
-/// The id of the button that says yes.
+/// The `action_id` of the Approve button.
 pub const APPROVE: &str = "countersign.approve";
-/// The id of the button that says no.
+/// The `action_id` of the Reject button.
 pub const REJECT: &str = "countersign.reject";
 
-/// `text` and `blocks` of the message that shows `approval` as it stands.
+/// The `text` and `blocks` of the message for `approval`.
 pub fn render(approval: &Approval) -> Value {
-    let mut blocks = vec![block::header(&title(approval)), block::fields(&whereabouts(approval))];
-    blocks.extend(asked::blocks(&approval.subject, approval.undo));
-    blocks.push(block::fields(&stakes(approval)));
-    blocks.push(block::section(&people::wanted(approval)));
+    let mut blocks = vec![block::header(&title(approval)), block::fields(&location(approval))];
+    blocks.extend(subject::blocks(&approval.subject, approval.undo));
+    blocks.push(block::fields(&risk(approval)));
+    blocks.push(block::section(&approvers::required(approval)));
     blocks.push(block::mrkdwn(&times(approval)));
     blocks.push(block::divider());
     blocks.push(if approval.is_open() {
         buttons(approval)
     } else {
-        block::section(&people::outcome(approval))
+        block::section(&approvers::outcome(approval))
     });
-    json!({ "text": notice(words::status(approval.status), approval), "blocks": blocks })
+    json!({ "text": notice(text::status(approval.status), approval), "blocks": blocks })
 }
 
 fn title(approval: &Approval) -> String {
     let title = format!(
         "{}: {} · {}",
-        words::status(approval.status),
-        words::environment(approval.environment),
+        text::status(approval.status),
+        text::environment(approval.environment),
         approval.workflow
     );
-    escape::line(&title, Bound::plain(block::HEADER_UNITS_MAX))
+    escape::line(&title, TextLimit::plain(block::HEADER_UNITS_MAX))
 }
 
-/// The line that stands in a notification, where Slack formats.
+/// The text of the notification.
 fn notice(what: &str, approval: &Approval) -> String {
     let notice = format!("{what}, step {} of {}", approval.step, approval.workflow);
-    escape::mrkdwn(&notice, Bound::plain(block::SECTION_UNITS_MAX))
+    escape::mrkdwn(&notice, TextLimit::plain(block::SECTION_UNITS_MAX))
 }
 
-fn whereabouts(approval: &Approval) -> [(&'static str, String); 4] {
+fn location(approval: &Approval) -> [(&'static str, String); 4] {
     [
         ("Workflow", approval.workflow.to_string()),
-        ("Environment", words::environment(approval.environment).to_owned()),
-        ("Step", format!("{} (number {})", approval.step, u32::from(approval.seq.0) + 1)),
+        ("Environment", text::environment(approval.environment).to_owned()),
+        ("Step", format!("{} (step {})", approval.step, u32::from(approval.seq.0) + 1)),
         ("Run", approval.run.to_string()),
     ]
 }
 
-/// What can go wrong, and what people bind themselves to.
-fn stakes(approval: &Approval) -> Vec<(&'static str, String)> {
+fn risk(approval: &Approval) -> Vec<(&'static str, String)> {
     let hash = ("Hash", approval.subject.hash().short());
     let Subject::Action { action, .. } = &approval.subject else { return vec![hash] };
     vec![
-        ("Can it be taken back?", words::reversibility(&action.reversibility)),
-        ("If it is interrupted", words::class(action.class).to_owned()),
-        ("Cost at most", action.estimate_microusd.map_or("not metered".to_owned(), words::money)),
+        ("Can it be undone?", text::reversibility(&action.reversibility)),
+        ("If interrupted", text::class(action.class).to_owned()),
+        ("Maximum cost", action.estimate_microusd.map_or("not metered".to_owned(), text::money)),
         hash,
     ]
 }
 
 fn times(approval: &Approval) -> String {
-    let Approval { asked_at, sla_at, expires_at, .. } = approval;
-    let [asked, due, lapses] = [asked_at, sla_at, expires_at].map(|at| words::local(*at));
-    format!("Asked {asked} · answer due {due} · lapses {lapses}")
+    let Approval { requested_at, sla_at, expires_at, .. } = approval;
+    let [requested, due, expires] = [requested_at, sla_at, expires_at].map(|at| text::local(*at));
+    format!("Requested {requested} · due {due} · expires {expires}")
 }
 
 fn buttons(approval: &Approval) -> Value {
-    let token = Token::of(approval).to_string();
+    let token = ButtonToken::of(approval).to_string();
     let mut approve = block::button(APPROVE, "primary", "Approve", &token);
     if let Some(warning) = warning(approval) {
-        approve["confirm"] = block::confirm("Are you sure?", warning, "Approve");
+        approve["confirm"] = block::confirm("Approve this action?", warning, "Approve");
     }
     let reject = block::button(REJECT, "danger", "Reject…", &token);
     json!({ "type": "actions", "block_id": "countersign.answer", "elements": [approve, reject] })
 }
 
-/// A yes that is hard to make good again is asked for twice.
+/// The confirmation text for an approval with high stakes.
 fn warning(approval: &Approval) -> Option<&'static str> {
     match &approval.subject {
-        Subject::Action { action, .. } if is_final(action) => Some("This cannot be taken back."),
-        _ if approval.demand.tier == Tier::High => Some("A mistake here is an outage."),
+        Subject::Action { action, .. } if is_final(action) => Some("This cannot be undone."),
+        _ if approval.requirement.tier == Tier::High => Some("High risk: a mistake can cause an outage."),
         _ => None,
     }
 }

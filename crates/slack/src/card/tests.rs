@@ -1,11 +1,11 @@
-//! What stands on a card. The two whole cards are compared with files, which are worth reading.
+//! The texts of a card. Two complete cards are compared with `tests/cards/*.json`.
 
 use domain::approval::{Channel, Consumed};
 use domain::plan::{Environment, OnReject};
 use domain::{
-    Action, Approval, ApprovalId, ApprovalStatus, Demand, Digest, EffectClass, Fence, FieldChange, GroupName,
-    IdempotencyKey, Millis, People, PersonId, Reason, Reversibility, Ruling, RunId, RunKey, StepId, StepSeq,
-    Subject, TenantId, Tier, Timestamp, ToolName, Verdict, Vote, WorkflowName,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApprovalStatus, ApproverCount, Digest, EffectClass,
+    Fence, FieldChange, GroupName, IdempotencyKey, Millis, PersonId, Reason, Reversibility, Ruling, RunId,
+    RunKey, StepId, StepSeq, Subject, TenantId, Tier, Timestamp, ToolName, Verdict, Vote, WorkflowName,
 };
 use serde_json::{Value, json};
 
@@ -40,20 +40,23 @@ fn action() -> Action {
 }
 
 fn verdict() -> Verdict {
-    let demand =
-        Demand { tier: Tier::High, people: People::Two, groups: vec![GroupName::new("db-oncall").unwrap()] };
+    let requirement = ApprovalRequirement {
+        tier: Tier::High,
+        people: ApproverCount::Two,
+        groups: vec![GroupName::new("db-oncall").unwrap()],
+    };
     let reason = Reason {
         rule: "prod-write".to_owned(),
-        says: "a write in prod needs two people".to_owned(),
+        message: "a write in prod needs two people".to_owned(),
         file: Some("base.rego".to_owned()),
         line: Some(12),
     };
-    Verdict { ruling: Ruling::NeedsApproval(demand), because: vec![reason], policy: Digest::ZERO }
+    Verdict { ruling: Ruling::NeedsApproval(requirement), reasons: vec![reason], policy: Digest::ZERO }
 }
 
 fn about(action: Action) -> Approval {
     let run = RunKey { tenant: TenantId::new("acme").unwrap(), run: RunId::new("run-1").unwrap() };
-    let Ruling::NeedsApproval(demand) = verdict().ruling else { panic!("people are asked") };
+    let Ruling::NeedsApproval(requirement) = verdict().ruling else { panic!("approval is required") };
     Approval {
         id: ApprovalId::new("ap-1").unwrap(),
         run,
@@ -63,13 +66,13 @@ fn about(action: Action) -> Approval {
         seq: StepSeq(1),
         undo: false,
         subject: Subject::Action { action: Box::new(action), verdict: verdict() },
-        demand,
+        requirement,
         requester: Some(PersonId::new("rita").unwrap()),
         author: Some(PersonId::new("alan").unwrap()),
         on_reject: OnReject::Fail,
         status: ApprovalStatus::Requested,
         votes: vec![vote("anna", true, "")],
-        asked_at: NOON,
+        requested_at: NOON,
         sla_at: NOON + Millis::mins(10),
         expires_at: NOON + Millis::hours(24),
         reminders: 0,
@@ -115,68 +118,68 @@ fn has_buttons(message: &Value) -> bool {
     message["blocks"].as_array().unwrap().iter().any(|block| block["type"] == "actions")
 }
 
-fn assert_reads(message: &Value, file: &str) {
+fn assert_snapshot(message: &Value, file: &str) {
     let pretty = serde_json::to_string_pretty(message).unwrap();
     assert_eq!(pretty, file.trim_end(), "\n{pretty}\n");
 }
 
 #[test]
-fn an_open_card_reads_as_it_did() {
-    assert_reads(&render(&about(action())), include_str!("../../tests/cards/open.json"));
+fn open_card_matches_its_snapshot() {
+    assert_snapshot(&render(&about(action())), include_str!("../../tests/cards/open.json"));
 }
 
 #[test]
-fn a_decided_card_reads_as_it_did() {
+fn decided_card_matches_its_snapshot() {
     let approval = Approval {
         status: ApprovalStatus::Approved,
         votes: vec![vote("anna", true, ""), vote("ben", true, "looks right")],
         consumed: Some(Consumed { fence: Fence(3), at: NOON + Millis::mins(2) }),
         ..about(action())
     };
-    assert_reads(&render(&approval), include_str!("../../tests/cards/approved.json"));
+    assert_snapshot(&render(&approval), include_str!("../../tests/cards/approved.json"));
 }
 
 #[test]
-fn only_an_open_card_has_buttons_and_every_other_says_what_came_of_it() {
+fn only_an_open_card_has_buttons() {
     assert!(has_buttons(&render(&about(action()))));
-    for (status, words) in [
-        (ApprovalStatus::Approved, "anna approved at 2025-06-16 12:01:00 UTC"),
+    for (status, text) in [
+        (ApprovalStatus::Approved, "anna approved at 2025-06-16T12:01:00Z"),
         (ApprovalStatus::Rejected, "Rejected.\n"),
-        (ApprovalStatus::Expired, "Expired: nobody decided before 2025-06-17 12:00:00 UTC"),
+        (ApprovalStatus::Expired, "Expired: not decided before 2025-06-17T12:00:00Z"),
         (ApprovalStatus::Canceled, "Withdrawn: the run stopped"),
     ] {
         let message = render(&Approval { status, ..about(action()) });
         assert!(!has_buttons(&message), "{status:?}");
-        assert!(whole(&message).contains(words), "{status:?}: {}", whole(&message));
+        assert!(whole(&message).contains(text), "{status:?}: {}", whole(&message));
     }
 }
 
 #[test]
-fn a_rejection_says_why() {
+fn rejection_shows_its_reason() {
     let votes = vec![vote("ben", false, "not during <!here> the\nfreeze")];
     let message = render(&Approval { status: ApprovalStatus::Rejected, votes, ..about(action()) });
-    let line = "ben rejected at 2025-06-16 12:01:00 UTC: not during &lt;!here&gt; the⟨U+000A⟩freeze";
+    let line = "ben rejected at 2025-06-16T12:01:00Z: not during &lt;!here&gt; the⟨U+000A⟩freeze";
     assert!(whole(&message).contains(line), "{}", whole(&message));
 }
 
 #[test]
-fn a_button_carries_the_approval_its_run_and_its_hash() {
+fn button_value_is_the_token() {
     let approval = about(action());
     let message = render(&approval);
     let elements = message["blocks"].as_array().unwrap().last().unwrap()["elements"].clone();
     for (element, id) in elements.as_array().unwrap().iter().zip([APPROVE, REJECT]) {
         assert_eq!(element["action_id"], id);
-        assert_eq!(element["value"].as_str().unwrap().parse(), Ok(Token::of(&approval)));
+        assert_eq!(element["value"].as_str().unwrap().parse(), Ok(ButtonToken::of(&approval)));
     }
 }
 
 #[test]
-fn a_tool_that_cannot_tell_its_changes_shows_what_it_is_called_with() {
+fn action_without_changes_shows_its_arguments() {
     let blind = Action { changes: Vec::new(), fields: json!({ "argv": ["rm", "-rf", "/srv"] }), ..action() };
     let shown = whole(&render(&about(blind)));
     assert!(
         shown.contains(
-            r#"Called with
+            r#"Arguments
 {"argv":["rm","-rf","/srv"]}"#
         ),
         "{shown}"
@@ -184,30 +187,30 @@ fn a_tool_that_cannot_tell_its_changes_shows_what_it_is_called_with() {
 }
 
 #[test]
-fn whether_it_can_be_taken_back_is_said_before_the_click() {
+fn card_says_whether_the_action_can_be_undone() {
     let why = "mail <cannot> be unsent".to_owned();
     let irreversible =
         Action { reversibility: Reversibility::Irreversible(why), class: EffectClass::Opaque, ..action() };
     let message = render(&about(irreversible));
     let shown = whole(&message);
-    assert!(shown.contains("Irreversible: mail &lt;cannot&gt; be unsent"), "{shown}");
-    assert!(shown.contains("Nobody can tell whether it happened"), "{shown}");
-    assert!(shown.contains("This cannot be taken back."), "{shown}");
+    assert!(shown.contains("No: mail &lt;cannot&gt; be unsent"), "{shown}");
+    assert!(shown.contains("Outcome unknown: the run pauses"), "{shown}");
+    assert!(shown.contains("This cannot be undone."), "{shown}");
 }
 
 #[test]
-fn a_value_cannot_pass_for_another_change() {
+fn value_cannot_imitate_another_change() {
     let forged = FieldChange {
         field: "note\npriority".to_owned(),
         before: None,
         after: json!("x\" → \"y\npriority: 1 → 5"),
     };
     let shown = whole(&render(&about(Action { changes: vec![forged], ..action() })));
-    let line = r#"note⟨U+000A⟩priority: (not known) → "x\" → \"y\npriority: 1 → 5""#;
+    let line = r#"note⟨U+000A⟩priority: (unknown) → "x\" → \"y\npriority: 1 → 5""#;
     assert!(shown.lines().any(|shown| shown == line), "{shown}");
 }
 
-/// As much of everything as the domain allows, and more, of characters that grow when escaped.
+/// An approval with the longest texts, of characters that grow when escaped.
 fn largest() -> Approval {
     let long = "<&>\u{202e}".repeat(1_000);
     let id = "i".repeat(domain::id::ID_BYTES_MAX);
@@ -221,8 +224,8 @@ fn largest() -> Approval {
         ..action()
     };
     let reason =
-        Reason { rule: long.clone(), says: long.clone(), file: Some(long.clone()), line: Some(u32::MAX) };
-    let verdict = Verdict { because: vec![reason; 16], ..verdict() };
+        Reason { rule: long.clone(), message: long.clone(), file: Some(long.clone()), line: Some(u32::MAX) };
+    let verdict = Verdict { reasons: vec![reason; 16], ..verdict() };
     let group = GroupName::new(&id).unwrap();
     let mut approval = about(action.clone());
     approval.run = RunKey { tenant: TenantId::new(&id).unwrap(), run: RunId::new(&id).unwrap() };
@@ -231,7 +234,7 @@ fn largest() -> Approval {
     approval.step = StepId::new(&id).unwrap();
     approval.requester = Some(PersonId::new(&id).unwrap());
     approval.author = approval.requester.clone();
-    approval.demand.groups = vec![group; 100];
+    approval.requirement.groups = vec![group; 100];
     approval.votes = vec![vote(&id, true, &long); 20];
     approval.subject = Subject::Action { action: Box::new(action), verdict };
     approval
@@ -256,7 +259,7 @@ fn assert_fits(message: &Value) {
 }
 
 #[test]
-fn the_largest_card_fits_and_says_what_is_missing() {
+fn largest_card_fits_and_says_what_is_missing() {
     let mut approval = largest();
     assert_fits(&render(&approval));
     assert!(whole(&render(&approval)).contains("8 more fields change; the hash covers all of them"));
@@ -271,7 +274,7 @@ fn the_largest_card_fits_and_says_what_is_missing() {
 }
 
 #[test]
-fn no_text_of_a_stranger_is_ever_parsed() {
+fn untrusted_text_is_never_parsed() {
     for message in [
         render(&largest()),
         render(&question("<!channel> *go on?*")),
@@ -279,8 +282,8 @@ fn no_text_of_a_stranger_is_ever_parsed() {
         escalation(&largest()),
     ] {
         for (kind, text) in texts(&message) {
-            // Dates are our own markup, and stand only where nothing else does.
-            let rest = text.replace("<!date^", "").replace("UTC>", "UTC");
+            // Dates are the only markup, and occur only in `mrkdwn` elements.
+            let rest = text.replace("<!date^", "").replace("Z>", "Z");
             assert!(!rest.contains(['<', '>', '\u{202e}', '\u{200b}']), "{kind}: {text}");
             assert!(kind == "mrkdwn" || !text.contains("<!date"), "{text}");
         }
@@ -288,10 +291,10 @@ fn no_text_of_a_stranger_is_ever_parsed() {
 }
 
 #[test]
-fn the_modal_carries_where_it_came_from() {
-    let token = Token::of(&largest());
+fn reject_modal_carries_token_and_message() {
+    let token = ButtonToken::of(&largest());
     let place = "C0123/1700000000.000100".parse().unwrap();
-    let view = modal(&token, &place);
+    let view = reject_modal(&token, &place);
     let carried = view["private_metadata"].as_str().unwrap();
     assert_eq!(carried, format!("{token} C0123/1700000000.000100"));
     assert!(units(carried) <= 3_000);

@@ -1,30 +1,28 @@
-//! What is said under a card when nobody answers.
+//! The messages in the thread of a card that is not decided in time.
 
 use domain::Approval;
 use serde_json::{Value, json};
 
-use super::{block, notice, words};
+use super::{block, notice, text};
 
-/// People have not answered yet.
 pub fn reminder(approval: &Approval) -> Value {
-    let text = format!(
-        "Still waiting for an answer, which is due {}. Without one the question lapses {}.",
-        words::local(approval.sla_at),
-        words::local(approval.expires_at)
+    let message = format!(
+        "Not decided yet. The decision is due {}; the approval expires {}.",
+        text::local(approval.sla_at),
+        text::local(approval.expires_at)
     );
-    said(approval, "Reminder", &text)
+    thread_message(approval, "Reminder", &message)
 }
 
-/// The answer is overdue.
 pub fn escalation(approval: &Approval) -> Value {
-    let text = format!(
-        "The answer was due {} and is overdue. Nothing happens without one; the question lapses {}.",
-        words::local(approval.sla_at),
-        words::local(approval.expires_at)
+    let message = format!(
+        "The decision was due {} and is overdue. The run waits; the approval expires {}.",
+        text::local(approval.sla_at),
+        text::local(approval.expires_at)
     );
-    said(approval, "Overdue", &text)
+    thread_message(approval, "Overdue", &message)
 }
 
-fn said(approval: &Approval, what: &str, text: &str) -> Value {
-    json!({ "text": notice(what, approval), "blocks": [block::mrkdwn(text)] })
+fn thread_message(approval: &Approval, what: &str, message: &str) -> Value {
+    json!({ "text": notice(what, approval), "blocks": [block::mrkdwn(message)] })
 }

@@ -1,12 +1,12 @@
-//! What a person did in Slack, read from a request whose [`signature`](crate::signature) was verified before.
+//! Parses a user's action in Slack from a request whose [`signature`](crate::signature) was verified.
 //!
-//! Slack posts a form with one field, `payload`, that holds JSON. Of all that stands in there only ids are
-//! used: which team and user, which approval, which message; and, where somebody asks for a run, what they
-//! typed. Names and the copy of a card are for others. Whatever is not exactly as Slack sends it is refused.
+//! Slack posts a form with one field, `payload`, that contains JSON. Only ids are used: team, user, approval, message;
+//! and the input of a start modal. Names and the copy of the card are ignored. A payload that is not exactly as Slack sends
+//! it is rejected.
 
-mod hooks;
+mod message_ref;
 mod payload;
-mod place;
+mod response_url;
 mod shortcut;
 
 use domain::failure::MESSAGE_CHARS_MAX;
@@ -14,153 +14,135 @@ use domain::json::InvalidJson;
 use domain::{ApprovalId, Channel, Digest, RunKey};
 use serde_json::Value;
 
-use crate::card::{APPROVE, CALLBACK_ID, InvalidToken, REASON_BLOCK, REASON_INPUT, REJECT, Token};
-use crate::window;
+use crate::card::{
+    APPROVE, ButtonToken, CALLBACK_ID, InvalidButtonToken, REASON_BLOCK, REASON_INPUT, REJECT,
+};
+use crate::start_modal;
 use payload::Payload;
 
-pub use hooks::{Hooks, ResponseUrl};
-pub(crate) use place::is_channel;
-pub use place::{InvalidPlace, Place};
-pub use shortcut::{Filled, Said, Shortcut};
+pub(crate) use message_ref::is_channel;
+pub use message_ref::{InvalidMessageRef, MessageRef};
+pub use response_url::{ResponseOrigin, ResponseUrl};
+pub use shortcut::{Shortcut, ShortcutMessage, StartSubmission};
 
-/// What Slack posts holds a copy of the message, which has at most 50 blocks of 3,000 characters, each of
-/// which may take twelve bytes in a form.
+/// The payload contains a copy of the message: at most 50 blocks of 3,000 characters, with up to twelve bytes for each
+/// character in a form.
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// What a person did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interaction {
-    /// They answered; the answer counts if they may.
-    Answered(Click),
-    /// They pressed Reject, and are to be asked why; nothing is decided yet.
-    WantsToReject(Click),
-    /// They used a shortcut, and are to be asked which run they want.
-    WantsToStart(Shortcut),
-    /// They said which.
-    Starts(Filled),
+    /// A user approved, or rejected with a reason.
+    Decision(Click),
+    /// A user pressed Reject. Nothing is decided yet; ask for a reason.
+    RejectPressed(Click),
+    /// A user used a shortcut. Open the start modal.
+    ShortcutUsed(Shortcut),
+    /// A user submitted the start modal.
+    StartSubmitted(StartSubmission),
 }
 
-/// A person's answer, as Slack tells it.
+/// A click on a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Click {
-    /// The approval they saw.
     pub approval: ApprovalId,
-    /// Its run.
     pub run: RunKey,
-    /// The hash of what they saw.
+    /// The hash of the subject that the card showed.
     pub subject: Digest,
-    /// Yes or no.
     pub approve: bool,
-    /// Why, in their words; empty for a yes.
+    /// The reason of a rejection; empty for an approval.
     pub reason: String,
-    /// The workspace they belong to.
+    /// The workspace id.
     pub team: String,
-    /// Who they are in it.
+    /// The user id.
     pub user: String,
-    /// Where they can be answered, for half an hour.
+    /// Accepts private replies for half an hour.
     pub response_url: Option<ResponseUrl>,
-    /// What allows us to open a window for them, for three seconds.
+    /// Allows opening a modal for three seconds.
     pub trigger_id: String,
-    /// The message that was clicked.
-    pub place: Place,
+    /// The message with the button.
+    pub place: MessageRef,
 }
 
 impl Click {
-    /// How surely they are known: by Slack's signature.
+    /// The channel to record with the decision.
     pub fn through(&self) -> Channel {
         Channel::Slack { team: self.team.clone(), user: self.user.clone() }
     }
 
-    /// What the button carried.
-    pub fn token(&self) -> Token {
-        Token { approval: self.approval.clone(), run: self.run.clone(), subject: self.subject }
+    pub fn token(&self) -> ButtonToken {
+        ButtonToken { approval: self.approval.clone(), run: self.run.clone(), subject: self.subject }
     }
 }
 
-/// Why a request is nothing that a person did here. No text of the request stands in it.
+/// Why a request is not a valid interaction. No message repeats text of the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInteraction {
-    /// More than [`BODY_BYTES_MAX`].
     #[error("the request has {bytes} bytes; at most {BODY_BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How many it has.
-        bytes: usize,
-    },
-    /// Not a form with the one field `payload`.
+    TooLarge { bytes: usize },
     #[error("the request is not a form with one field `payload`")]
     NotAForm,
-    /// The field holds no JSON that everybody reads the same.
-    #[error("the payload is no JSON")]
+    /// Not JSON, or ambiguous JSON.
+    #[error("the payload is not valid JSON")]
     Json(#[source] InvalidJson),
-    /// Neither a press of a button, nor a shortcut, nor a window that was sent off.
-    #[error("the payload is none of `block_actions`, `shortcut`, `message_action` and `view_submission`")]
+    #[error("the payload type must be `block_actions`, `shortcut`, `message_action` or `view_submission`")]
     Kind,
-    /// Something is missing, or is not what it should be.
     #[error("the payload's `{field}` is missing or malformed")]
-    Field {
-        /// Where it should stand.
-        field: &'static str,
-    },
-    /// Not exactly one of our buttons, shortcuts or windows.
-    #[error("the payload is not about one of our buttons, shortcuts or windows")]
+    Field { field: &'static str },
+    #[error("the payload names no button, shortcut or modal of Countersign")]
     Action,
-    /// A button of somebody else's.
     #[error(transparent)]
-    Token(#[from] InvalidToken),
-    /// Whoever clicked belongs to another workspace than the one the card is in.
-    #[error("whoever clicked belongs to another workspace")]
+    Token(#[from] InvalidButtonToken),
+    /// The user belongs to another workspace than the card.
+    #[error("the user belongs to another workspace")]
     OtherWorkspace,
-    /// Whoever clicked is no person.
-    #[error("a bot cannot answer for a person")]
+    #[error("a bot cannot approve or reject")]
     Bot,
-    /// The address for answers is not Slack's.
-    #[error("the payload's response_url does not lead to Slack")]
+    #[error("the payload's `response_url` is not a Slack URL")]
     ResponseUrl,
-    /// A no needs a reason that people can read.
     #[error("a rejection needs a reason of 1 to {MESSAGE_CHARS_MAX} characters")]
     Reason,
 }
 
-/// Reads the body of a verified request. Answers may only go where `hooks` says.
+/// Parses the body of a verified request. A response URL must have the origin `allowed`.
 ///
-/// Slack waits three seconds for an empty `200`; whatever takes longer is done after it.
-pub fn parse(body: &[u8], hooks: &Hooks) -> Result<Interaction, InvalidInteraction> {
+/// Slack waits three seconds for an empty `200`; do longer work after the response.
+pub fn parse(body: &[u8], allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
     let payload = Payload::of(body)?;
     match payload.text("/type", "type")? {
-        "block_actions" => pressed(&payload, hooks),
-        "shortcut" => shortcut::global(&payload).map(Interaction::WantsToStart),
-        "message_action" => shortcut::on_message(&payload).map(Interaction::WantsToStart),
+        "block_actions" => pressed(&payload, allowed),
+        "shortcut" => shortcut::global(&payload).map(Interaction::ShortcutUsed),
+        "message_action" => shortcut::on_message(&payload).map(Interaction::ShortcutUsed),
         "view_submission" => submitted(&payload),
         _ => Err(InvalidInteraction::Kind),
     }
 }
 
-fn pressed(payload: &Payload, hooks: &Hooks) -> Result<Interaction, InvalidInteraction> {
+fn pressed(payload: &Payload, allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
     let action = payload.only_action()?;
     let approve = match action.text("/action_id", "action_id")? {
         APPROVE => true,
         REJECT => false,
         _ => return Err(InvalidInteraction::Action),
     };
-    let token: Token = action.text("/value", "value")?.parse()?;
-    let place = Place {
+    let token: ButtonToken = action.text("/value", "value")?.parse()?;
+    let place = MessageRef {
         channel: payload.text("/container/channel_id", "container.channel_id")?.to_owned(),
         ts: payload.text("/container/message_ts", "container.message_ts")?.to_owned(),
     };
     place.check().map_err(|_| InvalidInteraction::Field { field: "container" })?;
-    let response_url = hooks.admit(payload.text("/response_url", "response_url")?)?;
+    let response_url = allowed.admit(payload.text("/response_url", "response_url")?)?;
     let click = Click { response_url: Some(response_url), ..click(payload, token, place)? };
     Ok(if approve {
-        Interaction::Answered(Click { approve, ..click })
+        Interaction::Decision(Click { approve, ..click })
     } else {
-        Interaction::WantsToReject(click)
+        Interaction::RejectPressed(click)
     })
 }
 
 fn submitted(payload: &Payload) -> Result<Interaction, InvalidInteraction> {
     match payload.text("/view/callback_id", "view.callback_id")? {
-        CALLBACK_ID => rejected(payload).map(Interaction::Answered),
-        window::CALLBACK_ID => shortcut::filled(payload).map(Interaction::Starts),
+        CALLBACK_ID => rejected(payload).map(Interaction::Decision),
+        start_modal::CALLBACK_ID => shortcut::submitted(payload).map(Interaction::StartSubmitted),
         _ => Err(InvalidInteraction::Action),
     }
 }
@@ -169,7 +151,7 @@ fn rejected(payload: &Payload) -> Result<Click, InvalidInteraction> {
     let (token, place) = payload
         .text("/view/private_metadata", "view.private_metadata")?
         .split_once(' ')
-        .ok_or(InvalidToken)?;
+        .ok_or(InvalidButtonToken)?;
     let place = place.parse().map_err(|_| InvalidInteraction::Field { field: "view.private_metadata" })?;
     let reason = reason(payload)?;
     Ok(Click { reason, ..click(payload, token.parse()?, place)? })
@@ -184,25 +166,24 @@ fn reason(payload: &Payload) -> Result<String, InvalidInteraction> {
     }
 }
 
-/// What both kinds have in common: who it was. A no, until somebody says otherwise.
-fn click(payload: &Payload, token: Token, place: Place) -> Result<Click, InvalidInteraction> {
-    let (team, user) = person(payload)?;
-    let Token { approval, run, subject } = token;
+/// The fields that a press and a submission share. `approve` is false until the caller sets it.
+fn click(payload: &Payload, token: ButtonToken, place: MessageRef) -> Result<Click, InvalidInteraction> {
+    let (team, user) = team_and_user(payload)?;
+    let ButtonToken { approval, run, subject } = token;
     let (response_url, trigger_id) = (None, trigger(payload)?);
     let reason = String::new();
     Ok(Click { approval, run, subject, approve: false, reason, team, user, response_url, trigger_id, place })
 }
 
-/// What allows us to open a window.
 fn trigger(payload: &Payload) -> Result<String, InvalidInteraction> {
     let trigger = payload.text("/trigger_id", "trigger_id")?;
-    let used = is_code(trigger, 256).then(|| trigger.to_owned());
-    used.ok_or(InvalidInteraction::Field { field: "trigger_id" })
+    let valid = is_code(trigger, 256).then(|| trigger.to_owned());
+    valid.ok_or(InvalidInteraction::Field { field: "trigger_id" })
 }
 
-/// Team and user. In a channel that two workspaces share, a guest's own team is named beside the user; it
-/// must be the card's, because a directory knows its own people only.
-fn person(payload: &Payload) -> Result<(String, String), InvalidInteraction> {
+/// Team and user. In a shared channel the payload names the guest's own team with the user. It must be the card's team,
+/// because the directory knows only users of its own workspace.
+fn team_and_user(payload: &Payload) -> Result<(String, String), InvalidInteraction> {
     let team = payload.text("/team/id", "team.id")?;
     let user = payload.text("/user/id", "user.id")?;
     if payload.is_bot() || user == "USLACKBOT" || user.starts_with('B') {
@@ -222,7 +203,7 @@ fn person(payload: &Payload) -> Result<(String, String), InvalidInteraction> {
     Ok((team.to_owned(), user.to_owned()))
 }
 
-/// Whether `text` is an id as Slack makes them: a letter for its kind, then capitals and digits.
+/// Whether `text` is a Slack id: a letter for its kind, then capitals and digits.
 pub(crate) fn is_slack_id(text: &str, kinds: &[char]) -> bool {
     let rest = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
     text.starts_with(kinds) && (2..=32).contains(&text.len()) && text.chars().all(rest)

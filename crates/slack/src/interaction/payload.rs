@@ -1,4 +1,4 @@
-//! The JSON in Slack's form.
+//! The JSON payload in Slack's form.
 
 use domain::json;
 use serde_json::Value;
@@ -9,8 +9,7 @@ use super::{BODY_BYTES_MAX, InvalidInteraction};
 pub(super) struct Payload(Value);
 
 impl Payload {
-    /// The payload in a form that has this one field and no other: a second `payload` would leave it to the
-    /// reader which one counts.
+    /// Parses a form with exactly one field, `payload`. A second one would be ambiguous.
     pub(super) fn of(body: &[u8]) -> Result<Self, InvalidInteraction> {
         if body.len() > BODY_BYTES_MAX {
             return Err(InvalidInteraction::TooLarge { bytes: body.len() });
@@ -20,17 +19,17 @@ impl Payload {
         json::parse(&json).map(Self).map_err(InvalidInteraction::Json)
     }
 
-    /// What stands at `pointer`; `null` is nothing.
+    /// The value at `pointer`; `None` for null.
     pub(super) fn get(&self, pointer: &str) -> Option<&Value> {
         self.0.pointer(pointer).filter(|value| !value.is_null())
     }
 
-    /// The text at `pointer`, which a person would call `field`.
+    /// The string at `pointer`. Errors call it `field`.
     pub(super) fn text(&self, pointer: &str, field: &'static str) -> Result<&str, InvalidInteraction> {
         self.get(pointer).and_then(Value::as_str).ok_or(InvalidInteraction::Field { field })
     }
 
-    /// The one action; Slack sends one for each press.
+    /// The only action; Slack sends one for each press.
     pub(super) fn only_action(&self) -> Result<Self, InvalidInteraction> {
         match self.get("/actions").and_then(Value::as_array).map(Vec::as_slice) {
             Some([action]) => Ok(Self(action.clone())),
@@ -38,14 +37,14 @@ impl Payload {
         }
     }
 
-    /// Whether anything says that this was no person.
+    /// Whether any field marks the user as a bot.
     pub(super) fn is_bot(&self) -> bool {
         let flag = |pointer| self.get(pointer).is_some_and(|flag| *flag != Value::Bool(false));
         flag("/user/is_bot") || flag("/user/bot_id") || flag("/bot_id")
     }
 }
 
-/// The bytes of a form's field; nothing if there is another field, or an escape is broken.
+/// Decodes a form field. `None` if another field follows or an escape is invalid.
 fn decoded(field: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.iter();

@@ -1,104 +1,101 @@
-//! Shortcuts, and the window that they open.
+//! Shortcuts, and submissions of the modal that they open.
 //!
-//! Slack says who used one and on which message. What the message says is a stranger's text: it is offered to
-//! whoever asks for the run, and counts as what they typed once they send it off.
+//! The text of a message is untrusted. The modal shows it to the user, and it becomes the user's input when they submit
+//! the modal.
 
 use serde_json::Value;
 
 use super::payload::Payload;
-use super::{InvalidInteraction, Place, is_slack_id, person, trigger};
+use super::{InvalidInteraction, MessageRef, is_slack_id, team_and_user, trigger};
 use crate::escape::units;
-use crate::window::{
+use crate::start_modal::{
     INPUT_BLOCK, INPUT_TEXT, INPUT_UNITS_MAX, ON_MESSAGE, START, WORKFLOW_BLOCK, WORKFLOW_NAME,
 };
 
-/// A link to a message has some hundred characters; what is longer is left out.
+/// Links to messages have about a hundred characters; a longer one is dropped.
 const LINK_BYTES_MAX: usize = 512;
 
-/// Somebody used a shortcut.
+/// The use of a shortcut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortcut {
-    /// The workspace they belong to.
+    /// The workspace id.
     pub team: String,
-    /// Who they are in it.
+    /// The user id.
     pub user: String,
-    /// What allows us to open a window for them, for three seconds.
+    /// Allows opening a modal for three seconds.
     pub trigger_id: String,
-    /// The message they used it on, if they did.
-    pub said: Option<Said>,
+    /// The message, for a message shortcut.
+    pub message: Option<ShortcutMessage>,
 }
 
-/// A message that somebody wants a run about.
+/// The message that a shortcut was used on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// Where it stands.
-    pub place: Place,
-    /// What it says, in Slack's own escapes.
+pub struct ShortcutMessage {
+    pub place: MessageRef,
+    /// The text, with Slack's escapes.
     pub text: String,
-    /// A link to it, if Slack gives one.
     pub permalink: Option<String>,
 }
 
-/// Somebody sent the window off.
+/// A submitted start modal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filled {
-    /// The workspace they belong to.
+pub struct StartSubmission {
+    /// The workspace id.
     pub team: String,
-    /// Who they are in it.
+    /// The user id.
     pub user: String,
-    /// What Slack calls the window: the same, however often it is sent off.
+    /// The view id. It is the same if the modal is submitted again.
     pub view: String,
-    /// The workflow they chose.
     pub workflow: String,
-    /// The input, as they typed it.
+    /// The input as typed.
     pub input: String,
 }
 
 pub(super) fn global(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
-    is_called(payload, START)?;
+    check_callback_id(payload, START)?;
     shortcut(payload, None)
 }
 
 pub(super) fn on_message(payload: &Payload) -> Result<Shortcut, InvalidInteraction> {
-    is_called(payload, ON_MESSAGE)?;
-    let place = Place {
+    check_callback_id(payload, ON_MESSAGE)?;
+    let place = MessageRef {
         channel: payload.text("/channel/id", "channel.id")?.to_owned(),
         ts: payload.text("/message/ts", "message.ts")?.to_owned(),
     };
     place.check().map_err(|_| InvalidInteraction::Field { field: "message" })?;
     let text = |pointer| payload.get(pointer).and_then(Value::as_str);
     let link = text("/message/permalink").filter(|link| link.len() <= LINK_BYTES_MAX);
-    let said = Said {
+    let message = ShortcutMessage {
         place,
         text: text("/message/text").unwrap_or_default().to_owned(),
         permalink: link.map(str::to_owned),
     };
-    shortcut(payload, Some(said))
+    shortcut(payload, Some(message))
 }
 
-fn is_called(payload: &Payload, callback_id: &str) -> Result<(), InvalidInteraction> {
+fn check_callback_id(payload: &Payload, callback_id: &str) -> Result<(), InvalidInteraction> {
     let called = payload.text("/callback_id", "callback_id")?;
     if called == callback_id { Ok(()) } else { Err(InvalidInteraction::Action) }
 }
 
-fn shortcut(payload: &Payload, said: Option<Said>) -> Result<Shortcut, InvalidInteraction> {
-    let (team, user) = person(payload)?;
-    Ok(Shortcut { team, user, trigger_id: trigger(payload)?, said })
+fn shortcut(payload: &Payload, message: Option<ShortcutMessage>) -> Result<Shortcut, InvalidInteraction> {
+    let (team, user) = team_and_user(payload)?;
+    Ok(Shortcut { team, user, trigger_id: trigger(payload)?, message })
 }
 
-pub(super) fn filled(payload: &Payload) -> Result<Filled, InvalidInteraction> {
-    let (team, user) = person(payload)?;
+pub(super) fn submitted(payload: &Payload) -> Result<StartSubmission, InvalidInteraction> {
+    let (team, user) = team_and_user(payload)?;
     let view = payload.text("/view/id", "view.id")?;
     if !is_slack_id(view, &['V']) {
         return Err(InvalidInteraction::Field { field: "view.id" });
     }
     let chosen = format!("/view/state/values/{WORKFLOW_BLOCK}/{WORKFLOW_NAME}/selected_option/value");
     let workflow = payload.text(&chosen, "view.state")?.to_owned();
-    Ok(Filled { team, user, view: view.to_owned(), workflow, input: typed(payload)? })
+    Ok(StartSubmission { team, user, view: view.to_owned(), workflow, input: input_value(payload)? })
 }
 
-/// What stands in the field for the input; Slack says `null` for an empty one.
-fn typed(payload: &Payload) -> Result<String, InvalidInteraction> {
+/// The value of the input field; Slack sends `null` if it is empty.
+fn input_value(payload: &Payload) -> Result<String, InvalidInteraction> {
     let pointer = format!("/view/state/values/{INPUT_BLOCK}/{INPUT_TEXT}/value");
     match payload.get(&pointer) {
         None => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! What counts as a person's answer, and what does not.
+//! Which payloads are valid interactions.
 
 use serde_json::json;
 
@@ -41,10 +41,10 @@ fn form(payload: &str) -> Vec<u8> {
 }
 
 fn read(payload: &Value) -> Result<Interaction, InvalidInteraction> {
-    parse(&form(&payload.to_string()), &Hooks::slack())
+    parse(&form(&payload.to_string()), &ResponseOrigin::slack())
 }
 
-/// What becomes of an approving press in which `pointer` is replaced.
+/// The error of an approving press in which `pointer` is replaced.
 fn with(pointer: &str, value: Value) -> InvalidInteraction {
     let mut payload = press(APPROVE);
     *payload.pointer_mut(pointer).unwrap() = value;
@@ -52,8 +52,8 @@ fn with(pointer: &str, value: Value) -> InvalidInteraction {
 }
 
 #[test]
-fn a_press_of_approve_is_an_answer() {
-    let Ok(Interaction::Answered(click)) = read(&press(APPROVE)) else { panic!("an answer") };
+fn approve_press_is_a_decision() {
+    let Ok(Interaction::Decision(click)) = read(&press(APPROVE)) else { panic!("a decision") };
     assert!(click.approve);
     assert_eq!((click.team.as_str(), click.user.as_str()), ("T0SIM", "U0ANNA"));
     assert_eq!(click.token().to_string(), token());
@@ -62,29 +62,29 @@ fn a_press_of_approve_is_an_answer() {
 }
 
 #[test]
-fn a_press_of_reject_decides_nothing_yet() {
-    let Ok(Interaction::WantsToReject(click)) = read(&press(REJECT)) else { panic!("no answer yet") };
+fn reject_press_decides_nothing_yet() {
+    let Ok(Interaction::RejectPressed(click)) = read(&press(REJECT)) else { panic!("a reject press") };
     assert!(!click.approve && click.reason.is_empty());
 }
 
 #[test]
-fn a_window_that_was_sent_off_is_a_no_with_a_reason() {
-    let Ok(Interaction::Answered(click)) = read(&submission(&json!("  not & today "))) else {
-        panic!("an answer")
+fn submitted_modal_is_a_rejection_with_reason() {
+    let Ok(Interaction::Decision(click)) = read(&submission(&json!("  not & today "))) else {
+        panic!("a decision")
     };
     assert_eq!((click.approve, click.reason.as_str()), (false, "not & today"));
     assert_eq!(click.token().to_string(), token());
 }
 
 #[test]
-fn a_no_needs_a_reason_within_its_bound() {
+fn rejection_needs_a_reason_within_its_limit() {
     for bad in [json!(""), json!(" \n "), json!(null), json!(7), json!("x".repeat(MESSAGE_CHARS_MAX + 1))] {
         assert_eq!(read(&submission(&bad)), Err(InvalidInteraction::Reason), "{bad}");
     }
 }
 
 #[test]
-fn a_form_has_one_payload_and_nothing_else() {
+fn form_has_exactly_one_payload() {
     let good = form(&press(APPROVE).to_string());
     let bad: [Vec<u8>; 6] = [
         Vec::new(),
@@ -95,30 +95,30 @@ fn a_form_has_one_payload_and_nothing_else() {
         [good.as_slice(), b"%zz"].concat(),
     ];
     for body in bad {
-        assert_eq!(parse(&body, &Hooks::slack()), Err(InvalidInteraction::NotAForm));
+        assert_eq!(parse(&body, &ResponseOrigin::slack()), Err(InvalidInteraction::NotAForm));
     }
     let huge = vec![b'x'; BODY_BYTES_MAX + 1];
     assert_eq!(
-        parse(&huge, &Hooks::slack()),
+        parse(&huge, &ResponseOrigin::slack()),
         Err(InvalidInteraction::TooLarge { bytes: BODY_BYTES_MAX + 1 })
     );
 }
 
 #[test]
-fn json_that_readers_disagree_about_is_refused() {
+fn ambiguous_json_is_rejected() {
     let deep = "[".repeat(10_000);
     for payload in
         ["", "{", r#"{"type":"block_actions","type":"view_submission"}"#, r#"{"n":9007199254740993}"#, &deep]
     {
-        let refused = parse(&form(payload), &Hooks::slack());
+        let refused = parse(&form(payload), &ResponseOrigin::slack());
         assert!(matches!(refused, Err(InvalidInteraction::Json(_))), "{refused:?}");
     }
-    let invalid = parse(b"payload=%22%ff%22", &Hooks::slack());
+    let invalid = parse(b"payload=%22%ff%22", &ResponseOrigin::slack());
     assert!(matches!(invalid, Err(InvalidInteraction::Json(_))), "{invalid:?}");
 }
 
 #[test]
-fn ids_are_held_to_their_charset() {
+fn ids_are_checked() {
     let bad = [
         json!("U1 "),
         json!("u0anna"),
@@ -142,24 +142,24 @@ fn ids_are_held_to_their_charset() {
 }
 
 #[test]
-fn only_one_press_of_our_own_buttons_counts() {
+fn only_one_press_of_a_known_button_counts() {
     let action = press(APPROVE)["actions"][0].clone();
     for actions in [json!([]), json!([action, action]), json!({})] {
         assert_eq!(with("/actions", actions), InvalidInteraction::Action);
     }
-    assert_eq!(read(&press("somebody.else")), Err(InvalidInteraction::Action));
-    assert_eq!(with("/actions/0/value", json!("v2:x")), InvalidInteraction::Token(InvalidToken));
+    assert_eq!(read(&press("other.app")), Err(InvalidInteraction::Action));
+    assert_eq!(with("/actions/0/value", json!("v2:x")), InvalidInteraction::Token(InvalidButtonToken));
     assert_eq!(with("/type", json!("block_suggestion")), InvalidInteraction::Kind);
     assert_eq!(with("/type", json!("shortcut")), InvalidInteraction::Field { field: "callback_id" });
 }
 
 #[test]
-fn debug_does_not_tell_where_answers_go() {
+fn debug_does_not_show_the_response_url() {
     let shown = format!("{:?}", read(&press(APPROVE)).unwrap());
     assert!(!shown.contains("hooks.slack.com"), "{shown}");
 }
 
-fn used(kind: &str, callback_id: &str) -> Value {
+fn shortcut_payload(kind: &str, callback_id: &str) -> Value {
     json!({
         "type": kind,
         "callback_id": callback_id,
@@ -171,76 +171,81 @@ fn used(kind: &str, callback_id: &str) -> Value {
     })
 }
 
-fn sent_off(values: &Value) -> Value {
+fn start_submission(values: &Value) -> Value {
     json!({
         "type": "view_submission",
         "user": { "id": "U0ANNA", "team_id": "T0SIM" },
         "team": { "id": "T0SIM" },
         "trigger_id": "1.2.abc",
-        "view": { "id": "V0123", "callback_id": window::CALLBACK_ID, "state": { "values": values } },
+        "view": { "id": "V0123", "callback_id": start_modal::CALLBACK_ID, "state": { "values": values } },
     })
 }
 
 fn entered(workflow: &Value, input: &Value) -> Value {
     json!({
-        window::WORKFLOW_BLOCK: { window::WORKFLOW_NAME: { "selected_option": { "value": workflow } } },
-        window::INPUT_BLOCK: { window::INPUT_TEXT: { "value": input } },
+        start_modal::WORKFLOW_BLOCK: { start_modal::WORKFLOW_NAME: { "selected_option": { "value": workflow } } },
+        start_modal::INPUT_BLOCK: { start_modal::INPUT_TEXT: { "value": input } },
     })
 }
 
 #[test]
-fn a_shortcut_says_who_used_it_and_on_which_message() {
-    let Ok(Interaction::WantsToStart(global)) = read(&used("shortcut", window::START)) else {
+fn shortcut_has_user_and_message() {
+    let Ok(Interaction::ShortcutUsed(global)) = read(&shortcut_payload("shortcut", start_modal::START))
+    else {
         panic!("a shortcut")
     };
-    assert_eq!((global.user.as_str(), global.said), ("U0ANNA", None));
-    let Ok(Interaction::WantsToStart(on_message)) = read(&used("message_action", window::ON_MESSAGE)) else {
+    assert_eq!((global.user.as_str(), global.message), ("U0ANNA", None));
+    let Ok(Interaction::ShortcutUsed(on_message)) =
+        read(&shortcut_payload("message_action", start_modal::ON_MESSAGE))
+    else {
         panic!("a shortcut")
     };
-    let said = on_message.said.unwrap();
+    let message = on_message.message.unwrap();
     assert_eq!(
-        (said.place.to_string().as_str(), said.text.as_str()),
+        (message.place.to_string().as_str(), message.text.as_str()),
         ("C0123/1700000000.000100", "db1 &amp; db2")
     );
-    assert_eq!(said.permalink, None);
+    assert_eq!(message.permalink, None);
 }
 
 #[test]
-fn a_shortcut_of_somebody_elses_is_none_of_ours() {
+fn unknown_shortcut_is_rejected() {
     for (kind, called) in
-        [("shortcut", "other"), ("shortcut", window::ON_MESSAGE), ("message_action", window::START)]
+        [("shortcut", "other"), ("shortcut", start_modal::ON_MESSAGE), ("message_action", start_modal::START)]
     {
-        assert_eq!(read(&used(kind, called)), Err(InvalidInteraction::Action), "{kind} {called}");
+        assert_eq!(read(&shortcut_payload(kind, called)), Err(InvalidInteraction::Action), "{kind} {called}");
     }
-    let mut nowhere = used("message_action", window::ON_MESSAGE);
-    nowhere["message"]["ts"] = json!("now");
-    assert_eq!(read(&nowhere), Err(InvalidInteraction::Field { field: "message" }));
-    let mut bot = used("shortcut", window::START);
+    let mut bad_ts = shortcut_payload("message_action", start_modal::ON_MESSAGE);
+    bad_ts["message"]["ts"] = json!("now");
+    assert_eq!(read(&bad_ts), Err(InvalidInteraction::Field { field: "message" }));
+    let mut bot = shortcut_payload("shortcut", start_modal::START);
     bot["user"]["is_bot"] = json!(true);
     assert_eq!(read(&bot), Err(InvalidInteraction::Bot));
 }
 
 #[test]
-fn a_window_for_a_run_says_which_workflow_and_what_was_typed() {
-    for (input, typed) in [(json!("host=db1"), "host=db1"), (json!(null), "")] {
-        let Ok(Interaction::Starts(filled)) = read(&sent_off(&entered(&json!("w"), &input))) else {
-            panic!("a wish for a run")
+fn start_submission_has_workflow_and_input() {
+    for (input, expected) in [(json!("host=db1"), "host=db1"), (json!(null), "")] {
+        let Ok(Interaction::StartSubmitted(submitted_start)) =
+            read(&start_submission(&entered(&json!("w"), &input)))
+        else {
+            panic!("a start submission")
         };
-        assert_eq!((filled.view.as_str(), filled.workflow.as_str()), ("V0123", "w"));
-        assert_eq!(filled.input, typed);
+        assert_eq!((submitted_start.view.as_str(), submitted_start.workflow.as_str()), ("V0123", "w"));
+        assert_eq!(submitted_start.input, expected);
     }
 }
 
 #[test]
-fn a_window_for_a_run_is_held_to_what_slack_lets_people_enter() {
-    let long = "x".repeat(window::INPUT_UNITS_MAX + 1);
+fn invalid_start_submission_is_rejected() {
+    let long = "x".repeat(start_modal::INPUT_UNITS_MAX + 1);
     let bad = Err(InvalidInteraction::Field { field: "view.state" });
     for (workflow, input) in
         [(json!(null), json!("")), (json!(7), json!("")), (json!("w"), json!(long)), (json!("w"), json!({}))]
     {
-        assert_eq!(read(&sent_off(&entered(&workflow, &input))), bad, "{workflow}");
+        assert_eq!(read(&start_submission(&entered(&workflow, &input))), bad, "{workflow}");
     }
-    let mut unnamed = sent_off(&entered(&json!("w"), &json!("")));
+    let mut unnamed = start_submission(&entered(&json!("w"), &json!("")));
     unnamed["view"]["id"] = json!("V0:1");
     assert_eq!(read(&unnamed), Err(InvalidInteraction::Field { field: "view.id" }));
 }

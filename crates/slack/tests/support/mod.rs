@@ -1,65 +1,67 @@
-//! A run that asks people, and a simulated Slack in which they answer.
+//! A run with an approval, and a fake Slack in which users decide it.
 
 #![expect(dead_code, reason = "each test target uses a part of it")]
 
 use std::collections::BTreeMap;
 
 use domain::approval::Card;
-use domain::command::{Admit, Answered, Cancel, Claim, Claimed, Command as _, Governed, TimeOut, admit};
+use domain::command::{
+    Admit, Assessment, Cancel, Claim, ClaimResult, Command as _, TimeOut, VoteResult, admit,
+};
 use domain::payload::Fingerprint;
-use domain::plan::{Call, Environment, OnReject, Patience, Phase, Reads, Validation, Work};
+use domain::plan::{ApprovalTiming, Call, Environment, InputRefs, OnReject, Phase, Validation, Work};
 use domain::schedule::RetryPolicy;
 use domain::tenant::Person;
 use domain::{
-    Action, Approval, ApprovalId, Blast, Cause, Decision, Demand, Digest, Draft, EffectClass, FieldChange,
-    GroupName, IdempotencyKey, Initiator, Millis, OpId, People, PersonId, Plan, PlannedStep, Reason, Refusal,
-    Reversibility, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier, Timestamp, ToolName, Verdict,
-    WorkerId, WorkflowName, WorkspaceId,
+    Action, Approval, ApprovalId, ApprovalRequirement, ApproverCount, BlastRadius, Cause, Decision, Digest,
+    Draft, EffectClass, FieldChange, GroupName, IdempotencyKey, Initiator, Millis, OpId, PersonId, Plan,
+    PlannedStep, Reason, Refusal, Reversibility, Ruling, RunRecord, Stamp, StepId, Tenant, TenantId, Tier,
+    Timestamp, ToolName, Verdict, WorkerId, WorkflowName, WorkspaceId,
 };
-use fakes::slack::{Callback, Press, SimulatedSlack, Submission};
+use fakes::slack::{ButtonPress, Callback, FakeSlack, Submission};
 use serde_json::{Value, json};
-use slack::client::Settings;
+use slack::client::SlackClientSettings;
 use slack::interaction::parse;
 use slack::signature::verify;
-use slack::{Click, Interaction, InvalidInteraction, Secrets, Slack, Unanswerable, answer};
+use slack::{Click, Interaction, InvalidClick, InvalidInteraction, Secrets, Slack, answer};
 
 pub(crate) const TEAM: &str = "T0SIM";
 pub(crate) const ANNA: &str = "U0ANNA";
 pub(crate) const BEN: &str = "U0BEN";
-/// Known, but in no group.
+/// A tenant user in no group.
 pub(crate) const CARA: &str = "U0CARA";
-/// In the group, but asked for the run.
+/// In the group, but the requester of the run.
 pub(crate) const RITA: &str = "U0RITA";
-pub(crate) const SECRET: &str = "simulated-signing-secret";
+pub(crate) const SECRET: &str = "fake-signing-secret";
 
-/// Why a click came to nothing.
+/// Why a click does not count.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum No {
-    Unanswerable(Unanswerable),
+pub(crate) enum ClickError {
+    Invalid(InvalidClick),
     Refused(Refusal),
 }
 
-/// All that a ledger keeps of one run, and a clock.
-pub(crate) struct Story {
+/// The ledger's data of one run, and a clock.
+pub(crate) struct TestEnv {
     pub(crate) now: Timestamp,
     pub(crate) record: RunRecord,
     pub(crate) approvals: BTreeMap<ApprovalId, Approval>,
     pub(crate) tenant: Tenant,
     plan: Plan,
-    people: People,
+    people: ApproverCount,
     writes: u32,
 }
 
-impl Story {
-    /// A run whose first action waits for so many people.
-    pub(crate) fn asking(people: People) -> Self {
+impl TestEnv {
+    /// A run whose first action waits for `people` approvals.
+    pub(crate) fn asking(people: ApproverCount) -> Self {
         Self::asking_about(people, action("db-oncall"))
     }
 
-    /// A run whose first action is `action`, and waits for people.
-    pub(crate) fn asking_about(people: People, action: Action) -> Self {
+    /// A run whose first action is `action` and waits for approval.
+    pub(crate) fn asking_about(people: ApproverCount, action: Action) -> Self {
         let (plan, now) = (plan(), Timestamp(1_750_000_000_000));
-        let wish = Admit {
+        let request = Admit {
             tenant: TenantId::new("acme").unwrap(),
             workspace: WorkspaceId::new("main").unwrap(),
             trigger_kind: "cli".to_owned(),
@@ -70,11 +72,11 @@ impl Story {
         };
         let by = Initiator::new(Cause::User, "rita");
         let stamp = Stamp { op: OpId::new("op-0").unwrap(), now, by };
-        let record = admit(wish, &plan, stamp).record;
+        let record = admit(request, &plan, stamp).record;
         let approvals = BTreeMap::new();
-        let mut story = Self { now, record, approvals, tenant: tenant(), plan, people, writes: 0 };
-        assert_eq!(story.claim(action), Claimed::Asked);
-        story
+        let mut env = Self { now, record, approvals, tenant: tenant(), plan, people, writes: 0 };
+        assert_eq!(env.claim(action), ClaimResult::AwaitingApproval);
+        env
     }
 
     /// The newest request for approval.
@@ -87,10 +89,10 @@ impl Story {
         let op = OpId::new(&format!("op-{}", self.writes + 1)).unwrap();
         let stamp = Stamp { op, now: self.now, by: Initiator::new(Cause::System, "test") };
         let asked = self.record.approvals.checked_sub(1).map(|_| self.approval());
-        Draft::new(self.record.clone(), &self.plan, stamp).knowing(asked)
+        Draft::new(self.record.clone(), &self.plan, stamp).with_approval(asked)
     }
 
-    /// Keeps a decision if nobody was faster.
+    /// Commits a decision. Returns false if the record changed since.
     pub(crate) fn commit(&mut self, decision: Decision) -> bool {
         if decision.replaces != Some(self.record.version) {
             return false;
@@ -101,19 +103,19 @@ impl Story {
         true
     }
 
-    /// A worker wants to do `action`, for which policy wants people.
-    pub(crate) fn claim(&mut self, action: Action) -> Claimed {
+    /// A worker claims `action`, for which policy requires approval.
+    pub(crate) fn claim(&mut self, action: Action) -> ClaimResult {
         let groups = vec![GroupName::new("oncall").unwrap()];
-        let demand = Demand { tier: Tier::High, people: self.people, groups };
-        let because = vec![Reason::runtime("prod-write", "a write in prod needs people")];
-        let verdict = Verdict { ruling: Ruling::NeedsApproval(demand), because, policy: Digest::ZERO };
+        let requirement = ApprovalRequirement { tier: Tier::High, people: self.people, groups };
+        let reasons = vec![Reason::runtime("prod-write", "a write in prod needs approval")];
+        let verdict = Verdict { ruling: Ruling::NeedsApproval(requirement), reasons, policy: Digest::ZERO };
         let claim = Claim {
             owner: WorkerId::new("worker").unwrap(),
             lease: Millis::secs(30),
             action,
             receipt: None,
             abandoned: false,
-            governed: Some(Governed { verdict, found: None }),
+            assessment: Some(Assessment { verdict, observed: None }),
         };
         let (claimed, decision) = self.decided(|draft| claim.decide(draft)).unwrap();
         assert!(self.commit(decision));
@@ -125,21 +127,21 @@ impl Story {
         decide: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
     ) -> Result<(T, Decision), Refusal> {
         let mut draft = self.draft();
-        let said = decide(&mut draft)?;
-        Ok((said, draft.close()))
+        let reply = decide(&mut draft)?;
+        Ok((reply, draft.close()))
     }
 
-    /// What the rules say to `click`; nothing is kept yet.
-    pub(crate) fn decide(&self, click: Click) -> Result<(Answered, Decision), No> {
+    /// Decides `click` without a commit.
+    pub(crate) fn decide(&self, click: Click) -> Result<(VoteResult, Decision), ClickError> {
         let Some(approval) = self.approvals.get(&click.approval) else {
-            return Err(No::Unanswerable(Unanswerable::OtherApproval));
+            return Err(ClickError::Invalid(InvalidClick::OtherApproval));
         };
-        let answer = answer(click, approval.clone(), self.tenant.clone()).map_err(No::Unanswerable)?;
-        self.decided(|draft| answer.decide(draft)).map_err(No::Refused)
+        let answer = answer(click, approval.clone(), self.tenant.clone()).map_err(ClickError::Invalid)?;
+        self.decided(|draft| answer.decide(draft)).map_err(ClickError::Refused)
     }
 
-    /// `click` is decided, and kept if it is granted.
-    pub(crate) fn answer(&mut self, click: Click) -> Result<Answered, No> {
+    /// Decides `click` and commits the decision.
+    pub(crate) fn answer(&mut self, click: Click) -> Result<VoteResult, ClickError> {
         let (answered, decision) = self.decide(click)?;
         assert!(self.commit(decision));
         Ok(answered)
@@ -183,14 +185,14 @@ fn plan() -> Plan {
         id: StepId::new("assign").unwrap(),
         work: Work::Call(Call { tool, with: json!({}) }),
         retry: RetryPolicy::default(),
-        blast: Blast::Low,
+        blast: BlastRadius::Low,
         critical: false,
         phase: Phase::Main,
         on_reject: OnReject::Fail,
         confidence: None,
         rollback: None,
-        reads: Reads::default(),
-        rollback_reads: Reads::default(),
+        reads: InputRefs::default(),
+        rollback_reads: InputRefs::default(),
     };
     Plan {
         workflow: WorkflowName::new("incident-triage").unwrap(),
@@ -198,10 +200,10 @@ fn plan() -> Plan {
         environment: Environment::Prod,
         author: Some(PersonId::new("alan").unwrap()),
         validation: Validation::PerStep,
-        patience: Patience { sla: Millis::mins(10), expires_after: Millis::hours(1) },
+        approval_timing: ApprovalTiming { sla: Millis::mins(10), expires_after: Millis::hours(1) },
         auto_approve: None,
         triggered_by: None,
-        ticket: None,
+        concurrency: None,
         sample: None,
         steps: vec![step],
     }
@@ -228,73 +230,68 @@ pub(crate) fn action(group: &str) -> Action {
     }
 }
 
-/// A simulated Slack and a client for it.
+/// A fake Slack and a client for it.
 pub(crate) struct Workspace {
-    pub(crate) simulated: SimulatedSlack,
+    pub(crate) fake: FakeSlack,
     pub(crate) slack: Slack,
 }
 
 impl Workspace {
     pub(crate) async fn start() -> Self {
-        let simulated = SimulatedSlack::start().await.unwrap();
-        let slack = client(&simulated, "xoxb-simulated", "C0APPROVALS");
-        Self { simulated, slack }
+        let fake = FakeSlack::start().await.unwrap();
+        let slack = client(&fake, "xoxb-fake", "C0APPROVALS");
+        Self { fake, slack }
     }
 
-    /// Shows the newest approval of `story` to people who have seen nothing.
-    pub(crate) async fn show(&self, story: &Story) -> Card {
-        self.slack.show(&story.approval(), None).await.unwrap()
+    /// Posts the card of the newest approval.
+    pub(crate) async fn show(&self, env: &TestEnv) -> Card {
+        self.slack.sync_card(&env.approval(), None).await.unwrap()
     }
 
-    /// Somebody presses a button of `card`.
-    pub(crate) fn press(&self, card: &Card, action_id: &str, user: &str, story: &Story) -> Callback {
-        let press = Press { place: &card.place, action_id, user, team: TEAM, at_secs: story.now_secs() };
-        self.simulated.press(&press).unwrap()
+    /// `user` presses a button of `card`.
+    pub(crate) fn press(&self, card: &Card, action_id: &str, user: &str, env: &TestEnv) -> Callback {
+        let press =
+            ButtonPress { place: &card.message, action_id, user, team: TEAM, at_secs: env.now_secs() };
+        self.fake.press(&press).unwrap()
     }
 
-    /// Somebody presses Approve on `card`; their click, as it is read.
-    pub(crate) fn approves(&self, card: &Card, user: &str, story: &Story) -> Click {
-        let callback = self.press(card, slack::card::APPROVE, user, story);
-        self.answered(&callback, story)
+    /// `user` presses Approve on `card`. Returns the parsed click.
+    pub(crate) fn approves(&self, card: &Card, user: &str, env: &TestEnv) -> Click {
+        let callback = self.press(card, slack::card::APPROVE, user, env);
+        self.answered(&callback, env)
     }
 
-    /// Somebody presses Reject on `card` and says why.
-    pub(crate) async fn rejects(&self, card: &Card, user: &str, reason: &str, story: &Story) -> Click {
-        let pressed = self.press(card, slack::card::REJECT, user, story);
-        let Ok(Interaction::WantsToReject(click)) = self.read(&pressed, story) else {
+    /// `user` presses Reject on `card` and enters a reason.
+    pub(crate) async fn rejects(&self, card: &Card, user: &str, reason: &str, env: &TestEnv) -> Click {
+        let pressed = self.press(card, slack::card::REJECT, user, env);
+        let Ok(Interaction::RejectPressed(click)) = self.read(&pressed, env) else {
             unreachable_click(&pressed)
         };
-        self.slack.ask_reason(&click).await.unwrap();
-        let view = self.simulated.views().pop().unwrap().id;
-        let submission = Submission {
-            view: &view,
-            user,
-            team: TEAM,
-            text: reason,
-            choice: None,
-            at_secs: story.now_secs(),
-        };
-        self.answered(&self.simulated.submit_view(&submission).unwrap(), story)
+        self.slack.open_reject_modal(&click).await.unwrap();
+        let view = self.fake.views().pop().unwrap().id;
+        let submission =
+            Submission { view: &view, user, team: TEAM, text: reason, choice: None, at_secs: env.now_secs() };
+        self.answered(&self.fake.submit_view(&submission).unwrap(), env)
     }
 
-    /// A request from outside, verified and read.
-    pub(crate) fn read(&self, callback: &Callback, story: &Story) -> Result<Interaction, InvalidInteraction> {
+    /// Verifies and parses a request.
+    pub(crate) fn read(&self, callback: &Callback, env: &TestEnv) -> Result<Interaction, InvalidInteraction> {
         let secrets = Secrets::new(SECRET.into()).unwrap();
         let Callback { timestamp, signature, body } = callback;
-        verify(&secrets, Some(timestamp), Some(signature), body, story.now).unwrap();
-        parse(body, &self.slack.hooks())
+        verify(&secrets, Some(timestamp), Some(signature), body, env.now).unwrap();
+        parse(body, &self.slack.response_origin())
     }
 
-    fn answered(&self, callback: &Callback, story: &Story) -> Click {
-        match self.read(callback, story) {
-            Ok(Interaction::Answered(click)) => click,
+    fn answered(&self, callback: &Callback, env: &TestEnv) -> Click {
+        match self.read(callback, env) {
+            Ok(Interaction::Decision(click)) => click,
             _ => unreachable_click(callback),
         }
     }
 
-    /// All that stands on the message of `card`, as text.
+    /// The blocks of the message of `card`, as text.
     pub(crate) fn seen(&self, card: &Card) -> String {
-        let message = self.simulated.message(&card.place).unwrap();
+        let message = self.fake.message(&card.message).unwrap();
         message.blocks.to_string()
     }
 }
@@ -304,7 +301,7 @@ fn unreachable_click(callback: &Callback) -> ! {
     panic!("not the click that was expected: {}", callback.payload())
 }
 
-pub(crate) fn client(simulated: &SimulatedSlack, token: &str, channel: &str) -> Slack {
-    let base_url = simulated.url().parse().unwrap();
-    Slack::new(Settings { base_url, token: token.into(), channel: channel.to_owned() }).unwrap()
+pub(crate) fn client(fake: &FakeSlack, token: &str, channel: &str) -> Slack {
+    let base_url = fake.url().parse().unwrap();
+    Slack::new(SlackClientSettings { base_url, token: token.into(), channel: channel.to_owned() }).unwrap()
 }

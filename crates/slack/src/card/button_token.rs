@@ -1,61 +1,55 @@
-//! What a button carries: which approval, of which run, and the hash of what was shown.
+//! The value of a button: the approval, its run, and the hash of the subject.
 //!
-//! Ids hold no `:`, so the parts cannot be shifted into each other, and each has a bound, so that the whole
-//! stays far below the 2,000 characters that Slack allows. Nothing in it is secret or trusted: a click that
-//! names another approval, run or hash than the ledger's is refused.
+//! Ids contain no `:`, so the parts are unambiguous, and each is limited, so the value stays far below Slack's 2,000
+//! characters. It is neither secret nor trusted: a click whose ids or hash differ from the ledger is rejected.
 
 use std::fmt;
 use std::str::FromStr;
 
 use domain::{Approval, ApprovalId, Digest, RunId, RunKey, TenantId};
 
-/// What a button carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// Which approval.
+pub struct ButtonToken {
     pub approval: ApprovalId,
-    /// Of which run.
     pub run: RunKey,
-    /// The hash of what was shown.
+    /// The hash of the subject that the card showed.
     pub subject: Digest,
 }
 
-impl Token {
-    /// The token of `approval` as it stands.
+impl ButtonToken {
     pub fn of(approval: &Approval) -> Self {
         Self { approval: approval.id.clone(), run: approval.run.clone(), subject: approval.subject.hash() }
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for ButtonToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { approval, run, subject } = self;
         write!(f, "v1:{approval}:{}:{}:{subject}", run.tenant, run.run)
     }
 }
 
-/// The text is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the button's value is none of ours")]
-pub struct InvalidToken;
+#[error("the button value is not a Countersign token")]
+pub struct InvalidButtonToken;
 
-impl FromStr for Token {
-    type Err = InvalidToken;
+impl FromStr for ButtonToken {
+    type Err = InvalidButtonToken;
 
-    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+    fn from_str(text: &str) -> Result<Self, InvalidButtonToken> {
         let mut parts = text.split(':');
-        let mut part = || parts.next().ok_or(InvalidToken);
+        let mut part = || parts.next().ok_or(InvalidButtonToken);
         let (version, approval, tenant, run, subject) = (part()?, part()?, part()?, part()?, part()?);
         if version != "v1" || parts.next().is_some() {
-            return Err(InvalidToken);
+            return Err(InvalidButtonToken);
         }
         Ok(Self {
-            approval: ApprovalId::new(approval).map_err(|_| InvalidToken)?,
+            approval: ApprovalId::new(approval).map_err(|_| InvalidButtonToken)?,
             run: RunKey {
-                tenant: TenantId::new(tenant).map_err(|_| InvalidToken)?,
-                run: RunId::new(run).map_err(|_| InvalidToken)?,
+                tenant: TenantId::new(tenant).map_err(|_| InvalidButtonToken)?,
+                run: RunId::new(run).map_err(|_| InvalidButtonToken)?,
             },
-            subject: subject.parse().map_err(|_| InvalidToken)?,
+            subject: subject.parse().map_err(|_| InvalidButtonToken)?,
         })
     }
 }
@@ -66,24 +60,24 @@ mod tests {
     use crate::card::block::VALUE_UNITS_MAX;
     use domain::id::ID_BYTES_MAX;
 
-    fn token(id: &str) -> Token {
+    fn token(id: &str) -> ButtonToken {
         let run = RunKey { tenant: TenantId::new(id).unwrap(), run: RunId::new(id).unwrap() };
-        Token { approval: ApprovalId::new(id).unwrap(), run, subject: Digest::ZERO }
+        ButtonToken { approval: ApprovalId::new(id).unwrap(), run, subject: Digest::ZERO }
     }
 
     #[test]
-    fn a_token_reads_back() {
+    fn token_round_trips() {
         assert_eq!(token("a-1").to_string().parse(), Ok(token("a-1")));
     }
 
     #[test]
-    fn the_longest_token_fits_a_button() {
+    fn longest_token_fits_a_button() {
         let longest = token(&"x".repeat(ID_BYTES_MAX)).to_string();
         assert!(longest.len() <= VALUE_UNITS_MAX, "{}", longest.len());
     }
 
     #[test]
-    fn nothing_else_is_a_token() {
+    fn invalid_tokens_are_rejected() {
         let good = token("a").to_string();
         let bad = [
             String::new(),
@@ -95,7 +89,7 @@ mod tests {
             format!(" {good}"),
         ];
         for text in bad {
-            assert_eq!(text.parse::<Token>(), Err(InvalidToken), "{text}");
+            assert_eq!(text.parse::<ButtonToken>(), Err(InvalidButtonToken), "{text}");
         }
     }
 }

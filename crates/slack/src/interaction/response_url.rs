@@ -1,7 +1,7 @@
-//! Where an answer to a click may be sent.
+//! The response URL of a click.
 //!
-//! The address comes with the click. It is Slack's word under Slack's signature, and is checked all the same:
-//! a leaked signing secret must not turn us into somebody who posts wherever he is told.
+//! Slack sends it in the signed payload. It is checked nevertheless, so that a leaked signing secret cannot make the
+//! service post to arbitrary hosts.
 
 use std::fmt;
 
@@ -9,26 +9,25 @@ use url::Url;
 
 use super::InvalidInteraction;
 
-/// The host that answers may be sent to.
+/// The only origin that a response URL may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hooks {
+pub struct ResponseOrigin {
     origin: url::Origin,
 }
 
-impl Hooks {
-    /// Slack's own.
+impl ResponseOrigin {
     #[expect(clippy::expect_used, reason = "the address is a constant")]
     pub fn slack() -> Self {
-        let url = Url::parse("https://hooks.slack.com").expect("a URL");
+        let url = Url::parse("https://hooks.slack.com").expect("a valid URL");
         Self { origin: url.origin() }
     }
 
-    /// Those of a Slack that stands at `base_url`, for tests and a laptop.
+    /// The origin of a fake Slack.
     pub fn at(base_url: &Url) -> Self {
         Self { origin: base_url.origin() }
     }
 
-    /// `text` as an address, if it leads there.
+    /// Parses a response URL and checks its origin.
     pub(super) fn admit(&self, text: &str) -> Result<ResponseUrl, InvalidInteraction> {
         let url = Url::parse(text).map_err(|_| InvalidInteraction::ResponseUrl)?;
         let named = !url.username().is_empty() || url.password().is_some();
@@ -39,7 +38,7 @@ impl Hooks {
     }
 }
 
-/// An address that whoever knows it can answer a click with; so `Debug` does not tell it.
+/// A URL that lets its holder reply to a click, so `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResponseUrl(Url);
 
