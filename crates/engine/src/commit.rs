@@ -1,37 +1,35 @@
-//! Commit: one conditional write, and what its answer means.
+//! Commit: one conditional write, and the meaning of its result.
 
 use std::iter;
 use std::time::Duration;
 
 use domain::{Approval, Command, Decision, Draft, Initiator, Job, Live, OpId, Outgoing, RunKey, RunRecord};
-use store::{Store, StoreError, Write, spread};
+use store::{Store, StoreError, Write, jitter};
 
 use crate::error::EngineError;
 use crate::journal::Move;
 use crate::{Engine, Loaded};
 
-/// How often a decision that was overtaken is made again before the caller is told. Each round means that
-/// somebody else got something done.
+/// How often a decision is made again after a conflict. Each conflict means that another process made progress.
 pub(crate) const ROUNDS_MAX: u32 = 32;
 
-/// How often a write is repeated while the store is busy or does not reply. The delays below are about two seconds together,
-/// and never more than four: a store that says at once that it is busy is given up well inside a lease.
+/// How often a request is repeated while the store is busy or does not reply. The delays add up to about two seconds,
+/// and at most four: well within a lease.
 const TRIES_MAX: u32 = 8;
 
-/// The first delay, about; each further one is twice as long, up to half a second.
+/// The first delay; each further one is twice as long, up to half a second.
 const TRY_AFTER: Duration = Duration::from_millis(20);
 const TRY_AFTER_MAX: Duration = Duration::from_millis(500);
 
-/// What became of a decision.
+/// The result of a commit.
 pub(crate) enum Committed {
-    /// It stands; this is the run now.
+    /// It was written. This is the run now.
     Yes(Loaded),
-    /// It was overtaken; this is the run now.
+    /// Another process wrote first. This is the run now.
     Overtaken(Loaded),
 }
 
 impl<S: Store> Engine<S> {
-    /// The run as it stands.
     pub(crate) async fn load(&self, run: &RunKey) -> Result<Loaded, EngineError> {
         let record = self.record(run).await?;
         self.with_plan(record).await
@@ -42,10 +40,10 @@ impl<S: Store> Engine<S> {
         record.ok_or_else(|| EngineError::NoRun { run: run.clone() })
     }
 
-    /// A draft on what was loaded.
+    /// A draft of the loaded run.
     pub(crate) fn draft<'p>(&self, loaded: &'p Loaded, by: &Initiator) -> Draft<'p> {
         Draft::new(loaded.record.clone(), loaded.plan.plan(), self.stamp(by.clone()))
-            .knowing(loaded.approval.clone())
+            .with_approval(loaded.approval.clone())
     }
 
     /// Commits `decision`, which was made from `loaded`.
@@ -54,12 +52,12 @@ impl<S: Store> Engine<S> {
         loop {
             match self.store.commit(decision.clone()).await {
                 Ok(Write::Committed) => {
-                    Move::of(&loaded.record, &decision).tell();
+                    Move::of(&loaded.record, &decision).log();
                     return Ok(Committed::Yes(loaded.after(decision)));
                 }
                 Ok(Write::Superseded) => return self.reload_after_conflict(loaded, &decision).await,
                 Err(StoreError::Unknown { doing }) => {
-                    // The reply was lost. If the write is not there it may be sent again: it carries the
+                    // The reply was lost. If the write did not land it is sent again: it is conditional on the
                     // version it was decided from, so it cannot land twice.
                     match self.reload_after_conflict(loaded, &decision).await? {
                         Committed::Overtaken(now) if Some(now.record.version) == decision.replaces => {
@@ -74,7 +72,8 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Somebody may have written since: was it us?
+    /// Reads the run again after a conflict or a lost reply, and checks whether the current state is this process's
+    /// own write.
     async fn reload_after_conflict(
         &self,
         loaded: &Loaded,
@@ -85,29 +84,29 @@ impl<S: Store> Engine<S> {
         if !is_ours(&now.record, &decision.record.op) {
             return Ok(Committed::Overtaken(now));
         }
-        Move::of(&loaded.record, decision).tell();
+        Move::of(&loaded.record, decision).log();
         Box::pin(self.send_again(decision)).await;
         Ok(Committed::Yes(now))
     }
 
-    /// Sends what has the run walked, or its evidence put together, after a commit that stands though its reply was lost:
-    /// whoever wrote it stopped there. It may have been sent before, which is harmless; unsent, the sweep would find it in
-    /// minutes. Other jobs are written down with the commit.
+    /// Sends the run's messages again after a commit whose reply was lost: the store stopped before it sent them. A
+    /// message too many is harmless; a missing one would be found by the sweep, minutes later. Jobs of other kinds
+    /// are stored with the commit.
     pub(crate) async fn send_again(&self, decision: &Decision) {
         let left = |message: &&Outgoing| matches!(message.job, Job::Advance | Job::BuildEvidence);
         for message in decision.outgoing.iter().filter(left) {
             if let Err(error) = self.store.send(message).await {
-                tracing::warn!(run = %message.run, %error, "a message was not sent, and will be later");
+                tracing::warn!(event = "message_not_sent", run = %message.run, %error, "message not sent; the sweep sends it");
             }
         }
     }
 
-    /// Repeats a read while the store is busy.
+    /// Repeats a request while the store is busy.
     pub(crate) async fn retry_busy<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        // Whoever has to wait gets a name for it, so that nobody else waits as long.
+        // Seeds the jitter with a new operation id, so that callers do not retry in lockstep.
         let mut delays = iter::once_with(|| self.ops.next()).flat_map(delays);
         loop {
             match ask().await {
@@ -125,7 +124,7 @@ impl<S: Store> Engine<S> {
         run: &RunKey,
         by: &Initiator,
         command: &C,
-    ) -> Result<C::Answer, EngineError> {
+    ) -> Result<C::Output, EngineError> {
         let mut loaded = self.load(run).await?;
         for _ in 0..ROUNDS_MAX {
             let mut draft = self.draft(&loaded, by);
@@ -144,7 +143,6 @@ impl<S: Store> Engine<S> {
 }
 
 impl Loaded {
-    /// The run after `decision`, which was made from this, was committed.
     fn after(&self, decision: Decision) -> Self {
         let named = |approval: &Approval| Some(&approval.id) == decision.record.live.approval();
         let approval = decision.approvals.iter().chain(&self.approval).find(|a| named(a)).cloned();
@@ -152,16 +150,17 @@ impl Loaded {
     }
 }
 
-/// A write that landed is found on the record, or on the lease it granted if others have written since.
+/// An own write is recognised by the operation id on the record, or on the lease it granted if others have written
+/// since.
 fn is_ours(record: &RunRecord, op: &OpId) -> bool {
     record.op == *op || matches!(&record.live, Live::Running(lease) if lease.op == *op)
 }
 
-/// How long whoever does `op` waits between tries; those who were turned away together come back apart.
+/// The delays between retries of `op`, with jitter by its id.
 fn delays(op: OpId) -> impl Iterator<Item = Duration> + Send {
     (0..TRIES_MAX).map(move |n| {
         let delay = (TRY_AFTER * 2_u32.saturating_pow(n)).min(TRY_AFTER_MAX);
-        spread::around(delay, op.as_str(), n)
+        jitter::around(delay, op.as_str(), n)
     })
 }
 
@@ -183,10 +182,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_writers_that_are_turned_away_at_once_do_not_come_back_at_once() {
+    fn retries_of_two_writers_do_not_coincide() {
         let waits = |op: &str| delays(op.parse().unwrap()).collect::<Vec<_>>();
         assert_ne!(waits("worker.1"), waits("worker.2"));
-        assert_eq!(waits("worker.1"), waits("worker.1"), "a test can be repeated");
+        assert_eq!(waits("worker.1"), waits("worker.1"), "the jitter is deterministic");
     }
 
     #[test]

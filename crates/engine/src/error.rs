@@ -1,193 +1,125 @@
-//! Why a verb was not done.
+//! Why an operation failed.
 
 use domain::payload::Fingerprint;
 use domain::tenant::InvalidPeople;
 use domain::{Digest, InboxStatus, KeyId, Refusal, RunKey, RunStatus, TenantId, WorkerId, WorkflowName};
 use store::StoreError;
-pub use store::told;
+pub use store::error_chain;
 
-use crate::approve::NotShown;
+use crate::governance::approvals::NotifyFailure;
 
-/// Why a verb was not done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The rules say no.
+    /// The domain's rules refuse it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There was no time to ask a tenant's policy: others of that tenant ask it, and it takes long.
-    #[error("the policy of tenant {tenant} takes too long to be asked by everybody at once; try again")]
-    PolicyBusy {
-        /// Whose.
-        tenant: TenantId,
-    },
-    /// Somebody has started dispatch while a backout was under way: nobody's runs are ended after that.
-    #[error("dispatch was started since this backout began")]
+    /// The tenant's policy evaluations use all permits of that tenant.
+    #[error("policy evaluations of tenant {tenant} are at their limit; try again")]
+    PolicyBusy { tenant: TenantId },
+    /// Dispatch was started while a backout was in progress.
+    #[error("dispatch was started during this backout; runs are no longer canceled")]
     BackoutOver,
-    /// There is no such run, or it is somebody else's.
-    #[error("there is no run {run}; `run list` shows those there are")]
-    NoRun {
-        /// Which one was asked for.
-        run: RunKey,
-    },
-    /// There is no such run: what came in to start it has not done so.
-    #[error("{}", not_begun(.run, .status))]
-    NotBegun {
-        /// The run it would start.
-        run: RunKey,
-        /// What has become of it.
-        status: InboxStatus,
-    },
-    /// There is no such workflow in use.
-    #[error("there is no workflow {workflow} in use; `workflow apply` puts one to use")]
-    NoWorkflow {
-        /// Which one was asked for.
-        workflow: WorkflowName,
-    },
-    /// A plan that something was made from is not in the store.
-    #[error("the plan {plan} of tenant {tenant} is missing from the store")]
-    NoPlan {
-        /// Whose.
-        tenant: TenantId,
-        /// Which plan.
-        plan: Digest,
-    },
-    /// The run's plan cannot be read by this program.
-    #[error("the plan {plan} cannot be used: {why}")]
-    BadPlan {
-        /// Which plan.
-        plan: Digest,
-        /// What is wrong.
-        why: String,
-    },
-    /// A payload that the ledger points at is not in the store.
+    /// The run does not exist, or belongs to another tenant.
+    #[error("run {run} not found; `run list` lists runs")]
+    NoRun { run: RunKey },
+    /// The run does not exist: its inbox entry has not started it.
+    #[error("{}", not_started(.run, .status))]
+    NotStarted { run: RunKey, status: InboxStatus },
+    /// The workflow is not applied.
+    #[error("workflow {workflow} is not applied; apply it with `workflow apply`")]
+    NoWorkflow { workflow: WorkflowName },
+    /// A plan that a run or inbox entry refers to is not in the store.
+    #[error("plan {plan} of tenant {tenant} is missing from the store")]
+    NoPlan { tenant: TenantId, plan: Digest },
+    /// This program cannot compile the plan.
+    #[error("plan {plan} cannot be used: {why}")]
+    BadPlan { plan: Digest, why: String },
+    /// A payload that the ledger refers to is not in the store.
     #[error("a payload of {} bytes is missing from the store", .payload.bytes)]
-    NoPayload {
-        /// Which one.
-        payload: Fingerprint,
-    },
-    /// What was handed in breaks a rule for payloads.
+    NoPayload { payload: Fingerprint },
+    /// The input breaks a rule for payloads.
     #[error("{what}")]
     BadInput {
-        /// Which part of it.
         what: &'static str,
-        /// What is wrong.
         #[source]
         source: domain::json::InvalidJson,
     },
-    /// The run is not over, so there is no evidence of all of it.
-    #[error("run {run} is {status}, and not over yet")]
-    NotOver {
-        /// Which run.
-        run: RunKey,
-        /// Where it stands.
-        status: RunStatus,
-    },
-    /// The evidence has not been put together.
-    #[error("the evidence of run {run} is not there yet; a worker puts it together when the run is over")]
-    NoEvidence {
-        /// Which run.
-        run: RunKey,
-    },
-    /// This process has no key to sign evidence with.
-    #[error("this process has no key to sign evidence with")]
-    NoKey,
-    /// This process does not speak to Slack, and somebody is waiting to be shown something there.
-    #[error("this process does not speak to Slack")]
+    /// The run has not ended, so its evidence cannot be complete.
+    #[error("run {run} is {status}; evidence is built when the run ends")]
+    NotFinished { run: RunKey, status: RunStatus },
+    /// The evidence has not been built.
+    #[error("the evidence of run {run} is not available yet; a worker builds it when the run ends")]
+    NoEvidence { run: RunKey },
+    /// This process cannot sign evidence.
+    #[error("this process has no evidence signing key")]
+    NoSigningKey,
+    /// This process is not connected to Slack, and an approver waits for a message there.
+    #[error("this process is not connected to Slack")]
     NoSlack,
-    /// What the ledger holds makes no bundle.
-    #[error("put together the evidence of run {run}")]
+    /// The stored data does not make a valid bundle.
+    #[error("build the evidence of run {run}")]
     BadEvidence {
-        /// Which run.
         run: RunKey,
-        /// What is wrong.
         #[source]
         source: Box<evidence::BuildError>,
     },
-    /// People could not be shown something.
+    /// An approval request could not be posted.
     #[error(transparent)]
-    NotShown(#[from] NotShown),
-    /// Whoever wants the run cannot be told from others.
-    #[error("{id:?} is no person's name, so nobody could be kept from approving their own run")]
-    NotAPerson {
-        /// What they are called.
-        id: String,
-    },
-    /// Somebody else has settled something since it was looked at.
-    #[error("what tenant {tenant} has settled was changed since it was looked at; look again")]
-    TenantChanged {
-        /// Whose.
-        tenant: TenantId,
-    },
-    /// The files are no policy.
+    NotifyFailure(#[from] NotifyFailure),
+    /// The requester cannot be identified, so self-approval could not be prevented.
+    #[error("{id:?} is not a valid user name; a run needs one, so that its requester cannot approve it")]
+    NotAPerson { id: String },
+    /// Another change was written since the caller read the tenant.
+    #[error("the settings of tenant {tenant} were changed by another request; read them again and retry")]
+    TenantChanged { tenant: TenantId },
+    /// The files are not a valid policy.
     #[error(transparent)]
-    BadPolicy(Box<policy::BundleError>),
-    /// A policy whose own tests do not pass, or that has none, does not come to count.
-    #[error("the policy's tests are not green: {why}")]
-    NotGreen {
-        /// Which of them, and why.
-        why: String,
-    },
-    /// One person would count as two, or somebody be asked who is not there.
+    BadPolicy(Box<policy::PolicyError>),
+    /// A policy is applied only if it has tests and they pass.
+    #[error("the policy's tests do not pass: {why}")]
+    PolicyTestsFailed { why: String },
+    /// Two users share an identity, or a group names an unknown user.
     #[error(transparent)]
     BadPeople(#[from] InvalidPeople),
-    /// More than a store keeps in one record.
-    #[error("what the tenant would settle has {bytes} bytes; at most {most} are allowed")]
-    TenantTooLarge {
-        /// How many it has.
-        bytes: usize,
-        /// How many it may have.
-        most: usize,
-    },
-    /// There is no such API key.
-    #[error("there is no API key {key}")]
-    NoApiKey {
-        /// Which one was asked for.
-        key: KeyId,
-    },
-    /// An API key of this name is there already, or others keep changing it.
-    #[error("the API key {key} was written by somebody else meanwhile; try again")]
-    KeyTaken {
-        /// Which key.
-        key: KeyId,
-    },
-    /// There is no such worker.
-    #[error("there is no worker {worker}; `worker list` shows those there are")]
-    NoWorker {
-        /// Which one was asked for.
-        worker: WorkerId,
-    },
-    /// The worker kept signing while it was to be asked something.
-    #[error("worker {worker} could not be asked: its place on the roll kept changing; try again")]
-    WorkerBusy {
-        /// Which one.
-        worker: WorkerId,
-    },
-    /// Others kept changing the run.
-    #[error("run {run} changed {rounds} times while this was being decided; try again")]
-    Contended {
-        /// Which run.
-        run: RunKey,
-        /// How often it was tried.
-        rounds: u32,
-    },
+    /// The settings exceed the size of one record.
+    #[error("the tenant's settings have {bytes} bytes; the limit is {most}")]
+    TenantTooLarge { bytes: usize, most: usize },
+    #[error("API key {key} not found")]
+    NoApiKey { key: KeyId },
+    /// An API key with this id exists, or is being changed by others.
+    #[error("API key {key} was changed by another request; try again")]
+    KeyTaken { key: KeyId },
+    #[error("worker {worker} not found; `worker list` lists workers")]
+    NoWorker { worker: WorkerId },
+    /// The worker's record kept changing.
+    #[error("worker {worker} could not be asked to drain: its record kept changing; try again")]
+    WorkerBusy { worker: WorkerId },
+    /// Other processes kept changing the run.
+    #[error("run {run} was changed by others {rounds} times during this operation; try again")]
+    Contended { run: RunKey, rounds: u32 },
 }
 
-/// What has become of what came in to start `run`, which is not there.
-fn not_begun(run: &RunKey, status: &InboxStatus) -> String {
+/// Why `run` does not exist, by the status of its inbox entry.
+fn not_started(run: &RunKey, status: &InboxStatus) -> String {
     match status {
         InboxStatus::Pending => {
-            format!("run {run} has not begun: what starts it came in, and waits for a worker or its ticket")
+            format!(
+                "run {run} has not started: its inbox entry waits for a worker or for its concurrency key"
+            )
         }
-        // It began after it was looked for.
-        InboxStatus::Started => format!("run {run} has only just begun; look again"),
+        // It started after it was looked for.
+        InboxStatus::Started => format!("run {run} has just started; try again"),
         InboxStatus::Joined { run: other } => {
-            format!("run {run} was not started: run {other} has its ticket, and answers for it")
+            format!(
+                "run {run} was not started: run {other} holds its concurrency key, and the request joined it"
+            )
         }
         InboxStatus::Unmatched { .. } => {
-            format!("run {run} was not started: no workflow wanted what came in")
+            format!("run {run} was not started: no workflow matched the event")
         }
         InboxStatus::Rejected { reason, .. } => format!("run {run} was not started: {reason}"),
     }

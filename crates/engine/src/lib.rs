@@ -1,80 +1,60 @@
-//! Load, decide, commit, hand on: in that order, for every verb.
+//! The engine: load, decide, commit, act, in that order, for every operation.
 //!
-//! The engine knows no rules of its own. It loads what a decision needs, asks the domain, commits the
-//! answer in one conditional write and carries on from what was committed. A write that was overtaken is
-//! decided again from what stands there now; a write whose reply was lost is recognised by its op id.
+//! The engine contains no rules of its own. It loads what a decision needs, asks the domain, commits the decision in
+//! one conditional write, and continues from the committed state. If another process wrote in between, the decision
+//! is made again from the new state. A write whose reply was lost is recognised by its operation id.
+//!
+//! `admission` turns events into runs, `execution` advances runs, `governance` evaluates policy and records
+//! approvals, `operations` is what operators do. They share `commit`, `plans` and `journal`.
 
-mod accept;
-mod admit;
-mod advance;
-mod approve;
-mod backout;
-mod binding;
+mod admission;
 mod commit;
-mod dispatch;
 mod error;
-mod forecast;
-mod govern;
-mod health;
-mod inspect;
+mod execution;
+mod governance;
 mod journal;
 pub mod metrics;
+mod operations;
 mod ops;
-mod pages;
 mod plans;
-mod policies;
-mod policy_pool;
-pub mod question;
-mod scheduled;
-mod seal;
-mod settle;
-mod slot;
-mod sweep;
 mod tenant_handle;
-mod undo;
-mod verbs;
-mod work;
-mod worker_registry;
 
 use std::sync::Arc;
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::{Approval, Initiator, Millis, RunRecord, Stamp, Timestamp, WorkerId};
 use store::{Clock, Store};
 use workflow::CompiledPlan;
 
-pub use accept::{AcceptResult, InboundEvent};
-pub use admit::{Place, StartRun, Started};
-pub use advance::{AdvanceLimits, AdvanceResult, Hurry};
-pub use approve::{Again, NotShown, Reply, Showing, Shows};
-pub use backout::{Backout, BackoutSoFar, CountSoFar};
-pub use dispatch::{Dispatch, HEARD_AFTER, Reach, StartSoFar};
-pub use error::{EngineError, told};
-pub use forecast::{Explain, Explained, Foreseen, Judged};
-pub use health::{Found, Health, QueueHealth};
-pub use inspect::RunView;
+pub use admission::{AcceptResult, InboundEvent, StartOutcome, StartResult, StartRun};
+pub use error::{EngineError, error_chain};
+pub use execution::{AdvanceLimits, AdvanceResult, Shutdown, SweepResult};
+pub use governance::policy_input;
+pub use governance::{
+    Again, ApprovalNotifier, DryRun, DryRunRequest, EvaluatedAction, Notifier, NotifyFailure, PolicyApplied,
+    StepForecast, TenantPolicy, VoteRequest,
+};
+pub use operations::{
+    Backout, BackoutProgress, CountProgress, DispatchScope, DispatchState, EvidenceSigner, FleetHealth,
+    NewApiKey, NotUndoable, QueueHealth, RunView, STOP_VISIBLE_AFTER, SignalRun, StartProgress,
+    TenantEntries, TenantUpdate, UndoCall, UndoEffect, UndoPlan,
+};
 pub use ops::Ops;
-pub use policies::{Counting, PolicyApplied};
-pub use seal::Sealing;
-pub use settle::{NewKey, Settle};
-pub use sweep::Swept;
-pub use tenant_handle::{ApprovalReply, TenantHandle};
-pub use undo::{NotUndone, UndoCall, UndoEffect, UndoPlan};
-pub use verbs::SignalRun;
+pub use tenant_handle::{TenantHandle, VoteInput};
 
-use dispatch::Switches;
-use govern::Bundles;
+use governance::evaluate::Bundles;
+use governance::policy_pool::PolicyPool;
+use operations::dispatch::Switches;
 use plans::PlanCache;
-use policy_pool::PolicyPool;
 
-/// The clocks of the protocol.
+/// The timing of leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
-    /// For how long a step is held without a sign of life.
+    /// How long a lease lasts without a renewal.
     pub lease: Millis,
-    /// How often a holder gives one; a third of the lease leaves room for two that are lost.
+    /// How often a lease is renewed. A third of the lease leaves two renewals before it expires.
     pub heartbeat: Millis,
-    /// How long a tool may work in one go.
+    /// How long one tool call may take.
     pub work_max: Millis,
 }
 
@@ -84,19 +64,19 @@ impl Default for Timing {
     }
 }
 
-/// A run as it was last seen, with its plan.
+/// A run and its plan, as last read.
 #[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) record: RunRecord,
     pub(crate) plan: Arc<CompiledPlan>,
-    /// The request for approval that the current step waits for or carries.
+    /// The approval request that the current step waits for or was approved by.
     pub(crate) approval: Option<Approval>,
 }
 
-/// The runtime's verbs, on a store, with some tools, on behalf of somebody.
+/// The operations of the runtime, over one store, with one set of tools.
 pub struct Engine<S> {
     store: Arc<S>,
-    tools: Toolbox,
+    tools: ToolRegistry,
     clock: Arc<dyn Clock>,
     ops: Ops,
     me: WorkerId,
@@ -105,34 +85,29 @@ pub struct Engine<S> {
     bundles: Bundles,
     switches: Switches,
     policy_pool: PolicyPool,
-    /// For what policy says about a step: its own room, so that whoever tries a policy out keeps no run waiting.
-    judges: PolicyPool,
-    shows: Showing,
-    sealing: Option<Sealing>,
+    /// For policy verdicts on steps. Separate, so that trying a policy out delays no run.
+    verdict_pool: PolicyPool,
+    notifier: Notifier,
+    evidence_signer: Option<EvidenceSigner>,
 }
 
 /// What an engine is made of.
-pub struct Parts<S> {
-    /// Where runs are kept.
+pub struct EngineParts<S> {
     pub store: Arc<S>,
-    /// What steps can call.
-    pub tools: Toolbox,
-    /// The time, as this process sees it.
+    pub tools: ToolRegistry,
     pub clock: Arc<dyn Clock>,
-    /// This process; a restart is another one.
+    /// The name of this process. A restarted process has another one.
     pub me: WorkerId,
-    /// The clocks of the protocol.
     pub timing: Timing,
-    /// Who shows people what they are asked; nobody, where people look for themselves.
-    pub shows: Showing,
-    /// What evidence is signed with; whoever has nothing puts none together.
-    pub sealing: Option<Sealing>,
+    /// Posts approval requests to people; `None` where people look them up themselves.
+    pub notifier: Notifier,
+    /// Signs evidence; `None` in a process that builds none.
+    pub evidence_signer: Option<EvidenceSigner>,
 }
 
 impl<S: Store> Engine<S> {
-    /// An engine of these parts.
-    pub fn new(parts: Parts<S>) -> Self {
-        let Parts { store, tools, clock, me, timing, shows, sealing } = parts;
+    pub fn new(parts: EngineParts<S>) -> Self {
+        let EngineParts { store, tools, clock, me, timing, notifier, evidence_signer } = parts;
         Self {
             store,
             tools,
@@ -144,28 +119,24 @@ impl<S: Store> Engine<S> {
             bundles: Bundles::default(),
             switches: Switches::default(),
             policy_pool: PolicyPool::default(),
-            judges: PolicyPool::default(),
-            shows,
-            sealing,
+            verdict_pool: PolicyPool::default(),
+            notifier,
+            evidence_signer,
         }
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<S> {
         &self.store
     }
 
-    /// The clocks of the protocol.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// The tools.
-    pub fn tools(&self) -> &Toolbox {
+    pub fn tools(&self) -> &ToolRegistry {
         &self.tools
     }
 
-    /// The time, as this process sees it.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }

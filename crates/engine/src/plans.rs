@@ -1,4 +1,4 @@
-//! Plans in memory. A plan is named by its content, so what is remembered is never wrong.
+//! Compiled plans in memory. A plan is named by its hash, so a cached plan is never stale.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use workflow::CompiledPlan;
 use crate::error::EngineError;
 use crate::{Engine, Loaded};
 
-/// A worker sees a few workflows over and over; this many plans take a few megabytes.
+/// A worker sees a few workflows repeatedly; this many plans take a few megabytes.
 const PLANS_MAX: usize = 256;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl PlanCache {
 
     pub(crate) fn put(&self, tenant: &TenantId, hash: Digest, plan: Arc<CompiledPlan>) {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Starting over now and then is cheaper than remembering who was used when.
+        // Clearing the cache now and then is cheaper than tracking use.
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }
@@ -44,8 +44,8 @@ impl<S: Store> Engine<S> {
         self.with_approval(record, plan).await
     }
 
-    /// The run with the request for approval that its current step waits for or carries. The request
-    /// changes only together with the record, so a record that is still the newest has the right one.
+    /// The run with the approval request that its current step waits for or was approved by. A request changes only
+    /// together with the record, so a current record has the current request.
     pub(crate) async fn with_approval(
         &self,
         record: RunRecord,

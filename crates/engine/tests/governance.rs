@@ -1,4 +1,4 @@
-//! What stands between a step and the world: verdicts, approvals, and what makes them worthless.
+//! Verdicts and approvals: what they allow, and what invalidates them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
-use countersign_engine::{AdvanceLimits, Engine, Parts, Reply, Sealing, StartRun, Timing};
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use countersign_engine::{AdvanceLimits, Engine, EngineParts, EvidenceSigner, StartRun, Timing, VoteRequest};
 use domain::tenant::Caps;
 use domain::{
     Action, Approval, ApprovalStatus, Cause, Channel, Digest, EffectClass, Failure, FieldChange,
@@ -17,23 +17,23 @@ use domain::{
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{
-    Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions, SqliteStore,
-    Store, StoreError, SystemClock,
+    Governance as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, Store,
+    StoreCall, StoreError, SystemClock,
 };
 use tokio::sync::Notify;
 
-/// A record outside: what it says, and how often it was written.
+/// A record in an external system: its value, and how often it was written.
 #[derive(Default)]
 struct Outside {
     says: Mutex<String>,
     writes: AtomicU32,
     refuses: AtomicBool,
-    /// Whoever writes waits until they are told to go.
+    /// While set, a write waits.
     waits: AtomicBool,
     go: Notify,
 }
 
-/// Sets the record, if it still says what it said when that was proposed.
+/// Sets the record, if it still has the value that was observed.
 struct SetIt(Arc<Outside>);
 
 #[async_trait]
@@ -42,16 +42,16 @@ impl Tool for SetIt {
         "test.set".parse().unwrap()
     }
 
-    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
-        Survey::Found(json!(*self.0.says.lock().unwrap()))
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+        Observed::Found(json!(*self.0.says.lock().unwrap()))
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         let own = || IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
         let key = ask.fields["key"].as_str().map_or_else(own, |key| key.parse().unwrap());
         let change = FieldChange {
             field: "says".to_owned(),
-            before: ask.found.cloned(),
+            before: ask.observed.cloned(),
             after: ask.fields["to"].clone(),
         };
         Ok(Action {
@@ -69,7 +69,7 @@ impl Tool for SetIt {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         if self.0.waits.load(Ordering::Relaxed) {
             self.0.go.notified().await;
         }
@@ -77,16 +77,16 @@ impl Tool for SetIt {
         let mut says = self.0.says.lock().unwrap();
         let before = json!(*says);
         if self.0.refuses.load(Ordering::Relaxed) || Some(&before) != change.before.as_ref() {
-            return Outcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
+            return ToolOutcome::Terminal(Failure::new("CONFLICT", "the record has changed"));
         }
         change.after.as_str().unwrap().clone_into(&mut says);
         self.0.writes.fetch_add(1, Ordering::Relaxed);
         let inverse = json!({ "tool": "test.set", "with": { "to": before } });
-        Outcome::Done(Done { inverse: Some(inverse), ..Done::default() })
+        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
     }
 }
 
-struct Scene {
+struct TestEnv {
     engine: Engine<SqliteStore>,
     outside: Arc<Outside>,
     run: RunKey,
@@ -98,7 +98,7 @@ const SHARED: &str = "workflow: w\nversion: 1\nenvironment: dev\nsteps:\n  - { i
 
 async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey {
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
@@ -108,22 +108,25 @@ async fn begin(engine: &Engine<SqliteStore>, key: &str, source: &str) -> RunKey 
         input: json!({}),
         by: Initiator::new(Cause::User, "ada"),
     };
-    engine.start(wish).await.unwrap().run
+    engine.start(request).await.unwrap().run
 }
 
 fn engine_on<S: Store>(store: S, outside: &Arc<Outside>) -> Engine<S> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: Toolbox::default().with(SetIt(Arc::clone(outside))),
+        tools: ToolRegistry::default().with(SetIt(Arc::clone(outside))),
         clock: Arc::new(SystemClock),
         me: "w".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: Some(Sealing { key: Arc::new(SigningKey::from_seed([1; 32])), origin: "test".to_owned() }),
+        notifier: None,
+        evidence_signer: Some(EvidenceSigner {
+            key: Arc::new(SigningKey::from_seed([1; 32])),
+            origin: "test".to_owned(),
+        }),
     })
 }
 
-impl Scene {
+impl TestEnv {
     async fn start(head: &str, steps: &str) -> Self {
         let outside = Arc::new(Outside::default());
         let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), &outside);
@@ -147,9 +150,9 @@ impl Scene {
     async fn approve(
         &self,
         person: &str,
-    ) -> Result<domain::command::Answered, countersign_engine::EngineError> {
+    ) -> Result<domain::command::VoteResult, countersign_engine::EngineError> {
         let asked = self.asked().await.pop().unwrap();
-        let reply = Reply {
+        let reply = VoteRequest {
             approval: asked.id,
             subject: Some(asked.subject.hash()),
             person: person.parse().unwrap(),
@@ -175,80 +178,80 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_can_be_taken_back_is_done_in_dev_without_asking_anybody() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    assert_eq!(scene.advance().await, RunStatus::Succeeded);
-    assert_eq!((scene.writes(), scene.asked().await.len()), (2, 0));
+async fn a_reversible_action_in_dev_needs_no_approval() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
+    assert_eq!((env.writes(), env.asked().await.len()), (2, 0));
 }
 
 #[tokio::test]
-async fn in_production_nothing_is_done_before_a_second_person_says_yes() {
-    let scene = Scene::start("environment: prod", TWO_SETS).await;
-    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
-    assert_eq!(scene.writes(), 0);
-    let refused = scene.approve("ada").await;
+async fn production_needs_a_second_person() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval);
+    assert_eq!(env.writes(), 0);
+    let refused = env.approve("ada").await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::Refused(Refusal::NotApprover { .. }))));
 
-    scene.approve("grace").await.unwrap();
-    assert_eq!(scene.advance().await, RunStatus::WaitingApproval, "the second step asks on its own");
-    assert_eq!(scene.writes(), 1);
-    scene.approve("grace").await.unwrap();
-    assert_eq!(scene.advance().await, RunStatus::Succeeded);
-    assert!(scene.asked().await.iter().all(|approval| approval.consumed.is_some()));
+    env.approve("grace").await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval, "the second step asks on its own");
+    assert_eq!(env.writes(), 1);
+    env.approve("grace").await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
+    assert!(env.asked().await.iter().all(|approval| approval.consumed.is_some()));
 }
 
 #[tokio::test]
-async fn if_the_record_changes_while_people_think_they_are_asked_again() {
-    let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.advance().await;
-    scene.approve("grace").await.unwrap();
-    "somebody else".clone_into(&mut scene.outside.says.lock().unwrap());
+async fn a_changed_record_needs_a_new_approval() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    env.advance().await;
+    env.approve("grace").await.unwrap();
+    "another value".clone_into(&mut env.outside.says.lock().unwrap());
 
-    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = scene.asked().await;
-    assert_eq!((scene.writes(), asked.len()), (0, 2));
+    let asked = env.asked().await;
+    assert_eq!((env.writes(), asked.len()), (0, 2));
     assert_eq!(asked[0].status, ApprovalStatus::Canceled);
     assert_ne!(asked[0].subject.hash(), asked[1].subject.hash());
 }
 
 #[tokio::test]
-async fn if_the_policy_changes_while_people_think_they_are_asked_again() {
-    let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.advance().await;
-    scene.approve("grace").await.unwrap();
-    let mut files = policy::Bundle::shipped().unwrap().files().clone();
+async fn a_changed_policy_needs_a_new_approval() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    env.advance().await;
+    env.approve("grace").await.unwrap();
+    let mut files = policy::PolicyBundle::built_in().unwrap().files().clone();
     files.insert("more.rego".to_owned(), "package countersign\n\n# A file that says nothing.\n".to_owned());
-    let bundle = policy::Bundle::parse(files.clone()).unwrap();
-    scene.engine.store().put_policy(&scene.run.tenant, &bundle.hash(), files).await.unwrap();
-    scene.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+    let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
+    env.engine.store().put_policy(&env.run.tenant, &bundle.hash(), files).await.unwrap();
+    env.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
 
-    assert_eq!(scene.advance().await, RunStatus::WaitingApproval);
+    assert_eq!(env.advance().await, RunStatus::WaitingApproval);
 
-    let asked = scene.asked().await;
-    assert_eq!((scene.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
+    let asked = env.asked().await;
+    assert_eq!((env.writes(), asked.len(), asked[0].status), (0, 2, ApprovalStatus::Canceled));
 }
 
 #[tokio::test]
 async fn a_policy_that_is_not_there_is_a_deny() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
-    assert_eq!(scene.advance().await, RunStatus::FailedTerminal);
-    assert_eq!(scene.writes(), 0);
-    let events = scene.engine.inspect(&scene.run).await.unwrap().events.unwrap();
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.settle(|tenant| tenant.policy = Some(Digest::of_bytes(b"nowhere"))).await;
+    assert_eq!(env.advance().await, RunStatus::FailedTerminal);
+    assert_eq!(env.writes(), 0);
+    let events = env.engine.inspect(&env.run).await.unwrap().events.unwrap();
     assert_eq!(events.last().unwrap().by.cause, Cause::Policy);
 }
 
 #[tokio::test]
-async fn a_run_does_no_more_than_its_tenant_allows_and_takes_back_what_it_did() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.settle(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
-    assert_eq!(scene.advance().await, RunStatus::FailedTerminal);
-    assert_eq!((scene.writes(), scene.outside.says.lock().unwrap().as_str()), (2, ""));
+async fn a_run_over_its_cap_fails_and_rolls_back() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.settle(|tenant| tenant.caps = Caps { max_writes_per_run: 1 }).await;
+    assert_eq!(env.advance().await, RunStatus::FailedTerminal);
+    assert_eq!((env.writes(), env.outside.says.lock().unwrap().as_str()), (2, ""));
 }
 
 #[tokio::test]
-async fn a_sure_proposer_is_trusted_only_where_little_can_happen() {
+async fn confidence_auto_approves_only_outside_prod() {
     let sure = "steps:\n  - { id: a, tool: test.set, with: { to: one }, confidence: 0.95 }\n";
     for (head, ends) in [
         ("environment: dev\nvalidation: per_step\nauto_approve: 0.9", RunStatus::Succeeded),
@@ -256,7 +259,7 @@ async fn a_sure_proposer_is_trusted_only_where_little_can_happen() {
         ("environment: dev\nvalidation: per_step", RunStatus::WaitingApproval),
         ("environment: prod\nauto_approve: 0.9", RunStatus::WaitingApproval),
     ] {
-        assert_eq!(Scene::start(head, sure).await.advance().await, ends, "{head}");
+        assert_eq!(TestEnv::start(head, sure).await.advance().await, ends, "{head}");
     }
 }
 
@@ -264,77 +267,70 @@ async fn a_sure_proposer_is_trusted_only_where_little_can_happen() {
 async fn each_validation_mode_asks_where_it_says() {
     let steps = "steps:\n  - { id: a, tool: test.set, with: { to: one } }\n  - { id: b, tool: test.set, with: { to: two } }\n  - { id: c, tool: test.set, with: { to: three }, phase: postchecks, critical: true }\n";
     for (mode, asks) in [("per_step", 3), ("per_phase", 2), ("critical_only", 1)] {
-        let scene = Scene::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
-        while scene.advance().await == RunStatus::WaitingApproval {
-            scene.approve("grace").await.unwrap();
+        let env = TestEnv::start(&format!("environment: dev\nvalidation: {mode}"), steps).await;
+        while env.advance().await == RunStatus::WaitingApproval {
+            env.approve("grace").await.unwrap();
         }
-        assert_eq!((scene.writes(), scene.asked().await.len()), (3, asks), "{mode}");
+        assert_eq!((env.writes(), env.asked().await.len()), (3, asks), "{mode}");
     }
 }
 
 #[tokio::test]
-async fn a_finished_run_is_undone_by_its_receipts_and_both_leave_evidence() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.advance().await;
-    let plan = scene.engine.undo_plan(&scene.run).await.unwrap();
+async fn undo_uses_receipts_and_both_runs_have_evidence() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.advance().await;
+    let plan = env.engine.undo_plan(&env.run).await.unwrap();
     let steps: Vec<_> = plan.effects.iter().map(|effect| effect.step.to_string()).collect();
     assert_eq!(steps, ["b", "a"]);
 
-    let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    assert_eq!(
-        scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run,
-        undo.run
-    );
-    Box::pin(scene.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
+    let undo = env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
+    assert_eq!(env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap().run, undo.run);
+    Box::pin(env.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
 
-    assert_eq!(scene.outside.says.lock().unwrap().as_str(), "");
+    assert_eq!(env.outside.says.lock().unwrap().as_str(), "");
     let key = SigningKey::from_seed([1; 32]).public();
-    for run in [&scene.run, &undo.run] {
-        scene.engine.seal(run).await.unwrap();
-        let (recorded, bytes) = scene.engine.evidence(run).await.unwrap();
+    for run in [&env.run, &undo.run] {
+        env.engine.build_evidence(run).await.unwrap();
+        let (recorded, bytes) = env.engine.evidence(run).await.unwrap();
         assert_eq!(recorded.bundle.sha256, Digest::of_bytes(&bytes));
         evidence::verify(&bytes, &key).unwrap();
     }
 }
 
-/// Whoever ended the run died before it asked for evidence; its message came back.
+/// The process that ended the run died before it requested evidence; its message is redelivered.
 #[tokio::test]
-async fn a_run_that_is_over_without_evidence_is_asked_for_it_by_whoever_gets_its_message_again() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    assert_eq!(scene.advance().await, RunStatus::Succeeded);
+async fn a_redelivered_message_requests_missing_evidence() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
     let seals = async || {
-        let received = scene
-            .engine
-            .store()
-            .receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO)
-            .await
-            .unwrap();
+        let received =
+            env.engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
         received.into_iter().filter(|message| message.job == Job::BuildEvidence).count()
     };
-    assert_eq!(seals().await, 1, "asked by whoever ended it");
+    assert_eq!(seals().await, 1, "requested by the process that ended the run");
 
-    scene.advance().await;
-    assert_eq!(seals().await, 1, "asked by whoever came after");
+    env.advance().await;
+    assert_eq!(seals().await, 1, "requested again after redelivery");
 
-    scene.engine.seal(&scene.run).await.unwrap();
-    scene.advance().await;
+    env.engine.build_evidence(&env.run).await.unwrap();
+    env.advance().await;
     assert_eq!(seals().await, 0);
 }
 
 #[tokio::test]
-async fn each_run_that_tried_one_effect_accounts_for_its_own_attempt() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    let [first, second] = ["first", "second"].map(|key| begin(&scene.engine, key, SHARED));
+async fn each_run_keeps_its_own_receipt_of_a_shared_effect() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let [first, second] = ["first", "second"].map(|key| begin(&env.engine, key, SHARED));
     let (first, second) = (first.await, second.await);
-    scene.outside.refuses.store(true, Ordering::Relaxed);
-    assert_eq!(scene.walk_of(&first).await, RunStatus::FailedTerminal);
-    scene.outside.refuses.store(false, Ordering::Relaxed);
-    assert_eq!(scene.walk_of(&second).await, RunStatus::Succeeded);
+    env.outside.refuses.store(true, Ordering::Relaxed);
+    assert_eq!(env.walk_of(&first).await, RunStatus::FailedTerminal);
+    env.outside.refuses.store(false, Ordering::Relaxed);
+    assert_eq!(env.walk_of(&second).await, RunStatus::Succeeded);
 
     let key = SigningKey::from_seed([1; 32]).public();
     for (run, state) in [(&first, "failed"), (&second, "done")] {
-        scene.engine.seal(run).await.unwrap();
-        let (_, bytes) = scene.engine.evidence(run).await.unwrap();
+        env.engine.build_evidence(run).await.unwrap();
+        let (_, bytes) = env.engine.evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &key).unwrap();
         let receipt = serde_json::to_value(&verified.bundle().receipts[0]).unwrap();
         assert_eq!(receipt["run"], json!(run.run.as_str()));
@@ -343,35 +339,35 @@ async fn each_run_that_tried_one_effect_accounts_for_its_own_attempt() {
 }
 
 #[tokio::test]
-async fn text_that_looks_like_an_expression_is_put_back_as_text() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    "${ run.id }".clone_into(&mut scene.outside.says.lock().unwrap());
-    scene.advance().await;
-    let undo = scene.engine.undo(&scene.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
-    Box::pin(scene.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
-    assert_eq!(scene.outside.says.lock().unwrap().as_str(), "${ run.id }");
+async fn expression_like_text_is_restored_as_text() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    "${ run.id }".clone_into(&mut env.outside.says.lock().unwrap());
+    env.advance().await;
+    let undo = env.engine.undo(&env.run, &Initiator::new(Cause::User, "ada")).await.unwrap();
+    Box::pin(env.engine.advance(&undo.run, &(), AdvanceLimits::default())).await.unwrap();
+    assert_eq!(env.outside.says.lock().unwrap().as_str(), "${ run.id }");
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_people_says_so_on_its_record() {
-    let scene = Scene::start("environment: prod", TWO_SETS).await;
-    scene.advance().await;
-    let record = scene.engine.store().load(&scene.run).await.unwrap().unwrap();
+async fn a_waiting_run_has_its_approval_on_record() {
+    let env = TestEnv::start("environment: prod", TWO_SETS).await;
+    env.advance().await;
+    let record = env.engine.store().load(&env.run).await.unwrap().unwrap();
     assert!(matches!(record.live, Live::WaitingApproval { .. }));
-    assert_eq!(record.due_at, Some(scene.asked().await[0].nudge_at()));
+    assert_eq!(record.due_at, Some(env.asked().await[0].nudge_at()));
     let value: Value = serde_json::to_value(&record).unwrap();
     assert!(value.to_string().len() < 1_400, "the hot record stays small: {}", value.to_string().len());
 }
 
-/// Lets somebody else be faster: their answer lands while another one is being decided.
+/// A store in which another vote is recorded while one is being decided.
 struct Faster {
-    other: Mutex<Option<(Engine<SqliteStore>, Reply)>>,
+    other: Mutex<Option<(Engine<SqliteStore>, VoteRequest)>>,
 }
 
 impl Intercept for Faster {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         let other = if site.name == "ledger.load" { self.other.lock().unwrap().take() } else { None };
         if let Some((engine, reply)) = other {
             Box::pin(engine.answer(&"acme".parse().unwrap(), reply)).await.unwrap();
@@ -387,10 +383,10 @@ impl Intercept for Faster {
 #[tokio::test]
 async fn two_people_who_answer_at_once_are_both_heard() {
     let high = "steps:\n  - { id: a, tool: test.set, with: { to: one }, blast_radius: high }\n";
-    let scene = Scene::start("environment: dev", high).await;
-    scene.advance().await;
-    let asked = scene.asked().await.pop().unwrap();
-    let reply = |person: &str| Reply {
+    let env = TestEnv::start("environment: dev", high).await;
+    env.advance().await;
+    let asked = env.asked().await.pop().unwrap();
+    let reply = |person: &str| VoteRequest {
         approval: asked.id.clone(),
         subject: None,
         person: person.parse().unwrap(),
@@ -398,48 +394,48 @@ async fn two_people_who_answer_at_once_are_both_heard() {
         reason: String::new(),
         through: Channel::CommandLine,
     };
-    let store = scene.engine.store().as_ref().clone();
+    let store = env.engine.store().as_ref().clone();
     let faster = Faster { other: Mutex::new(Some((over(store.clone()), reply("grace")))) };
     let slower = over(Intercepted::new(store, faster));
 
-    Box::pin(slower.answer(&scene.run.tenant, reply("ben"))).await.unwrap();
+    Box::pin(slower.answer(&env.run.tenant, reply("ben"))).await.unwrap();
 
-    let voted: Vec<_> = scene.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
+    let voted: Vec<_> = env.asked().await[0].votes.iter().map(|vote| vote.person.to_string()).collect();
     assert_eq!(voted, ["grace", "ben"]);
-    assert_eq!(scene.advance().await, RunStatus::Succeeded);
-    scene.engine.seal(&scene.run).await.unwrap();
+    assert_eq!(env.advance().await, RunStatus::Succeeded);
+    env.engine.build_evidence(&env.run).await.unwrap();
 }
 
 fn over<S: Store>(store: S) -> Engine<S> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(SystemClock),
         me: "other".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
 #[tokio::test]
 async fn an_undo_that_failed_can_be_tried_again() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    scene.advance().await;
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    env.advance().await;
     let by = Initiator::new(Cause::User, "ada");
-    let first = scene.engine.undo(&scene.run, &by).await.unwrap().run;
-    scene.engine.cancel(&first, &by, "not now").await.unwrap();
+    let first = env.engine.undo(&env.run, &by).await.unwrap().run;
+    env.engine.cancel(&first, &by, "not now").await.unwrap();
 
-    let second = scene.engine.undo(&scene.run, &by).await.unwrap();
+    let second = env.engine.undo(&env.run, &by).await.unwrap();
 
     assert!(second.new && second.run != first);
 }
 
 #[tokio::test]
 async fn somebody_without_a_name_starts_nothing() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    let names = scene.engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let names = env.engine.tools().names().cloned().collect();
+    let request = StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(&format!("workflow: w\nversion: 1\n{TWO_SETS}"), &names).unwrap(),
@@ -449,11 +445,11 @@ async fn somebody_without_a_name_starts_nothing() {
         input: json!({}),
         by: Initiator::new(Cause::User, "ada@corp"),
     };
-    let refused = scene.engine.start(wish).await;
+    let refused = env.engine.start(request).await;
     assert!(matches!(refused, Err(countersign_engine::EngineError::NotAPerson { .. })));
 }
 
-/// Whoever asks what stands under a key is answered, and at once the other run comes to its end.
+/// A store in which the other run ends directly after its receipt was read.
 struct EndsMeanwhile {
     outside: Arc<Outside>,
     store: SqliteStore,
@@ -461,9 +457,9 @@ struct EndsMeanwhile {
 }
 
 impl Intercept for EndsMeanwhile {
-    type Pass = bool;
+    type State = bool;
 
-    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
         Ok(site.name == "ledger.receipt")
     }
 
@@ -478,10 +474,10 @@ impl Intercept for EndsMeanwhile {
 
 #[tokio::test]
 async fn what_another_run_says_as_it_ends_is_heard() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    let [first, second] = ["first", "second"].map(|key| begin(&scene.engine, key, SHARED));
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let [first, second] = ["first", "second"].map(|key| begin(&env.engine, key, SHARED));
     let (first, second) = (first.await, second.await);
-    let (outside, store) = (&scene.outside, scene.engine.store());
+    let (outside, store) = (&env.outside, env.engine.store());
     outside.waits.store(true, Ordering::Relaxed);
     let meanwhile = EndsMeanwhile {
         outside: Arc::clone(outside),
@@ -497,11 +493,11 @@ async fn what_another_run_says_as_it_ends_is_heard() {
         }
         Box::pin(other.advance(&second, &(), AdvanceLimits::default())).await.unwrap();
     };
-    let (ended, ()) = tokio::join!(scene.walk_of(&first), asks);
+    let (ended, ()) = tokio::join!(env.walk_of(&first), asks);
 
     assert_eq!(ended, RunStatus::Succeeded);
     assert_eq!(store.load(&second).await.unwrap().unwrap().status, RunStatus::Succeeded);
-    assert_eq!(scene.writes(), 1, "it was done once, and both know it");
+    assert_eq!(env.writes(), 1, "it was done once, and both know it");
 }
 
 /// A policy that uses up its time.
@@ -509,18 +505,18 @@ const ENDLESS: &str = "\
 package countersign
 n := [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
 endless if { some a in n; some b in n; some c in n; some d in n; some e in n; some f in n; a + b + c + d + e + f > 1000 }
-deny contains {\"rule\": \"endless\", \"says\": \"no\"} if endless
+deny contains {\"rule\": \"endless\", \"message\": \"no\"} if endless
 ";
 
-/// There is one thread here for everybody.
+/// All tasks share one thread here.
 #[tokio::test]
-async fn a_policy_that_thinks_long_keeps_nobody_else_from_going_on() {
-    let scene = Scene::start("environment: dev", TWO_SETS).await;
-    let mut files = policy::Bundle::shipped().unwrap().files().clone();
+async fn a_slow_policy_does_not_block_other_tasks() {
+    let env = TestEnv::start("environment: dev", TWO_SETS).await;
+    let mut files = policy::PolicyBundle::built_in().unwrap().files().clone();
     files.insert("endless.rego".to_owned(), ENDLESS.to_owned());
-    let bundle = policy::Bundle::parse(files.clone()).unwrap();
-    scene.engine.store().put_policy(&scene.run.tenant, &bundle.hash(), files).await.unwrap();
-    scene.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
+    let bundle = policy::PolicyBundle::parse(files.clone()).unwrap();
+    env.engine.store().put_policy(&env.run.tenant, &bundle.hash(), files).await.unwrap();
+    env.settle(|tenant| tenant.policy = Some(bundle.hash())).await;
 
     let beats = AtomicU32::new(0);
     let beating = async {
@@ -530,14 +526,10 @@ async fn a_policy_that_thinks_long_keeps_nobody_else_from_going_on() {
         }
     };
     let status = tokio::select! {
-        status = scene.advance() => status,
+        status = env.advance() => status,
         () = beating => unreachable!("it beats for ever"),
     };
 
-    assert_eq!(
-        (status, scene.writes()),
-        (RunStatus::FailedTerminal, 0),
-        "it had a second, and that is a deny"
-    );
-    assert!(beats.load(Ordering::Relaxed) >= 10, "whoever else was there had {beats:?} turns");
+    assert_eq!((status, env.writes()), (RunStatus::FailedTerminal, 0), "it had a second, and that is a deny");
+    assert!(beats.load(Ordering::Relaxed) >= 10, "another task ran {beats:?} times");
 }

@@ -1,11 +1,11 @@
-//! What comes in from outside starts the run it names, once.
+//! An accepted event starts its run, once.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{Allow, Settings};
-use countersign_engine::{AcceptResult, Engine, EngineError, InboundEvent, Parts, StartRun, Timing};
+use connectors::{ConnectorSettings, HostAllowList};
+use countersign_engine::{AcceptResult, Engine, EngineError, EngineParts, InboundEvent, StartRun, Timing};
 use domain::inbox::TRIES_MAX;
 use domain::{
     Cause, Digest, InboxStatus, Initiator, Job, Millis, QueueName, Refusal, Source, TenantId, WorkspaceId,
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use store::{Delivery, Inbox as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default(), Settings::default()),
+        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
         clock: Arc::new(SystemClock),
         me: "w".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
@@ -59,17 +59,17 @@ async fn who_put_a_version_to_use_first_is_remembered() {
     assert_eq!(engine.versions(&acme(), &first.workflow).await.unwrap(), [next, first]);
 }
 
-fn knock(key: &str, body: Value) -> InboundEvent {
+fn event(key: &str, body: Value) -> InboundEvent {
     InboundEvent {
         tenant: acme(),
         key: key.parse().unwrap(),
         source: Source::ServiceNow,
-        about: Some("incident".to_owned()),
+        topic: Some("incident".to_owned()),
         record: None,
         proof: Digest::of_bytes(key.as_bytes()),
         dedupe_key: None,
         body,
-        asked: None,
+        start_request: None,
     }
 }
 
@@ -79,45 +79,45 @@ fn urgent() -> Value {
 
 const URGENT: &str = "{ servicenow: { table: incident, when: '${ trigger.record.priority == \"1\" }' } }";
 
-async fn status(engine: &Engine<SqliteStore>, welcome: &AcceptResult) -> InboxStatus {
-    engine.begin(&welcome.run).await.unwrap();
-    engine.store().entry(&welcome.run).await.unwrap().unwrap().status
+async fn status(engine: &Engine<SqliteStore>, accepted: &AcceptResult) -> InboxStatus {
+    engine.process_entry(&accepted.run).await.unwrap();
+    engine.store().entry(&accepted.run).await.unwrap().unwrap().status
 }
 
 #[tokio::test]
-async fn what_comes_in_is_durable_and_announced_before_it_is_accepted() {
+async fn an_event_is_durable_before_it_is_accepted() {
     let engine = engine();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert!(welcome.new && engine.store().entry(&welcome.run).await.unwrap().is_some());
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    assert!(accepted.new && engine.store().entry(&accepted.run).await.unwrap().is_some());
     let messages =
         engine.store().receive(QueueName::Ingest, 10, Millis::secs(30), Duration::ZERO).await.unwrap();
     assert_eq!(messages.len(), 1);
-    assert_eq!((&messages[0].run, &messages[0].job), (&welcome.run, &Job::Start));
+    assert_eq!((&messages[0].run, &messages[0].job), (&accepted.run, &Job::Start));
 }
 
 #[tokio::test]
-async fn the_workflow_that_wants_it_is_started_once_however_often_it_is_delivered() {
+async fn a_redelivered_event_starts_one_run() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
-    let first = engine.store().load(&welcome.run).await.unwrap().unwrap();
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
+    let first = engine.store().load(&accepted.run).await.unwrap().unwrap();
     assert_eq!((first.workflow.as_str(), first.trigger.kind.as_str()), ("triage", "servicenow"));
 
-    let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(again, AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Started });
-    engine.begin(&welcome.run).await.unwrap();
-    assert_eq!(engine.store().load(&welcome.run).await.unwrap(), Some(first));
+    let again = engine.accept(event("sn:1", urgent())).await.unwrap();
+    assert_eq!(again, AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Started });
+    engine.process_entry(&accepted.run).await.unwrap();
+    assert_eq!(engine.store().load(&accepted.run).await.unwrap(), Some(first));
 }
 
-/// Whoever took it up died after the run was there, and before anybody was told or the entry was settled.
+/// The process that started the run died before it sent the message and updated the entry.
 #[tokio::test]
-async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_taken_up_again() {
+async fn an_unannounced_run_is_announced_on_reprocessing() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: acme(),
         workspace: WorkspaceId::default(),
         plan: workflow::parse(&workflow_of("triage", 1, URGENT), &names).unwrap(),
@@ -127,14 +127,14 @@ async fn a_run_whose_start_was_not_announced_is_announced_when_the_arrival_is_ta
         input: urgent(),
         by: Initiator::new(Cause::Webhook, "servicenow"),
     };
-    engine.start(wish).await.unwrap();
+    engine.start(request).await.unwrap();
     for lost in walks(&engine).await {
         engine.store().delete(&lost.handle).await.unwrap();
     }
 
-    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
+    assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
     let messages = walks(&engine).await;
-    assert_eq!(messages.iter().map(|message| &message.run).collect::<Vec<_>>(), [&welcome.run]);
+    assert_eq!(messages.iter().map(|message| &message.run).collect::<Vec<_>>(), [&accepted.run]);
 }
 
 async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
@@ -142,11 +142,11 @@ async fn walks(engine: &Engine<SqliteStore>) -> Vec<Delivery> {
 }
 
 #[tokio::test]
-async fn the_same_key_with_something_else_in_it_is_a_conflict() {
+async fn the_same_key_with_other_content_is_a_conflict() {
     let engine = engine();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    let refused = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap_err();
-    assert!(matches!(&refused, EngineError::Refused(Refusal::KeyConflict { run }) if *run == welcome.run));
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    let refused = engine.accept(event("sn:1", json!({ "record": {} }))).await.unwrap_err();
+    assert!(matches!(&refused, EngineError::Refused(Refusal::KeyConflict { run }) if *run == accepted.run));
 }
 
 #[tokio::test]
@@ -155,38 +155,42 @@ async fn what_nobody_wants_starts_nothing() {
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "changes", 1, "{ servicenow: { table: change_request } }").await.unwrap();
     apply(&engine, "pushes", 1, "{ github: { event: push } }").await.unwrap();
-    let welcome = engine.accept(knock("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
-    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Unmatched { .. }));
-    assert_eq!(engine.store().load(&welcome.run).await.unwrap(), None);
+    let accepted = engine.accept(event("sn:1", json!({ "record": { "priority": "3" } }))).await.unwrap();
+    assert!(matches!(status(&engine, &accepted).await, InboxStatus::Unmatched { .. }));
+    assert_eq!(engine.store().load(&accepted.run).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn what_nobody_wanted_begins_when_it_is_delivered_again_to_a_workflow_that_does() {
+async fn an_unmatched_event_starts_when_redelivered() {
     let engine = engine();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Unmatched { .. }));
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
+    assert!(matches!(status(&engine, &accepted).await, InboxStatus::Unmatched { .. }));
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
-    assert_eq!(again, AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Pending });
+    let again = engine.accept(event("sn:1", urgent())).await.unwrap();
+    assert_eq!(again, AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Pending });
     assert_eq!(status(&engine, &again).await, InboxStatus::Started);
 }
 
 #[tokio::test]
-async fn what_two_workflows_want_or_none_can_judge_is_refused_with_the_reason() {
+async fn an_ambiguous_event_is_rejected_with_the_reason() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
-    let welcome = engine.accept(knock("sn:1", json!({ "record": {} }))).await.unwrap();
-    let InboxStatus::Rejected { reason, .. } = status(&engine, &welcome).await else { panic!("not refused") };
+    let accepted = engine.accept(event("sn:1", json!({ "record": {} }))).await.unwrap();
+    let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
+        panic!("not refused")
+    };
     assert!(reason.contains("triage") && reason.contains("priority"), "{reason}");
 
     apply(&engine, "assign", 1, "{ servicenow: {} }").await.unwrap();
-    let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
-    let InboxStatus::Rejected { reason, .. } = status(&engine, &welcome).await else { panic!("not refused") };
+    let accepted = engine.accept(event("sn:2", urgent())).await.unwrap();
+    let InboxStatus::Rejected { reason, .. } = status(&engine, &accepted).await else {
+        panic!("not refused")
+    };
     assert!(reason.contains("triage") && reason.contains("assign"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_workflow_in_use_is_replaced_by_a_later_version_alone() {
+async fn only_a_later_version_replaces_a_workflow() {
     let engine = engine();
     apply(&engine, "triage", 2, URGENT).await.unwrap();
     apply(&engine, "triage", 2, URGENT).await.unwrap();
@@ -199,26 +203,26 @@ async fn a_workflow_in_use_is_replaced_by_a_later_version_alone() {
 }
 
 #[tokio::test]
-async fn what_was_refused_is_taken_up_again_when_it_is_delivered_again_some_times() {
+async fn a_rejected_event_is_retried_a_few_times() {
     let engine = engine();
     apply(&engine, "triage", 1, URGENT).await.unwrap();
     apply(&engine, "other", 1, URGENT).await.unwrap();
-    let welcome = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    let accepted = engine.accept(event("sn:1", urgent())).await.unwrap();
     for _ in 1..TRIES_MAX {
-        assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
-        let again = engine.accept(knock("sn:1", urgent())).await.unwrap();
+        assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
+        let again = engine.accept(event("sn:1", urgent())).await.unwrap();
         assert_eq!(
             again,
-            AcceptResult { run: welcome.run.clone(), new: false, status: InboxStatus::Pending }
+            AcceptResult { run: accepted.run.clone(), new: false, status: InboxStatus::Pending }
         );
     }
-    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
-    let enough = engine.accept(knock("sn:1", urgent())).await.unwrap();
+    assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
+    let enough = engine.accept(event("sn:1", urgent())).await.unwrap();
     assert!(matches!(enough.status, InboxStatus::Rejected { .. }), "{enough:?}");
 
-    let welcome = engine.accept(knock("sn:2", urgent())).await.unwrap();
-    assert!(matches!(status(&engine, &welcome).await, InboxStatus::Rejected { .. }));
+    let accepted = engine.accept(event("sn:2", urgent())).await.unwrap();
+    assert!(matches!(status(&engine, &accepted).await, InboxStatus::Rejected { .. }));
     apply(&engine, "other", 2, "{ github: {} }").await.unwrap();
-    engine.accept(knock("sn:2", urgent())).await.unwrap();
-    assert_eq!(status(&engine, &welcome).await, InboxStatus::Started);
+    engine.accept(event("sn:2", urgent())).await.unwrap();
+    assert_eq!(status(&engine, &accepted).await, InboxStatus::Started);
 }

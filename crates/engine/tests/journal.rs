@@ -1,11 +1,11 @@
-//! What the log says of runs, on a store in memory.
+//! The log events and metrics of runs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use connectors::{Allow, Settings};
-use countersign_engine::{AdvanceLimits, Engine, Parts, StartRun, Started, Timing, metrics};
+use connectors::{ConnectorSettings, HostAllowList};
+use countersign_engine::{AdvanceLimits, Engine, EngineParts, StartResult, StartRun, Timing, metrics};
 use domain::{Cause, Initiator, RunKey};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use store::{SqliteOptions, SqliteStore, SystemClock};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged.
+/// The captured log.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -37,7 +37,7 @@ impl MakeWriter<'_> for Lines {
 }
 
 impl Lines {
-    /// Listens until the guard is dropped.
+    /// Captures until the guard is dropped.
     fn listen() -> (Self, DefaultGuard) {
         let lines = Self::default();
         let listening = tracing_subscriber::fmt().json().with_writer(lines.clone()).finish();
@@ -48,7 +48,7 @@ impl Lines {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The fields of the lines that tell of an event, in their order.
+    /// The fields of the lines with an event, in order.
     fn events(&self) -> Vec<Value> {
         let text = self.text();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone());
@@ -61,26 +61,26 @@ impl Lines {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default(), Settings::default()),
+        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
         clock: Arc::new(SystemClock),
         me: "test".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
-async fn start(engine: &Engine<SqliteStore>) -> Started {
+async fn start(engine: &Engine<SqliteStore>) -> StartResult {
     start_for(engine, "acme").await
 }
 
-async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> Started {
+async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> StartResult {
     let names = engine.tools().names().cloned().collect();
     let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, with: { value: '${ trigger.word }' } }\n  \
                   - { id: b, tool: transform, with: { value: 2 } }\n";
-    let wish = StartRun {
+    let request = StartRun {
         tenant: tenant.parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
@@ -90,11 +90,11 @@ async fn start_for(engine: &Engine<SqliteStore>, tenant: &str) -> Started {
         input: json!({ "word": "xyzzy" }),
         by: Initiator::new(Cause::User, "ada"),
     };
-    engine.start(wish).await.unwrap()
+    engine.start(request).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_run_is_told_from_its_beginning_to_its_end_and_nothing_that_it_carries() {
+async fn a_run_is_logged_without_its_data() {
     let (lines, _listening) = Lines::listen();
     let engine = engine();
     let run: RunKey = start(&engine).await.run;
@@ -115,7 +115,7 @@ async fn a_run_is_told_from_its_beginning_to_its_end_and_nothing_that_it_carries
 }
 
 #[tokio::test]
-async fn a_request_that_came_before_and_a_run_that_is_stopped_are_told() {
+async fn duplicates_and_cancels_are_logged() {
     let (lines, _listening) = Lines::listen();
     let engine = engine();
     let run = start(&engine).await.run;
@@ -126,9 +126,9 @@ async fn a_request_that_came_before_and_a_run_that_is_stopped_are_told() {
     assert!(!lines.text().contains("xyzzy"), "{}", lines.text());
 }
 
-/// E10: what Prometheus reads of a run that ends well, another tenant's that is stopped, and a request that came before.
+/// The metrics of a run that succeeds, one of another tenant that is canceled, and a duplicate request.
 #[tokio::test]
-async fn moves_durations_and_requests_that_came_before_are_counted_for_each_tenant() {
+async fn metrics_count_transitions_durations_and_duplicates() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let kept = recorder.handle();
     let _counting = ::metrics::set_default_local_recorder(&recorder);

@@ -1,19 +1,19 @@
-//! A slot of a schedule starts one run.
+//! A scheduled time starts one run.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use connectors::{Allow, Settings};
-use countersign_engine::{Engine, Parts, StartRun, Swept, Timing};
+use connectors::{ConnectorSettings, HostAllowList};
+use countersign_engine::{Engine, EngineParts, StartRun, SweepResult, Timing};
 use domain::{Cause, InboxEntry, InboxStatus, Initiator, Plan, RunKey, TenantId, Timestamp};
 use serde_json::json;
 use store::{
-    Clock, Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError,
+    Clock, Intercept, Intercepted, Ledger as _, SqliteOptions, SqliteStore, Store, StoreCall, StoreError,
 };
 
-/// The first of January 2026, a Thursday, at noon UTC.
+/// 2026-01-01, a Thursday, at noon UTC.
 const NOON: i64 = 1_767_268_800_000;
 
 const MINUTE: i64 = 60_000;
@@ -37,13 +37,13 @@ impl Clock for Hands {
     }
 }
 
-/// Dies before a workflow is made due again.
+/// Dies before a workflow is rescheduled.
 struct DiesThen;
 
 impl Intercept for DiesThen {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         match site.name {
             "inbox.reschedule" => Err(StoreError::broken("reschedule a workflow", "dead")),
             _ => Ok(()),
@@ -55,22 +55,22 @@ impl Intercept for DiesThen {
     }
 }
 
-/// Cannot send what was left behind.
+/// Cannot send unsent messages.
 #[derive(Clone, Copy)]
 enum CannotSend {
-    /// Says so.
+    /// Fails.
     Broken,
-    /// Never says anything.
+    /// Never replies.
     Hangs,
 }
 
 impl Intercept for CannotSend {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         match site.name {
             "ledger.flush" => match self {
-                Self::Broken => Err(StoreError::broken("send what is left in the outbox", "damaged")),
+                Self::Broken => Err(StoreError::broken("flush the outbox", "damaged")),
                 Self::Hangs => std::future::pending().await,
             },
             _ => Ok(()),
@@ -82,13 +82,13 @@ impl Intercept for CannotSend {
     }
 }
 
-/// Takes its time for every commit.
+/// Slow commits.
 struct Slow;
 
 impl Intercept for Slow {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         if site.name == "ledger.commit" {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -105,14 +105,14 @@ fn memory() -> SqliteStore {
 }
 
 fn engine_on<S: Store>(store: S, clock: &Hands) -> Arc<Engine<S>> {
-    Arc::new(Engine::new(Parts {
+    Arc::new(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow::default(), Settings::default()),
+        tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
         clock: Arc::new(clock.clone()),
         me: "w".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     }))
 }
 
@@ -134,7 +134,7 @@ async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
 }
 
 async fn sweep<S: Store>(engine: &Engine<S>) -> u32 {
-    let Swept { scheduled, .. } = engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap();
+    let SweepResult { scheduled, .. } = engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap();
     scheduled
 }
 
@@ -143,12 +143,12 @@ fn run_of(slot: &str) -> RunKey {
 }
 
 async fn status<S: Store>(engine: &Engine<S>, slot: &str) -> Option<InboxStatus> {
-    engine.begin(&run_of(slot)).await.unwrap();
+    engine.process_entry(&run_of(slot)).await.unwrap();
     engine.store().entry(&run_of(slot)).await.unwrap().map(|entry| entry.status)
 }
 
 #[tokio::test]
-async fn a_slot_starts_one_run_however_many_sweeps_find_it() {
+async fn concurrent_sweeps_start_one_scheduled_run() {
     let clock = Hands::at(0);
     let store = memory();
     let engines: Vec<_> = (0..4).map(|_| engine_on(store.clone(), &clock)).collect();
@@ -176,7 +176,7 @@ async fn a_slot_starts_one_run_however_many_sweeps_find_it() {
 }
 
 #[tokio::test]
-async fn after_an_outage_the_last_slot_runs_and_those_before_it_do_not() {
+async fn after_an_outage_only_the_last_time_runs() {
     let clock = Hands::at(0);
     let engine = engine_on(memory(), &clock);
     apply(&engine, 1, "*/10 * * * *").await;
@@ -191,7 +191,7 @@ async fn after_an_outage_the_last_slot_runs_and_those_before_it_do_not() {
 }
 
 #[tokio::test]
-async fn a_sweep_that_dies_when_its_slot_is_kept_leaves_one_run_and_the_next_slot() {
+async fn a_crash_before_rescheduling_starts_one_run() {
     let clock = Hands::at(0);
     let store = memory();
     let engine = engine_on(store.clone(), &clock);
@@ -209,7 +209,7 @@ async fn a_sweep_that_dies_when_its_slot_is_kept_leaves_one_run_and_the_next_slo
 }
 
 #[tokio::test]
-async fn a_new_version_takes_over_the_slot_that_was_due() {
+async fn a_new_version_takes_over_the_due_time() {
     let clock = Hands::at(0);
     let engine = engine_on(memory(), &clock);
     apply(&engine, 1, "0 * * * *").await;
@@ -227,11 +227,11 @@ async fn a_new_version_takes_over_the_slot_that_was_due() {
 }
 
 #[tokio::test]
-async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_the_same_and_says_so() {
+async fn a_failing_outbox_does_not_stop_the_sweep() {
     tokio::time::pause();
     for (trouble, said) in [
-        (CannotSend::Broken, "send what is left in the outbox"),
-        (CannotSend::Hangs, "send what was left behind: the store is busy"),
+        (CannotSend::Broken, "flush the outbox"),
+        (CannotSend::Hangs, "send unsent messages: the store is busy"),
     ] {
         let clock = Hands::at(0);
         let engine = engine_on(Intercepted::new(memory(), trouble), &clock);
@@ -240,9 +240,9 @@ async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_th
         apply(&engine, 1, "0 * * * *").await;
         clock.set(61);
         assert_eq!(sweep().await, said);
-        let taken_up = Box::pin(status(&engine, "2026-01-01T13:00Z")).await;
-        assert_eq!(taken_up, Some(InboxStatus::Started), "the slot was taken up");
-        // Nobody walks the run, and by now it is due.
+        let status = Box::pin(status(&engine, "2026-01-01T13:00Z")).await;
+        assert_eq!(status, Some(InboxStatus::Started), "the scheduled run was started");
+        // No worker advances the run, and by now it is due.
         clock.set(70);
         assert_eq!(sweep().await, said);
         let run = engine.store().load(&run_of("2026-01-01T13:00Z")).await.unwrap().unwrap();
@@ -251,11 +251,11 @@ async fn a_sweep_that_cannot_send_what_was_left_behind_wakes_and_takes_up_all_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_finds_more_than_it_has_time_for_leaves_the_rest_to_the_next() {
+async fn a_sweep_out_of_time_leaves_the_rest_due() {
     let clock = Hands::at(0);
     let engine = engine_on(Intercepted::new(memory(), Slow), &clock);
     for n in 0..20 {
-        let wish = StartRun {
+        let request = StartRun {
             tenant: acme(),
             workspace: "main".parse().unwrap(),
             plan: plan(
@@ -267,9 +267,9 @@ async fn a_sweep_that_finds_more_than_it_has_time_for_leaves_the_rest_to_the_nex
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
         };
-        engine.start(wish).await.unwrap();
+        engine.start(request).await.unwrap();
     }
-    // Nobody walks them, and by now they are due.
+    // No worker advances them, and by now they are due.
     clock.set(10);
     let by = Initiator::new(Cause::System, "sweep");
     let woken = async || engine.sweep(&by).await.unwrap().woken;

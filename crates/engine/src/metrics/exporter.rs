@@ -1,8 +1,7 @@
-//! What a process has counted, where Prometheus can ask for it.
+//! Serves the metrics of this process for Prometheus.
 //!
-//! What is counted is settled in `engine::metrics`. It is counted by each process for itself and forgotten with it, as
-//! Prometheus expects; the ledger knows how things stand. The answer names tenants, and whoever can reach it may read it:
-//! it belongs on an address that only the operator's network reaches.
+//! Each process counts for itself, and its counts end with it, as Prometheus expects. The metrics name tenants, and
+//! the endpoint has no authentication: bind it to an address that only the operator's network reaches.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,21 +15,20 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// Where it is asked.
 const PATH: &str = "/metrics";
 
-/// Version 0.0.4 of the text format, which everything that scrapes reads.
+/// Version 0.0.4 of the text format, which every scraper reads.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How often single durations are put into their buckets, so that they do not pile up where nobody asks.
+/// How often single durations are moved into their buckets, so that they do not accumulate without a scraper.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Nothing can be counted: most likely because the process counts already.
+/// The recorder could not be installed; most likely one is installed already.
 #[derive(Debug, thiserror::Error)]
-#[error("what is counted cannot be kept")]
-pub struct NotCounting(#[from] BuildError);
+#[error("the metrics recorder could not be installed")]
+pub struct RecorderError(#[from] BuildError);
 
-/// Keeps what is counted in this process. There is one of them.
+/// The metrics recorder of this process.
 #[derive(Debug)]
 pub struct Meter {
     kept: PrometheusHandle,
@@ -38,8 +36,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Counts from now on. To be called within a runtime.
-    pub fn start() -> Result<Self, NotCounting> {
+    /// Installs the recorder. Call it within a Tokio runtime.
+    pub fn start() -> Result<Self, RecorderError> {
         let durations = Matcher::Full(metrics::RUN_DURATION.to_owned());
         let builder =
             PrometheusBuilder::new().set_buckets_for_metric(durations, &metrics::DURATION_BOUNDS)?;
@@ -55,14 +53,14 @@ impl Meter {
         Ok(Self { kept, upkeep })
     }
 
-    /// Tells it at an address of its own, as long as what this returns lives.
+    /// Serves the metrics at this listener until the result is dropped.
     pub fn serve(self, listener: TcpListener) -> std::io::Result<Serving> {
         let address = listener.local_addr()?;
         let kept = self.kept.clone();
         let routes = Router::new().route(PATH, get(async move || ([(CONTENT_TYPE, TEXT)], kept.render())));
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!(%error, "nobody can ask what is counted any more");
+                tracing::error!(event = "metrics_endpoint_failed", %error, "metrics endpoint failed");
             }
         });
         Ok(Serving { address, task, _meter: self })
@@ -75,7 +73,6 @@ impl Drop for Meter {
     }
 }
 
-/// Answers as long as this lives.
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
@@ -84,7 +81,6 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Where it is asked.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }

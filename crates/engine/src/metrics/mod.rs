@@ -1,8 +1,7 @@
-//! What is counted of runs, for those who watch many of them in numbers.
+//! Metrics about runs.
 //!
-//! Each process counts what it did itself. It costs next to nothing where nobody has asked to keep it, which is what the
-//! process that the engine runs in decides. Tenants are told apart; runs, workflows and people are not, because every name
-//! makes a series of its own.
+//! Each process counts what it committed itself. Without a recorder the calls cost next to nothing. Tenants are a
+//! label; runs, workflows and users are not, because each value makes a time series of its own.
 
 #[cfg(feature = "exporter")]
 pub mod exporter;
@@ -12,47 +11,38 @@ use std::time::Duration;
 use domain::{QueueName, RunStatus, TenantId};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-/// How often runs moved from one status to another. A run that begins comes from none.
+/// Status changes of runs. A new run comes from the empty status.
 pub const RUN_TRANSITIONS: &str = "run_transitions_total";
 
-/// How long runs took that are over.
 pub const RUN_DURATION: &str = "run_duration_seconds";
 
-/// How many messages about runs a worker has in hand: it works on as many runs, or on one of them twice.
+/// Messages about runs that a worker is processing.
 pub const RUN_ACTIVE: &str = "run_active";
 
-/// How many requests had come before.
+/// Duplicate requests.
 pub const IDEMPOTENCY_HITS: &str = "idempotency_hits_total";
 
-/// What durations are sorted by, in seconds: a run that waits for nobody takes a moment, one that asks a person minutes or
-/// hours, one that is given up a day, and one that waits for a change window a week.
+/// Histogram bounds in seconds: a run without approval takes seconds, one with approval minutes or hours, an expired
+/// one a day, and one that waits for a change window a week.
 pub const DURATION_BOUNDS: [f64; 12] =
     [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
 
-/// Says what each of them means, for whoever reads them. To be called once, before anything is counted.
+/// Registers the descriptions. Call it once, before anything is counted.
 pub fn describe() {
-    describe_counter!(
-        RUN_TRANSITIONS,
-        "Moves of runs from one status to another that this process committed"
-    );
-    describe_histogram!(RUN_DURATION, Unit::Seconds, "From the beginning of a run to its end");
-    describe_gauge!(RUN_ACTIVE, "Messages about runs that this process works on right now, by their queue");
-    // Whoever has done nothing yet says so.
+    describe_counter!(RUN_TRANSITIONS, "Status changes of runs that this process committed");
+    describe_histogram!(RUN_DURATION, Unit::Seconds, "Time from the start of a run to its end");
+    describe_gauge!(RUN_ACTIVE, "Messages that this process is processing, by queue");
+    // An idle process reports zero instead of nothing.
     for queue in QueueName::ALL {
         gauge!(RUN_ACTIVE, "queue" => queue.as_str()).set(0);
     }
-    describe_counter!(
-        IDEMPOTENCY_HITS,
-        "Requests that had come before and were answered with the first's outcome"
-    );
+    describe_counter!(IDEMPOTENCY_HITS, "Duplicate requests, answered with the first request's outcome");
 }
 
-/// A run was begun.
 pub(crate) fn began(tenant: &TenantId) {
     transition(tenant, "", RunStatus::Queued);
 }
 
-/// A run moved.
 pub(crate) fn moved(tenant: &TenantId, from: RunStatus, to: RunStatus) {
     transition(tenant, from.as_str(), to);
 }
@@ -62,22 +52,18 @@ fn transition(tenant: &TenantId, from: &'static str, to: RunStatus) {
     counter!(RUN_TRANSITIONS, "tenant" => tenant, "from" => from, "to" => to.as_str()).increment(1);
 }
 
-/// A run is over.
 pub(crate) fn ended(tenant: &TenantId, status: RunStatus, took: Duration) {
     histogram!(RUN_DURATION, "tenant" => tenant.to_string(), "status" => status.as_str()).record(took);
 }
 
-/// A request by way of `source` had come before.
 pub(crate) fn known(tenant: &TenantId, source: &str) {
     counter!(IDEMPOTENCY_HITS, "tenant" => tenant.to_string(), "source" => source.to_owned()).increment(1);
 }
 
-/// A worker has a message of `queue` in hand.
-pub fn taken_up(queue: QueueName) {
+pub fn message_started(queue: QueueName) {
     gauge!(RUN_ACTIVE, "queue" => queue.as_str()).increment(1);
 }
 
-/// It has dealt with it.
-pub fn put_down(queue: QueueName) {
+pub fn message_finished(queue: QueueName) {
     gauge!(RUN_ACTIVE, "queue" => queue.as_str()).decrement(1);
 }

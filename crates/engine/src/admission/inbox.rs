@@ -1,0 +1,136 @@
+//! The inbox: an event is stored before it is acknowledged.
+//!
+//! Accepting is two writes: the entry, and a message on the ingest queue. The sender gets its reply after both, and sends
+//! the event again if no reply arrives. Processing an entry twice starts one run.
+
+use domain::{
+    Digest, IdempotencyKey, InboxEntry, InboxStatus, Job, Millis, Outgoing, QueueName, RecordName, Refusal,
+    RunKey, Source, StartRequest, TenantId, json,
+};
+use serde_json::Value;
+use store::{Accepted, Reopen, Store};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::journal;
+
+/// How long the message that is sent before the entry is delayed: longer than the sender of an event may be cut off.
+const SENT_AHEAD: Millis = Millis::secs(10);
+
+/// An authenticated event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboundEvent {
+    pub tenant: TenantId,
+    /// The same key is the same event.
+    pub key: IdempotencyKey,
+    pub source: Source,
+    /// The table or the event name that triggers select by.
+    pub topic: Option<String>,
+    /// The external record that the event is about.
+    pub record: Option<RecordName>,
+    /// Hash of what authenticated the sender. The same proof is the same event, also under another key.
+    pub proof: Digest,
+    /// Hash of the content, for sources that deliver one event several times with different bytes.
+    pub dedupe_key: Option<Digest>,
+    pub body: Value,
+    /// Set if a run was requested by name. Otherwise the workflow is found by its trigger.
+    pub start_request: Option<StartRequest>,
+}
+
+/// What was accepted, now or before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptResult {
+    /// The run that the event starts, if it starts one.
+    pub run: RunKey,
+    /// False for a duplicate.
+    pub new: bool,
+    pub status: InboxStatus,
+}
+
+impl<S: Store> Engine<S> {
+    /// Stores an event and announces it. The event is durable when this returns.
+    pub async fn accept(&self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
+        let accepted = self.store_event(event, InboxStatus::Pending).await?;
+        // A duplicate is announced again: the process that stored the first may have died before it sent the message.
+        if accepted.status == InboxStatus::Pending {
+            self.announce_entry(&accepted.run, Millis(0)).await?;
+        }
+        Ok(accepted)
+    }
+
+    /// Like [`accept`](Self::accept), for a sender that does not wait for the reply and cannot send again: one delayed
+    /// message goes out before the entry is stored, so that a process that dies in between loses nothing. If nothing was
+    /// stored, the message finds no entry.
+    pub async fn accept_without_retry(&self, event: InboundEvent) -> Result<AcceptResult, EngineError> {
+        self.announce_entry(&InboxEntry::run_of(&event.tenant, &event.key), SENT_AHEAD).await?;
+        self.accept(event).await
+    }
+
+    async fn announce_entry(&self, run: &RunKey, delay: Millis) -> Result<(), EngineError> {
+        let message = Outgoing { run: run.clone(), queue: QueueName::Ingest, job: Job::Start, delay };
+        Ok(self.retry_busy(|| self.store.send(&message)).await?)
+    }
+
+    /// Stores an event with this status, or finds the entry that it duplicates.
+    pub(super) async fn store_event(
+        &self,
+        event: InboundEvent,
+        status: InboxStatus,
+    ) -> Result<AcceptResult, EngineError> {
+        json::check(&event.body).map_err(|source| EngineError::BadInput { what: "the event", source })?;
+        let (body, fingerprint) = self.put_payload(&event.tenant, &event.body).await?;
+        let entry = InboxEntry {
+            run: InboxEntry::run_of(&event.tenant, &event.key),
+            key: event.key,
+            source: event.source,
+            topic: event.topic,
+            record: event.record,
+            proof: event.proof,
+            dedupe_key: event.dedupe_key,
+            fingerprint,
+            body,
+            start_request: event.start_request,
+            at: self.now(),
+            tries: 0,
+            status,
+        };
+        match self.retry_busy(|| self.store.accept(entry.clone())).await? {
+            Accepted::New => Ok(AcceptResult { run: entry.run, new: true, status: entry.status }),
+            Accepted::Duplicate(first) if entry.conflicts_with(&first) => {
+                Err(Refusal::KeyConflict { run: first.run }.into())
+            }
+            Accepted::Duplicate(first) => {
+                // An own write whose reply was lost, and a scheduled time that two sweeps process, are no duplicates.
+                let is_duplicate = *first != entry && first.source != Source::Schedule;
+                let (accepted, reopened) = self.duplicate(*first).await?;
+                if is_duplicate && !reopened {
+                    journal::log_duplicate(&accepted.run, entry.source.as_str());
+                }
+                Ok(accepted)
+            }
+        }
+    }
+
+    /// The result of a duplicate, and whether its entry was reopened. An entry that started no run is processed again, a
+    /// few times.
+    async fn duplicate(&self, first: InboxEntry) -> Result<(AcceptResult, bool), EngineError> {
+        let InboxEntry { run, status, .. } = &first;
+        let Some(tries) = first.next_try(self.now()) else {
+            return Ok((AcceptResult { run: first.run, new: false, status: first.status }, false));
+        };
+        let keep_until = first.source.pending_expires_at(self.now());
+        let reopen = Reopen { was: status.clone(), tries, keep_until };
+        // A concurrent duplicate that wins reopens it, too.
+        self.retry_busy(|| self.store.reopen(run, reopen.clone())).await?;
+        Ok((AcceptResult { run: first.run, new: false, status: InboxStatus::Pending }, true))
+    }
+
+    /// Why `run` does not exist: nothing was to start it, or its inbox entry has not.
+    pub async fn no_run(&self, run: RunKey) -> EngineError {
+        match self.retry_busy(|| self.store.entry(&run)).await {
+            Ok(Some(InboxEntry { status, .. })) => EngineError::NotStarted { run, status },
+            Ok(None) => EngineError::NoRun { run },
+            Err(error) => error.into(),
+        }
+    }
+}

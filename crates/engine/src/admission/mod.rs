@@ -1,0 +1,21 @@
+//! Admission: an event or a request becomes a run.
+//!
+//! ```text
+//! InboundEvent ──accept──▶ InboxEntry ──process_entry──▶ StartRun ──admit──▶ run
+//! ```
+//!
+//! `inbox` stores what arrived. `admit` creates the run. `concurrency` decides whether the run's concurrency key is free.
+//! `start` is the only module that uses all three, so that none of them calls another.
+
+mod admit;
+mod concurrency;
+mod inbox;
+mod occurrences;
+mod payloads;
+mod request;
+mod schedule;
+mod start;
+mod workflows;
+
+pub use inbox::{AcceptResult, InboundEvent};
+pub use request::{StartOutcome, StartResult, StartRun};

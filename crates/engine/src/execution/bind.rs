@@ -1,0 +1,314 @@
+//! Binding: the exact action of a step, computed from stored data alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use connectors::{Observed, ProposalRequest, Tool};
+use domain::command::{Assessment, Postpone};
+use domain::plan::{InputRefs, Undo, Work};
+use domain::receipt::ReceiptState;
+use domain::{Action, Failure, Live, Receipt, RunKey, RunRecord, StepSeq, ToolName, failure};
+use serde_json::Value;
+use store::Store;
+use workflow::{CompiledWork, Scope, Template};
+
+use crate::error::EngineError;
+use crate::governance::policy_input::run_facts;
+use crate::{Engine, Loaded};
+
+/// What a driver has read of the run, so that it is not read again.
+#[derive(Default)]
+pub(crate) struct Memory {
+    run: Option<Arc<Value>>,
+    trigger: Option<Arc<Value>>,
+    outputs: BTreeMap<StepSeq, Arc<Value>>,
+}
+
+impl Memory {
+    /// Remembers a step's output, if a later step reads it.
+    pub(crate) fn remember(&mut self, loaded: &Loaded, seq: StepSeq, output: &Value) {
+        let steps = &loaded.plan.plan().steps;
+        let reads = |reads: &InputRefs| reads.steps.contains(&seq);
+        if steps.iter().any(|step| reads(&step.reads) || reads(&step.rollback_reads)) {
+            self.outputs.insert(seq, Arc::new(output.clone()));
+        }
+    }
+}
+
+/// The action of a step and its tool, or why it cannot be determined.
+pub(crate) type Bound = Result<Proposal, Unbound>;
+
+/// Why the action cannot be determined.
+pub(crate) enum Unbound {
+    /// It never can.
+    Never(Failure),
+    /// The external system could not be read; it may succeed later.
+    Later(Postpone),
+}
+
+impl From<Failure> for Unbound {
+    fn from(failure: Failure) -> Self {
+        Self::Never(failure)
+    }
+}
+
+/// The action of a step, and the receipt under its key.
+#[derive(Clone)]
+pub(crate) struct Proposal {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) action: Action,
+    pub(crate) receipt: Option<Receipt>,
+    /// Whether the run that wrote the receipt has ended without an outcome.
+    pub(crate) abandoned: bool,
+    pub(crate) assessment: Option<Assessment>,
+}
+
+type Proposed = (Arc<dyn Tool>, Action, Option<Value>);
+
+impl<S: Store> Engine<S> {
+    /// The action of the step at `seq`, or of its rollback.
+    pub(crate) async fn bind(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Bound, EngineError> {
+        let (tool, action, found) = match self.proposed(loaded, memory, seq).await? {
+            Ok(proposed) => proposed,
+            Err(unbound) => return Ok(Err(unbound)),
+        };
+        if !action.class.has_effect() {
+            return Ok(Ok(Proposal { tool, action, receipt: None, abandoned: false, assessment: None }));
+        }
+        if let Err(why) = action.check() {
+            return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
+        }
+        let (receipt, abandoned) = self.position(&loaded.record, &action).await?;
+        let governed = self.assess(loaded, memory, seq, (&action, found)).await?;
+        Ok(Ok(Proposal { tool, action, receipt, abandoned, assessment: Some(governed) }))
+    }
+
+    /// The exact action of the step at `seq`, including the state that the tool observed.
+    async fn proposed(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<Proposed, Unbound>, EngineError> {
+        let (name, fields) = match self.call(loaded, memory, seq).await? {
+            Ok(call) => call,
+            Err(failure) => return Ok(Err(failure.into())),
+        };
+        let (Some(tool), Some(step)) = (self.tools.get(&name).cloned(), loaded.plan.plan().step(seq)) else {
+            let unknown = Failure::new(failure::TOOL_UNKNOWN, format!("this worker has no tool {name}"));
+            return Ok(Err(unknown.into()));
+        };
+        let run = &loaded.record.key;
+        let undo = loaded.record.is_undoing();
+        let mut ask = ProposalRequest { run, step: &step.id, undo, fields, observed: None };
+        let found = match self.found_before(loaded, seq).await? {
+            Some(found) => found,
+            None => match tool.observe(&ask).await {
+                Observed::NotNeeded => None,
+                Observed::Found(found) if domain::json::check(&found).is_err() => {
+                    let why = format!("the state that {name} observed is not valid JSON");
+                    return Ok(Err(Failure::new(failure::ACTION_INVALID, why).into()));
+                }
+                Observed::Found(found) => Some(found),
+                Observed::Retryable { failure, retry_after } => {
+                    return Ok(Err(Unbound::Later(Postpone { failure, retry_after })));
+                }
+                Observed::Terminal(failure) => return Ok(Err(failure.into())),
+            },
+        };
+        ask.observed = found.as_ref();
+        Ok(match tool.propose(ask) {
+            Ok(action) => Ok((tool, action, found)),
+            Err(failure) => Err(failure.into()),
+        })
+    }
+
+    /// The state that was observed when an effect that is still open was proposed: a retry must mean the same action.
+    async fn found_before(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Option<Option<Value>>, EngineError> {
+        let record = &loaded.record;
+        let open = match &record.live {
+            _ if seq != record.at => None,
+            Live::Running(lease) => lease.intent.as_ref(),
+            live => live.open(),
+        };
+        let Some(open) = open else { return Ok(None) };
+        let receipt = self.retry_busy(|| self.store.receipt(&record.key.tenant, &open.key)).await?;
+        // What another run observed is no longer current.
+        let own = receipt.filter(|receipt| receipt.is_of(&record.key.run, seq, record.is_undoing()));
+        Ok(own.map(|receipt| receipt.observed))
+    }
+
+    /// The receipt under the action's key, and whether the run that wrote it has ended without an outcome.
+    async fn position(
+        &self,
+        record: &RunRecord,
+        action: &Action,
+    ) -> Result<(Option<Receipt>, bool), EngineError> {
+        let read = || self.store.receipt(&record.key.tenant, &action.key);
+        let before = self.retry_busy(read).await?;
+        if !self.is_abandoned(record, before.as_ref()).await? {
+            return Ok((before, false));
+        }
+        // A run records the outcome in the commit that ends it: read the receipt again after the run was seen to have
+        // ended.
+        let now = self.retry_busy(read).await?;
+        let abandoned = now == before;
+        Ok((now, abandoned))
+    }
+
+    /// Whether another run that has ended left `receipt` open.
+    async fn is_abandoned(&self, record: &RunRecord, receipt: Option<&Receipt>) -> Result<bool, EngineError> {
+        let open = receipt.filter(|receipt| receipt.state == ReceiptState::Intent);
+        let Some(foreign) = open.filter(|receipt| receipt.run != record.key.run) else { return Ok(false) };
+        let owner = RunKey { tenant: foreign.tenant.clone(), run: foreign.run.clone() };
+        let owner = self.retry_busy(|| self.store.load(&owner)).await?;
+        Ok(owner.is_none_or(|owner| owner.status.is_terminal()))
+    }
+
+    /// The tool and its bound fields.
+    async fn call(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
+        let Some(step) = loaded.plan.plan().step(seq) else { return Ok(Err(off_plan())) };
+        let Some(compiled) = loaded.plan.step(seq) else { return Ok(Err(off_plan())) };
+        let (tool, reads, template) = match (loaded.record.is_undoing(), &step.work, &step.rollback) {
+            (true, _, Some(Undo::Auto)) => return self.inverse(loaded, seq).await,
+            (true, _, Some(Undo::Call(call))) => {
+                (&call.tool, &step.rollback_reads, compiled.rollback.as_ref())
+            }
+            (false, Work::Call(call), _) => (&call.tool, &step.reads, call_template(&compiled.work)),
+            _ => return Ok(Err(off_plan())),
+        };
+        let Some(template) = template else { return Ok(Err(off_plan())) };
+        let scope = match self.scope(loaded, memory, reads).await {
+            Ok(scope) => scope,
+            Err(error) => return gone(error).map(Err),
+        };
+        let fields =
+            template.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string()));
+        Ok(fields.map(|fields| (tool.clone(), fields)))
+    }
+
+    /// The message of the approval gate at `seq`.
+    pub(crate) async fn question(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Result<String, Failure>, EngineError> {
+        let (Some(step), Some(CompiledWork::Gate(message))) =
+            (loaded.plan.plan().step(seq), loaded.plan.step(seq).map(|step| &step.work))
+        else {
+            return Ok(Err(off_plan()));
+        };
+        let scope = match self.scope(loaded, memory, &step.reads).await {
+            Ok(scope) => scope,
+            Err(error) => return gone(error).map(Err),
+        };
+        Ok(message.bind(&scope).map_err(|error| Failure::new(failure::EXPRESSION, error.to_string())))
+    }
+
+    pub(crate) async fn scope(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        reads: &InputRefs,
+    ) -> Result<Scope, EngineError> {
+        let run = memory.run.get_or_insert_with(|| Arc::new(run_facts(&loaded.record)));
+        let mut scope = Scope { run: Arc::clone(run), ..Scope::default() };
+        if reads.trigger {
+            scope.trigger = Some(self.trigger(loaded, memory).await?);
+        }
+        for seq in &reads.steps {
+            if let (Some(step), Some(output)) =
+                (loaded.plan.plan().step(*seq), self.output(loaded, memory, *seq).await?)
+            {
+                scope.steps.insert(step.id.clone(), output);
+            }
+        }
+        Ok(scope)
+    }
+
+    async fn trigger(&self, loaded: &Loaded, memory: &mut Memory) -> Result<Arc<Value>, EngineError> {
+        if let Some(trigger) = &memory.trigger {
+            return Ok(Arc::clone(trigger));
+        }
+        let run = &loaded.record.key;
+        let payload = self.retry_busy(|| self.store.input(run)).await?;
+        let value = match payload {
+            Some(payload) => self.payload(&run.tenant, &payload).await?,
+            None => return Err(EngineError::NoRun { run: run.clone() }),
+        };
+        Ok(Arc::clone(memory.trigger.insert(Arc::new(value))))
+    }
+
+    async fn output(
+        &self,
+        loaded: &Loaded,
+        memory: &mut Memory,
+        seq: StepSeq,
+    ) -> Result<Option<Arc<Value>>, EngineError> {
+        if let Some(output) = memory.outputs.get(&seq) {
+            return Ok(Some(Arc::clone(output)));
+        }
+        let run = &loaded.record.key;
+        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
+        let Some(payload) = step.and_then(|step| step.output) else { return Ok(None) };
+        let output = Arc::new(self.payload(&run.tenant, &payload).await?);
+        memory.outputs.insert(seq, Arc::clone(&output));
+        Ok(Some(output))
+    }
+
+    /// The call that restores the previous state, from the receipt of the step at `seq`.
+    async fn inverse(
+        &self,
+        loaded: &Loaded,
+        seq: StepSeq,
+    ) -> Result<Result<(ToolName, Value), Failure>, EngineError> {
+        let run = &loaded.record.key;
+        let step = self.retry_busy(|| self.store.step(run, seq, false)).await?;
+        let Some(key) = step.and_then(|step| step.receipt) else { return Ok(Err(no_inverse())) };
+        let receipt = self.retry_busy(|| self.store.receipt(&run.tenant, &key)).await?;
+        let Some(ReceiptState::Done { inverse: Some(inverse), .. }) = receipt.map(|receipt| receipt.state)
+        else {
+            return Ok(Err(no_inverse()));
+        };
+        let tool = inverse["tool"].as_str().and_then(|name| ToolName::new(name).ok());
+        Ok(tool.map(|tool| (tool, inverse["with"].clone())).ok_or_else(no_inverse))
+    }
+}
+
+fn call_template(work: &CompiledWork) -> Option<&Template> {
+    match work {
+        CompiledWork::Call(template) => Some(template),
+        CompiledWork::Wait | CompiledWork::Gate(_) => None,
+    }
+}
+
+/// A step whose input, or an output it reads, has expired fails: retrying brings nothing back.
+fn gone(error: EngineError) -> Result<Failure, EngineError> {
+    match error {
+        EngineError::NoPayload { .. } => Ok(Failure::new(failure::PAYLOAD_GONE, error.to_string())),
+        error => Err(error),
+    }
+}
+
+fn off_plan() -> Failure {
+    Failure::new(failure::EXPRESSION, "the plan has no such call")
+}
+
+fn no_inverse() -> Failure {
+    Failure::new("NO_INVERSE", "the step's receipt contains no inverse call")
+}

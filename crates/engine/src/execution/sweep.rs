@@ -1,0 +1,172 @@
+//! The sweep: finds due runs that no message points at, for all tenants.
+//!
+//! A sweep processes a bounded number of runs, the longest overdue first. A tenant with more due runs than that, for
+//! example because its dispatch is stopped, must not delay the deadlines of other tenants. So a tenant with many due
+//! runs is excluded when the sweep reads the index again, and the runs found are processed in turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::command::Wake;
+use domain::{Initiator, RunKey, TenantId};
+use store::{Store, StoreError};
+use tokio::time::{Instant, timeout};
+
+use crate::Engine;
+use crate::error::{EngineError, error_chain};
+use crate::journal;
+
+/// How many runs one sweep processes; the rest stay due.
+const SWEEP_MAX: u32 = 500;
+
+/// A tenant with this many due runs in one read is excluded from the next read. If no tenant has as many, at least
+/// sixty tenants share the sweep.
+const CROWD: usize = 8;
+
+/// How often the index is read again. Each read excludes at least one more tenant, and usually all crowding ones.
+const LOOKS_MAX: u32 = 8;
+
+/// How many messages one sweep sends: a second or two for a healthy store.
+const FLUSH_MAX: u32 = 200;
+
+/// The time limit of each of the sweep's three parts. The function's timeout is slightly larger than all three.
+const PART_MAX: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SweepResult {
+    /// Messages that an earlier process had not sent.
+    pub sent: u32,
+    /// Runs that were woken.
+    pub woken: u32,
+    /// Scheduled runs that were started.
+    pub scheduled: u32,
+}
+
+impl<S: Store> Engine<S> {
+    /// Starts scheduled runs, sends messages that a process left unsent when it died after its commit, and wakes due
+    /// runs. A failing part does not stop the others; the error is returned after all were tried. The part that may
+    /// take longest comes last.
+    pub async fn sweep(&self, by: &Initiator) -> Result<SweepResult, EngineError> {
+        let scheduled = in_time("start scheduled runs", Box::pin(self.start_due_schedules(SWEEP_MAX))).await;
+        let left = async { Ok(self.retry_busy(|| self.store.flush(self.now(), FLUSH_MAX)).await?) };
+        let sent = in_time("send unsent messages", Box::pin(left)).await;
+        let woken = noted("wake due runs", Box::pin(self.wake_due(by)).await);
+        Ok(SweepResult { sent: sent?, woken: woken?, scheduled: scheduled? })
+    }
+
+    /// Wakes due runs; returns how many. It stops before the function's timeout, because a function that is cut off
+    /// counts as failed; the rest stay due.
+    async fn wake_due(&self, by: &Initiator) -> Result<u32, EngineError> {
+        let due = self.due().await?;
+        // The limit counts from here, so that a sweep with a slow read still wakes some.
+        let until = Instant::now() + PART_MAX;
+        let mut woken = 0;
+        for run in in_turns(due) {
+            if Instant::now() >= until {
+                tracing::warn!(
+                    event = "sweep_incomplete",
+                    woken,
+                    "sweep ran out of time; the next sweep continues"
+                );
+                break;
+            }
+            match self.decide(&run, by, &Wake).await {
+                Ok(why) => {
+                    journal::woken(&run, why);
+                    woken += 1;
+                }
+                // The run ended or was processed since the index was read.
+                Err(EngineError::Refused(_) | EngineError::Contended { .. }) => {}
+                // One unreadable run must not keep the others from being woken.
+                Err(error) => {
+                    tracing::error!(event = "wake_failed", %run, error = %error_chain(&error), "due run not woken");
+                }
+            }
+        }
+        Ok(woken)
+    }
+
+    /// The longest overdue runs of crowding tenants, and the longest overdue runs of all others.
+    async fn due(&self) -> Result<Vec<RunKey>, EngineError> {
+        let now = self.now();
+        let (mut due, mut crowd) = (Vec::new(), BTreeSet::new());
+        for look in 1..=LOOKS_MAX {
+            let found = self.retry_busy(|| self.store.due_excluding(&crowd, now, SWEEP_MAX)).await?;
+            let crowding = crowding(&found);
+            if crowding.is_empty() || look == LOOKS_MAX {
+                due.extend(found);
+                break;
+            }
+            // The next read finds the runs of the other tenants again, and those behind them.
+            due.extend(found.into_iter().filter(|run| crowding.contains(&run.tenant)));
+            crowd.extend(crowding);
+        }
+        Ok(due)
+    }
+}
+
+/// Runs a part of the sweep with a time limit. Unfinished work stays due.
+async fn in_time<T>(
+    doing: &'static str,
+    part: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let done = timeout(PART_MAX, part).await;
+    noted(doing, done.unwrap_or_else(|_| Err(StoreError::Busy { doing }.into())))
+}
+
+/// Logs the error of a part of the sweep: the caller gets only one of them.
+fn noted<T>(doing: &str, done: Result<T, EngineError>) -> Result<T, EngineError> {
+    done.inspect_err(|error| {
+        tracing::error!(event = "sweep_part_failed", doing, error = %error_chain(error), "part of the sweep failed");
+    })
+}
+
+/// The tenants with so many of these runs that other tenants may be missing.
+fn crowding(found: &[RunKey]) -> BTreeSet<TenantId> {
+    let mut counts: BTreeMap<&TenantId, usize> = BTreeMap::new();
+    for run in found {
+        *counts.entry(&run.tenant).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(tenant, _)| tenant.clone()).collect()
+}
+
+/// At most [`SWEEP_MAX`] runs: the first of each tenant, then the second of each, and so on.
+fn in_turns(due: Vec<RunKey>) -> impl Iterator<Item = RunKey> {
+    let mut had: BTreeMap<TenantId, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, RunKey)> = Vec::with_capacity(due.len());
+    for run in due {
+        let turn = had.entry(run.tenant.clone()).or_default();
+        turns.push((*turn, run));
+        *turn += 1;
+    }
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, run)| run).take(usize::try_from(SWEEP_MAX).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(tenant: &str, count: usize) -> Vec<RunKey> {
+        let run = |n| RunKey { tenant: tenant.parse().unwrap(), run: format!("run-{n}").parse().unwrap() };
+        (0..count).map(run).collect()
+    }
+
+    #[test]
+    fn a_large_tenant_does_not_delay_a_small_one() {
+        let due = [runs("acme", 600), runs("umbrella", 2)].concat();
+        let taken: Vec<RunKey> = in_turns(due).collect();
+        assert_eq!(taken.len(), 500);
+        let other = |run: &RunKey| run.tenant.as_str() == "umbrella";
+        assert_eq!(taken.iter().filter(|run| other(run)).count(), 2);
+        assert!(other(&taken[1]) && other(&taken[3]));
+        let ours: Vec<RunKey> = taken.into_iter().filter(|run| !other(run)).collect();
+        assert_eq!(ours, runs("acme", 498), "each tenant's longest overdue come first");
+    }
+
+    #[test]
+    fn only_whoever_has_many_crowds() {
+        let found = [runs("acme", CROWD), runs("umbrella", CROWD - 1)].concat();
+        assert_eq!(crowding(&found), ["acme".parse().unwrap()].into());
+    }
+}

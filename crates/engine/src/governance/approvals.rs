@@ -1,0 +1,161 @@
+//! Approvals: recording votes, and keeping the posted approval requests up to date.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::command::{Command as _, RecordVote, VoteResult};
+use domain::{
+    Approval, ApprovalId, Card, Cause, Channel, Digest, Initiator, Millis, PersonId, Refusal, RunKey, StepId,
+    Tenant, TenantId,
+};
+use store::{Store, Write};
+
+use crate::Engine;
+use crate::commit::{Committed, ROUNDS_MAX};
+use crate::error::EngineError;
+
+/// Posts approval requests where approvers see them.
+#[async_trait]
+pub trait ApprovalNotifier: Send + Sync {
+    /// Posts the request, or updates what was posted, and returns what is posted now. Calling it again with that
+    /// result changes nothing.
+    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure>;
+}
+
+/// An approval request could not be posted. It is retried.
+#[derive(Debug, thiserror::Error)]
+#[error("approval request {approval} was not posted: {why}")]
+pub struct NotifyFailure {
+    pub approval: ApprovalId,
+    /// The reason, without secrets.
+    pub why: String,
+    /// What is posted despite the error, if that has changed.
+    pub so_far: Option<Card>,
+    pub again: Again,
+}
+
+/// Whether a failed attempt is worth retrying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It is, after at least this long if the external system named a time.
+    After(Option<Millis>),
+    /// It fails until a person fixes the cause.
+    No,
+}
+
+pub type Notifier = Option<Arc<dyn ApprovalNotifier>>;
+
+/// A person's vote on an approval request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoteRequest {
+    pub approval: ApprovalId,
+    /// The hash of the action that the person saw. A vote on another action is refused.
+    pub subject: Option<Digest>,
+    pub person: PersonId,
+    pub approve: bool,
+    pub reason: String,
+    /// How the vote arrived and how the person was authenticated.
+    pub through: Channel,
+}
+
+impl<S: Store> Engine<S> {
+    pub async fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Result<Approval, EngineError> {
+        let approval = self.retry_busy(|| self.store.approval(tenant, id)).await?;
+        approval.ok_or_else(|| Refusal::UnknownApproval { approval: id.clone() }.into())
+    }
+
+    /// The newest approval request of a step.
+    pub async fn approval_of(&self, run: &RunKey, step: &StepId) -> Result<Approval, EngineError> {
+        self.load(run).await?;
+        let approvals = self.retry_busy(|| self.store.approvals(run)).await?;
+        let newest = approvals.into_iter().rfind(|approval| approval.step == *step);
+        newest.ok_or_else(|| Refusal::NoOpenApproval { step: step.clone() }.into())
+    }
+
+    /// Records a person's vote.
+    pub async fn answer(&self, tenant: &TenantId, reply: VoteRequest) -> Result<VoteResult, EngineError> {
+        let directory = self.tenant(tenant).await?;
+        let run = self.approval(tenant, &reply.approval).await?.run;
+        self.answer_on(&run, &directory, reply).await
+    }
+
+    /// Records a person's vote on a request of `run`, with a tenant directory that the caller has just read.
+    pub async fn answer_on(
+        &self,
+        run: &RunKey,
+        directory: &Tenant,
+        reply: VoteRequest,
+    ) -> Result<VoteResult, EngineError> {
+        let by = Initiator::new(Cause::Approval, reply.person.as_str());
+        for _ in 0..ROUNDS_MAX {
+            // The request is read after the run. It changes only together with the run, so the commit fails if it is
+            // newer than the record.
+            let loaded = self.load(run).await?;
+            let approval = match loaded.approval.clone().filter(|approval| approval.id == reply.approval) {
+                Some(current) => current,
+                None => self.approval(&run.tenant, &reply.approval).await?,
+            };
+            if reply.subject.is_some_and(|seen| seen != approval.subject.hash()) {
+                return Err(Refusal::SubjectChanged { approval: approval.id }.into());
+            }
+            let mut draft = self.draft(&loaded, &by);
+            let command = RecordVote {
+                approval,
+                person: reply.person.clone(),
+                approve: reply.approve,
+                reason: reply.reason.clone(),
+                through: reply.through.clone(),
+                tenant: directory.clone(),
+            };
+            let answered = command.decide(&mut draft)?;
+            if answered == VoteResult::Duplicate {
+                return Ok(answered);
+            }
+            let decision = draft.close();
+            match self.commit(&loaded, decision).await? {
+                Committed::Yes(_) => return Ok(answered),
+                Committed::Overtaken(_) => {}
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+
+    /// Posts an approval request, or updates the posted message.
+    pub async fn show(&self, run: &RunKey, id: &ApprovalId) -> Result<(), EngineError> {
+        let Some(notifier) = &self.notifier else { return self.show_nobody(&run.tenant).await };
+        let mut overtaken = false;
+        for _ in 0..ROUNDS_MAX {
+            // The posted message is read first, so that the request read after it is never older. In the other order,
+            // a delayed process could post an outdated request unnoticed.
+            let card = self.retry_busy(|| self.store.card(&run.tenant, id)).await?;
+            let approval = self.approval(&run.tenant, id).await?;
+            // Another process posted at the same time, and the older of the two updates may be visible now. It is
+            // posted once more, even though the record looks current.
+            let seen = card.clone().map(|card| if overtaken { Card { revision: 0, ..card } } else { card });
+            let (shown, failed) = match notifier.show(&approval, seen.as_ref()).await {
+                Ok(shown) => (Some(shown), None),
+                Err(failed) => (failed.so_far.clone(), Some(failed)),
+            };
+            let kept = match &shown {
+                Some(shown) if card.as_ref() != Some(shown) => {
+                    let write = || self.store.put_card(&run.tenant, id, shown.clone(), card.clone());
+                    self.retry_busy(write).await? == Write::Committed
+                }
+                Some(_) | None => true,
+            };
+            match failed {
+                Some(failed) => return Err(failed.into()),
+                None if kept => return Ok(()),
+                None => overtaken = true,
+            }
+        }
+        Err(EngineError::Contended { run: run.clone(), rounds: ROUNDS_MAX })
+    }
+
+    /// This process cannot post. If no user of the tenant has a Slack account there is nothing to post; otherwise
+    /// another process has to.
+    async fn show_nobody(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        let reached = self.tenant(tenant).await?.people.values().any(|person| person.slack.is_some());
+        if reached { Err(EngineError::NoSlack) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,281 @@
+//! Dry run: the policy verdict on every step of a workflow, without running any.
+//!
+//! Each call is bound, proposed and evaluated as a worker would on the first attempt, but no external system is read.
+//! Each step assumes that all earlier ones were allowed and succeeded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use connectors::{ProposalRequest, ToolRegistry};
+use domain::command::{Admit, admit};
+use domain::payload::Fingerprint;
+use domain::plan::{Call, PlannedStep, Work};
+use domain::validation::{ActionContext, thousandths, tighten};
+use domain::{
+    Action, ApprovalRequirement, EffectClass, Failure, IdempotencyKey, Initiator, Ruling, RunRecord, StepId,
+    StepSeq, TenantId, Verdict, WorkspaceId, json,
+};
+use policy::{Explanation, PolicyBundle};
+use serde_json::Value;
+use store::{PolicyFiles, Store};
+use workflow::{CompiledPlan, CompiledWork, Scope};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::governance::policies::TenantPolicy;
+use crate::governance::policy_input;
+
+/// The tool whose output is known before it runs.
+const TRANSFORM: &str = "transform";
+
+/// A dry-run request.
+#[derive(Clone)]
+pub struct DryRunRequest {
+    pub plan: Arc<CompiledPlan>,
+    pub trigger_kind: String,
+    pub input: Value,
+    /// Sample outputs of steps.
+    pub outputs: BTreeMap<StepId, Value>,
+    /// The policy to evaluate; the tenant's current one if absent.
+    pub policy: Option<PolicyFiles>,
+}
+
+/// The result of a dry run.
+pub struct DryRun {
+    /// The tenant's settings, and the policy that was evaluated.
+    pub counting: TenantPolicy,
+    pub steps: Vec<StepForecast>,
+}
+
+struct Forecast<'a> {
+    plan: &'a CompiledPlan,
+    tools: &'a ToolRegistry,
+    counting: &'a TenantPolicy,
+    /// The run as it would be admitted; updated from step to step.
+    record: RunRecord,
+    trigger: Arc<Value>,
+    /// Outputs of steps, as far as they are known.
+    outputs: BTreeMap<StepId, Arc<Value>>,
+}
+
+/// The result for one step.
+pub enum StepForecast {
+    /// It has no effect, so policy is not evaluated.
+    NoEffect,
+    Waits,
+    /// The workflow itself asks for approval.
+    Asks(ApprovalRequirement),
+    /// It reads outputs that are not known.
+    Reads(Vec<StepId>),
+    /// An expression cannot be evaluated with the known values.
+    Unbound(String),
+    /// The tool would refuse the call.
+    Refused(String),
+    Evaluated(Box<EvaluatedAction>),
+    /// The dry run reached its time limit before this step.
+    OutOfTime,
+}
+
+/// An action and its verdict.
+pub struct EvaluatedAction {
+    /// The action, as far as it is known without reading the external system.
+    pub action: Action,
+    /// The effective verdict of policy, validation mode and caps.
+    pub verdict: Verdict,
+    /// The policy's own answer, rule by rule; absent if it could not be evaluated.
+    pub explanation: Option<Explanation>,
+}
+
+impl<S: Store> Engine<S> {
+    /// The verdict on every step, if `by` started a run of the workflow now. Nothing is run, stored, or read from
+    /// external systems.
+    pub async fn explain(
+        &self,
+        tenant: &TenantId,
+        request: DryRunRequest,
+        by: Initiator,
+    ) -> Result<DryRun, EngineError> {
+        let DryRunRequest { plan, trigger_kind, input, outputs, policy } = request;
+        must_be_payloads(&input, &outputs)?;
+        let counting = self.counting(tenant).await?;
+        let admit_it = Admit {
+            tenant: tenant.clone(),
+            workspace: WorkspaceId::default(),
+            trigger_kind,
+            record: None,
+            trace: None,
+            key: forecast_key(),
+            input: Fingerprint::of(&input),
+        };
+        let record = admit(admit_it, plan.plan(), self.stamp(by)).record;
+        let (tools, trigger) = (self.tools.clone(), Arc::new(input));
+        let outputs = outputs.into_iter().map(|(step, output)| (step, Arc::new(output))).collect();
+        let foreseen = self.policy_pool(tenant, move |over| {
+            let counting = asked(counting, policy)?;
+            let (plan, tools) = (&*plan, &tools);
+            let steps = Forecast { plan, tools, counting: &counting, record, trigger, outputs }.steps(over);
+            Ok(DryRun { counting, steps })
+        });
+        foreseen.await?
+    }
+}
+
+/// Replaces the policy, if the request brings its own.
+fn asked(counting: TenantPolicy, policy: Option<PolicyFiles>) -> Result<TenantPolicy, EngineError> {
+    let Some(files) = policy else { return Ok(counting) };
+    let bundle = PolicyBundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
+    Ok(TenantPolicy { bundle: Ok(bundle), ..counting })
+}
+
+fn must_be_payloads(input: &Value, outputs: &BTreeMap<StepId, Value>) -> Result<(), EngineError> {
+    let bad = |what| move |source| EngineError::BadInput { what, source };
+    json::check(input).map_err(bad("the input"))?;
+    outputs.values().try_for_each(|output| json::check(output).map_err(bad("the output of a step")))
+}
+
+#[expect(clippy::expect_used, reason = "the text is a constant, and the test below reads it")]
+fn forecast_key() -> IdempotencyKey {
+    IdempotencyKey::new("forecast").expect("a word is a key")
+}
+
+impl Forecast<'_> {
+    /// The result for every step, until `over` returns true.
+    fn steps(mut self, over: &dyn Fn() -> bool) -> Vec<StepForecast> {
+        let steps = (0_u16..).map(StepSeq).zip(&self.plan.plan().steps);
+        steps
+            .map(|(seq, step)| {
+                let foreseen = if over() { StepForecast::OutOfTime } else { self.foresee(seq, step) };
+                self.move_on(step, &foreseen);
+                foreseen
+            })
+            .collect()
+    }
+
+    fn foresee(&mut self, seq: StepSeq, step: &PlannedStep) -> StepForecast {
+        let call = match &step.work {
+            Work::Call(call) => call,
+            Work::Wait { .. } => return StepForecast::Waits,
+            Work::Gate { requirement, .. } => return StepForecast::Asks(requirement.clone()),
+        };
+        let missing = self.missing(step);
+        let reads_only = self.effect_class(call).is_some_and(|class| !class.has_effect());
+        if call.tool.as_str() != TRANSFORM && reads_only {
+            return StepForecast::NoEffect;
+        }
+        if !missing.is_empty() {
+            return if reads_only { StepForecast::NoEffect } else { StepForecast::Reads(missing) };
+        }
+        match self.proposed(seq, step, call) {
+            Ok(action) if !action.class.has_effect() => self.computed(step, &action),
+            Ok(action) => StepForecast::Evaluated(Box::new(self.assess(seq, action))),
+            Err(unforeseen) => unforeseen,
+        }
+    }
+
+    /// A step without an effect. Its output is kept if it is known.
+    fn computed(&mut self, step: &PlannedStep, action: &Action) -> StepForecast {
+        if let (TRANSFORM, Some(value)) = (action.tool.as_str(), action.fields.get("value")) {
+            self.outputs.entry(step.id.clone()).or_insert_with(|| Arc::new(value.clone()));
+        }
+        StepForecast::NoEffect
+    }
+
+    /// The outputs that the step reads and that are not known.
+    fn missing(&self, step: &PlannedStep) -> Vec<StepId> {
+        let read = step.reads.steps.iter().filter_map(|seq| self.plan.plan().step(*seq));
+        read.map(|step| step.id.clone()).filter(|id| !self.outputs.contains_key(id)).collect()
+    }
+
+    fn effect_class(&self, call: &Call) -> Option<EffectClass> {
+        self.tools.get(&call.tool)?.effect_class(&call.with)
+    }
+
+    /// The exact action of a step, as far as it is known without reading the external system.
+    fn proposed(&self, seq: StepSeq, step: &PlannedStep, call: &Call) -> Result<Action, StepForecast> {
+        let compiled = self.plan.step(seq).map(|step| &step.work);
+        let (Some(CompiledWork::Call(template)), Some(tool)) = (compiled, self.tools.get(&call.tool)) else {
+            return Err(StepForecast::Refused(format!("unknown tool {}", call.tool)));
+        };
+        let fields =
+            template.bind(&self.scope()).map_err(|error| StepForecast::Unbound(error.to_string()))?;
+        let ask =
+            ProposalRequest { run: &self.record.key, step: &step.id, undo: false, fields, observed: None };
+        let in_words =
+            |failure: Failure| StepForecast::Refused(format!("{}: {}", failure.code, failure.message));
+        let action = tool.propose(ask).map_err(in_words)?;
+        action.check().map_err(StepForecast::Refused)?;
+        Ok(action)
+    }
+
+    fn scope(&self) -> Scope {
+        let run = policy_input::run_facts(&self.record);
+        Scope { trigger: Some(Arc::clone(&self.trigger)), steps: self.outputs.clone(), run: Arc::new(run) }
+    }
+
+    fn assess(&self, seq: StepSeq, action: Action) -> EvaluatedAction {
+        let plan = self.plan.plan();
+        let around = ActionContext {
+            plan,
+            record: &self.record,
+            seq,
+            caps: &self.counting.tenant.caps,
+            writes_done: self.record.effects.done,
+            attempt: 0,
+            confidence: self.confidence(seq),
+            more_to_come: policy_input::more_to_come(plan, self.tools, seq),
+        };
+        let facts = policy_input::facts(&action, &around);
+        let bundle = &self.counting.bundle;
+        let asked = bundle.as_ref().ok().zip(facts);
+        let explanation = asked.map(|(bundle, facts)| bundle.explain(&facts));
+        let said = match (&explanation, bundle) {
+            (Some(explanation), _) => explanation.verdict.clone(),
+            (None, Err((hash, why))) => policy::without_bundle(*hash, why),
+            (None, Ok(bundle)) => policy::without_bundle(bundle.hash(), "it was not asked"),
+        };
+        EvaluatedAction { verdict: tighten(said, &action, &around), action, explanation }
+    }
+
+    fn confidence(&self, seq: StepSeq) -> Option<u16> {
+        let template = self.plan.step(seq)?.confidence.as_ref()?;
+        template.bind(&self.scope()).ok()?.as_number().and_then(thousandths)
+    }
+
+    fn class_of(&self, step: &PlannedStep) -> Option<EffectClass> {
+        match &step.work {
+            Work::Call(call) => self.effect_class(call),
+            Work::Wait { .. } | Work::Gate { .. } => None,
+        }
+    }
+
+    /// The run after the step succeeded.
+    fn move_on(&mut self, step: &PlannedStep, foreseen: &StepForecast) {
+        let acts = match foreseen {
+            StepForecast::Evaluated(judged) => judged.verdict.ruling != Ruling::Deny,
+            StepForecast::Reads(_) | StepForecast::Unbound(_) => {
+                self.class_of(step).is_some_and(EffectClass::has_effect)
+            }
+            StepForecast::NoEffect
+            | StepForecast::Waits
+            | StepForecast::Asks(_)
+            | StepForecast::Refused(_)
+            | StepForecast::OutOfTime => false,
+        };
+        if acts {
+            self.record.effects.done = self.record.effects.done.saturating_add(1);
+        }
+        let approved = matches!(foreseen, StepForecast::Evaluated(judged)
+            if matches!(judged.verdict.ruling, Ruling::NeedsApproval(_)));
+        if approved {
+            self.record.phase = Some(step.phase);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_forecast_has_a_key() {
+        assert_eq!(super::forecast_key().as_str(), "forecast");
+    }
+}

@@ -1,0 +1,225 @@
+//! Policies: the current one of a tenant, and applying another.
+//!
+//! A policy is checked, tested and stored before the tenant's settings refer to it, so every applied policy can be
+//! evaluated.
+
+use domain::failure::bounded;
+use domain::tenant::ChangeStamp;
+use domain::{Digest, Initiator, Tenant, TenantId};
+use policy::{PolicyBundle, TestReport, TestResult};
+use store::{PolicyFiles, Store, StoreError, Write};
+
+use crate::Engine;
+use crate::commit::ROUNDS_MAX;
+use crate::error::EngineError;
+
+/// How many failed tests an error names.
+const FAILURES_TOLD: usize = 16;
+
+/// How long the text of one failed test may be.
+const FAILURE_CHARS_MAX: usize = 200;
+
+/// A tenant and its current policy.
+#[derive(Debug, Clone)]
+pub struct TenantPolicy {
+    pub tenant: Tenant,
+    /// The policy, or its hash and why it cannot be evaluated.
+    pub bundle: Result<PolicyBundle, (Digest, String)>,
+}
+
+impl TenantPolicy {
+    pub fn hash(&self) -> Digest {
+        match &self.bundle {
+            Ok(bundle) => bundle.hash(),
+            Err((hash, _)) => *hash,
+        }
+    }
+}
+
+/// A policy was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyApplied {
+    /// The previous policy; absent if it was the shipped one.
+    pub before: Option<Digest>,
+    pub now: Digest,
+    /// The revision of the tenant's settings.
+    pub revision: u32,
+}
+
+impl<S: Store> Engine<S> {
+    pub async fn counting(&self, tenant: &TenantId) -> Result<TenantPolicy, EngineError> {
+        let tenant = self.tenant(tenant).await?;
+        let bundle = self.bundle(&tenant).await?;
+        Ok(TenantPolicy { tenant, bundle })
+    }
+
+    /// Applies a policy if it is valid and its tests pass; otherwise nothing changes. Applying it again has no
+    /// effect.
+    pub async fn apply_policy(
+        &self,
+        tenant: &TenantId,
+        files: PolicyFiles,
+        by: Initiator,
+    ) -> Result<PolicyApplied, EngineError> {
+        let bundle = self.policy_pool(tenant, move |over| green(files, over)).await??;
+        let hash = bundle.hash();
+        // Stored before the settings refer to it.
+        self.retry_busy(|| self.store.put_policy(tenant, &hash, bundle.files().clone())).await?;
+        let settled = ChangeStamp { by, at: self.now() };
+        for _ in 0..ROUNDS_MAX {
+            if let Some(applied) = self.settle_on(tenant, hash, &settled).await? {
+                return Ok(applied);
+            }
+        }
+        Err(StoreError::Busy { doing: "apply a policy" }.into())
+    }
+
+    /// Makes `now` the current policy, unless the settings are changed by another request.
+    async fn settle_on(
+        &self,
+        id: &TenantId,
+        now: Digest,
+        settled: &ChangeStamp,
+    ) -> Result<Option<PolicyApplied>, EngineError> {
+        let stands = self.tenant_settings(id).await?;
+        let revision = stands.as_ref().map_or(0, |stands| stands.revision.saturating_add(1));
+        let stands = stands.unwrap_or_else(|| Tenant::new(id.clone()));
+        let before = stands.policy;
+        if before == Some(now) {
+            return Ok(Some(PolicyApplied { before, now, revision: stands.revision }));
+        }
+        let (policy, policy_changed) = (Some(now), Some(settled.clone()));
+        let after = Tenant { policy, policy_changed, revision, ..stands };
+        let written = self.retry_busy(|| self.store.put_tenant(after.clone())).await?;
+        Ok((written == Write::Committed).then_some(PolicyApplied { before, now, revision }))
+    }
+}
+
+/// The policy in `files`, if its tests pass.
+fn green(files: PolicyFiles, over: &dyn Fn() -> bool) -> Result<PolicyBundle, EngineError> {
+    let bundle = PolicyBundle::parse(files).map_err(|error| EngineError::BadPolicy(Box::new(error)))?;
+    let report = bundle.test_until(over);
+    if report.is_green() { Ok(bundle) } else { Err(EngineError::PolicyTestsFailed { why: why(&report) }) }
+}
+
+fn why(report: &TestReport) -> String {
+    if report.tests.is_empty() {
+        return "the policy has no tests; write one for each rule, in a file that ends in `_test.rego`"
+            .to_owned();
+    }
+    let told = |test: &TestResult| {
+        let why = bounded(test.failed.as_deref().unwrap_or_default(), FAILURE_CHARS_MAX);
+        format!("{} ({}:{}): {why}", test.name(), test.location.file, test.location.line)
+    };
+    let failures: Vec<String> = report.failures().take(FAILURES_TOLD).map(told).collect();
+    format!("{} of {} passed; {}", report.passed(), report.tests.len(), failures.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use connectors::ToolRegistry;
+    use domain::{Cause, PersonId};
+    use store::{Governance as _, SqliteOptions, SqliteStore, SystemClock};
+
+    use super::*;
+    use crate::{EngineParts, TenantUpdate, Timing};
+
+    fn engine() -> Arc<Engine<SqliteStore>> {
+        Arc::new(Engine::new(EngineParts {
+            store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
+            tools: ToolRegistry::default(),
+            clock: Arc::new(SystemClock),
+            me: "w".parse().unwrap(),
+            timing: Timing::default(),
+            notifier: None,
+            evidence_signer: None,
+        }))
+    }
+
+    fn files(says: &str) -> PolicyFiles {
+        let rules =
+            format!("package countersign\nallow contains {{\"rule\": \"all\", \"message\": \"{says}\"}}\n");
+        let tests =
+            "package countersign_test\nimport data.countersign\ntest_all if count(countersign.allow) == 1\n";
+        PolicyFiles::from([
+            ("rules.rego".to_owned(), rules),
+            ("rules_test.rego".to_owned(), tests.to_owned()),
+        ])
+    }
+
+    fn ada() -> Initiator {
+        Initiator::new(Cause::User, "ada")
+    }
+
+    #[tokio::test]
+    async fn an_invalid_or_failing_policy_changes_nothing() {
+        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
+        let mut wrong = files("why not");
+        wrong.insert(
+            "more.rego".to_owned(),
+            "package countersign\nallow contains 1 if input.action.tol\n".into(),
+        );
+        let refused = engine.apply_policy(&acme, wrong, ada()).await.unwrap_err();
+        assert!(refused.to_string().starts_with("more.rego:2:"), "{refused}");
+        let mut red = files("why not");
+        red.insert("red_test.rego".to_owned(), "package red_test\ntest_red if 1 == 2\n".to_owned());
+        let refused = engine.apply_policy(&acme, red, ada()).await.unwrap_err();
+        assert!(refused.to_string().contains("test_red (red_test.rego:2)"), "{refused}");
+        let mut bare = files("why not");
+        bare.remove("rules_test.rego");
+        let refused = engine.apply_policy(&acme, bare, ada()).await.unwrap_err();
+        assert!(refused.to_string().contains("has no tests"), "{refused}");
+        assert_eq!(engine.tenant_settings(&acme).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn who_settled_on_a_policy_first_is_remembered() {
+        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
+        let first = engine.apply_policy(&acme, files("one"), ada()).await.unwrap();
+        assert_eq!((first.before, first.revision), (None, 0));
+        let grace = Initiator::new(Cause::User, "grace");
+        let again = engine.apply_policy(&acme, files("one"), grace.clone()).await.unwrap();
+        assert_eq!((again.before, again.revision), (Some(first.now), 0));
+        let counting = engine.counting(&acme).await.unwrap();
+        assert_eq!(counting.hash(), first.now);
+        assert_eq!(counting.tenant.policy_changed.unwrap().by, ada());
+        let other = engine.apply_policy(&acme, files("two"), grace.clone()).await.unwrap();
+        assert_eq!((other.before, other.revision), (Some(first.now), 1));
+        assert_eq!(engine.tenant(&acme).await.unwrap().policy_changed.unwrap().by, grace);
+    }
+
+    #[tokio::test]
+    async fn those_who_settle_at_once_lose_nothing() {
+        let (engine, acme): (_, TenantId) = (engine(), "acme".parse().unwrap());
+        engine.store.put_tenant(Tenant::new(acme.clone())).await.unwrap();
+        let ada: PersonId = "ada".parse().unwrap();
+        let people = std::collections::BTreeMap::from([(ada.clone(), domain::tenant::Person::default())]);
+        let applying = (0..4).map(|n| {
+            let (engine, acme) = (Arc::clone(&engine), acme.clone());
+            let by = Initiator::new(Cause::User, "ada");
+            tokio::spawn(async move { engine.apply_policy(&acme, files(&format!("number {n}")), by).await })
+        });
+        let applying: Vec<_> = applying.collect();
+        let settle = |seen| TenantUpdate {
+            caps: domain::tenant::Caps::default(),
+            people: people.clone(),
+            groups: std::collections::BTreeMap::new(),
+            seen: Some(seen),
+        };
+        loop {
+            let seen = engine.tenant(&acme).await.unwrap().revision;
+            match engine.update_tenant(&acme, settle(seen)).await {
+                Err(EngineError::TenantChanged { .. }) => {}
+                settled => break drop(settled.unwrap()),
+            }
+        }
+        for applied in applying {
+            applied.await.unwrap().unwrap();
+        }
+        let settled = engine.tenant(&acme).await.unwrap();
+        assert!(settled.people.contains_key(&ada) && settled.policy.is_some(), "{settled:?}");
+        assert_eq!(settled.revision, 5);
+    }
+}

@@ -1,0 +1,57 @@
+//! The policy input for a step. Pure, so that a dry run evaluates exactly what a worker would.
+
+use connectors::ToolRegistry;
+use domain::plan::Work;
+use domain::validation::ActionContext;
+use domain::{Action, EffectClass, Plan, RunRecord, StepSeq};
+use policy::{CapUsage, PolicyRequest, RunContext, StepContext};
+use serde_json::{Value, json};
+
+/// The policy input about `action`; `None` if the plan has no such step.
+pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<PolicyRequest<'a>> {
+    let ActionContext { plan, record, caps, .. } = *around;
+    let step = plan.step(around.seq)?;
+    Some(PolicyRequest {
+        action,
+        step: StepContext {
+            id: &step.id,
+            blast: step.blast,
+            critical: step.critical,
+            phase: step.phase,
+            undo: record.is_undoing(),
+            attempt: around.attempt.saturating_add(1),
+        },
+        run: RunContext {
+            tenant: &record.key.tenant,
+            workspace: &record.workspace,
+            workflow: &record.workflow,
+            version: record.workflow_version,
+            environment: plan.environment,
+            trigger: &record.trigger.kind,
+            requester: record.trigger.requester.as_ref(),
+        },
+        caps: CapUsage { writes_done: around.writes_done, writes_max: caps.max_writes_per_run },
+    })
+}
+
+/// Whether a step after `seq` is certain to have an effect, as far as `tools` declare before they are bound.
+pub fn more_to_come(plan: &Plan, tools: &ToolRegistry, seq: StepSeq) -> bool {
+    let class = |work: &Work| match work {
+        Work::Call(call) => tools.get(&call.tool)?.effect_class(&call.with),
+        Work::Wait { .. } | Work::Gate { .. } => None,
+    };
+    let later = plan.steps.iter().skip(seq.index() + 1);
+    later.filter_map(|step| class(&step.work)).any(EffectClass::has_effect)
+}
+
+/// What expressions can read of the run itself.
+pub fn run_facts(record: &RunRecord) -> Value {
+    json!({
+        "id": record.key.run,
+        "tenant": record.key.tenant,
+        "workspace": record.workspace,
+        "workflow": record.workflow,
+        "version": record.workflow_version,
+        "created_at_ms": record.created_at,
+    })
+}

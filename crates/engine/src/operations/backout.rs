@@ -1,0 +1,274 @@
+//! Backout: stops dispatch and cancels the runs in progress.
+//!
+//! A run without a held step ends at once. A held step finishes under its lease, and its effect is rolled back where
+//! the workflow says how. A run with an unknown outcome stays paused for a person. Nothing is deleted: every canceled
+//! run keeps its chain and gets its evidence.
+
+use domain::command::{Advanced, BackOut, CancelResult};
+use domain::failure::{MESSAGE_CHARS_MAX, bounded};
+use domain::{DispatchStop, Initiator, RunKey, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+use store::{Store, trace};
+use tokio::time::sleep;
+
+use crate::Engine;
+use crate::error::{EngineError, error_chain};
+use crate::operations::dispatch::{DispatchScope, STOP_VISIBLE_AFTER};
+use crate::operations::pages::{Bookmark, Pages, Piece};
+
+/// Runs change status while the lists are read. The lists are read until they contain no new run, and at most this
+/// often.
+const PASSES_MAX: u32 = 8;
+
+/// How many runs a backout canceled, and how many are left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backout {
+    /// Canceled by this call.
+    pub canceled: u64,
+    /// Asked to cancel, and still finishing a step or rolling back.
+    pub finishing: u64,
+    /// Paused with an unknown outcome. A person decides.
+    pub need_a_person: u64,
+    /// Not canceled: others kept changing them, or they cannot be read. Try again.
+    pub left: u64,
+}
+
+enum BackoutOutcome {
+    Canceled,
+    Finishing,
+    NeedsAPerson,
+    Left,
+    /// It had ended before.
+    Over,
+}
+
+impl Backout {
+    pub fn is_done(&self) -> bool {
+        self.finishing == 0 && self.need_a_person == 0 && self.left == 0
+    }
+
+    fn count(&mut self, became: &BackoutOutcome) {
+        match became {
+            BackoutOutcome::Canceled => self.canceled += 1,
+            BackoutOutcome::Finishing => self.finishing += 1,
+            BackoutOutcome::NeedsAPerson => self.need_a_person += 1,
+            BackoutOutcome::Left => self.left += 1,
+            BackoutOutcome::Over => {}
+        }
+    }
+}
+
+/// Which runs are canceled, by which user, and why.
+struct Order<'o> {
+    until: Timestamp,
+    by: &'o Initiator,
+    reason: String,
+}
+
+/// The progress of a backout that continues in a later call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackoutProgress {
+    /// When the backout started, as the dispatch switch records it.
+    pub begun: Timestamp,
+    told: Backout,
+    /// The first pass is made before every process has seen the stop.
+    pass: u32,
+    /// How many were canceled before this pass.
+    ended_before: u64,
+    /// Where the pass stopped; `None` before it starts.
+    from: Option<Bookmark>,
+}
+
+impl BackoutProgress {
+    fn begin(begun: Timestamp) -> Self {
+        Self { begun, told: Backout::default(), pass: 0, ended_before: 0, from: None }
+    }
+
+    /// The counts of runs that are left are counted again in each pass.
+    fn begin_pass(&mut self) {
+        self.told = Backout { canceled: self.told.canceled, ..Backout::default() };
+        self.ended_before = self.told.canceled;
+    }
+
+    /// Whether another pass would find no new run, or the limit of passes is reached.
+    fn is_enough(&self) -> bool {
+        self.pass >= PASSES_MAX || (self.pass > 0 && self.told.canceled == self.ended_before)
+    }
+}
+
+/// The progress of a count that continues in a later call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountProgress {
+    counted: u64,
+    from: Bookmark,
+}
+
+impl<S: Store> Engine<S> {
+    /// Stops dispatch and cancels every run that was in progress by then, with a reason that starts with `backout`.
+    /// `progress` is called for every run. Repeating it continues where it stopped. To resume, start dispatch: events
+    /// that arrived meanwhile start their runs then.
+    pub async fn backout(
+        &self,
+        reach: &DispatchScope,
+        by: &Initiator,
+        reason: &str,
+        mut progress: impl FnMut(&Backout) + Send,
+    ) -> Result<Backout, EngineError> {
+        let mut so_far = None;
+        loop {
+            let (told, rest) = self.back_out_part(reach, by, reason, so_far, &mut progress).await?;
+            match rest {
+                Some(rest) => so_far = Some(rest),
+                None => return Ok(told),
+            }
+        }
+    }
+
+    /// Does a part of a backout; returns the counts and the remaining work.
+    pub async fn back_out_part(
+        &self,
+        reach: &DispatchScope,
+        by: &Initiator,
+        reason: &str,
+        so_far: Option<BackoutProgress>,
+        mut progress: impl FnMut(&Backout) + Send,
+    ) -> Result<(Backout, Option<BackoutProgress>), EngineError> {
+        let mut so_far = match so_far {
+            Some(so_far) if self.backed_out_since(reach).await? == Some(so_far.begun) => so_far,
+            Some(_) => return Err(EngineError::BackoutOver),
+            None => BackoutProgress::begin(self.begin_backout(reach, by, reason).await?),
+        };
+        let until = so_far.begun + STOP_VISIBLE_AFTER;
+        let order = Order { until, by, reason: bounded(&format!("backout: {reason}"), MESSAGE_CHARS_MAX) };
+        let mut piece = Piece::begin();
+        loop {
+            if so_far.pass > 0 {
+                // Until then a process that has not seen the stop may start a step.
+                sleep((until - self.now()).std()).await;
+            }
+            so_far.from = self.pass(reach, &order, &mut so_far, &mut piece, &mut progress).await?;
+            if so_far.from.is_none() {
+                if so_far.is_enough() {
+                    return Ok((so_far.told, None));
+                }
+                so_far.pass += 1;
+            }
+            if piece.is_full() {
+                return Ok((so_far.told, Some(so_far)));
+            }
+        }
+    }
+
+    /// When the current backout started.
+    async fn backed_out_since(&self, reach: &DispatchScope) -> Result<Option<Timestamp>, EngineError> {
+        let stands = match reach {
+            DispatchScope::Tenant(tenant) => self.dispatch(tenant).await?.tenant,
+            DispatchScope::All => self.fleet_stopped().await?,
+        };
+        Ok(stands.and_then(|stopped| stopped.backout))
+    }
+
+    /// Stops dispatch; returns when the backout started.
+    async fn begin_backout(
+        &self,
+        reach: &DispatchScope,
+        by: &Initiator,
+        reason: &str,
+    ) -> Result<Timestamp, EngineError> {
+        let now = self.now();
+        let request = DispatchStop { backout: Some(now), ..DispatchStop::new(by.clone(), reason, now) };
+        Ok(self.stop(reach, request).await?.backout.unwrap_or(now))
+    }
+
+    /// How many runs a backout would cancel.
+    pub async fn under_way(&self, reach: &DispatchScope) -> Result<u64, EngineError> {
+        let mut so_far = None;
+        loop {
+            let (counted, rest) = self.count_part(reach, so_far).await?;
+            match rest {
+                Some(rest) => so_far = Some(rest),
+                None => return Ok(counted),
+            }
+        }
+    }
+
+    /// Does a part of the count; returns the count so far and the remaining work.
+    pub async fn count_part(
+        &self,
+        reach: &DispatchScope,
+        so_far: Option<CountProgress>,
+    ) -> Result<(u64, Option<CountProgress>), EngineError> {
+        let (mut counted, from) =
+            so_far.map_or((0, None), |CountProgress { counted, from }| (counted, Some(from)));
+        let mut piece = Piece::begin();
+        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+            let mut pages = Pages::of(&tenant, self.backed_out_until(&tenant).await?, from.as_ref());
+            while let Some(runs) = pages.next(self).await? {
+                counted += runs.len() as u64;
+                piece.took(runs.len());
+                if let Some(from) = pages.bookmark().filter(|_| piece.is_full()) {
+                    return Ok((counted, Some(CountProgress { counted, from: from.clone() })));
+                }
+            }
+        }
+        Ok((counted, None))
+    }
+
+    /// Runs admitted before this time are being canceled; `None` if `tenant` is not backed out.
+    async fn backed_out_until(&self, tenant: &TenantId) -> Result<Option<Timestamp>, EngineError> {
+        let stands = self.dispatch(tenant).await?;
+        let begun = [stands.fleet, stands.tenant].into_iter().flatten().find_map(|stopped| stopped.backout);
+        Ok(begun.map(|begun| begun + STOP_VISIBLE_AFTER))
+    }
+
+    /// Processes each run once, up to the size of a part; returns where it stopped.
+    async fn pass(
+        &self,
+        reach: &DispatchScope,
+        order: &Order<'_>,
+        so_far: &mut BackoutProgress,
+        piece: &mut Piece,
+        progress: &mut (impl FnMut(&Backout) + Send),
+    ) -> Result<Option<Bookmark>, EngineError> {
+        let from = so_far.from.take();
+        if from.is_none() {
+            so_far.begin_pass();
+        }
+        for tenant in Bookmark::rest(from.as_ref(), self.reached(reach).await?) {
+            let mut pages = Pages::of(&tenant, Some(order.until), from.as_ref());
+            while let Some(runs) = pages.next(self).await? {
+                for run in &runs {
+                    let became = trace::with_context(run.trace_context(), self.end(&run.key, order)).await?;
+                    so_far.told.count(&became);
+                    progress(&so_far.told);
+                }
+                piece.took(runs.len());
+                if piece.is_full() && pages.bookmark().is_some() {
+                    return Ok(pages.bookmark().cloned());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn end(&self, run: &RunKey, order: &Order<'_>) -> Result<BackoutOutcome, EngineError> {
+        match self.decide(run, order.by, &BackOut { reason: order.reason.clone() }).await {
+            Ok(Some(CancelResult::Now(Advanced::Ended(_)))) => Ok(BackoutOutcome::Canceled),
+            Ok(None | Some(CancelResult::Now(Advanced::Paused))) => Ok(BackoutOutcome::NeedsAPerson),
+            Ok(Some(
+                CancelResult::Now(Advanced::Ready) | CancelResult::Requested | CancelResult::AlreadyRequested,
+            )) => {
+                // Its message may have been deleted while dispatch was stopped.
+                self.announce_one(run).await?;
+                Ok(BackoutOutcome::Finishing)
+            }
+            Err(EngineError::Refused(_)) => Ok(BackoutOutcome::Over),
+            Err(EngineError::Store(error)) => Err(error.into()),
+            // One run that cannot be canceled must not stop the others.
+            Err(error) => {
+                tracing::error!(event = "backout_failed", %run, error = %error_chain(&error), "run not backed out");
+                Ok(BackoutOutcome::Left)
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Health: queue depths, dead-letter messages and overdue runs.
+
+use domain::{QueueName, RunKey, TenantId};
+use store::{DeadLetter, Store};
+
+use crate::Engine;
+use crate::error::EngineError;
+
+/// How many entries are read. Beyond that the number alone is the alarm.
+const LOOKED_AT_MAX: u32 = 100;
+
+/// The health of the fleet, as one tenant may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetHealth {
+    /// The queues, shared by all tenants.
+    pub queues: Vec<QueueHealth>,
+    /// Dead-letter messages about the tenant's runs, oldest first.
+    pub dead: TenantEntries<DeadLetter>,
+    /// The tenant's overdue runs, longest overdue first.
+    pub overdue: TenantEntries<RunKey>,
+}
+
+/// One tenant's entries among those that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantEntries<T> {
+    pub of_tenant: Vec<T>,
+    /// Whether all entries were read.
+    pub all: bool,
+}
+
+impl<T> TenantEntries<T> {
+    fn among(mut found: Vec<T>, is_theirs: impl FnMut(&T) -> bool) -> Self {
+        let all = found.len() < LOOKED_AT_MAX as usize;
+        found.retain(is_theirs);
+        Self { of_tenant: found, all }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueHealth {
+    pub queue: QueueName,
+    /// All messages, in flight or not.
+    pub depth: u64,
+    /// Messages that no worker has received; approximate on SQS.
+    pub waiting: u64,
+}
+
+impl<S: Store> Engine<S> {
+    /// The health of the fleet, as `tenant` may see it.
+    pub(crate) async fn health(&self, tenant: &TenantId) -> Result<FleetHealth, EngineError> {
+        let mut queues = Vec::with_capacity(QueueName::ALL.len());
+        for queue in QueueName::ALL {
+            let depth = self.retry_busy(|| self.store.depth(queue)).await?;
+            let waiting = self.retry_busy(|| self.store.visible(queue)).await?;
+            queues.push(QueueHealth { queue, depth, waiting });
+        }
+        let dead = self.retry_busy(|| self.store.dead_letters(LOOKED_AT_MAX)).await?;
+        let dead = TenantEntries::among(dead, |letter| letter.run.tenant == *tenant);
+        let now = self.now();
+        let overdue = self.retry_busy(|| self.store.due(now, LOOKED_AT_MAX)).await?;
+        let overdue = TenantEntries::among(overdue, |run| run.tenant == *tenant);
+        Ok(FleetHealth { queues, dead, overdue })
+    }
+}

@@ -1,0 +1,116 @@
+//! The settings of a tenant, and its API keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::access::NOTE_CHARS_MAX;
+use domain::failure::bounded;
+use domain::tenant::{Caps, Person, check_people};
+use domain::{ApiKey, Digest, GroupName, KeyId, PersonId, Roles, Tenant, TenantId, Timestamp, json};
+use store::{KeyPage, PageQuery, Store, Write};
+
+use crate::Engine;
+use crate::commit::ROUNDS_MAX;
+use crate::error::EngineError;
+
+/// A DynamoDB item holds at most 400 KB; a thousand users take less than this.
+const TENANT_BYTES_MAX: usize = 256 * 1024;
+
+/// A change of a tenant's settings. What is not named here stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantUpdate {
+    pub caps: Caps,
+    pub people: BTreeMap<PersonId, Person>,
+    /// Approver groups.
+    pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
+    /// The revision that the caller read; `None` if there were no settings.
+    pub seen: Option<u32>,
+}
+
+/// A new API key. The caller generates the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApiKey {
+    pub id: KeyId,
+    pub secret: Digest,
+    /// The user who acts with it.
+    pub person: PersonId,
+    pub roles: Roles,
+    pub note: String,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl<S: Store> Engine<S> {
+    pub async fn tenant_settings(&self, tenant: &TenantId) -> Result<Option<Tenant>, EngineError> {
+        Ok(self.retry_busy(|| self.store.tenant(tenant)).await?)
+    }
+
+    /// Changes the settings, unless they were changed since the caller read them, or two users would share an
+    /// identity.
+    pub async fn update_tenant(
+        &self,
+        tenant: &TenantId,
+        settle: TenantUpdate,
+    ) -> Result<Tenant, EngineError> {
+        let stands = self.tenant_settings(tenant).await?;
+        let changed = || EngineError::TenantChanged { tenant: tenant.clone() };
+        if stands.as_ref().map(|stands| stands.revision) != settle.seen {
+            return Err(changed());
+        }
+        let revision = settle.seen.map_or(0, |seen| seen.saturating_add(1));
+        let stands = stands.unwrap_or_else(|| Tenant::new(tenant.clone()));
+        let TenantUpdate { caps, people, groups, .. } = settle;
+        let wanted = Tenant { caps, people, groups, revision, ..stands };
+        let (bytes, most) = (json::canonical(&wanted).len(), TENANT_BYTES_MAX);
+        if bytes > most {
+            return Err(EngineError::TenantTooLarge { bytes, most });
+        }
+        check_people(&wanted.people, &wanted.groups)?;
+        match self.retry_busy(|| self.store.put_tenant(wanted.clone())).await? {
+            Write::Committed => Ok(wanted),
+            // An own write whose reply was lost is no conflict.
+            Write::Superseded if self.tenant_settings(tenant).await?.as_ref() == Some(&wanted) => Ok(wanted),
+            Write::Superseded => Err(changed()),
+        }
+    }
+
+    pub async fn make_key(&self, tenant: &TenantId, new: NewApiKey) -> Result<ApiKey, EngineError> {
+        let NewApiKey { id, secret, person, roles, note, expires_at } = new;
+        let key = ApiKey {
+            tenant: tenant.clone(),
+            id,
+            person,
+            roles,
+            secret,
+            note: bounded(&note, NOTE_CHARS_MAX),
+            created_at: self.now(),
+            expires_at,
+            revoked_at: None,
+            revision: 0,
+        };
+        match self.retry_busy(|| self.store.put_key(key.clone())).await? {
+            Write::Committed => Ok(key),
+            Write::Superseded if self.api_key(tenant, &key.id).await?.as_ref() == Some(&key) => Ok(key),
+            Write::Superseded => Err(EngineError::KeyTaken { key: key.id }),
+        }
+    }
+
+    pub async fn api_keys(&self, tenant: &TenantId, query: PageQuery) -> Result<KeyPage, EngineError> {
+        Ok(self.retry_busy(|| self.store.keys(tenant, query.clone())).await?)
+    }
+
+    /// Revokes a key. Revoking it again has no effect.
+    pub async fn revoke_key(&self, tenant: &TenantId, id: &KeyId) -> Result<ApiKey, EngineError> {
+        let unknown = || EngineError::NoApiKey { key: id.clone() };
+        for _ in 0..ROUNDS_MAX {
+            let key = self.api_key(tenant, id).await?.ok_or_else(unknown)?;
+            if key.revoked_at.is_some() {
+                return Ok(key);
+            }
+            let revision = key.revision.saturating_add(1);
+            let revoked = ApiKey { revoked_at: Some(self.now()), revision, ..key };
+            if self.retry_busy(|| self.store.put_key(revoked.clone())).await? == Write::Committed {
+                return Ok(revoked);
+            }
+        }
+        Err(EngineError::KeyTaken { key: id.clone() })
+    }
+}

@@ -1,0 +1,298 @@
+//! The outcome of a step is recorded before the engine waits for anything else.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use countersign_engine::{AdvanceLimits, Engine, EngineParts, StartRun, Timing};
+use domain::{
+    Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Millis, QueueName, Reversibility,
+    RunRecord, RunStatus, ToolName,
+};
+use serde_json::json;
+use store::{
+    Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, Store, StoreCall,
+    StoreError, SystemClock,
+};
+use tokio::time::Instant;
+
+/// Longer than any wait in these tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tool that posts something.
+struct Post {
+    posted: Arc<AtomicU32>,
+    /// How often the tool was asked to observe. The first time it does not answer.
+    asked: Arc<AtomicU32>,
+    takes: Duration,
+}
+
+#[async_trait]
+impl Tool for Post {
+    fn name(&self) -> ToolName {
+        "test.post".parse().unwrap()
+    }
+
+    async fn observe(&self, ask: &ProposalRequest<'_>) -> Observed {
+        if ask.fields["slow"] == true && self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            std::future::pending::<()>().await;
+        }
+        Observed::Found(json!(null))
+    }
+
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
+        let (class, reversibility) = if ask.fields["reads"] == true {
+            (EffectClass::ReadOnly, Reversibility::NoEffect)
+        } else {
+            (EffectClass::CompareAndSet, Reversibility::Inverse)
+        };
+        Ok(Action {
+            tool: self.name(),
+            contract: 1,
+            class,
+            reversibility,
+            target: "the board".to_owned(),
+            key: IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step),
+            key_retention: None,
+            changes: Vec::new(),
+            destructive: false,
+            estimate_microusd: None,
+            fields: ask.fields,
+        })
+    }
+
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
+        self.posted.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.takes).await;
+        let letters = call.action.fields["letters"].as_u64().unwrap_or_default();
+        let output = json!("x".repeat(usize::try_from(letters).unwrap()));
+        ToolOutcome::Done(ToolResult { output, ..ToolResult::default() })
+    }
+}
+
+const TWO_POSTS: &str = "\
+workflow: w
+version: 1
+environment: dev
+validation: critical_only
+steps:
+  - { id: a, tool: test.post, with: { slow: false } }
+  - { id: b, tool: test.post, with: { slow: true } }
+";
+
+impl Post {
+    fn new() -> (Self, Arc<AtomicU32>, Arc<AtomicU32>) {
+        let (posted, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        (
+            Self { posted: Arc::clone(&posted), asked: Arc::clone(&asked), takes: Duration::ZERO },
+            posted,
+            asked,
+        )
+    }
+}
+
+fn engine_on<S: Store>(store: S, tool: Post) -> Engine<S> {
+    Engine::new(EngineParts {
+        store: Arc::new(store),
+        tools: ToolRegistry::default().with(tool),
+        clock: Arc::new(SystemClock),
+        me: "w".parse().unwrap(),
+        timing: Timing { heartbeat: Millis(100), lease: Millis::secs(3), ..Timing::default() },
+        notifier: None,
+        evidence_signer: None,
+    })
+}
+
+fn request<S: Store>(engine: &Engine<S>, workflow: &str) -> StartRun {
+    let names = engine.tools().names().cloned().collect();
+    StartRun {
+        tenant: "acme".parse().unwrap(),
+        workspace: "main".parse().unwrap(),
+        plan: workflow::parse(workflow, &names).unwrap(),
+        trigger_kind: "test".to_owned(),
+        record: None,
+        key: "k".parse().unwrap(),
+        input: json!({}),
+        by: Initiator::new(Cause::User, "ada"),
+    }
+}
+
+/// Starts a run of `workflow` and advances it to its end.
+async fn walked<S: Store>(engine: &Engine<S>, workflow: &str) -> RunRecord {
+    let run = engine.start(request(engine, workflow)).await.unwrap().run;
+    let walk = Box::pin(engine.advance(&run, &(), AdvanceLimits::default()));
+    tokio::time::timeout(PATIENCE, walk).await.unwrap().unwrap();
+    engine.store().load(&run).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn an_outcome_does_not_wait_for_a_slow_observation() {
+    let (tool, posted, asked) = Post::new();
+    let engine = engine_on(SqliteStore::memory(SqliteOptions::default()).unwrap(), tool);
+    assert_eq!(walked(&engine, TWO_POSTS).await.status, RunStatus::Succeeded);
+    assert_eq!((posted.load(Ordering::Relaxed), asked.load(Ordering::Relaxed)), (2, 2));
+}
+
+/// A store that fails this many calls to store a payload.
+struct KeepsNothing(AtomicU32);
+
+impl Intercept for KeepsNothing {
+    type State = ();
+
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
+        let left = |left: u32| left.checked_sub(1);
+        let ails = site.name == "blobs.put"
+            && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
+        if ails { Err(StoreError::Busy { doing: site.name }) } else { Ok(()) }
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+const LONG_ANSWER: &str = "\
+workflow: w
+version: 1
+environment: dev
+validation: critical_only
+steps:
+  - { id: a, tool: test.post, with: { letters: 100000 } }
+";
+
+/// More often than the engine repeats one request.
+const BUSY_FOR: u32 = 12;
+
+#[tokio::test]
+async fn a_read_that_cannot_be_stored_uses_no_attempt() {
+    let (tool, read, _) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    let once =
+        LONG_ANSWER.replace("letters: 100000 }", "letters: 100000, reads: true }, retry: { attempts: 1 }");
+    assert_eq!(walked(&engine, &once).await.status, RunStatus::Succeeded);
+    assert_eq!(read.load(Ordering::Relaxed), 1);
+}
+
+/// A store that does not answer the first commit after the tool has started.
+struct Hangs {
+    posted: Arc<AtomicU32>,
+    hung: AtomicBool,
+}
+
+impl Intercept for Hangs {
+    type State = ();
+
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
+        let posts = site.name == "ledger.commit" && self.posted.load(Ordering::Relaxed) > 0;
+        if posts && !self.hung.swap(true, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_survives_a_hanging_lease_renewal() {
+    let (tool, posted, _) = Post::new();
+    let tool = Post { takes: Duration::from_millis(500), ..tool };
+    let hangs = Hangs { posted: Arc::clone(&posted), hung: AtomicBool::new(false) };
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, hangs), tool);
+    assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
+    assert_eq!(posted.load(Ordering::Relaxed), 1, "it was posted once");
+}
+
+/// A store that is slow for the first commit, and may never answer another.
+struct Slow {
+    takes: Duration,
+    silent: bool,
+    first: AtomicBool,
+}
+
+impl Intercept for Slow {
+    type State = ();
+
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
+        if site.name == "ledger.commit" && !self.first.swap(true, Ordering::Relaxed) {
+            tokio::time::sleep(self.takes).await;
+        } else if site.name == "ledger.commit" && self.silent {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A run whose step takes a minute, on a store that takes this long to grant a lease of three seconds.
+async fn granted_after(takes: Duration, silent: bool) -> (RunStatus, u32, Duration) {
+    let (tool, posted, _) = Post::new();
+    let tool = Post { takes: Duration::from_mins(1), ..tool };
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let slow = Slow { takes, silent, first: AtomicBool::new(false) };
+    let engine = engine_on(Intercepted::new(store, slow), tool);
+    let run = engine.start(request(&engine, LONG_ANSWER)).await.unwrap().run;
+    let begun = Instant::now();
+    Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
+    let status = engine.store().load(&run).await.unwrap().unwrap().status;
+    (status, posted.load(Ordering::Relaxed), begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_lease_is_not_used_beyond_its_end() {
+    let (status, posted, after) = granted_after(Duration::from_secs(2), true).await;
+    assert_eq!((status, posted), (RunStatus::Running, 1));
+    assert_eq!(after.as_secs(), 3, "the lease was for three seconds, and two were gone when it stood");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_lease_is_renewed_before_the_tool_starts() {
+    let (status, posted, _) = granted_after(Duration::from_secs(5), false).await;
+    assert_eq!((status, posted), (RunStatus::Succeeded, 1));
+    let (status, posted, _) = granted_after(Duration::from_secs(5), true).await;
+    assert_eq!((status, posted), (RunStatus::Running, 0), "the tool does not start without a lease");
+}
+
+/// A store that admits a run and loses the first reply.
+struct LosesTheReply(AtomicBool);
+
+impl Intercept for LosesTheReply {
+    type State = bool;
+
+    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
+        Ok(site.name == "ledger.admit" && !self.0.swap(true, Ordering::Relaxed))
+    }
+
+    async fn after(&self, lost: bool) -> Result<(), StoreError> {
+        if lost { Err(StoreError::Unknown { doing: "begin a run" }) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_admit_reply_still_announces_the_run() {
+    let (tool, ..) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, LosesTheReply(AtomicBool::new(false))), tool);
+    engine.start(request(&engine, TWO_POSTS)).await.unwrap();
+    // The embedded store kept the first message with the run; this is the second one.
+    assert_eq!(engine.store().depth(QueueName::Steps).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn an_outcome_survives_a_failing_output_write() {
+    let (tool, posted, _) = Post::new();
+    let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
+    let engine = engine_on(Intercepted::new(store, KeepsNothing(AtomicU32::new(BUSY_FOR))), tool);
+    assert_eq!(walked(&engine, LONG_ANSWER).await.status, RunStatus::Succeeded);
+    assert_eq!(posted.load(Ordering::Relaxed), 1);
+}
