@@ -1,9 +1,8 @@
-//! Health: whether a worker that is alive also works.
+//! Health: whether a running worker makes progress.
 //!
-//! A process that answers and does nothing is worse than a dead one, because nobody replaces it. So a worker is
-//! judged by its work: if messages wait, it has room for them, and it takes none of them from one look to the
-//! next, it is unwell; so it is if it takes them and the store lets it do nothing with them, and if the store does not
-//! answer.
+//! A process that answers and does nothing is worse than a dead one, because it is not replaced. So a worker is
+//! judged by its work. It is unhealthy if messages are visible, it has capacity, and it received none between two
+//! checks; if it receives messages but the store fails all of them; and if the store does not answer.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,31 +11,30 @@ use std::sync::{Mutex, PoisonError};
 use domain::{QueueName, RunKey};
 use engine::metrics;
 
-use crate::job_runner::Went;
+use crate::job_runner::JobProgress;
 
-/// How many looks in a row must find the same before a worker is called unwell: a message may have come, or a
-/// store may have stumbled, just before one of them.
-const LOOKS: usize = 3;
+/// How many checks in a row must agree: a message may have arrived, or the store may have failed, just before one of
+/// them.
+const CHECKS: usize = 3;
 
-/// How many different runs in a row must get nowhere: one whose record is damaged gets nowhere with any worker.
-const NOWHERE: usize = 3;
+/// How many different runs in a row must fail: one with a damaged record fails in every worker.
+const FAILED_RUNS: usize = 3;
 
-/// What a worker has done, and how it is.
+/// What a worker has done, and its health.
 #[derive(Debug, Default)]
-pub struct Health {
+pub struct WorkerHealth {
     queues: [Traffic; 3],
-    /// What has moved over from a queue, where it would have been in the way.
+    /// Work that moved out of its queue's limit.
     beside: Traffic,
-    looks: Mutex<Vec<Look>>,
+    looks: Mutex<Vec<HealthCheck>>,
     nowhere: Mutex<Nowhere>,
 }
 
-/// Runs that got nowhere since one got somewhere.
+/// Runs that failed since one succeeded.
 #[derive(Debug, Default)]
 struct Nowhere {
-    /// As many of them as count.
     runs: BTreeSet<RunKey>,
-    /// How many looks there were since the last of them. Its message is back before there were many.
+    /// Checks since the last failure. A failed message is redelivered within a few.
     quiet: usize,
 }
 
@@ -46,127 +44,126 @@ struct Traffic {
     busy: AtomicUsize,
 }
 
-/// How a worker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    /// It works, or there is nothing to do.
-    Well,
-    /// It does not, and why.
-    Unwell(String),
+pub enum HealthStatus {
+    /// It makes progress, or there is nothing to do.
+    Healthy,
+    /// It makes no progress, and why.
+    Unhealthy(String),
 }
 
-/// What was seen at one moment.
-pub(crate) type Look = [Seen; 3];
+/// One check of all queues.
+pub(crate) type HealthCheck = [QueueCheck; 3];
 
-/// What was seen of one queue.
+/// One check of one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Whether messages wait; `None` if the store did not answer.
+pub(crate) struct QueueCheck {
+    /// Whether messages are visible; `None` if the store did not answer.
     pub(crate) waiting: Option<bool>,
-    /// How many messages were taken so far.
+    /// Messages received so far.
     taken: u64,
-    /// Whether there is no room for more.
+    /// Whether the queue's limit is reached.
     full: bool,
 }
 
-/// A message in hand; as long as this lives, its place is taken.
+/// A message being processed; counts towards its queue's limit while it lives.
 #[derive(Debug)]
-pub(crate) struct InHand<'h> {
-    place: &'h Traffic,
+pub(crate) struct InFlight<'h> {
+    registration: &'h Traffic,
     beside: &'h Traffic,
     queue: QueueName,
 }
 
-impl InHand<'_> {
-    /// It no longer takes a place of its queue.
+impl InFlight<'_> {
+    /// No longer counts towards its queue's limit.
     pub(crate) fn move_over(&mut self) {
         self.beside.busy.fetch_add(1, Ordering::Relaxed);
-        self.place.busy.fetch_sub(1, Ordering::Relaxed);
-        self.place = self.beside;
+        self.registration.busy.fetch_sub(1, Ordering::Relaxed);
+        self.registration = self.beside;
     }
 }
 
-impl Drop for InHand<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.place.busy.fetch_sub(1, Ordering::Relaxed);
-        metrics::put_down(self.queue);
+        self.registration.busy.fetch_sub(1, Ordering::Relaxed);
+        metrics::message_finished(self.queue);
     }
 }
 
-impl Health {
-    /// A message of `queue` was taken.
-    pub(crate) fn take(&self, queue: QueueName) -> InHand<'_> {
-        let traffic = &self.queues[place(queue)];
+impl WorkerHealth {
+    /// A message of `queue` was received.
+    pub(crate) fn take(&self, queue: QueueName) -> InFlight<'_> {
+        let traffic = &self.queues[registration(queue)];
         traffic.taken.fetch_add(1, Ordering::Relaxed);
         traffic.busy.fetch_add(1, Ordering::Relaxed);
-        metrics::taken_up(queue);
-        InHand { place: traffic, beside: &self.beside, queue }
+        metrics::message_started(queue);
+        InFlight { registration: traffic, beside: &self.beside, queue }
     }
 
-    /// How many messages are in hand.
-    pub(crate) fn in_hand(&self) -> u32 {
+    pub(crate) fn in_flight(&self) -> u32 {
         let places = self.queues.iter().chain([&self.beside]);
         let busy = places.map(|traffic| traffic.busy.load(Ordering::Relaxed)).sum::<usize>();
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
 
-    /// A message about `run` was dealt with, or not.
-    pub(crate) fn ended(&self, run: RunKey, went: Went) {
+    /// The processing of a message about `run` ended.
+    pub(crate) fn ended(&self, run: RunKey, went: JobProgress) {
         let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
         nowhere.quiet = 0;
         match went {
-            Went::Somewhere => nowhere.runs.clear(),
-            Went::Nowhere if nowhere.runs.len() < NOWHERE => drop(nowhere.runs.insert(run)),
-            Went::Nowhere => {}
+            JobProgress::Made => nowhere.runs.clear(),
+            JobProgress::StoreFailed if nowhere.runs.len() < FAILED_RUNS => drop(nowhere.runs.insert(run)),
+            JobProgress::StoreFailed => {}
         }
     }
 
-    /// What is to be remembered of `queue`, in which there is `room` for so many.
-    pub(crate) fn see(&self, queue: QueueName, room: usize, waiting: Option<bool>) -> Seen {
-        let Traffic { taken, busy } = &self.queues[place(queue)];
+    /// One check of `queue`, which has capacity for `room` more messages.
+    pub(crate) fn see(&self, queue: QueueName, room: usize, waiting: Option<bool>) -> QueueCheck {
+        let Traffic { taken, busy } = &self.queues[registration(queue)];
         let full = busy.load(Ordering::Relaxed) >= room;
-        Seen { waiting, taken: taken.load(Ordering::Relaxed), full }
+        QueueCheck { waiting, taken: taken.load(Ordering::Relaxed), full }
     }
 
-    /// Remembers a look.
-    pub(crate) fn remember(&self, look: Look) {
+    /// Stores a check.
+    pub(crate) fn remember(&self, look: HealthCheck) {
         let mut nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
         nowhere.quiet += 1;
-        // Whom it got nowhere with, others have dealt with.
-        if nowhere.quiet > LOOKS {
+        // The runs that failed here were processed by other workers.
+        if nowhere.quiet > CHECKS {
             nowhere.runs.clear();
         }
         drop(nowhere);
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.push(look);
-        let old = looks.len().saturating_sub(LOOKS);
+        let old = looks.len().saturating_sub(CHECKS);
         looks.drain(..old);
     }
 
-    /// How the worker is.
-    pub fn condition(&self) -> Condition {
+    pub fn status(&self) -> HealthStatus {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let judged = QueueName::ALL.into_iter().map(|queue| {
-            let seen: Vec<Seen> = looks.iter().map(|look| look[place(queue)]).collect();
+            let seen: Vec<QueueCheck> = looks.iter().map(|look| look[registration(queue)]).collect();
             judge(queue, &seen)
         });
         judged
             .into_iter()
-            .find(|condition| *condition != Condition::Well)
+            .find(|condition| *condition != HealthStatus::Healthy)
             .unwrap_or_else(|| self.getting_on())
     }
 
-    /// Whether it gets anywhere with what it takes.
-    fn getting_on(&self) -> Condition {
+    /// Whether received messages are processed.
+    fn getting_on(&self) -> HealthStatus {
         let nowhere = self.nowhere.lock().unwrap_or_else(PoisonError::into_inner);
-        if nowhere.runs.len() < NOWHERE {
-            return Condition::Well;
+        if nowhere.runs.len() < FAILED_RUNS {
+            return HealthStatus::Healthy;
         }
-        Condition::Unwell("messages are taken, and the store lets nothing be done with them".to_owned())
+        HealthStatus::Unhealthy(
+            "messages are received, but the store fails every operation on them".to_owned(),
+        )
     }
 }
 
-fn place(queue: QueueName) -> usize {
+fn registration(queue: QueueName) -> usize {
     match queue {
         QueueName::Ingest => 0,
         QueueName::Decisions => 1,
@@ -174,19 +171,21 @@ fn place(queue: QueueName) -> usize {
     }
 }
 
-/// What a row of looks at one queue means.
-fn judge(queue: QueueName, seen: &[Seen]) -> Condition {
-    if seen.len() < LOOKS {
-        return Condition::Well;
+/// What a series of checks of one queue means.
+fn judge(queue: QueueName, seen: &[QueueCheck]) -> HealthStatus {
+    if seen.len() < CHECKS {
+        return HealthStatus::Healthy;
     }
     if seen.iter().all(|seen| seen.waiting.is_none()) {
-        return Condition::Unwell("the store does not answer".to_owned());
+        return HealthStatus::Unhealthy("the store does not answer".to_owned());
     }
     let idle = seen.iter().all(|now| now.waiting == Some(true) && !now.full && now.taken == seen[0].taken);
     if idle {
-        return Condition::Unwell(format!("messages wait in the queue of {queue}, and none is taken"));
+        return HealthStatus::Unhealthy(format!(
+            "messages are visible in queue {queue}, but none is received"
+        ));
     }
-    Condition::Well
+    HealthStatus::Healthy
 }
 
 #[cfg(test)]
@@ -195,67 +194,67 @@ mod tests {
 
     const ROOM: usize = 2;
 
-    fn look(health: &Health, waiting: Option<bool>) {
+    fn look(health: &WorkerHealth, waiting: Option<bool>) {
         health.remember(QueueName::ALL.map(|queue| health.see(queue, ROOM, waiting)));
     }
 
-    fn unwell(health: &Health) -> String {
-        match health.condition() {
-            Condition::Unwell(why) => why,
-            Condition::Well => panic!("it is well"),
+    fn unhealthy(health: &WorkerHealth) -> String {
+        match health.status() {
+            HealthStatus::Unhealthy(why) => why,
+            HealthStatus::Healthy => panic!("it is well"),
         }
     }
 
     #[test]
-    fn a_worker_that_takes_nothing_while_messages_wait_is_unwell_until_it_takes_one() {
-        let health = Health::default();
-        for _ in 0..LOOKS {
-            assert_eq!(health.condition(), Condition::Well);
+    fn a_worker_that_receives_nothing_is_unhealthy() {
+        let health = WorkerHealth::default();
+        for _ in 0..CHECKS {
+            assert_eq!(health.status(), HealthStatus::Healthy);
             look(&health, Some(true));
         }
-        assert!(unwell(&health).contains("ingest"));
+        assert!(unhealthy(&health).contains("ingest"));
         for queue in QueueName::ALL {
             drop(health.take(queue));
         }
         look(&health, Some(true));
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
     fn a_worker_with_nothing_to_do_is_well() {
-        let health = Health::default();
-        for _ in 0..=LOOKS {
+        let health = WorkerHealth::default();
+        for _ in 0..=CHECKS {
             look(&health, Some(false));
         }
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
     fn a_worker_without_room_is_busy_and_not_unwell() {
-        let health = Health::default();
+        let health = WorkerHealth::default();
         let hands: Vec<_> =
             QueueName::ALL.into_iter().flat_map(|queue| [health.take(queue), health.take(queue)]).collect();
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS {
             look(&health, Some(true));
         }
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy);
         drop(hands);
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS {
             look(&health, Some(true));
         }
-        assert!(unwell(&health).contains("none is taken"));
+        assert!(unhealthy(&health).contains("none is received"));
     }
 
     #[test]
-    fn a_worker_whose_store_does_not_answer_is_unwell() {
-        let health = Health::default();
+    fn a_worker_whose_store_does_not_answer_is_unhealthy() {
+        let health = WorkerHealth::default();
         look(&health, Some(false));
-        for _ in 0..LOOKS - 1 {
+        for _ in 0..CHECKS - 1 {
             look(&health, None);
         }
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy);
         look(&health, None);
-        assert_eq!(unwell(&health), "the store does not answer");
+        assert_eq!(unhealthy(&health), "the store does not answer");
     }
 
     fn run(name: &str) -> RunKey {
@@ -263,29 +262,29 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_gets_nowhere_with_three_runs_is_unwell_until_it_gets_somewhere() {
-        let health = Health::default();
+    fn three_failed_runs_make_a_worker_unhealthy() {
+        let health = WorkerHealth::default();
         for name in ["a", "b", "a", "b"] {
-            health.ended(run(name), Went::Nowhere);
+            health.ended(run(name), JobProgress::StoreFailed);
         }
-        assert_eq!(health.condition(), Condition::Well, "two runs may be damaged");
-        health.ended(run("c"), Went::Nowhere);
-        assert!(unwell(&health).contains("the store lets nothing be done"));
-        health.ended(run("d"), Went::Somewhere);
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy, "two runs may be damaged");
+        health.ended(run("c"), JobProgress::StoreFailed);
+        assert!(unhealthy(&health).contains("the store fails every operation"));
+        health.ended(run("d"), JobProgress::Made);
+        assert_eq!(health.status(), HealthStatus::Healthy);
     }
 
     #[test]
-    fn a_worker_that_got_nowhere_is_well_again_when_others_have_dealt_with_it() {
-        let health = Health::default();
+    fn a_worker_recovers_when_others_process_its_runs() {
+        let health = WorkerHealth::default();
         for name in ["a", "b", "c"] {
-            health.ended(run(name), Went::Nowhere);
+            health.ended(run(name), JobProgress::StoreFailed);
         }
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS {
             look(&health, Some(false));
-            unwell(&health);
+            unhealthy(&health);
         }
         look(&health, Some(false));
-        assert_eq!(health.condition(), Condition::Well);
+        assert_eq!(health.status(), HealthStatus::Healthy);
     }
 }

@@ -1,6 +1,6 @@
-//! A worker's place on the roll: it signs while it is there, and reads whether somebody has asked it to leave.
+//! The worker's heartbeat: it writes its record in the registry, and reads whether it was asked to drain.
 //!
-//! Nothing hangs on a signature. One that cannot be written is written the next time, and the worker works on.
+//! The registry is advisory. A heartbeat that cannot be written is written the next time, and the worker continues.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,109 +9,120 @@ use domain::{DrainRequest, Timestamp, WorkerId, WorkerRecord, WorkerReport};
 use store::{Store, StoreError, Write};
 use tokio::time::{sleep, timeout};
 
-use crate::health::Condition;
-use crate::{Leaving, Worker};
+use crate::health::HealthStatus;
+use crate::{CancellationToken, Worker};
 
-/// How often a signature is written over what somebody else has written meanwhile. There is one other who writes, once.
-const ROUNDS_MAX: u32 = 3;
+/// How often a heartbeat is retried after a conflict. Only a drain request writes the same record, once.
+const CONFLICTS_MAX: u32 = 3;
 
-/// How long a worker that leaves waits for its last signature.
-const LAST_SIGNATURE: Duration = Duration::from_secs(2);
+/// How long a stopping worker waits for its last heartbeat.
+const LAST_HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// A worker's place on the roll, as it knows it.
-pub(crate) struct Place {
+/// The worker's own record, as it knows it.
+pub(crate) struct Registration {
     me: WorkerId,
-    /// When this one came. Whoever came at another time under the same name is another one.
-    came: Timestamp,
-    /// How often it signs; `None`, if it never does.
+    /// When this process started. A record with another start time belongs to an earlier process of the same name.
+    started_at: Timestamp,
+    /// `None` if the worker does not register.
     every: Option<Duration>,
-    stands: Option<WorkerRecord>,
-    /// Whether that is what the store has: not, while an answer is out or after one that was lost.
-    sure: bool,
+    record: Option<WorkerRecord>,
+    /// Whether the store is known to have this record; not after a lost reply.
+    is_current: bool,
 }
 
-impl Place {
-    /// The place of `me`, who came at `came` and signs `every` so often, or never.
-    pub(crate) fn new(me: WorkerId, came: Timestamp, every: Option<Duration>) -> Self {
-        Self { me, came, every, stands: None, sure: true }
+impl Registration {
+    pub(crate) fn new(me: WorkerId, started_at: Timestamp, every: Option<Duration>) -> Self {
+        Self { me, started_at, every, record: None, is_current: true }
     }
 
-    /// The next signature. What was said to an earlier worker of the same name is not for this one.
-    fn signed(&self, says: WorkerReport, now: Timestamp) -> WorkerRecord {
-        match &self.stands {
-            Some(stands) if stands.since == self.came => stands.signs(says, now),
+    /// The next heartbeat. A drain request to an earlier process of the same name does not apply to this one.
+    fn next_record(&self, report: WorkerReport, now: Timestamp) -> WorkerRecord {
+        match &self.record {
+            Some(record) if record.started_at == self.started_at => record.heartbeat(report, now),
             before => WorkerRecord {
-                seen: now,
+                heartbeat_at: now,
                 revision: before.as_ref().map_or(0, |before| before.revision.saturating_add(1)),
-                ..WorkerRecord::new(self.me.clone(), says, self.came)
+                ..WorkerRecord::new(self.me.clone(), report, self.started_at)
             },
         }
     }
 
-    /// Who has asked this worker to leave.
+    /// The request to drain, if there is one.
     fn asked(&self) -> Option<&DrainRequest> {
-        self.stands.as_ref().filter(|stands| stands.since == self.came)?.asked.as_ref()
+        self.record.as_ref().filter(|record| record.started_at == self.started_at)?.drain_request.as_ref()
     }
 }
 
 impl<S: Store> Worker<S> {
-    /// Signs as long as this is waited for. If somebody has asked the worker to leave, everything in it is.
-    pub(crate) async fn sign_for_ever(&self, place: &mut Place) -> Infallible {
-        let Some(every) = place.every else { return std::future::pending().await };
+    /// Sends heartbeats until dropped. A drain request shuts the worker down.
+    pub(crate) async fn heartbeat_loop(&self, registration: &mut Registration) -> Infallible {
+        let Some(every) = registration.every else { return std::future::pending().await };
         loop {
-            if let Err(error) = self.sign(place, self.says()).await {
-                tracing::warn!(%error, "the roll was not signed");
+            if let Err(error) = self.write_heartbeat(registration, self.report()).await {
+                tracing::warn!(event = "heartbeat_failed", %error, "heartbeat not written");
             }
-            heed(place, &self.leaving);
+            drain_if_requested(registration, &self.shutdown);
             sleep(every).await;
         }
     }
 
-    /// The last signature.
-    pub(crate) async fn sign_off(&self, place: &mut Place, finished: bool) {
-        if place.every.is_none() {
+    /// The last heartbeat.
+    pub(crate) async fn last_heartbeat(&self, registration: &mut Registration, drained: bool) {
+        if registration.every.is_none() {
             return;
         }
-        // If it is not written, the worker is missed before long.
-        match timeout(LAST_SIGNATURE, self.sign(place, WorkerReport::Left { finished })).await {
+        // If it is not written, the worker shows as offline before long.
+        match timeout(LAST_HEARTBEAT, self.write_heartbeat(registration, WorkerReport::Stopped { drained }))
+            .await
+        {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "nobody was told on the roll that this worker left"),
-            Err(_) => tracing::warn!("nobody was told in time on the roll that this worker left"),
-        }
-    }
-
-    /// What the worker says of itself.
-    fn says(&self) -> WorkerReport {
-        let in_hand = self.health.in_hand();
-        match self.health.condition() {
-            _ if self.leaving.is_asked() => WorkerReport::Leaving { in_hand },
-            Condition::Well => WorkerReport::Working { in_hand },
-            Condition::Unwell(why) => WorkerReport::Unwell { in_hand, why },
-        }
-    }
-
-    async fn sign(&self, place: &mut Place, says: WorkerReport) -> Result<(), StoreError> {
-        let store = self.engine.store();
-        for _ in 0..ROUNDS_MAX {
-            if !place.sure {
-                place.stands = store.registered_worker(&place.me).await?;
+            Ok(Err(error)) => {
+                tracing::warn!(event = "heartbeat_failed", %error, "last heartbeat not written");
             }
-            let signed = place.signed(says.clone(), self.engine.now());
-            place.sure = false;
-            // Superseded: somebody has asked it to leave.
-            if store.put_worker(signed.clone()).await? == Write::Committed {
-                (place.stands, place.sure) = (Some(signed), true);
+            Err(_) => tracing::warn!(event = "heartbeat_failed", "last heartbeat timed out"),
+        }
+    }
+
+    fn report(&self) -> WorkerReport {
+        let in_flight = self.health.in_flight();
+        match self.health.status() {
+            _ if self.shutdown.is_cancelled() => WorkerReport::Draining { in_flight },
+            HealthStatus::Healthy => WorkerReport::Working { in_flight },
+            HealthStatus::Unhealthy(reason) => WorkerReport::Unhealthy { in_flight, reason },
+        }
+    }
+
+    async fn write_heartbeat(
+        &self,
+        registration: &mut Registration,
+        report: WorkerReport,
+    ) -> Result<(), StoreError> {
+        let store = self.engine.store();
+        for _ in 0..CONFLICTS_MAX {
+            if !registration.is_current {
+                registration.record = store.worker(&registration.me).await?;
+            }
+            let next = registration.next_record(report.clone(), self.engine.now());
+            registration.is_current = false;
+            // Superseded: a drain request was written.
+            if store.put_worker(next.clone()).await? == Write::Committed {
+                (registration.record, registration.is_current) = (Some(next), true);
                 return Ok(());
             }
         }
-        Err(StoreError::Busy { doing: "sign the roll" })
+        Err(StoreError::Busy { doing: "write a worker record" })
     }
 }
 
-/// Passes on what stands beside the name.
-fn heed(place: &Place, leaving: &Leaving) {
-    if let Some(DrainRequest { by, reason, .. }) = place.asked().filter(|_| !leaving.is_asked()) {
-        tracing::warn!(by = by.id, reason, "asked to leave; steps under way may finish");
-        leaving.ask();
+/// Shuts the worker down if it was asked to drain.
+fn drain_if_requested(registration: &Registration, shutdown: &CancellationToken) {
+    if let Some(DrainRequest { by, reason, .. }) = registration.asked().filter(|_| !shutdown.is_cancelled()) {
+        tracing::warn!(
+            event = "drain_started",
+            by = by.id,
+            reason,
+            "asked to drain; steps in progress finish"
+        );
+        shutdown.cancel();
     }
 }

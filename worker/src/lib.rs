@@ -1,14 +1,13 @@
-//! The worker: takes messages, walks runs, and leaves in good order.
+//! The worker: receives messages, runs their jobs, drains on shutdown.
 //!
-//! Each queue has a loop that receives its messages and starts walks, as many at once as the queue has room for,
-//! so that what people decided never waits behind a backlog of steps, nor behind steps that others decided. One more loop wakes runs that are
-//! overdue, and one signs the roll of workers; the walks themselves keep their leases and messages alive. A message is deleted only after the
-//! walk's last commit has left nothing to do now, so whatever dies, the message comes back.
+//! Each queue has a loop that receives messages and starts jobs, up to the queue's limit. So decisions by people
+//! never wait behind a backlog of steps. One more loop sweeps for overdue runs, and one writes the heartbeat. The
+//! jobs renew their own leases and extend their messages. A message is deleted only after the last commit has left
+//! nothing to do now, so a dead worker's message is redelivered.
 
 mod health;
 mod heartbeat;
 mod job_runner;
-mod leaving;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -24,80 +23,73 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 
-use health::InHand;
+use health::InFlight;
 
-pub use health::{Condition, Health};
-pub use leaving::{Leave, Leaving, leaving};
+pub use health::{HealthStatus, WorkerHealth};
+pub use tokio_util::sync::CancellationToken;
 
-/// A queue hands out at most this many messages at once.
+/// The most messages of one receive.
 const BATCH_MAX: usize = 10;
 
-/// How long a receive that is under way is waited for when the worker leaves, so that what it brings can
-/// be given back at once.
-const LAST_CALL: Duration = Duration::from_millis(250);
+/// How long a running receive is waited for at shutdown, so that its messages can be returned at once.
+const LAST_RECEIVE: Duration = Duration::from_millis(250);
 
-/// What people decided leads to work that may last. After so long it makes way for what they decide next, and for what they
-/// are to be shown.
-const LASTS: Duration = Duration::from_secs(2);
+/// After this long, a job on the decisions queue no longer counts towards that queue's limit, so that later decisions
+/// do not wait for it.
+const LONG_JOB_AFTER: Duration = Duration::from_secs(2);
 
-/// After a store that does not answer, a breath before it is asked again.
-const AFTER_FAULT: Duration = Duration::from_secs(1);
+/// The pause after the store did not answer.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
 
-/// How a worker works.
+/// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// How much it does at once.
-    pub rooms: Rooms,
-    /// For how long a message is hidden without a sign of life.
+    /// How many messages are processed at once.
+    pub concurrency: Concurrency,
+    /// The visibility timeout of a message, extended while it is processed.
     pub visibility: Millis,
-    /// How long one wait for messages lasts.
+    /// How long one poll for messages lasts.
     pub poll: Duration,
-    /// How often overdue runs are looked for.
     pub sweep_every: Duration,
-    /// How often the worker looks whether it works.
-    pub look_every: Duration,
-    /// How often the worker signs the roll; `None`, if it is to be on none.
-    pub sign_every: Option<Duration>,
-    /// How long walks may go on after the worker was asked to leave.
+    /// How often the worker checks its own health.
+    pub health_check_every: Duration,
+    /// How often the worker writes its registry record; `None` to not register.
+    pub heartbeat_every: Option<Duration>,
+    /// How long jobs may continue after shutdown was requested.
     pub drain: Duration,
-    /// How far a walk goes.
     pub limits: AdvanceLimits,
 }
 
 impl Default for WorkerSettings {
     fn default() -> Self {
         Self {
-            rooms: Rooms::beside(16),
+            concurrency: Concurrency::for_steps(16),
             visibility: Millis::secs(30),
             poll: Duration::from_secs(20),
             sweep_every: Duration::from_secs(5),
-            look_every: Duration::from_secs(15),
-            sign_every: Some(HEARTBEAT_EVERY.std()),
+            health_check_every: Duration::from_secs(15),
+            heartbeat_every: Some(HEARTBEAT_EVERY.std()),
             drain: Duration::from_secs(25),
             limits: AdvanceLimits::default(),
         }
     }
 }
 
-/// How many messages of each queue a worker has room for at once.
+/// How many messages of each queue a worker processes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rooms {
-    /// What comes in.
+pub struct Concurrency {
     pub ingest: usize,
-    /// What people decided, and what they are shown.
     pub decisions: usize,
-    /// The work of runs.
     pub steps: usize,
 }
 
-impl Rooms {
-    /// Room for so many steps; beside them, for a quarter as many of each of the others.
-    pub const fn beside(steps: usize) -> Self {
+impl Concurrency {
+    /// `steps` for the steps queue, and a quarter of that for each of the others.
+    pub const fn for_steps(steps: usize) -> Self {
         let others = steps.div_ceil(4);
         Self { ingest: others, decisions: others, steps }
     }
 
-    /// How much room `queue` has.
     const fn of(self, queue: QueueName) -> usize {
         match queue {
             QueueName::Ingest => self.ingest,
@@ -107,65 +99,69 @@ impl Rooms {
     }
 }
 
-/// A worker.
 pub struct Worker<S> {
     engine: Arc<Engine<S>>,
     settings: WorkerSettings,
     me: WorkerId,
-    leaving: Leaving,
-    health: Arc<Health>,
-    /// Room for what people decided and what lasts, as much as there is for steps.
-    lasting: Arc<Semaphore>,
+    shutdown: CancellationToken,
+    health: Arc<WorkerHealth>,
+    /// Capacity for long-running jobs of the decisions queue, as much as for steps.
+    long_jobs: Arc<Semaphore>,
 }
 
 impl<S: Store> Worker<S> {
-    /// A worker called `me` that works until `leaving` says otherwise.
-    pub fn new(engine: Arc<Engine<S>>, settings: WorkerSettings, me: WorkerId, leaving: Leaving) -> Self {
-        let lasting = Arc::new(Semaphore::new(settings.rooms.steps));
-        Self { engine, settings, me, leaving, health: Arc::default(), lasting }
+    /// A worker that runs until `shutdown` is cancelled.
+    pub fn new(
+        engine: Arc<Engine<S>>,
+        settings: WorkerSettings,
+        me: WorkerId,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let long_jobs = Arc::new(Semaphore::new(settings.concurrency.steps));
+        Self { engine, settings, me, shutdown, health: Arc::default(), long_jobs }
     }
 
-    /// How it is, for whoever asks while it works.
-    pub fn health(&self) -> Arc<Health> {
+    pub fn health(&self) -> Arc<WorkerHealth> {
         Arc::clone(&self.health)
     }
 
-    /// Works until it is asked to leave, then finishes the steps under way. WorkerReport whether all of them ended
-    /// in time; one that did not is taken over when its lease runs out.
+    /// Runs until shutdown is requested, then finishes the steps in progress. Returns whether all finished in time;
+    /// the others are taken over when their leases expire.
     pub async fn run(self) -> bool {
         let (mut decisions, mut ingest, mut steps) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-        // Biased, here and below: which loop is looked at first must not be left to chance, or a simulation
-        // could not be repeated.
+        // Biased, here and below: the order in which loops are polled must be deterministic, so that a simulation can
+        // be repeated.
         let receive = async {
             tokio::join!(
                 biased;
-                self.receive_for_ever(QueueName::Decisions, &mut decisions),
-                self.receive_for_ever(QueueName::Ingest, &mut ingest),
-                self.receive_for_ever(QueueName::Steps, &mut steps),
+                self.receive_loop(QueueName::Decisions, &mut decisions),
+                self.receive_loop(QueueName::Ingest, &mut ingest),
+                self.receive_loop(QueueName::Steps, &mut steps),
             )
         };
-        let mut place = heartbeat::Place::new(self.me.clone(), self.engine.now(), self.settings.sign_every);
+        let mut registration =
+            heartbeat::Registration::new(self.me.clone(), self.engine.now(), self.settings.heartbeat_every);
         tokio::select! {
             biased;
             ((), (), ()) = receive => {}
-            () = self.sweep_for_ever() => {}
-            () = self.look_for_ever() => {}
-            never = self.sign_for_ever(&mut place) => match never {},
+            () = self.sweep_loop() => {}
+            () = self.health_check_loop() => {}
+            never = self.heartbeat_loop(&mut registration) => match never {},
         }
         let finished = tokio::select! {
             biased;
             finished = self.drain([decisions, ingest, steps]) => finished,
-            never = self.sign_for_ever(&mut place) => match never {},
+            never = self.heartbeat_loop(&mut registration) => match never {},
         };
-        self.sign_off(&mut place, finished).await;
+        self.last_heartbeat(&mut registration, finished).await;
         finished
     }
 
-    /// Receives the messages of `queue` and starts walks, until it is asked to leave.
-    async fn receive_for_ever(&self, queue: QueueName, walks: &mut JoinSet<()>) {
-        let room = Arc::new(Semaphore::new(self.settings.rooms.of(queue)));
+    /// Receives messages of `queue` and starts jobs until shutdown.
+    async fn receive_loop(&self, queue: QueueName, jobs: &mut JoinSet<()>) {
+        let room = Arc::new(Semaphore::new(self.settings.concurrency.of(queue)));
         while let Some(permit) = self.room(&room).await {
-            while let Some(ended) = walks.try_join_next() {
+            while let Some(ended) = jobs.try_join_next() {
                 report(ended);
             }
             let wanted = (1 + room.available_permits()).min(BATCH_MAX);
@@ -174,20 +170,20 @@ impl<S: Store> Worker<S> {
                 .into_iter()
                 .chain(std::iter::from_fn(|| Arc::clone(&room).try_acquire_owned().ok()));
             for delivery in deliveries {
-                if self.leaving.is_asked() {
+                if self.shutdown.is_cancelled() {
                     self.give_back(&delivery).await;
                 } else if let Some(permit) = permits.next() {
-                    self.start(walks, delivery, permit);
+                    self.start(jobs, delivery, permit);
                 }
             }
         }
     }
 
-    /// Room for one more walk; `None` once the worker is asked to leave.
+    /// A permit for one more job; `None` after shutdown was requested.
     async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
             biased;
-            () = self.leaving.asked() => None,
+            () = self.shutdown.cancelled() => None,
             permit = Arc::clone(room).acquire_owned() => permit.ok(),
         }
     }
@@ -199,68 +195,69 @@ impl<S: Store> Worker<S> {
         let received = tokio::select! {
             biased;
             received = &mut receive => received,
-            () = self.leaving.asked() => timeout(LAST_CALL, receive).await.unwrap_or(Ok(Vec::new())),
+            () = self.shutdown.cancelled() => timeout(LAST_RECEIVE, receive).await.unwrap_or(Ok(Vec::new())),
         };
         match received {
             Ok(deliveries) => deliveries,
             Err(error) => {
-                tracing::warn!(%queue, %error, "no messages received");
-                sleep(AFTER_FAULT).await;
+                tracing::warn!(event = "receive_failed", %queue, %error, "no messages received");
+                sleep(AFTER_ERROR).await;
                 Vec::new()
             }
         }
     }
 
-    fn start(&self, walks: &mut JoinSet<()>, delivery: Delivery, permit: OwnedSemaphorePermit) {
-        let walker = job_runner::JobRunner {
+    fn start(&self, jobs: &mut JoinSet<()>, delivery: Delivery, permit: OwnedSemaphorePermit) {
+        let runner = job_runner::JobRunner {
             engine: Arc::clone(&self.engine),
             visibility: self.settings.visibility,
             limits: self.settings.limits,
-            leaving: self.leaving.clone(),
+            shutdown: self.shutdown.clone(),
         };
         let health = self.health();
-        let Delivery { run, queue, job, trace: led_here, .. } = &delivery;
-        let context = led_here.next(&format!("{run} {job} {}", delivery.receives()));
-        let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), led_here.span_id());
+        let Delivery { run, queue, job, trace: parent, .. } = &delivery;
+        let context = parent.next(&format!("{run} {job} {}", delivery.receives()));
+        let (trace_id, span_id, parent_id) = (context.trace_id(), context.span_id(), parent.span_id());
         let span = tracing::info_span!("job", %run, %queue, %job, trace_id, span_id, parent_id);
-        let lasting = Arc::clone(&self.lasting);
+        let long_jobs = Arc::clone(&self.long_jobs);
         let work = async move {
-            let (run, queue, in_hand) = (delivery.run.clone(), delivery.queue, health.take(delivery.queue));
-            let went = tokio::select! {
+            let (run, queue, in_flight) = (delivery.run.clone(), delivery.queue, health.take(delivery.queue));
+            let progress = tokio::select! {
                 biased;
-                went = walker.run(delivery) => went,
-                never = keep_place(queue, permit, in_hand, lasting) => match never {},
+                progress = runner.run(delivery) => progress,
+                never = hold_permit(queue, permit, in_flight, long_jobs) => match never {},
             };
-            health.ended(run, went);
+            health.ended(run, progress);
         };
-        walks.spawn(trace::within(context, work).instrument(span));
+        jobs.spawn(trace::with_context(context, work).instrument(span));
     }
 
     async fn give_back(&self, delivery: &Delivery) {
-        // If this fails the message comes back by itself, only later.
+        // If this fails, the message is redelivered later.
         let _ = self.engine.store().extend(&delivery.handle, Millis(0)).await;
     }
 
-    async fn sweep_for_ever(&self) {
+    async fn sweep_loop(&self) {
         let by = Initiator::new(Cause::System, self.me.as_str());
         loop {
             sleep(self.settings.sweep_every).await;
             if let Err(error) = self.engine.sweep(&by).await {
-                tracing::warn!(%error, "overdue runs not looked for");
+                tracing::warn!(event = "sweep_failed", %error, "sweep failed");
             }
         }
     }
 
-    /// Looks now and then whether the worker works. The look has a limit of its own, or a store that never
-    /// answers would never be noticed.
-    async fn look_for_ever(&self) {
+    /// Checks the worker's health periodically. The check has its own time limit, so that a store that never answers
+    /// is noticed.
+    async fn health_check_loop(&self) {
         loop {
-            sleep(self.settings.look_every).await;
+            sleep(self.settings.health_check_every).await;
             let mut look = Vec::with_capacity(QueueName::ALL.len());
             for queue in QueueName::ALL {
-                let waiting = timeout(self.settings.look_every, self.engine.store().waiting(queue)).await;
+                let waiting =
+                    timeout(self.settings.health_check_every, self.engine.store().visible(queue)).await;
                 let waiting = waiting.ok().and_then(Result::ok).map(|count| count > 0);
-                look.push(self.health.see(queue, self.settings.rooms.of(queue), waiting));
+                look.push(self.health.see(queue, self.settings.concurrency.of(queue), waiting));
             }
             if let Ok(look) = look.try_into() {
                 self.health.remember(look);
@@ -270,8 +267,8 @@ impl<S: Store> Worker<S> {
 
     async fn drain(&self, queues: [JoinSet<()>; 3]) -> bool {
         let finish = async {
-            for mut walks in queues {
-                while let Some(ended) = walks.join_next().await {
+            for mut jobs in queues {
+                while let Some(ended) = jobs.join_next().await {
                     report(ended);
                 }
             }
@@ -280,27 +277,27 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// Keeps the place of a walk until it is over. Decisions never wait behind steps: a walk in their queue that turns out to last
-/// moves over as soon as there is room for it.
-async fn keep_place(
+/// Holds a job's permit until it ends. Decisions never wait behind steps: a long job on the decisions queue moves to
+/// the shared capacity as soon as there is some.
+async fn hold_permit(
     queue: QueueName,
-    place: OwnedSemaphorePermit,
-    mut in_hand: InHand<'_>,
-    lasting: Arc<Semaphore>,
+    permit: OwnedSemaphorePermit,
+    mut in_flight: InFlight<'_>,
+    long_jobs: Arc<Semaphore>,
 ) -> Infallible {
     if queue != QueueName::Decisions {
         return pending().await;
     }
-    sleep(LASTS).await;
-    let Ok(_room) = lasting.acquire_owned().await else { return pending().await };
-    in_hand.move_over();
-    drop(place);
+    sleep(LONG_JOB_AFTER).await;
+    let Ok(_long_job) = long_jobs.acquire_owned().await else { return pending().await };
+    in_flight.move_over();
+    drop(permit);
     pending().await
 }
 
-/// A walk that panicked left its message and its lease behind; both come back.
+/// A job that panicked left its message and its lease behind; both expire.
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a walk ended badly");
+        tracing::error!(event = "job_panicked", %error, "run task panicked");
     }
 }

@@ -1,4 +1,4 @@
-//! A store that is away for longer than a message may come in vain: nothing that waits for it is given up.
+//! The store is unavailable for longer than a message may fail: nothing is lost.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -6,42 +6,42 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connectors::{Allow, Settings};
-use countersign_worker::{Worker, WorkerSettings, leaving};
+use connectors::{ConnectorSettings, HostAllowList};
+use countersign_worker::{CancellationToken, Worker, WorkerSettings};
 use domain::{Cause, Digest, Initiator, Job, Plan, QueueName, RunKey, RunStatus, Source};
-use engine::{Engine, InboundEvent, Parts, Sealing, StartRun, Timing};
+use engine::{Engine, EngineParts, EvidenceSigner, InboundEvent, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::json;
 use store::{
-    Archive as _, Intercept, Intercepted, Ledger as _, Queue as _, Site, SqliteOptions, SqliteStore,
+    Archive as _, Intercept, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore, StoreCall,
     StoreError,
 };
 use support::Virtual;
 
 const STEPS: &str = "steps:\n  - { id: a, tool: transform, with: { value: '${ trigger.n }' } }\n";
 
-/// Everything but the queue and the roll.
+/// Every call except those of the queue and the worker registry.
 const ALL: &[&str] = &["ledger.", "inbox.", "archive.", "governance.", "blobs."];
 
-/// What ails a store.
+/// How the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ails {
     Nothing,
     Busy,
     NoReply,
-    /// It says so late.
+    /// It fails late.
     Slow,
     Damaged,
 }
 
-/// Has calls fail whose names begin like one of these.
+/// Fails calls whose names start with one of these.
 #[derive(Clone)]
 struct Ailing(Arc<Mutex<(Ails, &'static [&'static str])>>);
 
 impl Intercept for Ailing {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         let (ails, calls) = *self.0.lock().unwrap();
         let doing = site.name;
         if !calls.iter().any(|call| doing.starts_with(call)) {
@@ -64,28 +64,28 @@ impl Intercept for Ailing {
     }
 }
 
-struct Scene {
+struct TestEnv {
     engine: Arc<Engine<Intercepted<SqliteStore, Ailing>>>,
     ailing: Ailing,
-    /// The same store, as it is.
+    /// The same store without faults.
     store: SqliteStore,
 }
 
-impl Scene {
+impl TestEnv {
     fn set() -> Self {
         let clock = Arc::new(Virtual::begin());
         let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
         let store = SqliteStore::memory(options).unwrap();
         let ailing = Ailing(Arc::new(Mutex::new((Ails::Nothing, ALL))));
         let key = Arc::new(SigningKey::from_seed([7; 32]));
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             store: Arc::new(Intercepted::new(store.clone(), ailing.clone())),
-            tools: connectors::standard(Allow::default(), Settings::default()),
+            tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
             clock,
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: Some(Sealing { key, origin: "test".to_owned() }),
+            notifier: None,
+            evidence_signer: Some(EvidenceSigner { key, origin: "test".to_owned() }),
         }));
         Self { engine, ailing, store }
     }
@@ -105,7 +105,7 @@ impl Scene {
     }
 
     async fn start(&self) -> RunKey {
-        let wish = StartRun {
+        let request = StartRun {
             tenant: "acme".parse().unwrap(),
             workspace: "main".parse().unwrap(),
             plan: self.plan(""),
@@ -115,38 +115,38 @@ impl Scene {
             input: json!({ "n": 1 }),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(wish).await.unwrap().run
+        self.engine.start(request).await.unwrap().run
     }
 
-    /// A webhook comes that starts a run.
+    /// A webhook arrives that starts a run.
     async fn arrives(&self) -> RunKey {
         let plan = self.plan("trigger: { servicenow: { table: incident } }\n");
         let tenant = "acme".parse().unwrap();
         self.engine.apply(&tenant, &plan, Initiator::new(Cause::User, "ada")).await.unwrap();
-        let knock = InboundEvent {
+        let event = InboundEvent {
             tenant,
             key: "sn:1".parse().unwrap(),
             source: Source::ServiceNow,
-            about: Some("incident".to_owned()),
+            topic: Some("incident".to_owned()),
             record: None,
             proof: Digest::of_bytes(b"sn:1"),
             dedupe_key: None,
             body: json!({ "n": 1 }),
-            asked: None,
+            start_request: None,
         };
-        self.engine.accept(knock).await.unwrap().run
+        self.engine.accept(event).await.unwrap().run
     }
 
-    /// A worker works for this long.
+    /// Runs a worker for this long.
     async fn work(&self, mins: u64) {
-        let (leave, leaving) = leaving();
+        let shutdown = CancellationToken::new();
         let settings = WorkerSettings::default();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), leaving);
+        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), shutdown.clone());
         let working = tokio::spawn(worker.run());
         tokio::time::sleep(Duration::from_mins(mins)).await;
-        leave.ask();
+        shutdown.cancel();
         let finished = working.await.unwrap();
-        // Whoever waits for a slow no when it is asked to leave does not hear it.
+        // A worker that waits for a slow failure at shutdown is cut off.
         assert!(finished || self.ailing.0.lock().unwrap().0 == Ails::Slow);
     }
 
@@ -169,69 +169,69 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_is_taken_up_however_long_the_store_was_away() {
+async fn a_webhook_survives_a_long_store_outage() {
     for ails in [Ails::Busy, Ails::NoReply, Ails::Slow] {
-        let scene = Scene::set();
-        let run = scene.arrives().await;
-        scene.ails(ails, ALL);
-        scene.work(45).await;
-        assert_eq!((scene.dead().await, scene.messages().await), (vec![], 1), "{ails:?}");
+        let env = TestEnv::set();
+        let run = env.arrives().await;
+        env.ails(ails, ALL);
+        env.work(45).await;
+        assert_eq!((env.dead().await, env.messages().await), (vec![], 1), "{ails:?}");
 
-        scene.recovers();
-        scene.work(5).await;
-        assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded), "{ails:?}");
-        assert_eq!((scene.dead().await, scene.messages().await), (vec![], 0), "{ails:?}");
+        env.recovers();
+        env.work(5).await;
+        assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded), "{ails:?}");
+        assert_eq!((env.dead().await, env.messages().await), (vec![], 0), "{ails:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_gets_its_evidence_however_long_the_archive_was_away() {
-    let scene = Scene::set();
-    scene.ails(Ails::Busy, &["archive."]);
-    let run = scene.start().await;
-    scene.work(45).await;
-    assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded));
-    assert_eq!((scene.dead().await, scene.messages().await), (vec![], 1));
+async fn evidence_survives_a_long_archive_outage() {
+    let env = TestEnv::set();
+    env.ails(Ails::Busy, &["archive."]);
+    let run = env.start().await;
+    env.work(45).await;
+    assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
+    assert_eq!((env.dead().await, env.messages().await), (vec![], 1));
 
-    // A message that has been put off again and again waits for a quarter of an hour before it comes anew.
-    scene.recovers();
-    scene.work(16).await;
-    assert!(scene.store.evidence(&run).await.unwrap().is_some());
+    // A message that was postponed many times waits a quarter of an hour.
+    env.recovers();
+    env.work(16).await;
+    assert!(env.store.evidence(&run).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_however_long_the_store_was_away() {
-    let scene = Scene::set();
-    let run = scene.start().await;
-    scene.ails(Ails::Busy, ALL);
-    scene.work(45).await;
-    assert_eq!((scene.status(&run).await, scene.dead().await), (Some(RunStatus::Queued), vec![]));
+async fn a_run_survives_a_long_store_outage() {
+    let env = TestEnv::set();
+    let run = env.start().await;
+    env.ails(Ails::Busy, ALL);
+    env.work(45).await;
+    assert_eq!((env.status(&run).await, env.dead().await), (Some(RunStatus::Queued), vec![]));
 
-    scene.recovers();
-    scene.work(5).await;
-    assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded));
+    env.recovers();
+    env.work(5).await;
+    assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
 }
 
 /// The sweep finds the run, and sends a message each time.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_cannot_be_walked_for_hours_gathers_no_heap_of_messages() {
-    let scene = Scene::set();
-    let run = scene.start().await;
-    scene.ails(Ails::Busy, &["ledger.input"]);
-    scene.work(180).await;
-    assert!(scene.messages().await <= 2, "{} messages of one run", scene.messages().await);
-    assert_eq!((scene.status(&run).await, scene.dead().await), (Some(RunStatus::Queued), vec![]));
+async fn messages_do_not_accumulate_during_an_outage() {
+    let env = TestEnv::set();
+    let run = env.start().await;
+    env.ails(Ails::Busy, &["ledger.input"]);
+    env.work(180).await;
+    assert!(env.messages().await <= 2, "{} messages of one run", env.messages().await);
+    assert_eq!((env.status(&run).await, env.dead().await), (Some(RunStatus::Queued), vec![]));
 
-    scene.recovers();
-    scene.work(10).await;
-    assert_eq!(scene.status(&run).await, Some(RunStatus::Succeeded));
+    env.recovers();
+    env.work(10).await;
+    assert_eq!(env.status(&run).await, Some(RunStatus::Succeeded));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_given_up_for_a_person_to_look_at() {
-    let scene = Scene::set();
-    scene.arrives().await;
-    scene.ails(Ails::Damaged, ALL);
-    scene.work(25).await;
-    assert_eq!(scene.dead().await, [Job::Start]);
+async fn an_unreadable_run_becomes_a_dead_letter() {
+    let env = TestEnv::set();
+    env.arrives().await;
+    env.ails(Ails::Damaged, ALL);
+    env.work(25).await;
+    assert_eq!(env.dead().await, [Job::Start]);
 }

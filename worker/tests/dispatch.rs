@@ -1,4 +1,4 @@
-//! The switch and the backout, with real workers, in time that passes as soon as everybody waits.
+//! Dispatch and backout with real workers, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
-use countersign_worker::{Leave, Worker, WorkerSettings, leaving};
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use countersign_worker::{CancellationToken, Worker, WorkerSettings};
 use domain::command::Certainty;
 use domain::{
     Action, Approval, Cause, Channel, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator, Live,
     QueueName, Reversibility, RunKey, RunRecord, RunStatus, ToolName,
 };
 use engine::{
-    Backout, Dispatch, Engine, EngineError, HEARD_AFTER, Parts, Reach, Reply, Sealing, StartRun, Timing,
+    Backout, DispatchScope, DispatchState, Engine, EngineError, EngineParts, EvidenceSigner,
+    STOP_VISIBLE_AFTER, StartRun, Timing, VoteRequest,
 };
 use evidence::SigningKey;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use support::Virtual;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// What happened outside: what was done and not taken back, and when each call began.
+/// The effects that are in place, and when each call started.
 #[derive(Default)]
 struct Outside {
     stands: Mutex<Vec<String>>,
@@ -33,7 +34,7 @@ struct Outside {
     taken_back: AtomicU32,
 }
 
-/// Does something that takes a while and can be taken back, or of which nobody knows whether it was done.
+/// A tool that takes a while, and whose effect can be rolled back or has an unknown outcome.
 struct Slow {
     outside: Arc<Outside>,
     class: EffectClass,
@@ -41,10 +42,10 @@ struct Slow {
 
 const TAKES: Duration = Duration::from_secs(5);
 
-/// One takes 500.
+/// One sweep processes 500.
 const MORE_THAN_A_SWEEP: usize = 600;
 
-/// A worker that has just come sweeps after five seconds.
+/// A new worker sweeps after five seconds.
 const BEFORE_THE_NEXT_SWEEP: Duration = Duration::from_secs(1);
 
 #[async_trait]
@@ -53,11 +54,11 @@ impl Tool for Slow {
         if self.class == EffectClass::Opaque { "test.lost" } else { "test.slow" }.parse().unwrap()
     }
 
-    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
-        Survey::NotNeeded
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+        Observed::NotNeeded
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
         let field = "done".to_owned();
         let change = FieldChange { field, before: None, after: json!(!ask.undo) };
@@ -76,13 +77,13 @@ impl Tool for Slow {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         self.outside.begun.lock().unwrap().push(Instant::now());
         sleep(TAKES).await;
         if self.class == EffectClass::Opaque {
             let failure = Failure::new("GONE", "the line went dead");
             let certainty = Certainty::MayHaveHappened;
-            return Outcome::Retryable { failure, certainty, retry_after: None };
+            return ToolOutcome::Retryable { failure, certainty, retry_after: None };
         }
         let name = format!("{} {}", call.run, call.step);
         let mut stands = self.outside.stands.lock().unwrap();
@@ -92,27 +93,26 @@ impl Tool for Slow {
         } else {
             stands.push(name);
         }
-        Outcome::Done(Done::default())
+        ToolOutcome::Done(ToolResult::default())
     }
 }
 
-struct Scene {
+struct TestEnv {
     store: Arc<SqliteStore>,
     clock: Arc<Virtual>,
     outside: Arc<Outside>,
     engine: Arc<Engine<SqliteStore>>,
 }
 
-/// Somebody at a keyboard elsewhere.
 fn ada() -> Initiator {
     Initiator::new(Cause::User, "ada")
 }
 
-fn acme() -> Reach {
-    Reach::Tenant("acme".parse().unwrap())
+fn acme() -> DispatchScope {
+    DispatchScope::Tenant("acme".parse().unwrap())
 }
 
-/// A step that can be taken back.
+/// A step that can be rolled back.
 fn slow(id: &str) -> String {
     format!("  - {{ id: {id}, tool: test.slow, rollback: {{ tool: test.slow }} }}\n")
 }
@@ -121,7 +121,7 @@ fn three() -> String {
     ["a", "b", "c"].map(slow).concat()
 }
 
-impl Scene {
+impl TestEnv {
     fn set() -> Self {
         let clock = Arc::new(Virtual::begin());
         let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
@@ -138,18 +138,18 @@ impl Scene {
     ) -> Arc<Engine<SqliteStore>> {
         let slow = |class| Slow { outside: Arc::clone(outside), class };
         let key = Arc::new(SigningKey::from_seed([7; 32]));
-        Arc::new(Engine::new(Parts {
+        Arc::new(Engine::new(EngineParts {
             store: Arc::clone(store),
-            tools: Toolbox::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque)),
+            tools: ToolRegistry::default().with(slow(EffectClass::NativeKey)).with(slow(EffectClass::Opaque)),
             clock: clock.clone(),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: Some(Sealing { key, origin: "test".to_owned() }),
+            notifier: None,
+            evidence_signer: Some(EvidenceSigner { key, origin: "test".to_owned() }),
         }))
     }
 
-    /// The same from another process, which knows nothing of what this one remembers.
+    /// An engine of another process, with its own caches.
     fn elsewhere(&self) -> Arc<Engine<SqliteStore>> {
         Self::process(&self.store, &self.clock, &self.outside)
     }
@@ -157,7 +157,7 @@ impl Scene {
     async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
         let names = self.engine.tools().names().cloned().collect();
         let source = format!("workflow: w\nversion: 1\nenvironment: dev\nsteps:\n{steps}");
-        let wish = StartRun {
+        let request = StartRun {
             tenant: tenant.parse().unwrap(),
             workspace: "main".parse().unwrap(),
             plan: workflow::parse(&source, &names).unwrap(),
@@ -167,21 +167,21 @@ impl Scene {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(wish).await.unwrap().run
+        self.engine.start(request).await.unwrap().run
     }
 
-    fn employ(&self) -> (Leave, JoinHandle<bool>) {
-        let (leave, leaving) = leaving();
+    fn employ(&self) -> (CancellationToken, JoinHandle<bool>) {
+        let shutdown = CancellationToken::new();
         let settings = WorkerSettings::default();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), leaving);
-        (leave, tokio::spawn(worker.run()))
+        let worker = Worker::new(Arc::clone(&self.engine), settings, "w".parse().unwrap(), shutdown.clone());
+        (shutdown, tokio::spawn(worker.run()))
     }
 
-    /// A worker works for this long.
+    /// Runs a worker for this long.
     async fn work(&self, length: Duration) {
-        let (leave, working) = self.employ();
+        let (shutdown, working) = self.employ();
         sleep(length).await;
-        leave.ask();
+        shutdown.cancel();
         assert!(working.await.unwrap());
     }
 
@@ -209,7 +209,7 @@ impl Scene {
         self.store.dead_letters(10).await.unwrap().len()
     }
 
-    /// The evidence of a run holds, and tells this of how it ended.
+    /// The evidence of a run verifies, and contains this text about its end.
     async fn proves(&self, run: &RunKey, words: &str) {
         let (_, bytes) = self.engine.evidence(run).await.unwrap();
         let verified = evidence::verify(&bytes, &SigningKey::from_seed([7; 32]).public()).unwrap();
@@ -219,113 +219,113 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_begun_for_a_tenant_that_is_stopped_and_all_of_it_after_a_start() {
-    let scene = Scene::set();
-    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+async fn a_stopped_tenant_starts_nothing_until_dispatch_starts() {
+    let env = TestEnv::set();
+    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     let mut stopped = Vec::new();
     for n in 0..5 {
-        stopped.push(scene.start("acme", &format!("k{n}"), &three()).await);
+        stopped.push(env.start("acme", &format!("k{n}"), &three()).await);
     }
-    let other = scene.start("umbrella", "k", &three()).await;
+    let other = env.start("umbrella", "k", &three()).await;
 
-    scene.work(Duration::from_hours(8)).await;
-    assert_eq!(scene.status(&other).await, RunStatus::Succeeded);
-    assert_eq!(scene.begun(), 3, "those of the other tenant");
+    env.work(Duration::from_hours(8)).await;
+    assert_eq!(env.status(&other).await, RunStatus::Succeeded);
+    assert_eq!(env.begun(), 3, "those of the other tenant");
     for run in &stopped {
-        assert_eq!(scene.status(run).await, RunStatus::Queued);
+        assert_eq!(env.status(run).await, RunStatus::Queued);
     }
-    assert!(scene.messages().await <= 5, "messages must not pile up while nothing is begun");
-    assert_eq!(scene.dead().await, 0, "nor be given up");
+    assert!(env.messages().await <= 5, "messages must not pile up while nothing is begun");
+    assert_eq!(env.dead().await, 0, "nor be given up");
 
-    assert_eq!(scene.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
-    scene.work(Duration::from_mins(1)).await;
+    assert_eq!(env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap(), 5);
+    env.work(Duration::from_mins(1)).await;
     for run in &stopped {
-        assert_eq!(scene.status(run).await, RunStatus::Succeeded);
+        assert_eq!(env.status(run).await, RunStatus::Succeeded);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_not_announced_at_the_start_is_woken_all_the_same() {
-    let scene = Scene::set();
-    scene.engine.stop_dispatch(&Reach::All, &ada(), "fire").await.unwrap();
-    let run = scene.start("acme", "k", &three()).await;
-    scene.work(Duration::from_mins(1)).await;
-    assert_eq!((scene.status(&run).await, scene.messages().await), (RunStatus::Queued, 0));
-    // Whoever starts it dies before it has announced anybody.
-    let fleet = scene.store.fleet().await.unwrap().unwrap();
+async fn a_run_missed_by_the_start_is_woken_by_the_sweep() {
+    let env = TestEnv::set();
+    env.engine.stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
+    let run = env.start("acme", "k", &three()).await;
+    env.work(Duration::from_mins(1)).await;
+    assert_eq!((env.status(&run).await, env.messages().await), (RunStatus::Queued, 0));
+    // The process that starts dispatch dies before it announces a run.
+    let fleet = env.store.fleet().await.unwrap().unwrap();
     let started = domain::Fleet { stopped: None, revision: fleet.revision + 1 };
-    scene.store.put_fleet(started).await.unwrap();
-    scene.work(Duration::from_mins(10)).await;
-    assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
+    env.store.put_fleet(started).await.unwrap();
+    env.work(Duration::from_mins(10)).await;
+    assert_eq!(env.status(&run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_tenant_with_more_runs_than_a_sweep_takes_delays_nobodys_deadline() {
-    let scene = Scene::set();
+async fn a_large_stopped_tenant_delays_no_deadline() {
+    let env = TestEnv::set();
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 10m } }\n";
-    let other = scene.start("umbrella", "k", wait).await;
-    scene.work(Duration::from_secs(1)).await;
-    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let other = env.start("umbrella", "k", wait).await;
+    env.work(Duration::from_secs(1)).await;
+    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     for n in 0..MORE_THAN_A_SWEEP {
-        scene.start("acme", &format!("k{n}"), &three()).await;
+        env.start("acme", &format!("k{n}"), &three()).await;
     }
-    // All of them have been due for longer than the other one when somebody looks.
+    // All of them have been due for longer than the other run.
     sleep(Duration::from_mins(11)).await;
-    assert_eq!(scene.status(&other).await, RunStatus::WaitingEvent);
+    assert_eq!(env.status(&other).await, RunStatus::WaitingEvent);
 
-    assert_eq!(scene.engine.sweep(&ada()).await.unwrap().woken, 500);
-    scene.work(BEFORE_THE_NEXT_SWEEP).await;
-    assert_eq!(scene.status(&other).await, RunStatus::FailedTerminal, "its time was up");
-    assert_eq!(scene.begun(), 0);
+    assert_eq!(env.engine.sweep(&ada()).await.unwrap().woken, 500);
+    env.work(BEFORE_THE_NEXT_SWEEP).await;
+    assert_eq!(env.status(&other).await, RunStatus::FailedTerminal, "its time was up");
+    assert_eq!(env.begun(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_under_way_finishes_and_no_other_is_begun() {
-    let scene = Scene::set();
-    let run = scene.start("acme", "k", &three()).await;
-    let (leave, working) = scene.employ();
+async fn a_stop_lets_the_running_step_finish() {
+    let env = TestEnv::set();
+    let run = env.start("acme", "k", &three()).await;
+    let (shutdown, working) = env.employ();
     sleep(Duration::from_secs(1)).await;
-    scene.elsewhere().stop_dispatch(&Reach::All, &ada(), "fire").await.unwrap();
+    env.elsewhere().stop_dispatch(&DispatchScope::All, &ada(), "fire").await.unwrap();
     sleep(Duration::from_mins(5)).await;
-    let record = scene.record(&run).await;
-    assert_eq!((record.at.0, record.effects.done, scene.begun()), (1, 1, 1));
+    let record = env.record(&run).await;
+    assert_eq!((record.at.0, record.effects.done, env.begun()), (1, 1, 1));
     assert!(matches!(record.live, Live::Ready { .. }), "{:?}", record.live);
 
-    scene.elsewhere().start_dispatch(&Reach::All, &ada()).await.unwrap();
+    env.elsewhere().start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
     sleep(Duration::from_mins(1)).await;
-    assert_eq!((scene.status(&run).await, scene.begun()), (RunStatus::Succeeded, 3));
-    leave.ask();
+    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
+    shutdown.cancel();
     assert!(working.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_from_elsewhere_is_heard_everywhere_in_time() {
-    let scene = Scene::set();
+async fn every_process_sees_a_stop_in_time() {
+    let env = TestEnv::set();
     for n in 0..40 {
-        scene.start("acme", &format!("k{n}"), &three()).await;
+        env.start("acme", &format!("k{n}"), &three()).await;
     }
-    let (leave, working) = scene.employ();
+    let (shutdown, working) = env.employ();
     sleep(Duration::from_millis(12_345)).await;
-    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    let heard = Instant::now() + HEARD_AFTER.std();
+    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let visible = Instant::now() + STOP_VISIBLE_AFTER.std();
     sleep(Duration::from_mins(30)).await;
-    let late = scene.outside.begun.lock().unwrap().iter().filter(|begun| **begun > heard).count();
+    let late = env.outside.begun.lock().unwrap().iter().filter(|begun| **begun > visible).count();
     assert_eq!(late, 0);
-    assert!(scene.begun() > 16, "something was under way");
-    leave.ask();
+    assert!(env.begun() > 16, "something was under way");
+    shutdown.cancel();
     assert!(working.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_can_answer_while_it_is_stopped_and_what_they_said_waits() {
-    let scene = Scene::set();
+async fn votes_are_recorded_while_dispatch_is_stopped() {
+    let env = TestEnv::set();
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
-    let run = scene.start("acme", "k", &format!("{gate}{}", three())).await;
-    scene.work(Duration::from_secs(1)).await;
-    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    sleep(HEARD_AFTER.std()).await;
-    let asked: Vec<Approval> = scene.store.approvals(&run).await.unwrap();
-    let reply = Reply {
+    let run = env.start("acme", "k", &format!("{gate}{}", three())).await;
+    env.work(Duration::from_secs(1)).await;
+    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    sleep(STOP_VISIBLE_AFTER.std()).await;
+    let asked: Vec<Approval> = env.store.approvals(&run).await.unwrap();
+    let reply = VoteRequest {
         approval: asked[0].id.clone(),
         subject: Some(asked[0].subject.hash()),
         person: "grace".parse().unwrap(),
@@ -333,29 +333,29 @@ async fn people_can_answer_while_it_is_stopped_and_what_they_said_waits() {
         reason: String::new(),
         through: Channel::CommandLine,
     };
-    scene.engine.answer(&run.tenant, reply).await.unwrap();
-    scene.work(Duration::from_mins(30)).await;
-    assert_eq!((scene.status(&run).await, scene.begun()), (RunStatus::Running, 0));
-    scene.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
-    scene.work(Duration::from_mins(1)).await;
-    assert_eq!((scene.status(&run).await, scene.begun()), (RunStatus::Succeeded, 3));
+    env.engine.answer(&run.tenant, reply).await.unwrap();
+    env.work(Duration::from_mins(30)).await;
+    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Running, 0));
+    env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.work(Duration::from_mins(1)).await;
+    assert_eq!((env.status(&run).await, env.begun()), (RunStatus::Succeeded, 3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_stop_changes_nothing_and_one_start_undoes_both() {
-    let scene = Scene::set();
-    let first = scene.engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+async fn one_start_ends_two_stops() {
+    let env = TestEnv::set();
+    let first = env.engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     sleep(Duration::from_secs(9)).await;
     let grace = Initiator::new(Cause::User, "grace");
-    assert_eq!(scene.elsewhere().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
+    assert_eq!(env.elsewhere().stop_dispatch(&acme(), &grace, "flood").await.unwrap(), first);
     let tenant = "acme".parse().unwrap();
-    let stands = scene.engine.dispatch(&tenant).await.unwrap();
-    assert_eq!(stands, Dispatch { fleet: None, tenant: Some(first) });
-    scene.engine.start_dispatch(&acme(), &grace).await.unwrap();
-    assert_eq!(scene.engine.dispatch(&tenant).await.unwrap(), Dispatch::default());
+    let stands = env.engine.dispatch(&tenant).await.unwrap();
+    assert_eq!(stands, DispatchState { fleet: None, tenant: Some(first) });
+    env.engine.start_dispatch(&acme(), &grace).await.unwrap();
+    assert_eq!(env.engine.dispatch(&tenant).await.unwrap(), DispatchState::default());
 }
 
-/// A run in every place where one can be that is not over.
+/// A run in every state that is not terminal.
 struct Everywhere {
     queued: RunKey,
     asks: RunKey,
@@ -366,165 +366,165 @@ struct Everywhere {
     paused: RunKey,
 }
 
-async fn everywhere(scene: &Scene) -> Everywhere {
+async fn everywhere(env: &TestEnv) -> Everywhere {
     let wait = "  - { id: wait, tool: wait.event, with: { event: later, timeout: 9h } }\n";
     let gate = "  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
     let lost = "  - { id: lost, tool: test.lost }\n";
-    let asks = scene.start("acme", "asks", gate).await;
-    let waits = scene.start("acme", "waits", wait).await;
-    let between = scene.start("acme", "between", &(slow("a") + wait)).await;
-    let lost = scene.start("acme", "lost", lost).await;
-    let paused = scene.start("acme", "paused", &three()).await;
-    scene.engine.pause(&paused, &ada(), "a look").await.unwrap();
-    let (leave, working) = scene.employ();
+    let asks = env.start("acme", "asks", gate).await;
+    let waits = env.start("acme", "waits", wait).await;
+    let between = env.start("acme", "between", &(slow("a") + wait)).await;
+    let lost = env.start("acme", "lost", lost).await;
+    let paused = env.start("acme", "paused", &three()).await;
+    env.engine.pause(&paused, &ada(), "a look").await.unwrap();
+    let (shutdown, working) = env.employ();
     sleep(Duration::from_secs(30)).await;
-    let held = scene.start("acme", "held", &three()).await;
+    let held = env.start("acme", "held", &three()).await;
     sleep(Duration::from_secs(1)).await;
-    leave.ask();
-    // It finishes its step; nobody works when the next is queued.
+    shutdown.cancel();
+    // It finishes its step; no worker runs when the next one is queued.
     drop(working);
-    let queued = scene.start("acme", "queued", &three()).await;
+    let queued = env.start("acme", "queued", &three()).await;
     Everywhere { queued, asks, waits, held, between, lost, paused }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_ends_what_nobody_holds_finishes_what_somebody_does_and_leaves_the_unknown_to_a_person() {
-    let scene = Scene::set();
-    let runs = everywhere(&scene).await;
-    assert_eq!(scene.status(&runs.lost).await, RunStatus::Paused);
-    assert!(matches!(scene.record(&runs.held).await.live, Live::Running(_)));
+async fn a_backout_cancels_finishes_or_leaves_each_run() {
+    let env = TestEnv::set();
+    let runs = everywhere(&env).await;
+    assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
+    assert!(matches!(env.record(&runs.held).await.live, Live::Running(_)));
     let mut heard = 0;
-    let told = scene.elsewhere().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
+    let told = env.elsewhere().backout(&acme(), &ada(), "wrong release", |_| heard += 1).await.unwrap();
     assert_eq!(told, Backout { canceled: 5, finishing: 1, need_a_person: 1, left: 0 });
     assert!(heard >= 7);
-    sleep(HEARD_AFTER.std() * 2).await;
-    let later = scene.start("acme", "later", &three()).await;
+    sleep(STOP_VISIBLE_AFTER.std() * 2).await;
+    let later = env.start("acme", "later", &three()).await;
 
-    scene.work(Duration::from_mins(2)).await;
+    env.work(Duration::from_mins(2)).await;
     for run in [&runs.queued, &runs.asks, &runs.waits, &runs.held, &runs.between, &runs.paused] {
-        let record = scene.record(run).await;
+        let record = env.record(run).await;
         assert_eq!(record.status, RunStatus::Canceled, "{run}");
-        scene.proves(run, "backout: wrong release").await;
+        env.proves(run, "backout: wrong release").await;
     }
-    let held = scene.record(&runs.held).await;
+    let held = env.record(&runs.held).await;
     assert_eq!((held.effects.done, held.effects.undone), (1, 1), "it finished its step, and took it back");
-    let between = scene.record(&runs.between).await;
+    let between = env.record(&runs.between).await;
     assert_eq!((between.effects.done, between.effects.undone), (1, 0), "what was done before stays done");
-    assert_eq!(*scene.outside.stands.lock().unwrap(), [format!("{} a", runs.between)], "and is on record");
-    assert_eq!(scene.status(&runs.lost).await, RunStatus::Paused);
-    assert_eq!((scene.status(&later).await, scene.dead().await), (RunStatus::Queued, 0));
+    assert_eq!(*env.outside.stands.lock().unwrap(), [format!("{} a", runs.between)], "and is on record");
+    assert_eq!(env.status(&runs.lost).await, RunStatus::Paused);
+    assert_eq!((env.status(&later).await, env.dead().await), (RunStatus::Queued, 0));
 
-    scene.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
-    scene.work(Duration::from_mins(1)).await;
-    assert_eq!(scene.status(&later).await, RunStatus::Succeeded, "the way back");
+    env.elsewhere().start_dispatch(&acme(), &ada()).await.unwrap();
+    env.work(Duration::from_mins(1)).await;
+    assert_eq!(env.status(&later).await, RunStatus::Succeeded, "the way back");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_that_is_done_twice_is_the_same_as_one() {
-    let scene = Scene::set();
-    let runs = everywhere(&scene).await;
-    scene.engine.backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
-    scene.work(Duration::from_mins(2)).await;
-    let later = scene.start("acme", "later", &three()).await;
+async fn a_second_backout_changes_nothing() {
+    let env = TestEnv::set();
+    let runs = everywhere(&env).await;
+    env.engine.backout(&acme(), &ada(), "wrong release", |_| {}).await.unwrap();
+    env.work(Duration::from_mins(2)).await;
+    let later = env.start("acme", "later", &three()).await;
     let all = [&runs.queued, &runs.asks, &runs.waits, &runs.held, &runs.between, &runs.lost, &runs.paused];
     let mut once = Vec::new();
     for run in all {
-        once.push(scene.record(run).await);
+        once.push(env.record(run).await);
     }
 
-    let again = scene.elsewhere().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
+    let again = env.elsewhere().backout(&acme(), &ada(), "really", |_| {}).await.unwrap();
     assert_eq!(again, Backout { need_a_person: 1, ..Backout::default() });
-    scene.work(Duration::from_mins(2)).await;
+    env.work(Duration::from_mins(2)).await;
     for (run, once) in all.into_iter().zip(once) {
-        assert_eq!(scene.record(run).await, once);
+        assert_eq!(env.record(run).await, once);
     }
-    assert_eq!(scene.status(&later).await, RunStatus::Queued, "what came meanwhile waits");
+    assert_eq!(env.status(&later).await, RunStatus::Queued, "what came meanwhile waits");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_of_all_reaches_every_tenant_and_one_of_a_tenant_no_other() {
-    let scene = Scene::set();
-    let (mine, theirs) =
-        (scene.start("acme", "k", &three()).await, scene.start("umbrella", "k", &three()).await);
-    let told = scene.elsewhere().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
+async fn a_backout_reaches_exactly_its_scope() {
+    let env = TestEnv::set();
+    let (mine, theirs) = (env.start("acme", "k", &three()).await, env.start("umbrella", "k", &three()).await);
+    let told = env.elsewhere().backout(&acme(), &ada(), "wrong", |_| {}).await.unwrap();
     assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
     assert_eq!(
-        (scene.status(&mine).await, scene.status(&theirs).await),
+        (env.status(&mine).await, env.status(&theirs).await),
         (RunStatus::Canceled, RunStatus::Queued)
     );
-    let told = scene.elsewhere().backout(&Reach::All, &ada(), "all wrong", |_| {}).await.unwrap();
+    let told = env.elsewhere().backout(&DispatchScope::All, &ada(), "all wrong", |_| {}).await.unwrap();
     assert_eq!(told, Backout { canceled: 1, ..Backout::default() });
-    assert_eq!(scene.status(&theirs).await, RunStatus::Canceled);
+    assert_eq!(env.status(&theirs).await, RunStatus::Canceled);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_of_all_ends_nobody_after_somebody_has_started_dispatch_again() {
-    let scene = Scene::set();
+async fn a_backout_ends_when_dispatch_is_started() {
+    let env = TestEnv::set();
     let mut runs = Vec::new();
     for n in 0..250 {
-        runs.push(scene.start("acme", &format!("k{n}"), &three()).await);
+        runs.push(env.start("acme", &format!("k{n}"), &three()).await);
     }
-    let engine = scene.elsewhere();
-    let (told, rest) = engine.back_out_some(&Reach::All, &ada(), "wrong", None, |_| {}).await.unwrap();
+    let engine = env.elsewhere();
+    let (told, rest) =
+        engine.back_out_part(&DispatchScope::All, &ada(), "wrong", None, |_| {}).await.unwrap();
     assert!(told.canceled < 250 && rest.is_some(), "one piece of it: {told:?}");
-    engine.start_dispatch(&Reach::All, &ada()).await.unwrap();
-    let late = engine.back_out_some(&Reach::All, &ada(), "wrong", rest, |_| {}).await;
+    engine.start_dispatch(&DispatchScope::All, &ada()).await.unwrap();
+    let late = engine.back_out_part(&DispatchScope::All, &ada(), "wrong", rest, |_| {}).await;
     assert!(matches!(late, Err(EngineError::BackoutOver)), "{late:?}");
     let mut ended = 0;
     for run in &runs {
-        ended += u64::from(scene.status(run).await == RunStatus::Canceled);
+        ended += u64::from(env.status(run).await == RunStatus::Canceled);
     }
     assert_eq!(ended, told.canceled);
 }
 
-/// A worker that died with an effect under way: nobody may take the step over while dispatch is stopped, and a backout
-/// must settle it before the run can end.
+/// A worker died with an effect in progress: no worker may take the step over while dispatch is stopped, and a
+/// backout must resolve it before the run can end.
 #[tokio::test(start_paused = true)]
-async fn an_effect_whose_worker_died_is_settled_by_a_backout_and_not_by_a_stop() {
-    let scene = Scene::set();
-    let run = scene.start("acme", "k", &three()).await;
-    let (_leave, working) = scene.employ();
+async fn a_backout_resolves_the_effect_of_a_dead_worker() {
+    let env = TestEnv::set();
+    let run = env.start("acme", "k", &three()).await;
+    let (_shutdown, working) = env.employ();
     sleep(Duration::from_secs(1)).await;
     working.abort();
     let _ = working.await;
-    let outside: Value = json!(*scene.outside.stands.lock().unwrap());
-    scene.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
-    let scene = Scene { engine: scene.elsewhere(), ..scene };
-    scene.work(Duration::from_mins(30)).await;
-    assert_eq!((scene.begun(), outside), (1, json!([])));
-    assert!(matches!(scene.record(&run).await.live, Live::Running(_)));
+    let outside: Value = json!(*env.outside.stands.lock().unwrap());
+    env.elsewhere().stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
+    let env = TestEnv { engine: env.elsewhere(), ..env };
+    env.work(Duration::from_mins(30)).await;
+    assert_eq!((env.begun(), outside), (1, json!([])));
+    assert!(matches!(env.record(&run).await.live, Live::Running(_)));
 
-    let told = scene.elsewhere().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
+    let told = env.elsewhere().backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(told, Backout { finishing: 1, ..Backout::default() });
-    scene.work(Duration::from_mins(5)).await;
-    let record = scene.record(&run).await;
+    env.work(Duration::from_mins(5)).await;
+    let record = env.record(&run).await;
     assert_eq!((record.status, record.effects.done, record.effects.undone), (RunStatus::Canceled, 1, 1));
-    assert_eq!(json!(*scene.outside.stands.lock().unwrap()), json!([]));
-    scene.proves(&run, "backout: fire").await;
+    assert_eq!(json!(*env.outside.stands.lock().unwrap()), json!([]));
+    env.proves(&run, "backout: fire").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_gives_up_on_no_effect_that_somebody_said_to_try_again() {
-    let scene = Scene::set();
-    let runs = everywhere(&scene).await;
-    let engine = scene.elsewhere();
+async fn a_backout_waits_for_an_authorised_retry() {
+    let env = TestEnv::set();
+    let runs = everywhere(&env).await;
+    let engine = env.elsewhere();
     engine.stop_dispatch(&acme(), &ada(), "fire").await.unwrap();
     engine.resume(&runs.lost, &ada(), "try it again").await.unwrap();
-    assert!(matches!(scene.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
+    assert!(matches!(env.record(&runs.lost).await.live, Live::Ready { authorised: Some(_), .. }));
 
     let told = engine.backout(&acme(), &ada(), "fire", |_| {}).await.unwrap();
     assert_eq!(told.need_a_person, 1, "{told:?}");
-    let lost = scene.record(&runs.lost).await;
+    let lost = env.record(&runs.lost).await;
     assert!(!lost.status.is_terminal() && lost.effects.unknown == 0, "{lost:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backout_ends_what_came_before_everybody_had_heard_of_it() {
-    let scene = Scene::set();
-    let engine = scene.elsewhere();
+async fn a_backout_cancels_runs_started_before_it_is_visible() {
+    let env = TestEnv::set();
+    let engine = env.elsewhere();
     let backout = tokio::spawn(async move { engine.backout(&acme(), &ada(), "fire", |_| {}).await });
-    sleep(HEARD_AFTER.std() / 4).await;
-    let late = scene.start("acme", "late", &three()).await;
+    sleep(STOP_VISIBLE_AFTER.std() / 4).await;
+    let late = env.start("acme", "late", &three()).await;
     assert_eq!(backout.await.unwrap().unwrap(), Backout { canceled: 1, ..Backout::default() });
-    assert_eq!(scene.status(&late).await, RunStatus::Canceled);
+    assert_eq!(env.status(&late).await, RunStatus::Canceled);
 }

@@ -1,4 +1,4 @@
-//! The roll, with real workers, in time that passes as soon as everybody waits.
+//! The worker registry with real workers, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -7,24 +7,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, Outcome, Tool, Toolbox};
-use countersign_worker::{Leave, Worker, WorkerSettings, leaving};
-use domain::worker_registry::{HEARTBEAT_EVERY, KEPT_FOR, OFFLINE_AFTER};
+use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
+use countersign_worker::{CancellationToken, Worker, WorkerSettings};
+use domain::worker_registry::{HEARTBEAT_EVERY, OFFLINE_AFTER, RECORD_TTL};
 use domain::{
     Action, Cause, EffectClass, Failure, IdempotencyKey, Initiator, Reversibility, RunKey, RunStatus,
     ToolName, WorkerId, WorkerRecord, WorkerReport, WorkerStatus,
 };
-use engine::{Engine, EngineError, Parts, StartRun, Timing};
+use engine::{Engine, EngineError, EngineParts, StartRun, Timing};
 use serde_json::json;
 use store::{
-    Intercept, Intercepted, Ledger as _, Site, SqliteOptions, SqliteStore, Store, StoreError, SystemClock,
-    WorkerRegistry as _,
+    Intercept, Intercepted, Ledger as _, SqliteOptions, SqliteStore, Store, StoreCall, StoreError,
+    SystemClock, WorkerRegistry as _,
 };
 use support::Virtual;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Takes a while, and changes nothing.
+/// A tool that takes a while and changes nothing.
 struct Slow;
 
 const TAKES: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ impl Tool for Slow {
         "test.slow".parse().unwrap()
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         Ok(Action {
             tool: self.name(),
             contract: 1,
@@ -51,13 +51,13 @@ impl Tool for Slow {
         })
     }
 
-    async fn perform(&self, _call: Call<'_>) -> Outcome {
+    async fn perform(&self, _call: ToolCall<'_>) -> ToolOutcome {
         sleep(TAKES).await;
-        Outcome::Done(Done::default())
+        ToolOutcome::Done(ToolResult::default())
     }
 }
 
-struct Scene<S> {
+struct TestEnv<S> {
     engine: Arc<Engine<S>>,
 }
 
@@ -69,24 +69,24 @@ fn ada() -> Initiator {
     Initiator::new(Cause::User, "ada")
 }
 
-impl Scene<SqliteStore> {
+impl TestEnv<SqliteStore> {
     fn set() -> Self {
         Self::on(|store| store)
     }
 }
 
-impl<S: Store> Scene<S> {
+impl<S: Store> TestEnv<S> {
     fn on(change: impl FnOnce(SqliteStore) -> S) -> Self {
         let clock = Arc::new(Virtual::begin());
         let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             store: Arc::new(change(SqliteStore::memory(options).unwrap())),
-            tools: Toolbox::default().with(Slow),
+            tools: ToolRegistry::default().with(Slow),
             clock,
             me: me(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         });
         Self { engine: Arc::new(engine) }
     }
@@ -94,7 +94,7 @@ impl<S: Store> Scene<S> {
     async fn start(&self, steps: u32) -> RunKey {
         let names = self.engine.tools().names().cloned().collect();
         let steps: Vec<_> = (0..steps).map(|n| format!("  - {{ id: s{n}, tool: test.slow }}\n")).collect();
-        let wish = StartRun {
+        let request = StartRun {
             tenant: "acme".parse().unwrap(),
             workspace: "main".parse().unwrap(),
             plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{}", steps.concat()), &names)
@@ -105,21 +105,21 @@ impl<S: Store> Scene<S> {
             input: json!({}),
             by: Initiator::new(Cause::User, "anna"),
         };
-        self.engine.start(wish).await.unwrap().run
+        self.engine.start(request).await.unwrap().run
     }
 
-    fn employ(&self, settings: WorkerSettings) -> (Leave, JoinHandle<bool>) {
-        let (leave, leaving) = leaving();
-        let worker = Worker::new(Arc::clone(&self.engine), settings, me(), leaving);
-        (leave, tokio::spawn(worker.run()))
+    fn employ(&self, settings: WorkerSettings) -> (CancellationToken, JoinHandle<bool>) {
+        let shutdown = CancellationToken::new();
+        let worker = Worker::new(Arc::clone(&self.engine), settings, me(), shutdown.clone());
+        (shutdown, tokio::spawn(worker.run()))
     }
 
     async fn worker(&self) -> WorkerRecord {
         self.engine.worker(&me()).await.unwrap()
     }
 
-    async fn standing(&self) -> WorkerStatus {
-        self.worker().await.standing(self.engine.now())
+    async fn worker_status(&self) -> WorkerStatus {
+        self.worker().await.status(self.engine.now())
     }
 
     async fn status(&self, run: &RunKey) -> RunStatus {
@@ -128,95 +128,98 @@ impl<S: Store> Scene<S> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_says_what_it_does_while_it_is_there_and_that_it_leaves() {
-    let scene = Scene::set();
-    let (leave, working) = scene.employ(WorkerSettings::default());
+async fn a_worker_reports_its_work_and_its_stop() {
+    let env = TestEnv::set();
+    let (shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.standing().await, WorkerStatus::Idle);
-    let run = scene.start(1).await;
+    assert_eq!(env.worker_status().await, WorkerStatus::Idle);
+    let run = env.start(1).await;
     sleep(HEARTBEAT_EVERY.std()).await;
-    assert_eq!(scene.worker().await.says, WorkerReport::Working { in_hand: 1 });
-    assert_eq!(scene.standing().await, WorkerStatus::Executing);
+    assert_eq!(env.worker().await.report, WorkerReport::Working { in_flight: 1 });
+    assert_eq!(env.worker_status().await, WorkerStatus::Executing);
 
-    leave.ask();
+    shutdown.cancel();
     sleep(Duration::from_millis(300)).await;
-    assert_eq!(scene.worker().await.says, WorkerReport::Leaving { in_hand: 1 }, "at once");
+    assert_eq!(env.worker().await.report, WorkerReport::Draining { in_flight: 1 }, "at once");
     assert!(working.await.unwrap());
-    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: true });
-    assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
+    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
+    assert_eq!(env.status(&run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_asked_through_the_roll_finishes_its_step_and_begins_no_other() {
-    let scene = Scene::set();
-    let run = scene.start(3).await;
-    let (_leave, working) = scene.employ(WorkerSettings::default());
+async fn a_drain_request_lets_the_running_step_finish() {
+    let env = TestEnv::set();
+    let run = env.start(3).await;
+    let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    let asked = scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
-    assert_eq!(asked.standing(scene.engine.now()), WorkerStatus::Draining);
+    let asked = env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    assert_eq!(asked.status(env.engine.now()), WorkerStatus::Draining);
     let again =
-        scene.engine.request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too").await.unwrap();
-    assert_eq!(again, asked, "whoever asked first is remembered");
+        env.engine.request_drain(&me(), &Initiator::new(Cause::User, "grace"), "me too").await.unwrap();
+    assert_eq!(again, asked, "the first request is kept");
 
     let began = Instant::now();
     assert!(working.await.unwrap(), "all it had in hand is finished");
     assert!(began.elapsed() < HEARTBEAT_EVERY.std() + TAKES, "{:?}", began.elapsed());
-    let left = scene.worker().await;
-    assert_eq!((left.says, left.asked), (WorkerReport::Left { finished: true }, asked.asked));
-    let record = scene.engine.store().load(&run).await.unwrap().unwrap();
-    let ended = scene.engine.store().steps(&run).await.unwrap().len();
+    let left = env.worker().await;
+    assert_eq!(
+        (left.report, left.drain_request),
+        (WorkerReport::Stopped { drained: true }, asked.drain_request)
+    );
+    let record = env.engine.store().load(&run).await.unwrap().unwrap();
+    let ended = env.engine.store().steps(&run).await.unwrap().len();
     assert_eq!((record.status, ended), (RunStatus::Running, 1), "the next step is for others");
-    let late = scene.engine.request_drain(&me(), &ada(), "again").await.unwrap();
-    assert_eq!(late, scene.worker().await, "there is nothing left to ask");
+    let late = env.engine.request_drain(&me(), &ada(), "again").await.unwrap();
+    assert_eq!(late, env.worker().await, "there is nothing left to ask");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_cannot_finish_in_time_says_that_it_left_something_to_others() {
-    let scene = Scene::set();
-    scene.start(1).await;
+async fn a_worker_that_runs_out_of_time_reports_it() {
+    let env = TestEnv::set();
+    env.start(1).await;
     let settings = WorkerSettings { drain: Duration::from_secs(2), ..WorkerSettings::default() };
-    let (leave, working) = scene.employ(settings);
+    let (shutdown, working) = env.employ(settings);
     sleep(Duration::from_secs(1)).await;
-    leave.ask();
+    shutdown.cancel();
     assert!(!working.await.unwrap());
-    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: false });
+    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: false });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_dies_is_missed_and_after_a_day_forgotten() {
-    let scene = Scene::set();
-    let (_leave, working) = scene.employ(WorkerSettings::default());
+async fn a_dead_worker_shows_as_offline_for_a_day() {
+    let env = TestEnv::set();
+    let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
     working.abort();
     sleep(HEARTBEAT_EVERY.std() * 2).await;
-    assert_eq!(scene.standing().await, WorkerStatus::Idle);
+    assert_eq!(env.worker_status().await, WorkerStatus::Idle);
     sleep(OFFLINE_AFTER.std()).await;
-    assert_eq!(scene.standing().await, WorkerStatus::Offline);
-    assert_eq!(scene.engine.workers().await.unwrap().len(), 1);
-    sleep(KEPT_FOR.std()).await;
-    assert_eq!(scene.engine.workers().await.unwrap(), []);
-    let gone = scene.engine.request_drain(&me(), &ada(), "a new release").await;
+    assert_eq!(env.worker_status().await, WorkerStatus::Offline);
+    assert_eq!(env.engine.workers().await.unwrap().len(), 1);
+    sleep(RECORD_TTL.std()).await;
+    assert_eq!(env.engine.workers().await.unwrap(), []);
+    let gone = env.engine.request_drain(&me(), &ada(), "a new release").await;
     assert!(matches!(gone, Err(EngineError::NoWorker { .. })), "{gone:?}");
 }
 
-/// What fails of a worker's signatures.
+/// How heartbeats fail.
 #[derive(Clone, Copy, PartialEq)]
 enum WorkerRegistry {
     /// None is written.
     Down,
-    /// All are written, and nobody is told.
+    /// All are written, and the replies are lost.
     Deaf,
-    /// There is never an answer.
+    /// No reply ever arrives.
     Silent,
 }
 
 impl Intercept for WorkerRegistry {
-    type Pass = bool;
+    type State = bool;
 
-    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
-        let of_roll = site.name == "roll.put_worker";
+    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
+        let of_roll = site.name == "worker_registry.put_worker";
         match self {
-            Self::Down if of_roll => Err(StoreError::Busy { doing: "sign the roll" }),
+            Self::Down if of_roll => Err(StoreError::Busy { doing: "write a worker record" }),
             Self::Silent if of_roll => std::future::pending().await,
             _ => Ok(of_roll),
         }
@@ -224,76 +227,76 @@ impl Intercept for WorkerRegistry {
 
     async fn after(&self, of_roll: bool) -> Result<(), StoreError> {
         if of_roll && *self == Self::Deaf {
-            return Err(StoreError::Unknown { doing: "sign the roll" });
+            return Err(StoreError::Unknown { doing: "write a worker record" });
         }
         Ok(())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_cannot_sign_works_all_the_same_and_leaves_when_it_is_told() {
+async fn a_worker_without_heartbeat_still_works_and_drains() {
     for roll in [WorkerRegistry::Down, WorkerRegistry::Deaf, WorkerRegistry::Silent] {
-        let scene = Scene::on(|store| Intercepted::new(store, roll));
-        let run = scene.start(2).await;
-        let (leave, working) = scene.employ(WorkerSettings::default());
+        let env = TestEnv::on(|store| Intercepted::new(store, roll));
+        let run = env.start(2).await;
+        let (shutdown, working) = env.employ(WorkerSettings::default());
         sleep(TAKES * 3).await;
-        assert_eq!(scene.status(&run).await, RunStatus::Succeeded);
-        leave.ask();
+        assert_eq!(env.status(&run).await, RunStatus::Succeeded);
+        shutdown.cancel();
         assert!(timeout(Duration::from_secs(5), working).await.unwrap().unwrap());
-        let told = scene.engine.store().registered_worker(&me()).await.unwrap();
+        let told = env.engine.store().worker(&me()).await.unwrap();
         assert_eq!(told.is_some(), roll == WorkerRegistry::Deaf);
         if let Some(told) = told {
-            assert_eq!(told.says, WorkerReport::Left { finished: true });
+            assert_eq!(told.report, WorkerReport::Stopped { drained: true });
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_is_heard_though_no_answer_to_a_signature_ever_arrives() {
-    let scene = Scene::on(|store| Intercepted::new(store, WorkerRegistry::Deaf));
-    let (_leave, working) = scene.employ(WorkerSettings::default());
+async fn a_drain_request_is_seen_despite_lost_replies() {
+    let env = TestEnv::on(|store| Intercepted::new(store, WorkerRegistry::Deaf));
+    let (_shutdown, working) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    // Whoever asks is not told either, and finds its own mark when it asks again.
-    scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap_err();
-    let asked = scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
-    assert_eq!(asked.asked.map(|asked| asked.reason).as_deref(), Some("a new release"));
+    // The caller's own reply is lost, too. It finds its own request when it asks again.
+    env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap_err();
+    let asked = env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    assert_eq!(asked.drain_request.map(|asked| asked.reason).as_deref(), Some("a new release"));
     assert!(timeout(HEARTBEAT_EVERY.std() * 2, working).await.unwrap().unwrap());
-    assert_eq!(scene.worker().await.says, WorkerReport::Left { finished: true });
+    assert_eq!(env.worker().await.report, WorkerReport::Stopped { drained: true });
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_to_an_earlier_worker_of_the_same_name_is_not_for_the_next() {
-    let scene = Scene::set();
-    let (_leave, first) = scene.employ(WorkerSettings::default());
+async fn a_drain_request_does_not_apply_to_the_next_process() {
+    let env = TestEnv::set();
+    let (_shutdown, first) = env.employ(WorkerSettings::default());
     sleep(Duration::from_secs(1)).await;
-    scene.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
+    env.engine.request_drain(&me(), &ada(), "a new release").await.unwrap();
     assert!(first.await.unwrap());
-    let before = scene.worker().await;
+    let before = env.worker().await;
 
-    let (leave, second) = scene.employ(WorkerSettings::default());
+    let (shutdown, second) = env.employ(WorkerSettings::default());
     sleep(HEARTBEAT_EVERY.std() * 3).await;
-    let now = scene.worker().await;
-    assert_eq!((scene.standing().await, &now.asked), (WorkerStatus::Idle, &None));
-    assert!(now.since > before.since && now.revision > before.revision);
-    leave.ask();
+    let now = env.worker().await;
+    assert_eq!((env.worker_status().await, &now.drain_request), (WorkerStatus::Idle, &None));
+    assert!(now.started_at > before.started_at && now.revision > before.revision);
+    shutdown.cancel();
     assert!(second.await.unwrap());
 }
 
 #[tokio::test]
 async fn a_worker_of_no_roll_signs_none() {
     let store = Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap());
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         store: Arc::clone(&store),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(SystemClock),
         me: me(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     });
-    let (leave, leaving) = leaving();
-    leave.ask();
-    let settings = WorkerSettings { sign_every: None, ..WorkerSettings::default() };
-    assert!(Worker::new(Arc::new(engine), settings, me(), leaving).run().await);
-    assert_eq!(store.roll().await.unwrap(), []);
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    let settings = WorkerSettings { heartbeat_every: None, ..WorkerSettings::default() };
+    assert!(Worker::new(Arc::new(engine), settings, me(), shutdown.clone()).run().await);
+    assert_eq!(store.workers().await.unwrap(), []);
 }

@@ -1,14 +1,13 @@
-//! What the tests of workers share.
+//! Shared by the tests of workers.
 
 use domain::Timestamp;
 use store::Clock;
 use tokio::time::Instant;
 
-/// Time that passes as soon as everybody waits.
+/// A clock in virtual time.
 pub(crate) struct Virtual(Instant);
 
 impl Virtual {
-    /// It begins now.
     pub(crate) fn begin() -> Self {
         Self(Instant::now())
     }

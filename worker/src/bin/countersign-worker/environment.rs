@@ -1,4 +1,4 @@
-//! What the worker is told by its environment. Nothing else in this crate looks at it.
+//! The environment of the worker. No other module reads environment variables.
 
 use std::env;
 use std::fmt::Display;
@@ -7,53 +7,51 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::Systems;
-use config::secrets::Named;
-use connectors::Settings;
-use countersign_worker::Rooms;
-use engine::{Sealing, Showing};
+use config::SystemsConfig;
+use config::secrets::SecretMap;
+use connectors::ConnectorSettings;
+use countersign_worker::Concurrency;
+use engine::{EvidenceSigner, Notifier};
 use evidence::SigningKey;
 use store::aws::{AwsSettings, Retention, RetentionMode};
 
 use crate::Failure;
 
-/// What ECS gives a container that is asked to stop, less what the process itself needs.
+/// The time that ECS gives a stopping container, less what the process itself needs.
 const DRAIN: Duration = Duration::from_secs(50);
 
-/// The name under which the key for evidence is found among the secrets.
 const EVIDENCE_KEY: &str = "EVIDENCE_KEY";
 
-/// What the worker is told.
 pub(crate) struct Environment {
     pub(crate) store: AwsSettings,
-    pub(crate) rooms: Rooms,
+    pub(crate) concurrency: Concurrency,
     pub(crate) health: SocketAddr,
-    /// Where it tells what it has counted, if anybody wants to know.
+    /// The address of the metrics endpoint, if it is enabled.
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) drain: Duration,
-    /// Tells this process from all others.
+    /// Random part of the worker's name.
     pub(crate) chance: String,
     pub(crate) log: Option<String>,
     secret: String,
     systems: String,
 }
 
-/// What is outside, and how it is spoken to.
+/// Connections to external systems.
 pub(crate) struct Outside {
-    pub(crate) settings: Settings,
-    pub(crate) shows: Showing,
-    pub(crate) sealing: Sealing,
+    pub(crate) settings: ConnectorSettings,
+    pub(crate) notifier: Notifier,
+    pub(crate) evidence_signer: EvidenceSigner,
 }
 
 impl Environment {
-    /// All of it, or the first variable that is missing or makes no sense.
+    /// Reads all variables; fails with the first that is missing or invalid.
     pub(crate) fn read() -> Result<Self, Failure> {
         let mut chance = [0; 8];
         getrandom::fill(&mut chance)?;
-        let default = Rooms::beside(16);
+        let default = Concurrency::for_steps(16);
         Ok(Self {
             store: settings()?,
-            rooms: Rooms {
+            concurrency: Concurrency {
                 ingest: or("COUNTERSIGN_ROOM_INGEST", default.ingest)?,
                 decisions: or("COUNTERSIGN_ROOM_DECISIONS", default.decisions)?,
                 steps: or("COUNTERSIGN_ROOM_STEPS", default.steps)?,
@@ -68,17 +66,20 @@ impl Environment {
         })
     }
 
-    /// Fetches the secrets and makes of them what the tools, Slack and the evidence need.
+    /// Fetches the secrets and connects to external systems.
     pub(crate) async fn outside(&self) -> Result<Outside, Failure> {
-        let named = Named::open(&self.secret, &store::aws::configure(None).await).await?;
+        let named = SecretMap::open(&self.secret, &store::aws::configure(None).await).await?;
         let look_up = |name: &str| named.look_up(name);
-        let systems = Systems::parse(&self.systems)?;
-        let key = look_up(EVIDENCE_KEY).ok_or_else(|| format!("the secrets hold no {EVIDENCE_KEY}"))?;
+        let systems = SystemsConfig::parse(&self.systems)?;
+        let key = look_up(EVIDENCE_KEY).ok_or_else(|| format!("the secret has no entry {EVIDENCE_KEY}"))?;
         let key = SigningKey::from_text(&key)?;
         Ok(Outside {
             settings: systems.settings(&look_up)?,
-            shows: systems.showing(&look_up)?,
-            sealing: Sealing { key: Arc::new(key), origin: format!("countersign/{}", self.store.table) },
+            notifier: systems.notifier(&look_up)?,
+            evidence_signer: EvidenceSigner {
+                key: Arc::new(key),
+                origin: format!("countersign/{}", self.store.table),
+            },
         })
     }
 }
@@ -94,7 +95,7 @@ fn settings() -> Result<AwsSettings, Failure> {
             );
         }
     };
-    Ok(AwsSettings { retain: (days > 0).then_some(Retention { mode, days }), ..AwsSettings::told(need)? })
+    Ok(AwsSettings { retain: (days > 0).then_some(Retention { mode, days }), ..AwsSettings::from_env(need)? })
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! How the worker is, over HTTP.
+//! The health endpoint of the worker.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use countersign_worker::{Condition, Health};
+use countersign_worker::{HealthStatus, WorkerHealth};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 
 use crate::Failure;
 
-/// Whoever asks has little patience.
+/// The timeout of a health check.
 const ASK_FOR: Duration = Duration::from_secs(3);
 
 /// A status line and a few headers.
 const REPLY_BYTES_MAX: u64 = 4 * 1024;
 
-/// Answers as long as this lives.
+/// Serves until dropped.
 pub(crate) struct Serving {
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -40,32 +40,32 @@ impl Drop for Serving {
     }
 }
 
-/// Answers `GET /health` at `address`: 200 if the worker is well, 503 and why if it is not.
-pub(crate) async fn serve(address: SocketAddr, health: Arc<Health>) -> Result<Serving, Failure> {
+/// Serves `GET /health` at `address`: 200 if the worker is healthy, otherwise 503 and the reason.
+pub(crate) async fn serve(address: SocketAddr, health: Arc<WorkerHealth>) -> Result<Serving, Failure> {
     let listener =
         TcpListener::bind(address).await.map_err(|error| format!("listen at {address}: {error}"))?;
     let address = listener.local_addr()?;
     let router = Router::new().route("/health", get(answer)).with_state(health);
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "nobody can ask how the worker is any more");
+            tracing::error!(event = "health_endpoint_failed", %error, "health endpoint failed");
         }
     });
     Ok(Serving { address, task })
 }
 
-async fn answer(State(health): State<Arc<Health>>) -> (StatusCode, Json<Value>) {
-    match health.condition() {
-        Condition::Well => (StatusCode::OK, Json(json!({ "status": "well" }))),
-        Condition::Unwell(why) => {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unwell", "why": why })))
+async fn answer(State(health): State<Arc<WorkerHealth>>) -> (StatusCode, Json<Value>) {
+    match health.status() {
+        HealthStatus::Healthy => (StatusCode::OK, Json(json!({ "status": "healthy" }))),
+        HealthStatus::Unhealthy(why) => {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unhealthy", "why": why })))
         }
     }
 }
 
-/// Asks the worker at `url` how it is; an error if it is unwell, or does not say.
+/// Queries the worker at `url`; an error if it is unhealthy or does not reply.
 pub(crate) async fn ask(url: &str) -> Result<(), Failure> {
-    let rest = url.strip_prefix("http://").ok_or("the address begins with http://")?;
+    let rest = url.strip_prefix("http://").ok_or("the URL must start with http://")?;
     let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
     let asked = async {
         let mut stream = TcpStream::connect(host).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn ask(url: &str) -> Result<(), Failure> {
         stream.take(REPLY_BYTES_MAX).read_to_string(&mut reply).await?;
         Ok::<_, Failure>(reply)
     };
-    let reply = tokio::time::timeout(ASK_FOR, asked).await.map_err(|_| "no answer in time")??;
+    let reply = tokio::time::timeout(ASK_FOR, asked).await.map_err(|_| "the health check timed out")??;
     if reply.starts_with("HTTP/1.1 200 ") {
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! The worker as a service: on AWS, told everything by its environment.
+//! The worker as an ECS service, configured by environment variables.
 //!
-//! `countersign-worker` works until SIGTERM, or until it is asked to leave through the roll, then finishes the steps under way and keeps their leases alive while it
-//! does. `countersign-worker health URL` asks a worker how it is and exits 0 or 1: the image holds no other program
-//! that could.
+//! `countersign-worker` runs until SIGTERM, or until it is asked to drain through the registry. It then finishes the
+//! steps in progress and renews their leases meanwhile. `countersign-worker health URL` queries a worker and exits
+//! with 0 or 1: the image contains no other program that could.
 
 mod environment;
 mod health;
@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::Allow;
-use countersign_worker::{Worker, WorkerSettings, leaving};
+use connectors::HostAllowList;
+use countersign_worker::{CancellationToken, Worker, WorkerSettings};
 use domain::{Millis, WorkerId};
 use engine::metrics::exporter::Meter;
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, EngineParts, Timing};
 use store::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,18 +25,17 @@ use environment::Environment;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long a step is held without a sign of life. With the wait for its message, a dead worker's step is taken
-/// over within half a minute.
+/// The lease of a step. With the delay of its message, a dead worker's step is taken over within half a minute.
 const LEASE: Millis = Millis::secs(20);
 
-/// Three signs of life may be lost before anybody takes over.
+/// Three renewals are tried before the lease expires.
 const HEARTBEAT: Millis = Millis::secs(5);
 
-/// The schedule sweeps too; a fleet need not.
+/// The sweep function runs once a minute as well.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
-/// A message that is visible again may be seen only by the next poll, so polls are short enough for a take-over
-/// within half a minute. Three queues asked this often cost some fifty cents a month.
+/// A message that becomes visible again is received by the next poll, so polls are short enough for a take-over
+/// within half a minute. Three queues polled this often cost about fifty cents a month.
 const POLL: Duration = Duration::from_secs(5);
 
 #[tokio::main]
@@ -50,7 +49,7 @@ async fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("countersign-worker: {}", engine::told(error.as_ref()));
+            eprintln!("countersign-worker: {}", engine::error_chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
@@ -63,44 +62,44 @@ async fn work() -> Result<(), Failure> {
     let me = WorkerId::new(&format!("worker-{}", environment.chance))?;
     let outside = environment.outside().await?;
     let store = store::aws::open(environment.store.clone()).await;
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow::default(), outside.settings),
+        tools: connectors::standard_tools(HostAllowList::default(), outside.settings),
         clock: Arc::new(SystemClock),
         me: me.clone(),
         timing: Timing { lease: LEASE, heartbeat: HEARTBEAT, ..Timing::default() },
-        shows: outside.shows,
-        sealing: Some(outside.sealing),
+        notifier: outside.notifier,
+        evidence_signer: Some(outside.evidence_signer),
     });
     let settings = WorkerSettings {
-        rooms: environment.rooms,
+        concurrency: environment.concurrency,
         visibility: LEASE,
         poll: POLL,
         sweep_every: SWEEP_EVERY,
         drain: environment.drain,
         ..WorkerSettings::default()
     };
-    let (leave, heard) = leaving();
-    let worker = Worker::new(Arc::new(engine), settings, me.clone(), heard);
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(Arc::new(engine), settings, me.clone(), shutdown.clone());
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let serving = health::serve(environment.health, worker.health()).await?;
     let _counted = match environment.metrics {
         Some(address) => Some(Meter::start()?.serve(TcpListener::bind(address).await?)?),
         None => None,
     };
-    tracing::info!(worker = %me, health = %serving.address(), "started");
+    tracing::info!(event = "worker_started", worker = %me, health = %serving.address(), "worker started");
     let working = worker.run();
     tokio::pin!(working);
     let finished = tokio::select! {
-        // Somebody has asked it through the roll.
+        // It was asked to drain through the registry.
         finished = &mut working => finished,
-        _ = terminate.recv() => { leave.ask(); working.await }
-        _ = interrupt.recv() => { leave.ask(); working.await }
+        _ = terminate.recv() => { shutdown.cancel(); working.await }
+        _ = interrupt.recv() => { shutdown.cancel(); working.await }
     };
     if finished {
-        tracing::info!("left; every step under way was finished");
+        tracing::info!(event = "worker_stopped", drained = true, "worker stopped");
     } else {
-        tracing::warn!("left; steps that were not finished are taken over when their leases run out");
+        tracing::warn!(event = "worker_stopped", drained = false, "worker stopped with steps in progress");
     }
     Ok(())
 }

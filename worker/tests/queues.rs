@@ -1,16 +1,16 @@
-//! Each queue has room of its own, on a store in memory.
+//! Each queue has its own capacity, on an in-memory store.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{Allow, Settings};
-use countersign_worker::{Rooms, Worker, WorkerSettings, leaving};
+use connectors::{ConnectorSettings, HostAllowList};
+use countersign_worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
 use domain::{
     Cause, IdempotencyKey, Initiator, Job, Millis, Outgoing, QueueName, RunKey, RunStatus, TenantId,
     WorkerId, WorkspaceId,
 };
-use engine::{Engine, Parts, StartRun, Timing};
+use engine::{Engine, EngineParts, StartRun, Timing};
 use serde_json::json;
 use store::{Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock};
 
@@ -19,14 +19,17 @@ fn me() -> WorkerId {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow { hosts: vec!["127.0.0.1".parse().unwrap()] }, Settings::default()),
+        tools: connectors::standard_tools(
+            HostAllowList { hosts: vec!["127.0.0.1".parse().unwrap()] },
+            ConnectorSettings::default(),
+        ),
         clock: Arc::new(SystemClock),
         me: me(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
@@ -35,7 +38,7 @@ async fn start(engine: &Engine<SqliteStore>) -> RunKey {
         .await
 }
 
-/// Waits until `run` stands at `status`.
+/// Waits until `run` has this status.
 async fn stands(store: &SqliteStore, run: &RunKey, status: RunStatus) {
     let stands = async {
         while store.load(run).await.unwrap().unwrap().status != status {
@@ -47,7 +50,7 @@ async fn stands(store: &SqliteStore, run: &RunKey, status: RunStatus) {
 
 async fn begun(engine: &Engine<SqliteStore>, source: &str, key: &str) -> RunKey {
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: TenantId::new("acme").unwrap(),
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
@@ -57,11 +60,11 @@ async fn begun(engine: &Engine<SqliteStore>, source: &str, key: &str) -> RunKey 
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(wish).await.unwrap().run
+    engine.start(request).await.unwrap().run
 }
 
 #[tokio::test]
-async fn what_people_decided_is_walked_while_there_is_no_room_for_steps() {
+async fn decisions_advance_while_the_steps_queue_is_full() {
     let engine = Arc::new(engine());
     let run = start(&engine).await;
     let store = Arc::clone(&engine);
@@ -69,24 +72,26 @@ async fn what_people_decided_is_walked_while_there_is_no_room_for_steps() {
     let decided =
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job: Job::Advance, delay: Millis(0) };
     store.send(&decided).await.unwrap();
-    let full =
-        WorkerSettings { rooms: Rooms { ingest: 1, decisions: 1, steps: 0 }, ..WorkerSettings::default() };
-    let (leave, leaving) = leaving();
-    let working = tokio::spawn(Worker::new(Arc::clone(&engine), full, me(), leaving).run());
+    let full = WorkerSettings {
+        concurrency: Concurrency { ingest: 1, decisions: 1, steps: 0 },
+        ..WorkerSettings::default()
+    };
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(Worker::new(Arc::clone(&engine), full, me(), shutdown.clone()).run());
 
     stands(store, &run, RunStatus::Succeeded).await;
 
-    // What was there from the start, and what asks for the evidence.
+    // The message from the start, and the one for the evidence.
     assert_eq!(store.depth(QueueName::Steps).await.unwrap(), 2);
-    leave.ask();
+    shutdown.cancel();
     assert!(working.await.unwrap());
     assert_eq!(store.depth(QueueName::Decisions).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn what_people_decided_is_not_behind_a_step_that_lasts() {
+async fn decisions_do_not_wait_behind_a_long_step() {
     let engine = Arc::new(engine());
-    // Takes what is sent, and says nothing.
+    // Accepts a connection and never replies.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let lasts = format!(
         "workflow: lasts\nversion: 1\nenvironment: dev\n\
@@ -95,35 +100,35 @@ async fn what_people_decided_is_not_behind_a_step_that_lasts() {
     );
     let short = "workflow: w\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: 1 } }]\n";
     let (lasting, short) = (begun(&engine, &lasts, "1").await, begun(&engine, short, "2").await);
-    let rooms = Rooms { ingest: 1, decisions: 1, steps: 1 };
-    let settings = WorkerSettings { rooms, drain: Duration::ZERO, ..WorkerSettings::default() };
+    let concurrency = Concurrency { ingest: 1, decisions: 1, steps: 1 };
+    let settings = WorkerSettings { concurrency, drain: Duration::ZERO, ..WorkerSettings::default() };
     let store = Arc::clone(engine.store());
     let decided = |run: &RunKey| {
         let job = Job::Advance;
         Outgoing { run: run.clone(), queue: QueueName::Decisions, job, delay: Millis(0) }
     };
-    // What brought them here is not in the way: one place for steps is all there is.
+    // Remove the messages that started the runs: there is capacity for one step only.
     for message in store.receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         store.delete(&message.handle).await.unwrap();
     }
     store.send(&decided(&lasting)).await.unwrap();
-    let (leave, leaving) = leaving();
-    let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), leaving).run());
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(Worker::new(Arc::clone(&engine), settings, me(), shutdown.clone()).run());
     stands(&store, &lasting, RunStatus::Running).await;
 
     store.send(&decided(&short)).await.unwrap();
     stands(&store, &short, RunStatus::Succeeded).await;
 
     assert_eq!(store.load(&lasting).await.unwrap().unwrap().status, RunStatus::Running);
-    leave.ask();
+    shutdown.cancel();
     assert!(!working.await.unwrap(), "the one that lasts is left");
 }
 
 #[test]
-fn every_lane_has_room_beside_any_number_of_steps() {
+fn every_queue_has_capacity() {
     for steps in [1, 4, 16, 64] {
-        let rooms = Rooms::beside(steps);
-        assert_eq!(rooms.steps, steps);
-        assert!(rooms.ingest > 0 && rooms.decisions > 0);
+        let concurrency = Concurrency::for_steps(steps);
+        assert_eq!(concurrency.steps, steps);
+        assert!(concurrency.ingest > 0 && concurrency.decisions > 0);
     }
 }
