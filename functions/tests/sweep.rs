@@ -1,14 +1,14 @@
-//! What nobody looks at is found again.
+//! The sweep finds runs whose message was lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use countersign_functions::sweep::sweep;
 use domain::{Cause, Initiator, Millis, QueueName, Timestamp, ToolName};
-use engine::{Engine, Parts, StartRun, Swept, Timing};
+use engine::{Engine, EngineParts, StartRun, SweepResult, Timing};
 use serde_json::json;
 use store::{Clock, Queue as _, SqliteOptions, SqliteStore};
 
@@ -16,27 +16,27 @@ const WORKFLOW: &str =
     "workflow: w\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: 'Go on?' } }\n";
 
 #[derive(Clone, Default)]
-struct Hands(Arc<AtomicI64>);
+struct TestClock(Arc<AtomicI64>);
 
-impl Clock for Hands {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
     }
 }
 
 #[tokio::test]
-async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
-    let clock = Hands::default();
-    let engine = Engine::new(Parts {
+async fn sweep_wakes_a_run_whose_message_was_lost() {
+    let clock = TestClock::default();
+    let engine = Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(clock.clone()),
         me: "sweep".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     });
-    let wish = StartRun {
+    let request = StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
@@ -46,15 +46,15 @@ async fn a_run_whose_message_was_lost_is_woken_once_it_is_due() {
         input: json!({}),
         by: Initiator::new(Cause::User, "anna"),
     };
-    let run = engine.start(wish).await.unwrap().run;
+    let run = engine.start(request).await.unwrap().run;
     for lost in engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap() {
         engine.store().delete(&lost.handle).await.unwrap();
     }
-    let nothing = Swept { sent: 0, woken: 0, scheduled: 0 };
+    let nothing = SweepResult { sent: 0, woken: 0, scheduled: 0 };
     assert_eq!(sweep(&engine).await.unwrap(), nothing);
 
     clock.0.store(Millis::hours(1).0.try_into().unwrap(), Ordering::SeqCst);
-    assert_eq!(sweep(&engine).await.unwrap(), Swept { sent: 0, woken: 1, scheduled: 0 });
+    assert_eq!(sweep(&engine).await.unwrap(), SweepResult { sent: 0, woken: 1, scheduled: 0 });
     let found = engine.store().receive(QueueName::Steps, 10, Millis::mins(1), Duration::ZERO).await.unwrap();
     assert_eq!(found.into_iter().map(|message| message.run).collect::<Vec<_>>(), [run]);
 }

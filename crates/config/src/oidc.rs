@@ -1,31 +1,29 @@
-//! Who says who people are, beside API keys.
+//! Login with an `OpenID` Connect provider, in addition to API keys.
 
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
 
-use crate::{InvalidSystems, LookUp, secret};
+use crate::{ConfigError, LookUp, secret};
 
-/// An identity provider, which speaks `OpenID` Connect.
+/// An `OpenID` Connect provider.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcConfig {
-    /// Who issues tokens: `iss`, to the letter.
+    /// The exact `iss` claim of its tokens.
     pub issuer: String,
-    /// Where its keys are, if not where it says itself.
+    /// The address of its keys; by default the one in its discovery document.
     pub key_set: Option<Url>,
-    /// How its tokens may be signed.
     #[serde(default = "rs256")]
     pub algorithms: Vec<SigningAlgorithm>,
-    /// What its tokens say where.
     pub claims: ClaimsConfig,
-    /// For whom a token must be that is shown to the API; without it, the API believes none.
+    /// The `aud` claim of tokens for the API. Without it the API accepts no tokens.
     pub audience: Option<String>,
-    /// How people log in to the console with it; without it, they log in with an API key.
+    /// Login to the console. Without it users log in with an API key.
     pub login: Option<LoginConfig>,
 }
 
-/// How a token may be signed.
+/// The signature algorithms that tokens can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum SigningAlgorithm {
     /// RSA with SHA-256.
@@ -40,37 +38,34 @@ fn rs256() -> Vec<SigningAlgorithm> {
     vec![SigningAlgorithm::Rs256]
 }
 
-/// What a token says where.
+/// The names of the claims.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimsConfig {
-    /// The claim that names the tenant.
     pub tenant: String,
-    /// The claim that names the person, as the tenant's directory does.
+    /// The claim with the person's name in the tenant's directory.
     pub person: String,
-    /// The claim that lists roles.
     pub roles: String,
 }
 
-/// How people log in to the console.
+/// Login to the console.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoginConfig {
-    /// What people call the provider.
+    /// The provider's name on the login page.
     pub name: String,
-    /// What the provider calls us.
     pub client_id: String,
     client_secret_env: Option<String>,
-    /// Where browsers reach this server.
+    /// The address of this server in browsers.
     pub url: Url,
-    /// What is asked for beside `openid`.
+    /// Scopes in addition to `openid`.
     #[serde(default)]
     pub scopes: Vec<String>,
 }
 
 impl LoginConfig {
-    /// What we prove ourselves to the provider with, if it gave us something.
-    pub fn client_secret(&self, look_up: LookUp<'_>) -> Result<Option<SecretString>, InvalidSystems> {
+    /// The client secret, if the provider issued one.
+    pub fn client_secret(&self, look_up: LookUp<'_>) -> Result<Option<SecretString>, ConfigError> {
         let name = self.client_secret_env.as_deref();
         name.map(|name| secret("server.oidc.login", "client_secret_env", name, look_up)).transpose()
     }
@@ -79,13 +74,13 @@ impl LoginConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Systems;
+    use crate::SystemsConfig;
 
     #[test]
-    fn a_provider_is_described_without_its_secret() {
+    fn provider_config_contains_no_secret() {
         let text = "server: { oidc: { issuer: 'https://id.example.com', claims: { tenant: org, person: name, roles: roles },
           login: { name: Example, client_id: us, client_secret_env: D, url: 'https://console.example' } } }";
-        let systems = Systems::parse(text).unwrap();
+        let systems = SystemsConfig::parse(text).unwrap();
         let oidc = systems.server().oidc.as_ref().unwrap();
         assert_eq!(oidc.algorithms, [SigningAlgorithm::Rs256]);
         let login = oidc.login.as_ref().unwrap();
@@ -95,11 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn no_algorithm_counts_but_those_that_prove_who_signed() {
+    fn only_asymmetric_algorithms_are_accepted() {
         for algorithm in ["none", "HS256", "rs256", "RS512"] {
             let claims = "claims: { tenant: a, person: b, roles: c }";
             let text = format!("server: {{ oidc: {{ issuer: a, {claims}, algorithms: [{algorithm}] }} }}");
-            assert!(Systems::parse(&text).is_err(), "{text}");
+            assert!(SystemsConfig::parse(&text).is_err(), "{text}");
         }
     }
 }

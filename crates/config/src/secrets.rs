@@ -1,5 +1,5 @@
-//! The secrets of a function: one JSON object of names and values, from Secrets Manager or, on a laptop, from a
-//! file. Nothing of it stands in any error.
+//! The secrets of a process: a JSON object of names and values, from AWS Secrets Manager or from a local file. No error
+//! contains a secret.
 
 use std::collections::BTreeMap;
 
@@ -7,42 +7,31 @@ use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_secretsmanager::{Client, Config};
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// What a name begins with that is a path.
-const FILE: &str = "file:";
+/// The prefix of a path to a local file.
+const FILE_PREFIX: &str = "file:";
 
-/// Secrets by name. `Debug` shows none of them.
+/// Secrets by name. `Debug` output contains no secret.
 #[derive(Debug, Clone, Default)]
-pub struct Named(BTreeMap<String, SecretString>);
+pub struct SecretMap(BTreeMap<String, SecretString>);
 
-/// Why there are no secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file cannot be read.
     #[error("read the secrets in {path}")]
     Read {
-        /// Which one.
         path: String,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
-    /// Secrets Manager does not give it.
-    #[error("fetch the secret {name}: {why}")]
-    Fetch {
-        /// Which one.
-        name: String,
-        /// Why not.
-        why: String,
-    },
-    /// It is not an object of names and texts.
-    #[error("the secret is not a JSON object of names and texts")]
+    #[error("fetch the secret {name} from Secrets Manager: {why}")]
+    Fetch { name: String, why: String },
+    #[error("parse the secret: expected a JSON object of names and strings")]
     Shape,
 }
 
-impl Named {
+impl SecretMap {
     /// The secrets under `name` in Secrets Manager, or in the file after `file:`.
     pub async fn open(name: &str, config: impl Into<Config>) -> Result<Self, SecretError> {
-        match name.strip_prefix(FILE) {
+        match name.strip_prefix(FILE_PREFIX) {
             Some(path) => {
                 let failed = |source| SecretError::Read { path: path.to_owned(), source };
                 Self::parse(&std::fs::read_to_string(path).map_err(failed)?)
@@ -54,7 +43,7 @@ impl Named {
     async fn fetch(name: &str, client: &Client) -> Result<Self, SecretError> {
         let failed = |why: String| SecretError::Fetch { name: name.to_owned(), why };
         let got = client.get_secret_value().secret_id(name).send().await;
-        let got = got.map_err(|error| failed(told(&error)))?;
+        let got = got.map_err(|error| failed(reason(&error)))?;
         Self::parse(got.secret_string().ok_or(SecretError::Shape)?)
     }
 
@@ -63,24 +52,27 @@ impl Named {
         Ok(Self(values.into_iter().map(|(name, value)| (name, value.into())).collect()))
     }
 
-    /// The secret under `name`, if there is one.
     pub fn look_up(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|secret| secret.expose_secret().to_owned()).filter(|secret| !secret.is_empty())
     }
 }
 
-/// What `error` says, in words that hold nothing of the answer: the SDK shows all of one that it could not read, and that
-/// may be the secret.
-fn told<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
+/// The reason without any part of the response: for a response that it cannot parse, the SDK's own text contains the
+/// response, and so possibly the secret.
+fn reason<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
     match error {
-        SdkError::ServiceError(refused) => {
-            let no = refused.err();
-            format!("{}: {}", no.code().unwrap_or("refused"), no.message().unwrap_or("no reason is given"))
+        SdkError::ServiceError(context) => {
+            let error = context.err();
+            format!(
+                "{}: {}",
+                error.code().unwrap_or("unknown error"),
+                error.message().unwrap_or("no message")
+            )
         }
-        SdkError::TimeoutError(_) => "no answer in time".to_owned(),
-        SdkError::DispatchFailure(_) => "Secrets Manager cannot be reached, or broke off".to_owned(),
-        SdkError::ResponseError(_) => "the answer cannot be read".to_owned(),
-        _ => "the request could not be made".to_owned(),
+        SdkError::TimeoutError(_) => "the request timed out".to_owned(),
+        SdkError::DispatchFailure(_) => "the connection failed".to_owned(),
+        SdkError::ResponseError(_) => "the response cannot be parsed".to_owned(),
+        _ => "the request cannot be built".to_owned(),
     }
 }
 
@@ -89,19 +81,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_by_its_name() {
-        let named = Named::parse(r#"{"A":"one secret","B":""}"#).unwrap();
-        assert_eq!(named.look_up("A").as_deref(), Some("one secret"));
-        assert_eq!((named.look_up("B"), named.look_up("C")), (None, None));
+    fn look_up_finds_a_secret_by_name() {
+        let secrets = SecretMap::parse(r#"{"A":"one secret","B":""}"#).unwrap();
+        assert_eq!(secrets.look_up("A").as_deref(), Some("one secret"));
+        assert_eq!((secrets.look_up("B"), secrets.look_up("C")), (None, None));
     }
 
     #[test]
-    fn no_secret_stands_in_an_error_or_in_debug() {
+    fn errors_and_debug_contain_no_secret() {
         for text in ["hunter2", r#"{"A":["hunter2"]}"#, r#"{"A":"hunter2""#, r#"["hunter2"]"#] {
-            let error = Named::parse(text).unwrap_err();
+            let error = SecretMap::parse(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
-        let named = Named::parse(r#"{"A":"hunter2"}"#).unwrap();
-        assert!(!format!("{named:?}").contains("hunter2"));
+        let secrets = SecretMap::parse(r#"{"A":"hunter2"}"#).unwrap();
+        assert!(!format!("{secrets:?}").contains("hunter2"));
     }
 }

@@ -1,6 +1,6 @@
-//! How we reach others over the network.
+//! The outbound HTTP client.
 //!
-//! One configuration of TLS and one client of HTTP for everything that is ours, and one answer to where a secret may be sent.
+//! One TLS configuration and one client builder for all outbound calls, and one check of where secrets may be sent.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -10,13 +10,12 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use url::{Host, Url};
 
-/// A host that takes longer to accept a connection is down.
+/// A host that takes longer to accept a connection is treated as down.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 const USER_AGENT: &str = concat!("countersign/", env!("CARGO_PKG_VERSION"));
 
-/// A client that goes where it is sent and nowhere else: through no proxy, along no redirect, and no second time unless
-/// whoever uses it says so. How long an answer may take is theirs to say.
+/// A client without proxies, redirects or retries. The caller sets the response timeout.
 pub fn client() -> ClientBuilder {
     Client::builder()
         .user_agent(USER_AGENT)
@@ -28,20 +27,20 @@ pub fn client() -> ClientBuilder {
         .tls_backend_preconfigured(config())
 }
 
-/// TLS with ring, trusting what the operating system trusts. The certificates are read once.
+/// TLS with ring and the root certificates of the operating system, which are read once.
 ///
-/// Without any root certificate on the machine, plain http still works, and every handshake fails.
+/// On a machine without root certificates plain HTTP works and every TLS handshake fails.
 pub fn config() -> ClientConfig {
     static CONFIG: LazyLock<ClientConfig> = LazyLock::new(read);
     CONFIG.clone()
 }
 
-#[expect(clippy::expect_used, reason = "ring has suites for both versions of TLS that are asked for")]
+#[expect(clippy::expect_used, reason = "ring supports TLS 1.2 and 1.3")]
 fn read() -> ClientConfig {
     let builder = || {
         ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("ring knows TLS 1.2 and 1.3")
+            .expect("ring supports TLS 1.2 and 1.3")
     };
     builder()
         .with_platform_verifier()
@@ -49,9 +48,9 @@ fn read() -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// Whether a secret may be sent to `url`, and what comes from there believed: over TLS, or on this very machine.
+/// Whether `url` may receive secrets and be trusted: it uses TLS, or is on this machine.
 pub fn is_safe(url: &Url) -> bool {
-    let here = match url.host() {
+    let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -59,7 +58,7 @@ pub fn is_safe(url: &Url) -> bool {
     };
     match url.scheme() {
         "https" => url.has_host(),
-        "http" => here,
+        "http" => is_loopback,
         _ => false,
     }
 }
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_over_tls_or_stay_on_this_machine() {
+    fn secrets_require_tls_or_loopback() {
         for good in ["https://slack.com", "http://127.0.0.1:80", "http://localhost:1", "http://[::1]:2"] {
             assert!(is_safe(&good.parse().unwrap()), "{good}");
         }

@@ -1,4 +1,4 @@
-//! As much of HTTP as a door needs, whoever serves it: a gateway, or a laptop.
+//! The parts of HTTP that the handlers need, independent of the server: API Gateway or axum.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// What a request is headed with, as it came.
+/// The headers of a request, as received.
 #[derive(Debug, Clone, Default)]
 pub struct Headers<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Headers<'a> {
-    /// The value of the header `name`, in any case; nothing if there are two, because then it is left to the
-    /// reader which one counts.
+    /// The value of the header `name`, compared case-insensitively. A header that is present twice has no value: two
+    /// readers could choose different ones.
     pub fn only(&self, name: &str) -> Option<&'a str> {
         let mut values = self.0.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
         match (values.next(), values.next()) {
@@ -28,41 +28,33 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Headers<'a> {
     }
 }
 
-/// What is replied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The HTTP status.
     pub status: u16,
-    /// What it is headed with.
     pub headers: Vec<(&'static str, String)>,
-    /// The body, which says no more than it must.
     pub body: String,
 }
 
 impl Response {
-    /// A text.
     pub fn text(status: u16, body: &str) -> Self {
         Self { status, headers: vec![content_type("text/plain; charset=utf-8")], body: body.to_owned() }
     }
 
-    /// A value.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::json_text(status, body.to_string())
     }
 
-    /// A value that is written already.
     pub fn json_text(status: u16, body: String) -> Self {
         Self { status, headers: vec![content_type("application/json")], body }
     }
 
-    /// A no, for a program to read (RFC 9457).
+    /// An error as problem details (RFC 9457).
     pub fn problem(status: u16, code: &str, detail: &str) -> Self {
         let body = json!({ "status": status, "code": code, "detail": detail });
         let headers = vec![content_type("application/problem+json")];
         Self { status, headers, body: body.to_string() }
     }
 
-    /// The same, with one more header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
@@ -74,8 +66,8 @@ fn content_type(kind: &str) -> (&'static str, String) {
     ("content-type", kind.to_owned())
 }
 
-/// The bytes of a body that a gateway hands over as text, perhaps in base64. A flag that lies gives nothing,
-/// or bytes that nobody signed.
+/// The bytes of a body that a gateway passes as text, optionally in base64. A wrong flag yields `None`, or bytes whose
+/// signature does not verify.
 pub fn raw_body(text: &str, is_base64: bool) -> Option<Cow<'_, [u8]>> {
     if is_base64 {
         return BASE64_STANDARD.decode(text).ok().map(Cow::Owned);
@@ -88,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_that_stands_there_twice_says_nothing() {
+    fn duplicate_header_has_no_value() {
         let headers: Headers<'_> = [("a", "1"), ("B", "2"), ("b", "3")].into_iter().collect();
         assert_eq!((headers.only("A"), headers.only("b"), headers.only("c")), (Some("1"), None, None));
     }
 
     #[test]
-    fn a_body_is_the_bytes_that_were_sent() {
+    fn raw_body_returns_the_bytes_that_were_sent() {
         assert_eq!(raw_body("{}", false).as_deref(), Some(&b"{}"[..]));
         assert_eq!(raw_body("e30=", true).as_deref(), Some(&b"{}"[..]));
         assert_eq!(raw_body("{}", true), None);

@@ -4,9 +4,9 @@
 //! replies 2xx only after the event is durable. The Lambda functions and `countersign serve` share this code.
 
 #[cfg(feature = "configured")]
-pub mod described;
+pub mod configured;
 pub mod http;
 #[cfg(feature = "served")]
-pub mod served;
+pub mod routes;
 pub mod slack;
 pub mod webhook;

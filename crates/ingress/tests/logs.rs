@@ -1,4 +1,4 @@
-//! Which codes stand in the log, and that nothing else of a request does.
+//! The log contains the code of a refusal and nothing of the request.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -6,11 +6,11 @@ use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use connectors::Toolbox;
-use countersign_ingress::webhook::{Proof, Request, WebhookAuth, deliver};
+use connectors::ToolRegistry;
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
 use domain::record::ORPHANED_AFTER;
 use domain::{Cause, Initiator, Millis, RunStatus, Source, Timestamp, ToolName};
-use engine::{AdvanceLimits, Engine, Parts, StartRun, Timing};
+use engine::{AdvanceLimits, Engine, EngineParts, StartRun, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign};
 use store::{Clock, Ledger as _, SqliteOptions, SqliteStore};
@@ -22,7 +22,6 @@ const WORKFLOW: &str =
 
 const SECRET: &str = "the secret of acme's own scripts";
 
-/// What was logged, as bytes.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -38,8 +37,8 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Takes down what this thread logs for as long as the guard is kept.
-    fn listen() -> (Self, DefaultGuard) {
+    /// Captures the log of this thread until the guard is dropped.
+    fn capture() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
         let lines = tracing_subscriber::fmt().json().with_max_level(Level::DEBUG);
@@ -51,7 +50,7 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines that say `message`.
+    /// The lines with this message.
     fn lines(&self, message: &str) -> Vec<Value> {
         let lines =
             self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
@@ -60,39 +59,39 @@ impl Log {
 }
 
 #[derive(Clone, Default)]
-struct Hands(Arc<AtomicI64>);
+struct TestClock(Arc<AtomicI64>);
 
-impl Hands {
+impl TestClock {
     fn pass(&self, time: Millis) {
         self.0.fetch_add(time.0.try_into().unwrap(), Ordering::SeqCst);
     }
 }
 
-impl Clock for Hands {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
     }
 }
 
-fn engine(clock: &Hands) -> Engine<SqliteStore> {
+fn engine(clock: &TestClock) -> Engine<SqliteStore> {
     let options = SqliteOptions { clock: Arc::new(clock.clone()), ..SqliteOptions::default() };
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(options).unwrap()),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(clock.clone()),
-        me: "door".parse().unwrap(),
+        me: "ingress".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
 #[tokio::test]
-async fn only_a_run_that_was_left_is_logged_as_orphaned() {
-    let (log, _guard) = Log::listen();
-    let clock = Hands::default();
+async fn only_an_abandoned_run_is_logged_as_orphaned() {
+    let (log, _guard) = Log::capture();
+    let clock = TestClock::default();
     let engine = engine(&clock);
-    let wish = StartRun {
+    let request = StartRun {
         tenant: "acme".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(WORKFLOW, &BTreeSet::<ToolName>::new()).unwrap(),
@@ -102,13 +101,13 @@ async fn only_a_run_that_was_left_is_logged_as_orphaned() {
         input: json!({}),
         by: Initiator::new(Cause::User, "anna"),
     };
-    let run = engine.start(wish).await.unwrap().run;
+    let run = engine.start(request).await.unwrap().run;
 
     clock.pass(ORPHANED_AFTER);
     assert_eq!(
         engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
-        "nobody has begun it"
+        "no worker started it"
     );
     Box::pin(engine.advance(&run, &(), AdvanceLimits::default())).await.unwrap();
     assert_eq!(engine.store().load(&run).await.unwrap().unwrap().status, RunStatus::WaitingApproval);
@@ -116,31 +115,31 @@ async fn only_a_run_that_was_left_is_logged_as_orphaned() {
     assert_eq!(
         engine.sweep(&Initiator::new(Cause::System, "sweep")).await.unwrap().woken,
         1,
-        "nobody has answered"
+        "the approval is overdue"
     );
 
-    let left = log.lines("woke a run that was left");
-    assert_eq!(left.len(), 1, "{}", log.text());
+    let orphaned = log.lines("orphaned run woken");
+    assert_eq!(orphaned.len(), 1, "{}", log.text());
     let fields = json!({
-        "message": "woke a run that was left",
+        "message": "orphaned run woken",
         "event": "orphan_detected",
         "code": "RUN_ORPHANED",
         "run": run.to_string(),
     });
-    assert_eq!((&left[0]["level"], &left[0]["fields"]), (&json!("INFO"), &fields));
-    let due = log.lines("woke a run that was due");
+    assert_eq!((&orphaned[0]["level"], &orphaned[0]["fields"]), (&json!("INFO"), &fields));
+    let due = log.lines("due run woken");
     assert_eq!(due.len(), 1, "{}", log.text());
     assert_eq!((&due[0]["level"], &due[0]["fields"]["code"]), (&json!("DEBUG"), &Value::Null));
 }
 
 #[tokio::test]
-async fn a_delivery_that_is_refused_leaves_its_code_in_the_log_and_nothing_of_what_came() {
-    let (log, _guard) = Log::listen();
-    let clock = Hands::default();
+async fn refused_delivery_logs_its_code_and_no_content() {
+    let (log, _guard) = Log::capture();
+    let clock = TestClock::default();
     clock.pass(Millis::hours(1));
     let engine = engine(&clock);
-    let proof = Proof::Signed(Secrets::new(SECRET.into()).unwrap());
-    let doors = WebhookAuth::default().and("acme".parse().unwrap(), Source::Webhook, proof).unwrap();
+    let scheme = AuthScheme::Hmac(Secrets::new(SECRET.into()).unwrap());
+    let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::Webhook, scheme).unwrap();
     let timestamp = (clock.now().0 / 1_000).to_string();
     let mut statuses = Vec::new();
     for password in ["hunter2", "swordfish"] {
@@ -152,14 +151,17 @@ async fn a_delivery_that_is_refused_leaves_its_code_in_the_log_and_nothing_of_wh
             ("x-countersign-signature", signature.as_str()),
         ];
         let headers = headers.into_iter().collect();
-        let request = Request { source: "webhook", tenant: "acme", headers, body: &body };
-        statuses.push(deliver(&engine, &doors, request).await.status);
+        let request = WebhookRequest { source: "webhook", tenant: "acme", headers, body: &body };
+        statuses.push(deliver(&engine, &auth, request).await.status);
     }
     assert_eq!(statuses, [202, 409]);
 
     let refused: Vec<Value> =
         log.lines("refused").into_iter().map(|mut line| line["fields"].take()).collect();
-    assert_eq!(refused, [json!({ "message": "refused", "code": "IDEMPOTENCY_CONFLICT" })]);
+    assert_eq!(
+        refused,
+        [json!({ "message": "refused", "event": "request_refused", "code": "IDEMPOTENCY_CONFLICT" })]
+    );
     for secret in [SECRET, "order-4711", "hunter2", "swordfish"] {
         assert!(!log.text().contains(secret), "{}", log.text());
     }

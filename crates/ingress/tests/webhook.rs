@@ -1,7 +1,7 @@
-//! What comes in through the webhook door, and above all what does not. The cases with short names are those of
-//! the list of threats, under exactly these names.
+//! Deliveries that the webhook handler accepts and rejects. Tests with short names are named after an entry in the list
+//! of threats.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(non_snake_case, reason = "a case is called what the list of threats calls it")]
+#![expect(non_snake_case, reason = "threat tests have the names of the list of threats")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use countersign_ingress::http::raw_body;
 use countersign_ingress::webhook::{
-    BODY_BYTES_MAX, InvalidWebhookAuth, Proof, Request, Response, WebhookAuth, deliver, unproved,
+    AuthScheme, BODY_BYTES_MAX, InvalidWebhookAuth, Response, WebhookAuth, WebhookRequest, deliver,
+    unauthenticated,
 };
 use domain::inbox::TRIES_MAX;
 use domain::{
     Cause, InboxEntry, Initiator, Job, Millis, QueueName, RunKey, Source, TenantId, Timestamp, ToolName,
     TraceContext,
 };
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, EngineParts, Timing};
 use serde_json::{Value, json};
 use signing::{Secrets, sign, sign_body};
 use store::{
-    Clock, Inbox as _, Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, Site, SqliteOptions,
-    SqliteStore, Store, StoreError,
+    Clock, Inbox as _, Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, SqliteOptions, SqliteStore,
+    Store, StoreCall, StoreError,
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -37,14 +38,13 @@ const HOOK: &str = "the secret of acme's own scripts";
 const TOKEN: &str = "umbrella-shows-this-token";
 const PASSWORD: &str = "svc-initech:correct horse battery";
 
-/// What people read who write a workflow.
-const PAGE: &str = include_str!("../../../docs/workflows.md");
+const WORKFLOWS_PAGE: &str = include_str!("../../../docs/workflows.md");
 
 const SYS_ID: &str = "9d385017c611228701d22104cc95c371";
 
-struct Noon;
+struct FixedClock;
 
-impl Clock for Noon {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         NOW
     }
@@ -54,53 +54,53 @@ fn secrets(secret: &str) -> Secrets {
     Secrets::new(secret.into()).unwrap()
 }
 
-/// `grace_ms` from now the secret before acme's current one ends.
-fn doors(grace_ms: i64) -> WebhookAuth {
+/// Acme's previous ServiceNow secret expires `grace_ms` from now.
+fn webhook_auth(grace_ms: i64) -> WebhookAuth {
     let acme = secrets(ACME).and_previous(ACME_BEFORE.into(), Timestamp(NOW.0 + grace_ms)).unwrap();
     [
-        ("acme", Source::ServiceNow, Proof::Signed(acme)),
-        ("umbrella", Source::ServiceNow, Proof::Signed(secrets(UMBRELLA))),
-        ("initech", Source::ServiceNow, Proof::Basic(secrets(PASSWORD))),
-        ("acme", Source::GitHub, Proof::GitHub(secrets(HUB))),
-        ("acme", Source::Webhook, Proof::Signed(secrets(HOOK))),
-        ("umbrella", Source::Webhook, Proof::Bearer(secrets(TOKEN))),
+        ("acme", Source::ServiceNow, AuthScheme::Hmac(acme)),
+        ("umbrella", Source::ServiceNow, AuthScheme::Hmac(secrets(UMBRELLA))),
+        ("initech", Source::ServiceNow, AuthScheme::Basic(secrets(PASSWORD))),
+        ("acme", Source::GitHub, AuthScheme::GitHub(secrets(HUB))),
+        ("acme", Source::Webhook, AuthScheme::Hmac(secrets(HOOK))),
+        ("umbrella", Source::Webhook, AuthScheme::Bearer(secrets(TOKEN))),
     ]
     .into_iter()
-    .try_fold(WebhookAuth::default(), |doors, (tenant, source, proof)| {
-        doors.and(tenant.parse().unwrap(), source, proof)
+    .try_fold(WebhookAuth::default(), |auth, (tenant, source, scheme)| {
+        auth.with(tenant.parse().unwrap(), source, scheme)
     })
     .unwrap()
 }
 
 fn engine_on<S: Store>(store: S) -> Engine<S> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: Toolbox::default(),
-        clock: Arc::new(Noon),
-        me: "door".parse().unwrap(),
+        tools: ToolRegistry::default(),
+        clock: Arc::new(FixedClock),
+        me: "ingress".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
-/// The doors, and an engine behind them with nothing in it.
-struct Scene {
+/// Webhook authentication for three tenants, and an empty engine.
+struct TestEnv {
     engine: Engine<SqliteStore>,
-    doors: WebhookAuth,
+    auth: WebhookAuth,
 }
 
-impl Scene {
-    fn set() -> Self {
+impl TestEnv {
+    fn new() -> Self {
         let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-        Self { engine: engine_on(store), doors: doors(1) }
+        Self { engine: engine_on(store), auth: webhook_auth(1) }
     }
 
-    async fn deliver(&self, sent: &Sent) -> Response {
-        deliver(&self.engine, &self.doors, sent.request()).await
+    async fn deliver(&self, sent: &Delivery) -> Response {
+        deliver(&self.engine, &self.auth, sent.request()).await
     }
 
-    /// Puts a workflow of acme's to use.
+    /// Applies a workflow for acme.
     async fn apply(&self, source: &str) {
         let tools = ["http.request", "transform"].map(|tool| ToolName::new(tool).unwrap());
         let plan = workflow::parse(source, &BTreeSet::from(tools)).unwrap();
@@ -108,7 +108,7 @@ impl Scene {
         self.engine.apply(&"acme".parse().unwrap(), &plan, ada).await.unwrap();
     }
 
-    /// Puts one to use that wants whatever comes from `source`.
+    /// Applies a workflow that every event of `source` triggers.
     async fn apply_for(&self, source: Source, name: &str) {
         let workflow = format!(
             "workflow: {name}\nversion: 1\ntrigger: {{ {source}: {{}} }}\n\
@@ -127,27 +127,27 @@ impl Scene {
         received.into_iter().map(|delivery| (delivery.run, delivery.job)).collect()
     }
 
-    /// It is refused with `status`, nothing is stored and nobody is told anything.
-    async fn refuses(&self, sent: &Sent, status: u16) -> Response {
+    /// Asserts that the delivery gets `status`, and that nothing is stored or sent.
+    async fn rejects(&self, sent: &Delivery, status: u16) -> Response {
         let response = self.deliver(sent).await;
         assert_eq!(response.status, status, "{}", response.body);
-        self.has_nothing().await;
+        self.assert_empty().await;
         response
     }
 
-    async fn has_nothing(&self) {
+    async fn assert_empty(&self) {
         assert_eq!(self.messages().await, []);
         for tenant in ["acme", "umbrella", "initech"] {
             let tenant: TenantId = tenant.parse().unwrap();
-            for run in usual_runs(&tenant) {
+            for run in default_runs(&tenant) {
                 assert_eq!(self.engine.store().entry(&run).await.unwrap(), None);
             }
             assert_eq!(self.engine.store().runs(&tenant, RunQuery::newest(10)).await.unwrap().runs, []);
         }
     }
 
-    /// It is accepted as new, kept, and one message says so.
-    async fn accepts(&self, sent: &Sent) -> InboxEntry {
+    /// Asserts that the delivery is accepted as new and stored, and that a message is sent.
+    async fn accepts(&self, sent: &Delivery) -> InboxEntry {
         let response = self.deliver(sent).await;
         assert_eq!(response.status, 202, "{}", response.body);
         let body: Value = serde_json::from_str(&response.body).unwrap();
@@ -160,44 +160,43 @@ impl Scene {
         self.engine.store().entry(&run).await.unwrap().unwrap()
     }
 
-    /// It is recognised as `entry`, and is no other.
-    async fn knows(&self, sent: &Sent, entry: &InboxEntry) {
+    /// Asserts that the delivery is a duplicate of `entry`.
+    async fn deduplicates(&self, sent: &Delivery, entry: &InboxEntry) {
         let response = self.deliver(sent).await;
         let body: Value = serde_json::from_str(&response.body).unwrap();
         let expected = json!({ "run": entry.run.run, "status": "duplicate", "outcome": "pending" });
         assert_eq!((response.status, body), (202, expected));
-        let told: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != entry.run).collect();
-        assert_eq!(told, []);
+        let others: Vec<_> = self.messages().await.into_iter().filter(|(run, _)| *run != entry.run).collect();
+        assert_eq!(others, []);
         assert_eq!(self.engine.store().entry(&entry.run).await.unwrap().as_ref(), Some(entry));
     }
 }
 
-/// The runs that the usual deliveries of these tests would start.
-fn usual_runs(tenant: &TenantId) -> impl Iterator<Item = RunKey> {
+/// The runs that the default deliveries of these tests would start.
+fn default_runs(tenant: &TenantId) -> impl Iterator<Item = RunKey> {
     let servicenow = format!("servicenow:incident:{SYS_ID}:3");
     let keys =
         [servicenow, "github:72d3162e-cc78-11e3-81ab-4c9367dc0958".to_owned(), "github:other".to_owned()];
     keys.map(|key| InboxEntry::run_of(tenant, &key.parse().unwrap())).into_iter()
 }
 
-/// A request on its way.
 #[derive(Clone)]
-struct Sent {
+struct Delivery {
     source: &'static str,
     tenant: &'static str,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-impl Sent {
+impl Delivery {
     fn new(source: &'static str, tenant: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
         Self { source, tenant, headers, body: body.into() }
     }
 
-    fn request(&self) -> Request<'_> {
+    fn request(&self) -> WebhookRequest<'_> {
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        Request { source: self.source, tenant: self.tenant, headers, body: &self.body }
+        WebhookRequest { source: self.source, tenant: self.tenant, headers, body: &self.body }
     }
 
     fn without(mut self, name: &str) -> Self {
@@ -211,7 +210,7 @@ impl Sent {
         sent
     }
 
-    /// Signed as we ask, `secs` from now.
+    /// Signed with a timestamp `secs` from now.
     fn signed_at(self, secret: &str, secs: i64) -> Self {
         let timestamp = (NOW.0 / 1_000 + secs).to_string();
         let signature = sign(&secret.into(), &timestamp, &self.body);
@@ -236,32 +235,32 @@ fn incident_json() -> Value {
     json!({ "table": "incident", "record": { "sys_id": SYS_ID, "sys_mod_count": "3", "priority": "1" } })
 }
 
-/// An incident, as acme's ServiceNow would send it.
-fn incident() -> Sent {
+/// An incident from acme's ServiceNow.
+fn incident() -> Delivery {
     servicenow(&incident_json())
 }
 
-fn servicenow(body: &Value) -> Sent {
-    Sent::new("servicenow", "acme", body.to_string()).signed(ACME)
+fn servicenow(body: &Value) -> Delivery {
+    Delivery::new("servicenow", "acme", body.to_string()).signed(ACME)
 }
 
-fn hook(body: impl Into<Vec<u8>>) -> Sent {
-    Sent::new("webhook", "acme", body).signed(HOOK)
+fn hook(body: impl Into<Vec<u8>>) -> Delivery {
+    Delivery::new("webhook", "acme", body).signed(HOOK)
 }
 
-fn github(event: &str, delivery: &str, body: &Value) -> Sent {
-    let sent = Sent::new("github", "acme", body.to_string());
+fn github(event: &str, delivery: &str, body: &Value) -> Delivery {
+    let sent = Delivery::new("github", "acme", body.to_string());
     let signature = sign_body(&HUB.into(), &sent.body);
     sent.with("X-GitHub-Event", event)
         .with("X-GitHub-Delivery", delivery)
         .with("X-Hub-Signature-256", signature)
 }
 
-fn push() -> Sent {
+fn push() -> Delivery {
     github("push", "72d3162e-cc78-11e3-81ab-4c9367dc0958", &json!({ "ref": "refs/heads/main" }))
 }
 
-fn pull_request(delivery: &str, change: impl Fn(&mut Value)) -> Sent {
+fn pull_request(delivery: &str, change: impl Fn(&mut Value)) -> Delivery {
     let head = json!({ "sha": "6dcb09b5b57875f334f61aebed695e2e4193db5e" });
     let mut body = json!({
         "action": "opened",
@@ -272,34 +271,34 @@ fn pull_request(delivery: &str, change: impl Fn(&mut Value)) -> Sent {
     github("pull_request", delivery, &body)
 }
 
-// What is accepted.
+// Accepted deliveries.
 
 #[tokio::test]
-async fn a_pull_request_is_known_by_the_name_of_its_repository_where_that_has_no_number() {
-    let nameless = |body: &mut Value| drop(body["repository"].as_object_mut().unwrap().remove("id"));
-    let scene = Scene::set();
-    let first = scene.accepts(&pull_request("d-1", nameless)).await;
+async fn pull_request_without_repository_id_uses_its_name() {
+    let without_id = |body: &mut Value| drop(body["repository"].as_object_mut().unwrap().remove("id"));
+    let env = TestEnv::new();
+    let first = env.accepts(&pull_request("d-1", without_id)).await;
     let again = pull_request("d-2", |body| {
-        nameless(body);
-        body["pull_request"]["title"] = json!("Mend it");
+        without_id(body);
+        body["pull_request"]["title"] = json!("Repair it");
     });
-    assert!(scene.deliver(&again).await.body.contains(first.run.run.as_str()));
+    assert!(env.deliver(&again).await.body.contains(first.run.run.as_str()));
     let elsewhere = pull_request("d-3", |body| {
-        nameless(body);
+        without_id(body);
         body["repository"]["full_name"] = json!("acme/web");
     });
-    assert_ne!(scene.accepts(&elsewhere).await.run, first.run);
+    assert_ne!(env.accepts(&elsewhere).await.run, first.run);
 }
 
 #[tokio::test]
-async fn what_happened_to_a_pull_request_is_one_request_however_it_is_told_within_five_seconds() {
-    let scene = Scene::set();
-    let first = scene.accepts(&pull_request("d-1", |_| {})).await;
+async fn pull_request_change_is_one_event_within_five_seconds() {
+    let env = TestEnv::new();
+    let first = env.accepts(&pull_request("d-1", |_| {})).await;
     let again =
-        scene.deliver(&pull_request("d-2", |body| body["pull_request"]["title"] = json!("Mend it"))).await;
+        env.deliver(&pull_request("d-2", |body| body["pull_request"]["title"] = json!("Repair it"))).await;
     assert!((200..=202).contains(&again.status), "{}", again.body);
-    let told: Value = serde_json::from_str(&again.body).unwrap();
-    assert_eq!((&told["run"], &told["status"]), (&json!(first.run.run), &json!("duplicate")));
+    let reply: Value = serde_json::from_str(&again.body).unwrap();
+    assert_eq!((&reply["run"], &reply["status"]), (&json!(first.run.run), &json!("duplicate")));
     for (delivery, field) in
         [("d-3", "/action"), ("d-4", "/pull_request/head/sha"), ("d-5", "/pull_request/number")]
     {
@@ -307,104 +306,101 @@ async fn what_happened_to_a_pull_request_is_one_request_however_it_is_told_withi
             let value = body.pointer_mut(field).unwrap();
             *value = if value.is_string() { json!("another") } else { json!(8) };
         });
-        assert_ne!(scene.accepts(&other).await.run, first.run, "{field}");
+        assert_ne!(env.accepts(&other).await.run, first.run, "{field}");
     }
 }
 
 #[tokio::test]
-async fn two_labels_or_people_that_a_pull_request_gets_at_once_are_two_things_that_happened() {
-    let scene = Scene::set();
+async fn two_labels_on_a_pull_request_are_two_events() {
+    let env = TestEnv::new();
     for what in
         ["label", "assignee", "requested_reviewer", "requested_team", "milestone", "review", "comment"]
     {
-        let told = |delivery: &str, id: u64| {
+        let change = |delivery: &str, id: u64| {
             let delivery = format!("{what}-{delivery}");
             pull_request(&delivery, |body| body[what] = json!({ "id": id, "url": delivery }))
         };
-        let first = scene.accepts(&told("1", 1)).await;
-        assert_ne!(scene.accepts(&told("2", 2)).await.run, first.run, "{what}");
-        assert!(scene.deliver(&told("3", 1)).await.body.contains(first.run.run.as_str()), "{what}");
+        let first = env.accepts(&change("1", 1)).await;
+        assert_ne!(env.accepts(&change("2", 2)).await.run, first.run, "{what}");
+        assert!(env.deliver(&change("3", 1)).await.body.contains(first.run.run.as_str()), "{what}");
     }
-    // A thread has no number.
+    // A thread has a node id and no numeric id.
     let thread = |delivery, node| pull_request(delivery, |body| body["thread"] = json!({ "node_id": node }));
-    let first = scene.accepts(&thread("t-1", "PRRT_1")).await;
-    assert_ne!(scene.accepts(&thread("t-2", "PRRT_2")).await.run, first.run);
+    let first = env.accepts(&thread("t-1", "PRRT_1")).await;
+    assert_ne!(env.accepts(&thread("t-2", "PRRT_2")).await.run, first.run);
 }
 
 #[tokio::test]
-async fn an_incident_is_kept_under_its_record_and_a_workflow_sees_what_came() {
-    let scene = Scene::set();
-    let entry = scene.accepts(&incident()).await;
+async fn incident_is_stored_under_its_record() {
+    let env = TestEnv::new();
+    let entry = env.accepts(&incident()).await;
     assert_eq!(entry.key.as_str(), format!("servicenow:incident:{SYS_ID}:3"));
-    assert_eq!((entry.source, entry.about.as_deref()), (Source::ServiceNow, Some("incident")));
+    assert_eq!((entry.source, entry.topic.as_deref()), (Source::ServiceNow, Some("incident")));
     assert_eq!(json!(entry.body), json!({ "inline": incident_json() }));
 }
 
 #[tokio::test]
-async fn what_a_sender_tells_of_its_own_work_goes_with_the_message_if_it_can_be_read() {
-    let told = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    for (header, unusable) in [(told, false), ("not a trace context", true)] {
-        let scene = Scene::set();
-        let response = scene.deliver(&incident().with("Traceparent", header)).await;
+async fn valid_traceparent_is_passed_to_the_message() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (header, invalid) in [(parent, false), ("not a trace context", true)] {
+        let env = TestEnv::new();
+        let response = env.deliver(&incident().with("Traceparent", header)).await;
         assert_eq!(response.status, 202, "{}", response.body);
         let received =
-            scene.engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
+            env.engine.store().receive(QueueName::Ingest, 10, Millis::mins(1), Duration::ZERO).await;
         let [message] = &*received.unwrap() else { panic!("one message") };
         let own = TraceContext::of_run(&message.run);
-        assert_eq!(message.trace, if unusable { own } else { told.parse().unwrap() });
+        assert_eq!(message.trace, if invalid { own } else { parent.parse().unwrap() });
     }
 }
 
 #[tokio::test]
-async fn an_incident_that_is_sent_again_later_is_the_same_and_a_change_of_it_is_another() {
-    let scene = Scene::set();
-    let entry = scene.accepts(&incident()).await;
-    scene.knows(&incident().signed_at(ACME, 60), &entry).await;
+async fn resent_incident_is_a_duplicate_and_a_change_is_not() {
+    let env = TestEnv::new();
+    let entry = env.accepts(&incident()).await;
+    env.deduplicates(&incident().signed_at(ACME, 60), &entry).await;
     let mut changed = incident_json();
     changed["record"]["sys_mod_count"] = json!(4);
-    assert_ne!(scene.accepts(&servicenow(&changed)).await.run, entry.run);
+    assert_ne!(env.accepts(&servicenow(&changed)).await.run, entry.run);
 }
 
 #[tokio::test]
-async fn a_record_without_a_count_is_told_apart_by_when_it_was_changed_or_by_all_of_it() {
-    let scene = Scene::set();
+async fn record_without_mod_count_uses_update_time_or_body() {
+    let env = TestEnv::new();
     let sent = |record: Value| servicenow(&json!({ "table": "incident", "record": record }));
     let noon = json!({ "sys_id": SYS_ID, "sys_updated_on": "2027-01-15 12:00:00" });
     let one = json!({ "sys_id": SYS_ID, "sys_updated_on": "2027-01-15 12:00:01" });
     let neither = json!({ "sys_id": SYS_ID });
-    let first = scene.accepts(&sent(noon.clone())).await;
-    scene.knows(&sent(noon).signed_at(ACME, 1), &first).await;
-    let runs = [first.run, scene.accepts(&sent(one)).await.run, scene.accepts(&sent(neither)).await.run];
+    let first = env.accepts(&sent(noon.clone())).await;
+    env.deduplicates(&sent(noon).signed_at(ACME, 1), &first).await;
+    let runs = [first.run, env.accepts(&sent(one)).await.run, env.accepts(&sent(neither)).await.run];
     assert!(runs[0] != runs[1] && runs[1] != runs[2]);
 }
 
 #[tokio::test]
-async fn a_push_is_kept_under_its_delivery_with_the_event_beside_the_body() {
-    let entry = Scene::set().accepts(&push()).await;
+async fn push_is_stored_under_its_delivery_id() {
+    let entry = TestEnv::new().accepts(&push()).await;
     assert_eq!(entry.key.as_str(), "github:72d3162e-cc78-11e3-81ab-4c9367dc0958");
-    assert_eq!(entry.about.as_deref(), Some("push"));
+    assert_eq!(entry.topic.as_deref(), Some("push"));
     let seen = json!({ "event": "push", "body": { "ref": "refs/heads/main" } });
     assert_eq!(json!(entry.body), json!({ "inline": seen }));
 }
 
 #[tokio::test]
-async fn what_anybody_sends_is_named_by_its_id_or_by_all_of_it() {
-    let scene = Scene::set();
-    let named = scene.accepts(&hook(r#"{"id":"order-7","n":1}"#)).await;
+async fn webhook_key_is_its_id_or_its_body() {
+    let env = TestEnv::new();
+    let named = env.accepts(&hook(r#"{"id":"order-7","n":1}"#)).await;
     assert_eq!(json!(named.body), json!({ "inline": { "body": { "id": "order-7", "n": 1 } } }));
-    assert_eq!(scene.deliver(&hook(r#"{"id":"order-7","n":2}"#)).await.status, 409);
-    let unnamed = scene.accepts(&hook(r#"{"n":1}"#)).await;
-    scene.knows(&hook(r#"{ "n": 1 }"#), &unnamed).await;
-    assert_ne!(scene.accepts(&hook(r#"{"n":2}"#)).await.run, unnamed.run);
-    assert_ne!(
-        scene.accepts(&hook(r#"{"id":7}"#)).await.run,
-        scene.accepts(&hook(r#"{"id":"7"}"#)).await.run
-    );
+    assert_eq!(env.deliver(&hook(r#"{"id":"order-7","n":2}"#)).await.status, 409);
+    let unnamed = env.accepts(&hook(r#"{"n":1}"#)).await;
+    env.deduplicates(&hook(r#"{ "n": 1 }"#), &unnamed).await;
+    assert_ne!(env.accepts(&hook(r#"{"n":2}"#)).await.run, unnamed.run);
+    assert_ne!(env.accepts(&hook(r#"{"id":7}"#)).await.run, env.accepts(&hook(r#"{"id":"7"}"#)).await.run);
 }
 
 #[tokio::test]
-async fn what_came_names_the_record_outside_that_it_is_about() {
-    let scene = Scene::set();
+async fn event_names_its_external_record() {
+    let env = TestEnv::new();
     let repository = json!({ "full_name": "acme/shop" });
     let on_github = |n: u32, event: &str, body: Value| github(event, &format!("delivery-{n}"), &body);
     let pull = json!({ "repository": repository, "pull_request": { "number": 7 } });
@@ -421,102 +417,103 @@ async fn what_came_names_the_record_outside_that_it_is_about() {
         (hook(r#"{"id":2,"record":{"sys_id":"7"}}"#), None),
         (hook(r#"{"id":3,"record":"not a name"}"#), None),
     ] {
-        let entry = scene.accepts(&sent).await;
+        let entry = env.accepts(&sent).await;
         assert_eq!(entry.record.map(|record| record.to_string()), record);
     }
 }
 
 #[tokio::test]
-async fn whoever_cannot_sign_may_show_a_password_or_a_token_where_that_is_agreed() {
-    let scene = Scene::set();
-    let shown = |sent: Sent, value: String| sent.with("Authorization", value);
+async fn basic_and_bearer_are_accepted_where_configured() {
+    let env = TestEnv::new();
+    let with_auth = |sent: Delivery, value: String| sent.with("Authorization", value);
     let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
-    let initech = Sent::new("servicenow", "initech", incident_json().to_string());
-    let umbrella = Sent::new("webhook", "umbrella", "{}");
+    let initech = Delivery::new("servicenow", "initech", incident_json().to_string());
+    let umbrella = Delivery::new("webhook", "umbrella", "{}");
     for wrong in [
-        shown(initech.clone(), basic("svc-initech:wrong horse battery")),
-        shown(initech.clone(), basic(&PASSWORD[..PASSWORD.len() - 1])),
-        shown(initech.clone(), format!("Basic {PASSWORD}")),
-        shown(initech.clone(), format!("Bearer {PASSWORD}")),
-        shown(umbrella.clone(), format!("Bearer {TOKEN} ")),
-        shown(umbrella.clone(), "Bearer".to_owned()),
+        with_auth(initech.clone(), basic("svc-initech:wrong horse battery")),
+        with_auth(initech.clone(), basic(&PASSWORD[..PASSWORD.len() - 1])),
+        with_auth(initech.clone(), format!("Basic {PASSWORD}")),
+        with_auth(initech.clone(), format!("Bearer {PASSWORD}")),
+        with_auth(umbrella.clone(), format!("Bearer {TOKEN} ")),
+        with_auth(umbrella.clone(), "Bearer".to_owned()),
         initech.clone().signed(PASSWORD),
         umbrella.clone(),
     ] {
-        assert_eq!(scene.refuses(&wrong, 401).await, unproved());
+        assert_eq!(env.rejects(&wrong, 401).await, unauthenticated());
     }
-    scene.accepts(&shown(initech, basic(PASSWORD))).await;
-    scene.accepts(&shown(umbrella, format!("bearer {TOKEN}"))).await;
+    env.accepts(&with_auth(initech, basic(PASSWORD))).await;
+    env.accepts(&with_auth(umbrella, format!("bearer {TOKEN}"))).await;
 }
 
 #[test]
-fn github_signs_as_github_does_and_nobody_else() {
+fn github_scheme_is_for_github_only() {
     let (tenant, secrets): (TenantId, _) = ("acme".parse().unwrap(), secrets(HUB));
-    let refused = |source, proof| WebhookAuth::default().and(tenant.clone(), source, proof).unwrap_err();
-    for (source, proof) in [
-        (Source::GitHub, Proof::Signed(secrets.clone())),
-        (Source::GitHub, Proof::Bearer(secrets.clone())),
-        (Source::Webhook, Proof::GitHub(secrets.clone())),
+    let rejected = |source, scheme| WebhookAuth::default().with(tenant.clone(), source, scheme).unwrap_err();
+    for (source, scheme) in [
+        (Source::GitHub, AuthScheme::Hmac(secrets.clone())),
+        (Source::GitHub, AuthScheme::Bearer(secrets.clone())),
+        (Source::Webhook, AuthScheme::GitHub(secrets.clone())),
     ] {
-        assert!(matches!(refused(source, proof), InvalidWebhookAuth::Proof { .. }));
+        assert!(matches!(rejected(source, scheme), InvalidWebhookAuth::Scheme { .. }));
     }
-    let doors =
-        WebhookAuth::default().and(tenant.clone(), Source::GitHub, Proof::GitHub(secrets.clone())).unwrap();
-    let again = doors.and(tenant.clone(), Source::GitHub, Proof::GitHub(secrets));
+    let auth = WebhookAuth::default()
+        .with(tenant.clone(), Source::GitHub, AuthScheme::GitHub(secrets.clone()))
+        .unwrap();
+    let again = auth.with(tenant.clone(), Source::GitHub, AuthScheme::GitHub(secrets));
     assert!(matches!(again, Err(InvalidWebhookAuth::Twice { .. })));
 }
 
-// What becomes of it.
+// Outcomes.
 
 #[tokio::test]
-async fn whoever_sends_again_what_could_not_start_a_run_is_told_why() {
-    let scene = Scene::set();
+async fn duplicate_of_a_rejected_event_reports_the_reason() {
+    let env = TestEnv::new();
     for name in ["first", "second"] {
-        scene.apply_for(Source::Webhook, name).await;
+        env.apply_for(Source::Webhook, name).await;
     }
     let sent = hook(r#"{"n":1}"#);
-    let entry = scene.accepts(&sent).await;
+    let entry = env.accepts(&sent).await;
     for _ in 1..TRIES_MAX {
-        scene.engine.begin(&entry.run).await.unwrap();
-        assert_eq!(scene.deliver(&sent).await.status, 202, "it is taken up again");
+        env.engine.process_entry(&entry.run).await.unwrap();
+        assert_eq!(env.deliver(&sent).await.status, 202, "a duplicate starts another attempt");
     }
-    scene.engine.begin(&entry.run).await.unwrap();
-    let response = scene.deliver(&sent).await;
+    env.engine.process_entry(&entry.run).await.unwrap();
+    let response = env.deliver(&sent).await;
     let body: Value = serde_json::from_str(&response.body).unwrap();
-    let why = "workflows first and second both want it";
+    let why = "workflows first and second both match it";
     let expected =
         json!({ "run": entry.run.run, "status": "duplicate", "outcome": "rejected", "reason": why });
     assert_eq!((response.status, body), (200, expected));
 }
 
-/// The workflow that the page begins with.
+/// The first workflow on the page.
 fn example() -> &'static str {
-    PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap()
+    WORKFLOWS_PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap()
 }
 
 #[tokio::test]
-async fn the_example_on_the_page_begins_with_what_it_wants_and_reads_what_the_door_hands_on() {
-    let scene = Scene::set();
-    scene.apply(example()).await;
-    let begun = async |body: &str| {
-        let entry = scene.accepts(&hook(body)).await;
-        scene.engine.begin(&entry.run).await.unwrap();
-        scene.engine.store().load(&entry.run).await.unwrap()
+async fn documented_example_starts_and_reads_the_event() {
+    let env = TestEnv::new();
+    env.apply(example()).await;
+    let started = async |body: &str| {
+        let entry = env.accepts(&hook(body)).await;
+        env.engine.process_entry(&entry.run).await.unwrap();
+        env.engine.store().load(&entry.run).await.unwrap()
     };
-    let run = begun(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
+    let run = started(r#"{"id":"alarm-7","host":"db1","disk":"/var"}"#).await.unwrap();
     assert_eq!(run.workflow.as_str(), "restart-and-note");
-    assert_eq!(begun(r#"{"id":"alarm-8","host":"db1","disk":""}"#).await, None);
+    assert_eq!(started(r#"{"id":"alarm-8","host":"db1","disk":""}"#).await, None);
     assert!(!example().replace("trigger.body.", "").contains("trigger."), "{}", example());
 }
 
-// A store that does not answer.
+// A store that fails.
 
 struct Down(&'static str);
 
 impl Intercept for Down {
-    type Pass = ();
+    type State = ();
 
-    async fn before(&self, site: &Site) -> Result<(), StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         if site.name == self.0 { Err(StoreError::broken("keep it", "the disk is full")) } else { Ok(()) }
     }
 
@@ -526,35 +523,35 @@ impl Intercept for Down {
 }
 
 #[tokio::test]
-async fn nothing_is_accepted_before_it_is_durable_and_announced() {
+async fn event_is_accepted_only_after_it_is_durable() {
     for call in ["inbox.accept", "queue.send"] {
         let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
         let engine = engine_on(Intercepted::new(store.clone(), Down(call)));
-        let (doors, sent) = (doors(1), incident());
-        let response = deliver(&engine, &doors, sent.request()).await;
+        let (auth, sent) = (webhook_auth(1), incident());
+        let response = deliver(&engine, &auth, sent.request()).await;
         assert_eq!(response.status, 503, "{call}");
         assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
         assert!(!response.body.contains("disk"), "{}", response.body);
         assert_eq!(store.receive(QueueName::Ingest, 10, Millis(0), Duration::ZERO).await.unwrap(), []);
-        // The sender comes again, and this time the store answers.
-        let scene = Scene { engine: engine_on(store), doors };
-        assert!(matches!(scene.deliver(&sent).await.status, 200 | 202));
-        assert_eq!(scene.messages().await.len(), 1);
+        // The sender retries, and the store answers.
+        let env = TestEnv { engine: engine_on(store), auth };
+        assert!(matches!(env.deliver(&sent).await.status, 200 | 202));
+        assert_eq!(env.messages().await.len(), 1);
     }
 }
 
-/// A store that keeps what came and then does not answer.
-struct Mute;
+/// A store that stores the entry and never answers.
+struct LostReply;
 
-impl Intercept for Mute {
-    type Pass = bool;
+impl Intercept for LostReply {
+    type State = bool;
 
-    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
         Ok(site.name == "inbox.accept")
     }
 
-    async fn after(&self, mute: bool) -> Result<(), StoreError> {
-        if mute {
+    async fn after(&self, lost: bool) -> Result<(), StoreError> {
+        if lost {
             std::future::pending::<()>().await;
         }
         Ok(())
@@ -562,163 +559,164 @@ impl Intercept for Mute {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_delivers_to_a_store_that_hangs_is_told_to_come_again_and_loses_nothing() {
+async fn hanging_store_returns_503_and_loses_nothing() {
     let store = SqliteStore::memory(SqliteOptions::default()).unwrap();
-    let (engine, doors, sent) = (engine_on(Intercepted::new(store.clone(), Mute)), doors(1), incident());
-    let response = deliver(&engine, &doors, sent.request()).await;
+    let (engine, auth, sent) =
+        (engine_on(Intercepted::new(store.clone(), LostReply)), webhook_auth(1), incident());
+    let response = deliver(&engine, &auth, sent.request()).await;
     assert_eq!(response.status, 503, "{}", response.body);
     assert!(response.headers.iter().any(|(name, _)| *name == "retry-after"));
-    let scene = Scene { engine: engine_on(store), doors };
-    assert_eq!(scene.deliver(&sent).await.status, 202);
-    assert_eq!(scene.messages().await.len(), 1);
+    let env = TestEnv { engine: engine_on(store), auth };
+    assert_eq!(env.deliver(&sent).await.status, 202);
+    assert_eq!(env.messages().await.len(), 1);
 }
 
 // Webhook forgery and replay.
 
 #[tokio::test]
-async fn an_unknown_tenant_an_unknown_source_and_a_wrong_signature_read_the_same() {
-    let scene = Scene::set();
-    let forged = incident().signed("a secret that somebody made up");
-    let elsewhere = |source, tenant| Sent { source, tenant, ..incident() };
+async fn unknown_tenant_source_and_signature_look_the_same() {
+    let env = TestEnv::new();
+    let forged = incident().signed("a secret that is not configured");
+    let elsewhere = |source, tenant| Delivery { source, tenant, ..incident() };
     for sent in [
         forged,
-        elsewhere("servicenow", "nobody"),
+        elsewhere("servicenow", "unknown"),
         elsewhere("servicenow", "../acme"),
         elsewhere("servicenow", ""),
         elsewhere("github", "umbrella"),
         elsewhere("jira", "acme"),
         elsewhere("", "acme"),
-        incident().signed("whatever is signed with this is refused"),
-        Sent { tenant: "nobody", ..incident() }.signed("whatever is signed with this is refused"),
+        incident().signed("requests signed with the decoy are rejected"),
+        Delivery { tenant: "unknown", ..incident() }.signed("requests signed with the decoy are rejected"),
     ] {
-        assert_eq!(scene.refuses(&sent, 401).await, unproved());
+        assert_eq!(env.rejects(&sent, 401).await, unauthenticated());
     }
 }
 
 #[tokio::test]
 async fn sig_missing() {
-    Scene::set().refuses(&incident().without("X-Countersign-Signature"), 401).await;
+    TestEnv::new().rejects(&incident().without("X-Countersign-Signature"), 401).await;
 }
 
 #[tokio::test]
 async fn sig_empty() {
-    Scene::set().refuses(&incident().with_signature(|_| String::new()), 401).await;
+    TestEnv::new().rejects(&incident().with_signature(|_| String::new()), 401).await;
 }
 
 #[tokio::test]
 async fn sig_wrong_version_v1() {
-    let scene = Scene::set();
-    scene.refuses(&incident().with_signature(|right| right.replace("v0=", "v1=")), 401).await;
-    scene.refuses(&incident().with_signature(|right| right.replace("v0=", "sha256=")), 401).await;
+    let env = TestEnv::new();
+    env.rejects(&incident().with_signature(|right| right.replace("v0=", "v1=")), 401).await;
+    env.rejects(&incident().with_signature(|right| right.replace("v0=", "sha256=")), 401).await;
 }
 
 #[tokio::test]
 async fn sig_short_63() {
-    let scene = Scene::set();
-    scene.refuses(&incident().with_signature(|right| right[..right.len() - 1].to_owned()), 401).await;
-    scene.refuses(&incident().with_signature(|right| format!("{right}0")), 401).await;
+    let env = TestEnv::new();
+    env.rejects(&incident().with_signature(|right| right[..right.len() - 1].to_owned()), 401).await;
+    env.rejects(&incident().with_signature(|right| format!("{right}0")), 401).await;
 }
 
 #[tokio::test]
 async fn sig_nonhex() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let last = |with: &'static str| move |right: &str| format!("{}{with}", &right[..right.len() - 1]);
     for with in ["g", " ", "é", "\0"] {
-        scene.refuses(&incident().with_signature(last(with)), 401).await;
+        env.rejects(&incident().with_signature(last(with)), 401).await;
     }
-    scene.refuses(&incident().with_signature(str::to_uppercase), 401).await;
+    env.rejects(&incident().with_signature(str::to_uppercase), 401).await;
 }
 
 #[tokio::test]
 async fn sig_prefix_only() {
-    let scene = Scene::set();
-    scene.refuses(&incident().with_signature(|_| "v0=".to_owned()), 401).await;
-    scene.refuses(&incident().with_signature(|right| right[..20].to_owned()), 401).await;
+    let env = TestEnv::new();
+    env.rejects(&incident().with_signature(|_| "v0=".to_owned()), 401).await;
+    env.rejects(&incident().with_signature(|right| right[..20].to_owned()), 401).await;
 }
 
 #[tokio::test]
-async fn a_header_that_stands_there_twice_proves_nothing() {
+async fn duplicate_signature_header_is_rejected() {
     let mut sent = incident();
     sent.headers.push(("x-countersign-signature".to_owned(), sent.signature()));
-    Scene::set().refuses(&sent, 401).await;
+    TestEnv::new().rejects(&sent, 401).await;
 }
 
 #[tokio::test]
 async fn sig_right_for_reencoded_body() {
     let pretty = serde_json::to_vec_pretty(&incident_json()).unwrap();
-    Scene::set().refuses(&Sent { body: pretty, ..incident() }, 401).await;
+    TestEnv::new().rejects(&Delivery { body: pretty, ..incident() }, 401).await;
 }
 
 #[tokio::test]
 async fn sig_valid_other_tenant() {
-    let scene = Scene::set();
-    scene.refuses(&Sent { tenant: "umbrella", ..incident() }, 401).await;
-    scene.refuses(&incident().signed(UMBRELLA), 401).await;
-    // Nor for another source of the same tenant.
-    scene.refuses(&incident().signed(HOOK), 401).await;
+    let env = TestEnv::new();
+    env.rejects(&Delivery { tenant: "umbrella", ..incident() }, 401).await;
+    env.rejects(&incident().signed(UMBRELLA), 401).await;
+    // A signature for another source of the same tenant is not valid either.
+    env.rejects(&incident().signed(HOOK), 401).await;
 }
 
 #[tokio::test]
 async fn sig_valid_previous_secret_in_grace() {
-    Scene::set().accepts(&incident().signed(ACME_BEFORE)).await;
+    TestEnv::new().accepts(&incident().signed(ACME_BEFORE)).await;
 }
 
 #[tokio::test]
 async fn sig_valid_previous_secret_after_grace() {
-    let scene = Scene { doors: doors(0), ..Scene::set() };
-    scene.refuses(&incident().signed(ACME_BEFORE), 401).await;
+    let env = TestEnv { auth: webhook_auth(0), ..TestEnv::new() };
+    env.rejects(&incident().signed(ACME_BEFORE), 401).await;
 }
 
 #[tokio::test]
 async fn sig_sha1_header_only() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let sha1 = "sha1=2fd4e1c67a2d28fced849ee1bb76e7391b93eb12";
-    scene.refuses(&push().without("X-Hub-Signature-256").with("X-Hub-Signature", sha1), 401).await;
-    scene.refuses(&push().with("X-Hub-Signature-256", sha1), 401).await;
+    env.rejects(&push().without("X-Hub-Signature-256").with("X-Hub-Signature", sha1), 401).await;
+    env.rejects(&push().with("X-Hub-Signature-256", sha1), 401).await;
 }
 
 #[tokio::test]
 async fn ts_missing() {
-    Scene::set().refuses(&incident().without("X-Countersign-Timestamp"), 401).await;
+    TestEnv::new().rejects(&incident().without("X-Countersign-Timestamp"), 401).await;
 }
 
 #[tokio::test]
 async fn ts_301s_old() {
-    let scene = Scene::set();
-    scene.refuses(&incident().signed_at(ACME, -301), 401).await;
-    scene.accepts(&incident().signed_at(ACME, -300)).await;
+    let env = TestEnv::new();
+    env.rejects(&incident().signed_at(ACME, -301), 401).await;
+    env.accepts(&incident().signed_at(ACME, -300)).await;
 }
 
 #[tokio::test]
 async fn ts_301s_future() {
-    let scene = Scene::set();
-    scene.refuses(&incident().signed_at(ACME, 301), 401).await;
-    scene.accepts(&incident().signed_at(ACME, 300)).await;
+    let env = TestEnv::new();
+    env.rejects(&incident().signed_at(ACME, 301), 401).await;
+    env.accepts(&incident().signed_at(ACME, 300)).await;
 }
 
 #[tokio::test]
 async fn ts_i64_overflow() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     for time in ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e10", ""] {
         let signature = sign(&ACME.into(), time, &incident().body);
         let sent = incident().with("X-Countersign-Timestamp", time).with_signature(|_| signature.clone());
-        scene.refuses(&sent, 401).await;
+        env.rejects(&sent, 401).await;
     }
 }
 
 #[tokio::test]
 async fn replay_same_bytes_within_window() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     for source in Source::WEBHOOKS {
-        scene.apply_for(source, source.as_str()).await;
+        env.apply_for(source, source.as_str()).await;
     }
     for sent in [incident(), push(), hook(r#"{"n":1}"#)] {
-        let entry = scene.accepts(&sent).await;
+        let entry = env.accepts(&sent).await;
         for status in [202, 202, 200] {
             if status == 200 {
-                scene.engine.begin(&entry.run).await.unwrap();
+                env.engine.process_entry(&entry.run).await.unwrap();
             }
-            let response = scene.deliver(&sent).await;
+            let response = env.deliver(&sent).await;
             assert_eq!(response.status, status, "{}", response.body);
             assert!(response.body.contains(entry.run.run.as_str()), "{}", response.body);
         }
@@ -727,107 +725,107 @@ async fn replay_same_bytes_within_window() {
 
 #[tokio::test]
 async fn replay_new_delivery_id_same_mac() {
-    let scene = Scene::set();
-    let entry = scene.accepts(&push()).await;
-    scene.knows(&push().with("X-GitHub-Delivery", "other"), &entry).await;
-    // Neither does the name of the event, which is not signed, make another request of it.
+    let env = TestEnv::new();
+    let entry = env.accepts(&push()).await;
+    env.deduplicates(&push().with("X-GitHub-Delivery", "other"), &entry).await;
+    // The event name is not signed: changing it does not create another request.
     let renamed = push().with("X-GitHub-Delivery", "other").with("X-GitHub-Event", "deployment");
-    assert_eq!(scene.deliver(&renamed).await.status, 409);
+    assert_eq!(env.deliver(&renamed).await.status, 409);
     let other = InboxEntry::run_of(&"acme".parse().unwrap(), &"github:other".parse().unwrap());
-    assert_eq!(scene.engine.store().entry(&other).await.unwrap(), None);
+    assert_eq!(env.engine.store().entry(&other).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn same_delivery_id_other_body() {
-    let scene = Scene::set();
-    let entry = scene.accepts(&push()).await;
+    let env = TestEnv::new();
+    let entry = env.accepts(&push()).await;
     let other = github("push", "72d3162e-cc78-11e3-81ab-4c9367dc0958", &json!({ "ref": "refs/heads/evil" }));
     let mut incident = incident_json();
-    scene.accepts(&servicenow(&incident)).await;
+    env.accepts(&servicenow(&incident)).await;
     incident["record"]["priority"] = json!("5");
     for sent in [other, servicenow(&incident)] {
-        let response = scene.deliver(&sent).await;
+        let response = env.deliver(&sent).await;
         assert_eq!(response.status, 409, "{}", response.body);
         let problem: Value = serde_json::from_str(&response.body).unwrap();
         assert_eq!(problem["code"], "IDEMPOTENCY_CONFLICT");
     }
-    assert_eq!(scene.engine.store().entry(&entry.run).await.unwrap(), Some(entry));
+    assert_eq!(env.engine.store().entry(&entry.run).await.unwrap(), Some(entry));
 }
 
 #[tokio::test]
 async fn github_ping() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let ping = github("ping", "other", &json!({ "zen": "Design for failure.", "hook_id": 1 }));
-    scene.refuses(&ping, 200).await;
-    let forged = ping.with("X-Hub-Signature-256", sign_body(&"somebody else's secret".into(), b"{}"));
-    scene.refuses(&forged, 401).await;
+    env.rejects(&ping, 200).await;
+    let forged = ping.with("X-Hub-Signature-256", sign_body(&"the secret of another sender".into(), b"{}"));
+    env.rejects(&forged, 401).await;
 }
 
 #[tokio::test]
 async fn content_type_mismatch_form_vs_json() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let form = format!("payload={}", incident_json());
     for kind in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""] {
-        scene.refuses(&incident().with("Content-Type", kind), 415).await;
-        scene.refuses(&push().with("Content-Type", kind), 415).await;
+        env.rejects(&incident().with("Content-Type", kind), 415).await;
+        env.rejects(&push().with("Content-Type", kind), 415).await;
     }
-    scene.refuses(&incident().without("Content-Type"), 415).await;
-    scene.refuses(&Sent::new("servicenow", "acme", form).signed(ACME), 400).await;
-    scene.accepts(&incident().with("Content-Type", "Application/JSON; charset=utf-8")).await;
+    env.rejects(&incident().without("Content-Type"), 415).await;
+    env.rejects(&Delivery::new("servicenow", "acme", form).signed(ACME), 400).await;
+    env.accepts(&incident().with("Content-Type", "Application/JSON; charset=utf-8")).await;
 }
 
 #[tokio::test]
 async fn base64_flag_lies() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let plain = String::from_utf8(incident().body).unwrap();
     let encoded = BASE64_STANDARD.encode(&plain);
-    // Flagged, and not base64 at all: there are no bytes that anybody could have signed.
+    // Flagged, but not base64: there are no bytes to verify.
     assert_eq!(raw_body(&plain, true), None);
     for cut_off in [&encoded[..encoded.len() - 1], &format!("{encoded}\n"), &format!("{encoded}=")] {
         assert_eq!(raw_body(cut_off, true), None);
     }
-    // Base64, and not flagged: other bytes than the signed ones. The same with a text that only looks encoded.
+    // Base64, but not flagged: other bytes than the signed ones. The same for a text that only looks encoded.
     let unflagged = raw_body(&encoded, false).unwrap().into_owned();
-    scene.refuses(&Sent { body: unflagged, ..incident() }, 401).await;
-    let word = Sent::new("servicenow", "acme", "abcd").signed(ACME);
+    env.rejects(&Delivery { body: unflagged, ..incident() }, 401).await;
+    let word = Delivery::new("servicenow", "acme", "abcd").signed(ACME);
     let mistaken = raw_body("abcd", true).unwrap().into_owned();
-    scene.refuses(&Sent { body: mistaken, ..word }, 401).await;
-    scene.accepts(&Sent { body: raw_body(&encoded, true).unwrap().into_owned(), ..incident() }).await;
+    env.rejects(&Delivery { body: mistaken, ..word }, 401).await;
+    env.accepts(&Delivery { body: raw_body(&encoded, true).unwrap().into_owned(), ..incident() }).await;
 }
 
 #[tokio::test]
 async fn path_tenant_differs_from_body_tenant() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let named = |tenant: Value| {
         let mut body = incident_json();
         body["tenant"] = tenant;
         servicenow(&body)
     };
     for tenant in [json!("umbrella"), json!("ACME"), json!(""), json!(null), json!(["acme"])] {
-        scene.refuses(&named(tenant), 400).await;
+        env.rejects(&named(tenant), 400).await;
     }
-    scene.refuses(&hook(r#"{"tenant":"umbrella"}"#), 400).await;
-    scene.accepts(&named(json!("acme"))).await;
+    env.rejects(&hook(r#"{"tenant":"umbrella"}"#), 400).await;
+    env.accepts(&named(json!("acme"))).await;
 }
 
 // Parsing and size.
 
 #[tokio::test]
 async fn body_empty() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     for body in ["", " ", "\n"] {
-        scene.refuses(&Sent::new("servicenow", "acme", body).signed(ACME), 400).await;
-        scene.refuses(&hook(body), 400).await;
+        env.rejects(&Delivery::new("servicenow", "acme", body).signed(ACME), 400).await;
+        env.rejects(&hook(body), 400).await;
     }
 }
 
 #[tokio::test]
 async fn body_26MB() {
-    let scene = Scene::set();
-    // Measured before it is proved: whoever cannot sign learns nothing but the bound.
-    scene.refuses(&Sent::new("servicenow", "acme", vec![b' '; 26 * 1024 * 1024]), 413).await;
-    scene.refuses(&hook(text_of(BODY_BYTES_MAX + 1)), 413).await;
-    scene.accepts(&hook(text_of(BODY_BYTES_MAX))).await;
+    let env = TestEnv::new();
+    // The size is checked before the signature: an unauthenticated sender learns only the limit.
+    env.rejects(&Delivery::new("servicenow", "acme", vec![b' '; 26 * 1024 * 1024]), 413).await;
+    env.rejects(&hook(text_of(BODY_BYTES_MAX + 1)), 413).await;
+    env.accepts(&hook(text_of(BODY_BYTES_MAX))).await;
 }
 
 fn text_of(bytes: usize) -> String {
@@ -837,77 +835,77 @@ fn text_of(bytes: usize) -> String {
 #[tokio::test]
 async fn json_depth_10000() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
-    Scene::set().refuses(&hook(deep), 400).await;
+    TestEnv::new().rejects(&hook(deep), 400).await;
 }
 
 #[tokio::test]
 async fn json_duplicate_keys() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let twice = r#"{"table":"incident","table":"change_request","record":{"sys_id":"a"}}"#;
-    scene.refuses(&Sent::new("servicenow", "acme", twice).signed(ACME), 400).await;
+    env.rejects(&Delivery::new("servicenow", "acme", twice).signed(ACME), 400).await;
     let tenants = r#"{"tenant":"acme","tenant":"umbrella","id":"a"}"#;
-    scene.refuses(&hook(tenants), 400).await;
+    env.rejects(&hook(tenants), 400).await;
 }
 
 #[tokio::test]
 async fn utf8_invalid() {
-    Scene::set().refuses(&hook(&b"{\"id\":\"\xff\xfe\"}"[..]), 400).await;
+    TestEnv::new().rejects(&hook(&b"{\"id\":\"\xff\xfe\"}"[..]), 400).await;
 }
 
 #[tokio::test]
 async fn nul_in_string() {
-    let scene = Scene::set();
-    scene.refuses(&hook(r#"{"id":"a\u0000b"}"#), 400).await;
-    scene.refuses(&hook(&b"{\"id\":\"a\0b\"}"[..]), 400).await;
+    let env = TestEnv::new();
+    env.rejects(&hook(r#"{"id":"a\u0000b"}"#), 400).await;
+    env.rejects(&hook(&b"{\"id\":\"a\0b\"}"[..]), 400).await;
 }
 
 #[tokio::test]
 async fn json_lone_surrogate() {
-    Scene::set().refuses(&hook(r#"{"id":"\ud800"}"#), 400).await;
+    TestEnv::new().rejects(&hook(r#"{"id":"\ud800"}"#), 400).await;
 }
 
 #[tokio::test]
 async fn key_delimiter_in_id() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let record = |table: &str, sys_id: &str| {
         servicenow(&json!({ "table": table, "record": { "sys_id": sys_id, "sys_mod_count": "3" } }))
     };
     for bad in [":", "#", "a:b", "incident:1", "a b", "a/b", "ä", "a\nb", ""] {
-        scene.refuses(&record("incident", bad), 400).await;
-        scene.refuses(&record(bad, "a"), 400).await;
-        scene.refuses(&push().with("X-GitHub-Delivery", bad), 400).await;
-        scene.refuses(&push().with("X-GitHub-Event", bad), 400).await;
+        env.rejects(&record("incident", bad), 400).await;
+        env.rejects(&record(bad, "a"), 400).await;
+        env.rejects(&push().with("X-GitHub-Delivery", bad), 400).await;
+        env.rejects(&push().with("X-GitHub-Event", bad), 400).await;
     }
     for count in [json!("1:2"), json!("-1"), json!(""), json!(1.5), json!(null)] {
         let record = json!({ "sys_id": SYS_ID, "sys_mod_count": count });
-        scene.refuses(&servicenow(&json!({ "table": "incident", "record": record })), 400).await;
+        env.rejects(&servicenow(&json!({ "table": "incident", "record": record })), 400).await;
     }
-    // What a sender calls its own requests may hold anything: it is hashed.
-    let delimited = scene.accepts(&hook(r#"{"id":"a:b#c"}"#)).await;
+    // A sender's own request id can contain any character: it is hashed.
+    let delimited = env.accepts(&hook(r#"{"id":"a:b#c"}"#)).await;
     assert!(!delimited.key.as_str().contains("a:b"), "{}", delimited.key);
 }
 
 #[tokio::test]
 async fn id_2049_bytes() {
-    let scene = Scene::set();
+    let env = TestEnv::new();
     let long = "a".repeat(2_049);
-    scene.refuses(&hook(json!({ "id": long }).to_string()), 400).await;
-    scene.refuses(&push().with("X-GitHub-Delivery", long.as_str()), 400).await;
+    env.rejects(&hook(json!({ "id": long }).to_string()), 400).await;
+    env.rejects(&push().with("X-GitHub-Delivery", long.as_str()), 400).await;
     let record = json!({ "sys_id": long, "sys_mod_count": "3" });
-    scene.refuses(&servicenow(&json!({ "table": "incident", "record": record })), 400).await;
+    env.rejects(&servicenow(&json!({ "table": "incident", "record": record })), 400).await;
     let tenant: &'static str = Box::leak(long.into_boxed_str());
-    scene.refuses(&Sent { tenant, ..incident() }, 401).await;
+    env.rejects(&Delivery { tenant, ..incident() }, 401).await;
 }
 
 #[tokio::test]
-async fn a_body_without_what_its_source_promises_is_refused_without_repeating_it() {
-    let scene = Scene::set();
+async fn invalid_body_is_rejected_without_echoing_it() {
+    let env = TestEnv::new();
     for body in
         [json!([]), json!("secret text"), json!({}), json!({ "table": "incident", "record": "secret text" })]
     {
-        let response = scene.refuses(&servicenow(&body), 400).await;
+        let response = env.rejects(&servicenow(&body), 400).await;
         assert!(!response.body.contains("secret text"), "{}", response.body);
     }
-    scene.refuses(&github("push", "other", &json!(["a list"])), 400).await;
-    scene.refuses(&hook(r#"{"id":["a"]}"#), 400).await;
+    env.rejects(&github("push", "other", &json!(["a list"])), 400).await;
+    env.rejects(&hook(r#"{"id":["a"]}"#), 400).await;
 }

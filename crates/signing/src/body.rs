@@ -1,26 +1,25 @@
-//! `sha256=`: a signature over the body alone, as GitHub makes it.
+//! `sha256=`: an HMAC of the body alone, as GitHub signs.
 //!
-//! It says nothing about when: whoever recorded such a request can send it again, so a caller keeps the code
-//! that is given back and takes it once.
+//! The signature covers no time, so a recorded request stays valid. A caller stores the returned code and accepts it once.
 
 use domain::{Digest, Timestamp};
 use hmac::Mac as _;
 use secrecy::SecretString;
 
-use crate::{Secrets, SignatureFault, code_of, mac};
+use crate::{Secrets, SignatureError, code_of, mac};
 
 const PREFIX: &str = "sha256=";
 
-/// Whether `body`, as it came, was signed under one of `secrets`; gives back the code that proves it.
+/// Verifies that the raw `body` was signed with one of `secrets`; returns the code of the signature.
 pub fn verify_body(
     secrets: &Secrets,
     signature_header: Option<&str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<Digest, SignatureFault> {
+) -> Result<Digest, SignatureError> {
     let code = code_of(signature_header, PREFIX)?;
-    let fits = |secret| mac(secret, &[body]).verify_slice(code.as_bytes()).is_ok();
-    if secrets.live(now).any(fits) { Ok(code) } else { Err(SignatureFault::Forged) }
+    let verifies = |secret| mac(secret, &[body]).verify_slice(code.as_bytes()).is_ok();
+    if secrets.valid(now).any(verifies) { Ok(code) } else { Err(SignatureError::Forged) }
 }
 
 /// The header that [`verify_body`] accepts.
@@ -40,19 +39,19 @@ mod tests {
     const NOW: Timestamp = Timestamp(0);
 
     #[test]
-    fn the_example_that_github_documents_is_accepted() {
+    fn accepts_githubs_documented_example() {
         let secrets = Secrets::new(SECRET.into()).unwrap();
         assert!(verify_body(&secrets, Some(SIGNATURE), BODY, NOW).is_ok());
         assert_eq!(sign_body(&SECRET.into(), BODY), SIGNATURE);
     }
 
     #[test]
-    fn nothing_else_is() {
+    fn rejects_every_other_signature() {
         let secrets = Secrets::new(SECRET.into()).unwrap();
         let checked = |signature: Option<&str>, body: &[u8]| verify_body(&secrets, signature, body, NOW);
-        assert_eq!(checked(None, BODY), Err(SignatureFault::SignatureMissing));
-        assert_eq!(checked(Some("sha1=7571"), BODY), Err(SignatureFault::VersionUnknown));
-        assert_eq!(checked(Some(&SIGNATURE[..70]), BODY), Err(SignatureFault::SignatureMalformed));
-        assert_eq!(checked(Some(SIGNATURE), b"Hello, World"), Err(SignatureFault::Forged));
+        assert_eq!(checked(None, BODY), Err(SignatureError::SignatureMissing));
+        assert_eq!(checked(Some("sha1=7571"), BODY), Err(SignatureError::VersionUnknown));
+        assert_eq!(checked(Some(&SIGNATURE[..70]), BODY), Err(SignatureError::SignatureMalformed));
+        assert_eq!(checked(Some(SIGNATURE), b"Hello, World"), Err(SignatureError::Forged));
     }
 }

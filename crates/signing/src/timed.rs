@@ -1,37 +1,36 @@
-//! `v0=`: a signature over the time and the body, as Slack makes it and as we ask of everybody else.
+//! `v0=`: an HMAC of the time and the body, as Slack signs and as our documentation asks of other senders.
 //!
-//! A recorded request stays valid for the five minutes within which its time is believed, so a caller for whom
-//! twice is not the same as once keeps the code that is given back.
+//! A recorded request stays valid for five minutes. A caller that must accept a request once stores the returned code.
 
 use domain::{Digest, Timestamp};
 use hmac::{Hmac, Mac as _};
 use secrecy::SecretString;
 use sha2::Sha256;
 
-use crate::{Secrets, SignatureFault, code_of, mac};
+use crate::{Secrets, SignatureError, code_of, mac};
 
 const PREFIX: &str = "v0=";
 
-/// What Slack recommends: enough for a slow network, too short for a stolen log.
+/// Slack's recommendation: long enough for a slow network, too short to replay requests from a stolen log.
 const WINDOW_MS: i128 = 300_000;
 
-/// Whether `body`, as it came, was signed under one of `secrets` within five minutes of `now`; gives back the
-/// code that proves it.
+/// Verifies that the raw `body` was signed with one of `secrets` within five minutes of `now`; returns the code of the
+/// signature.
 pub fn verify(
     secrets: &Secrets,
     timestamp_header: Option<&str>,
     signature_header: Option<&str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<Digest, SignatureFault> {
-    let timestamp = timestamp_header.ok_or(SignatureFault::TimestampMissing)?;
+) -> Result<Digest, SignatureError> {
+    let timestamp = timestamp_header.ok_or(SignatureError::TimestampMissing)?;
     let code = code_of(signature_header, PREFIX)?;
     within_window(timestamp, now)?;
-    let fits = |secret| signed(secret, timestamp, body).verify_slice(code.as_bytes()).is_ok();
-    if secrets.live(now).any(fits) { Ok(code) } else { Err(SignatureFault::Forged) }
+    let verifies = |secret| signed(secret, timestamp, body).verify_slice(code.as_bytes()).is_ok();
+    if secrets.valid(now).any(verifies) { Ok(code) } else { Err(SignatureError::Forged) }
 }
 
-/// The header that [`verify`] accepts beside a `timestamp` of seconds.
+/// The signature header that [`verify`] accepts with this `timestamp` in seconds.
 pub fn sign(secret: &SecretString, timestamp: &str, body: &[u8]) -> String {
     let code: [u8; 32] = signed(secret, timestamp, body).finalize().into_bytes().into();
     format!("{PREFIX}{}", Digest::from(code))
@@ -41,14 +40,14 @@ fn signed(secret: &SecretString, timestamp: &str, body: &[u8]) -> Hmac<Sha256> {
     mac(secret, &[b"v0:", timestamp.as_bytes(), b":", body])
 }
 
-fn within_window(timestamp: &str, now: Timestamp) -> Result<(), SignatureFault> {
+fn within_window(timestamp: &str, now: Timestamp) -> Result<(), SignatureError> {
     if timestamp.is_empty() || !timestamp.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(SignatureFault::TimestampInvalid);
+        return Err(SignatureError::TimestampInvalid);
     }
-    let secs: i64 = timestamp.parse().map_err(|_| SignatureFault::TimestampInvalid)?;
-    // No two numbers of 64 bits overflow 128.
+    let secs: i64 = timestamp.parse().map_err(|_| SignatureError::TimestampInvalid)?;
+    // Two 64-bit numbers cannot overflow 128 bits.
     let apart = (i128::from(now.0) - i128::from(secs) * 1_000).abs();
-    if apart <= WINDOW_MS { Ok(()) } else { Err(SignatureFault::TimestampOutsideWindow) }
+    if apart <= WINDOW_MS { Ok(()) } else { Err(SignatureError::TimestampOutsideWindow) }
 }
 
 #[cfg(test)]
@@ -70,52 +69,52 @@ mod tests {
         timestamp: Option<&str>,
         signature: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), SignatureFault> {
+    ) -> Result<(), SignatureError> {
         verify(&secrets(), timestamp, signature, BODY, now).map(drop)
     }
 
     #[test]
-    fn the_example_that_slack_documents_is_accepted() {
+    fn accepts_slacks_documented_example() {
         assert_eq!(checked(Some(SECS), Some(SIGNATURE), NOW), Ok(()));
         assert_eq!(sign(&SECRET.into(), SECS, BODY), SIGNATURE);
     }
 
     #[test]
-    fn a_request_without_its_headers_is_refused() {
-        assert_eq!(checked(None, Some(SIGNATURE), NOW), Err(SignatureFault::TimestampMissing));
-        assert_eq!(checked(Some(SECS), None, NOW), Err(SignatureFault::SignatureMissing));
-        assert_eq!(checked(Some(SECS), Some(""), NOW), Err(SignatureFault::SignatureMissing));
+    fn missing_headers_are_rejected() {
+        assert_eq!(checked(None, Some(SIGNATURE), NOW), Err(SignatureError::TimestampMissing));
+        assert_eq!(checked(Some(SECS), None, NOW), Err(SignatureError::SignatureMissing));
+        assert_eq!(checked(Some(SECS), Some(""), NOW), Err(SignatureError::SignatureMissing));
     }
 
     #[test]
-    fn only_version_zero_counts() {
+    fn only_version_zero_is_accepted() {
         for other in [SIGNATURE.replace("v0=", "v1="), SIGNATURE.replace("v0=", ""), "v0".to_owned()] {
             assert_eq!(
                 checked(Some(SECS), Some(&other), NOW),
-                Err(SignatureFault::VersionUnknown),
+                Err(SignatureError::VersionUnknown),
                 "{other}"
             );
         }
     }
 
     #[test]
-    fn a_signature_is_sixty_four_lower_case_hex_digits() {
+    fn signature_must_be_64_lower_case_hex_digits() {
         let nonhex = SIGNATURE.replace("a2114", "g2114");
         for bad in [&SIGNATURE[..66], &nonhex, "v0=", &SIGNATURE.to_uppercase().replace("V0", "v0")] {
-            let fault = checked(Some(SECS), Some(bad), NOW);
-            assert_eq!(fault, Err(SignatureFault::SignatureMalformed), "{bad}");
+            let error = checked(Some(SECS), Some(bad), NOW);
+            assert_eq!(error, Err(SignatureError::SignatureMalformed), "{bad}");
         }
         let longer = format!("{SIGNATURE}0");
-        assert_eq!(checked(Some(SECS), Some(&longer), NOW), Err(SignatureFault::SignatureMalformed));
+        assert_eq!(checked(Some(SECS), Some(&longer), NOW), Err(SignatureError::SignatureMalformed));
     }
 
     #[test]
-    fn five_minutes_are_enough_and_a_second_more_is_too_much() {
+    fn timestamp_may_differ_by_five_minutes_at_most() {
         for (secs, expected) in [
             (300, Ok(())),
             (-300, Ok(())),
-            (301, Err(SignatureFault::TimestampOutsideWindow)),
-            (-301, Err(SignatureFault::TimestampOutsideWindow)),
+            (301, Err(SignatureError::TimestampOutsideWindow)),
+            (-301, Err(SignatureError::TimestampOutsideWindow)),
         ] {
             let now = Timestamp(NOW.0 + secs * 1_000);
             assert_eq!(checked(Some(SECS), Some(SIGNATURE), now), expected, "{secs}");
@@ -123,24 +122,24 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_overflows_is_refused() {
+    fn overflowing_timestamp_is_rejected() {
         for secs in ["9223372036854775808", "99999999999999999999999", "-1", "+1531420618", "1e9", "", " 1"] {
             assert_eq!(
                 checked(Some(secs), Some(SIGNATURE), NOW),
-                Err(SignatureFault::TimestampInvalid),
+                Err(SignatureError::TimestampInvalid),
                 "{secs}"
             );
         }
         for now in [Timestamp(i64::MIN), Timestamp(i64::MAX), NOW] {
             let far = checked(Some("9223372036854775807"), Some(SIGNATURE), now);
-            assert_eq!(far, Err(SignatureFault::TimestampOutsideWindow));
+            assert_eq!(far, Err(SignatureError::TimestampOutsideWindow));
         }
     }
 
     #[test]
-    fn another_body_another_time_or_another_secret_is_forged() {
+    fn other_body_time_or_secret_is_forged() {
         let body = [BODY, b" "].concat();
-        let forged = Err(SignatureFault::Forged);
+        let forged = Err(SignatureError::Forged);
         assert_eq!(verify(&secrets(), Some(SECS), Some(SIGNATURE), &body, NOW).map(drop), forged);
         assert_eq!(checked(Some("1531420619"), Some(SIGNATURE), NOW), forged);
         let other = Secrets::new("another secret altogether".into()).unwrap();
@@ -148,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn the_previous_secret_counts_until_its_day() {
+    fn previous_secret_is_valid_until_its_expiry() {
         let rotated = |until| {
             let current = Secrets::new("another secret altogether".into()).unwrap();
             current.and_previous(SECRET.into(), until).unwrap()
         };
         let checked = |secrets: &Secrets| verify(secrets, Some(SECS), Some(SIGNATURE), BODY, NOW).map(drop);
         assert_eq!(checked(&rotated(Timestamp(NOW.0 + 1))), Ok(()));
-        assert_eq!(checked(&rotated(NOW)), Err(SignatureFault::Forged));
+        assert_eq!(checked(&rotated(NOW)), Err(SignatureError::Forged));
     }
 }

@@ -2,8 +2,8 @@
 
 mod environment;
 
-use config::Systems;
-use config::secrets::Named;
+use config::SystemsConfig;
+use config::secrets::SecretMap;
 use countersign_functions::lambda;
 use environment::{need, settings, variable};
 use lambda_runtime::Error;
@@ -12,9 +12,9 @@ use lambda_runtime::Error;
 async fn main() -> Result<(), Error> {
     lambda::log(variable("RUST_LOG").as_deref());
     let config = store::aws::configure(None).await;
-    let named = Named::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
-    let systems = Systems::parse(&need("COUNTERSIGN_SYSTEMS")?)?;
-    let doors = lambda::slack_installations(&systems, &|name| named.look_up(name))?;
+    let secrets = SecretMap::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
+    let systems = SystemsConfig::parse(&need("COUNTERSIGN_SYSTEMS")?)?;
+    let installations = lambda::slack_installations(&systems, &|name| secrets.look_up(name))?;
     let engine = lambda::engine(store::aws::open(settings()?).await, "slack")?;
-    lambda::serve_slack(engine, doors).await
+    lambda::serve_slack(engine, installations).await
 }

@@ -1,4 +1,4 @@
-//! The function that a schedule calls once a minute.
+//! The sweep function, which an `EventBridge` schedule calls once a minute.
 
 mod environment;
 

@@ -2,7 +2,7 @@
 
 mod environment;
 
-use config::secrets::Named;
+use config::secrets::SecretMap;
 use countersign_functions::lambda;
 use environment::{need, settings, variable};
 use lambda_runtime::Error;
@@ -11,8 +11,8 @@ use lambda_runtime::Error;
 async fn main() -> Result<(), Error> {
     lambda::log(variable("RUST_LOG").as_deref());
     let config = store::aws::configure(None).await;
-    let named = Named::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
-    let doors = lambda::doors(&need("COUNTERSIGN_SOURCES")?, &|name| named.look_up(name))?;
+    let secrets = SecretMap::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
+    let auth = lambda::webhook_auth(&need("COUNTERSIGN_SOURCES")?, &|name| secrets.look_up(name))?;
     let engine = lambda::engine(store::aws::open(settings()?).await, "webhook")?;
-    lambda::serve_webhook(engine, doors).await
+    lambda::serve_webhook(engine, auth).await
 }

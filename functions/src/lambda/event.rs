@@ -1,7 +1,7 @@
-//! A request as an HTTP API hands it over (payload format 2.0), as far as a door looks at it.
+//! A request from an API Gateway HTTP API (payload format 2.0), reduced to the fields that the handlers read.
 //!
-//! The crate that AWS publishes for these panics on a body whose flag says base64 where there is none. Here a
-//! flag that lies is a request that proves nothing.
+//! The crate that AWS publishes for these events panics on a body that is flagged as base64 and is not. Here such a
+//! request is not authenticated.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use ingress::http::{Headers, Response, raw_body};
 
-/// A request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpEvent {
@@ -24,7 +23,7 @@ pub struct HttpEvent {
 }
 
 impl HttpEvent {
-    /// The parts of the path. A stage's name may stand first.
+    /// The segments of the path. The first one can be the name of a stage.
     pub(super) fn path(&self) -> Vec<&str> {
         self.raw_path.trim_start_matches('/').split('/').collect()
     }
@@ -33,19 +32,18 @@ impl HttpEvent {
         self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// The bytes that were sent; nothing, if the flag lies.
+    /// The bytes that were sent; `None` if the base64 flag is wrong.
     pub(super) fn raw_body(&self) -> Option<Cow<'_, [u8]>> {
         raw_body(self.body.as_deref().unwrap_or_default(), self.is_base64_encoded)
     }
 
-    /// At least how many bytes the body has: four characters of base64 are three bytes, or two fewer.
+    /// A lower bound of the body's size: four characters of base64 are three bytes, minus two of padding.
     pub(super) fn bytes_min(&self) -> usize {
         let chars = self.body.as_deref().map_or(0, str::len);
         if self.is_base64_encoded { (chars / 4 * 3).saturating_sub(2) } else { chars }
     }
 }
 
-/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpReply {

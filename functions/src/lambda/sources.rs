@@ -1,37 +1,37 @@
-//! Who may deliver webhooks, as an operator describes it.
+//! Webhook authentication from the variable `COUNTERSIGN_SOURCES`.
 
 use config::{LookUp, SourceConfig};
 
-use ingress::described::{self, InvalidSources};
+use ingress::configured::{self, InvalidSources};
 use ingress::webhook::WebhookAuth;
 
-/// The doors that `text` describes: a list of `{ tenant, source, scheme, secret, previous }`.
-pub fn doors(text: &str, look_up: LookUp<'_>) -> Result<WebhookAuth, InvalidSources> {
+/// Parses a list of `{ tenant, source, scheme, secret, previous }`.
+pub fn webhook_auth(text: &str, look_up: LookUp<'_>) -> Result<WebhookAuth, InvalidSources> {
     let sources: Vec<SourceConfig> =
-        serde_saphyr::from_str(text).map_err(|error| InvalidSources::Text(error.to_string()))?;
-    described::doors(&sources, look_up)
+        serde_saphyr::from_str(text).map_err(|error| InvalidSources::Syntax(error.to_string()))?;
+    configured::webhook_auth(&sources, look_up)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn opened(text: &str) -> Result<WebhookAuth, InvalidSources> {
-        doors(text, &|name| (name != "GONE").then(|| format!("the secret under {name}")))
+    fn parse(text: &str) -> Result<WebhookAuth, InvalidSources> {
+        webhook_auth(text, &|name| (name != "GONE").then(|| format!("the secret under {name}")))
     }
 
     #[test]
-    fn every_scheme_can_be_described() {
+    fn every_scheme_can_be_configured() {
         let text = "- { tenant: acme, source: servicenow, scheme: hmac, secret: A,\n    \
                         previous: { secret: B, until: 2030-01-01T00:00:00Z } }\n\
                     - { tenant: umbrella, source: servicenow, scheme: basic, secret: C }\n\
                     - { tenant: acme, source: webhook, scheme: bearer, secret: D }\n\
                     - { tenant: acme, source: github, scheme: github, secret: E }\n";
-        assert!(opened(text).is_ok());
+        assert!(parse(text).is_ok());
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_name_and_without_a_secret() {
+    fn invalid_source_is_named_without_its_secret() {
         for (text, word) in [
             ("- { tenant: acme, source: servicenow, scheme: hmac, secret: GONE }", "GONE"),
             ("- { tenant: acme, source: github, scheme: hmac, secret: A }", "github"),
@@ -45,7 +45,7 @@ mod tests {
                 "twice",
             ),
         ] {
-            let error = opened(text).unwrap_err().to_string();
+            let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(word) && !error.contains("the secret under"), "{error}");
         }
     }

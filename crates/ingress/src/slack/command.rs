@@ -1,86 +1,87 @@
-//! `/countersign`: a person asks in Slack how things stand, or for a run. The answer is for them alone.
+//! The slash command `/countersign`. Only the user who typed it sees the reply.
 
-use ::slack::command::Typed;
-use ::slack::escape::{Bound, mrkdwn};
-use ::slack::{Stranger, command};
+use ::slack::escape::{TextLimit, mrkdwn};
+use ::slack::slash_command::SlashCommand;
+use ::slack::{UnknownSlackUser, slash_command};
 use domain::{Approval, PersonId, RunId, RunKey, RunRecord, Subject};
 use engine::{Engine, EngineError};
 use serde_json::json;
 use store::{PageQuery, Store};
 
-use super::start::{self, NotStarted, Wish, start};
-use super::status::became;
-use super::{NOT_NOW, Request, Response, SlackInstallation, in_time};
+use super::start::{self, NotStarted, StartRequest, start};
+use super::status::describe;
+use super::{Response, SlackInstallation, SlackRequest, UNAVAILABLE, in_time};
 
-/// What a person reads in one go.
-const SHOWN_MAX: u32 = 20;
+/// How many approvals a reply lists.
+const LISTED_MAX: u32 = 20;
 
-/// How much of a question is shown in a list.
-const ASKS_UNITS_MAX: usize = 200;
+/// How much of a question a list shows.
+const SUBJECT_UNITS_MAX: usize = 200;
 
-const HELP: &str = "`/countersign approvals` lists what waits for an answer.\n\
-                    `/countersign run RUN` says how a run stands.";
+const HELP: &str = "`/countersign approvals` lists pending approvals.\n\
+                    `/countersign run RUN` shows the status of a run.";
 
-const NO_RUN: &str = "There is no such run.";
+const NO_RUN: &str = "Run not found.";
 
-/// A person typed `/countersign …`.
+/// Handles `/countersign …`.
 pub async fn command<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    request: Request<'_>,
+    installation: &SlackInstallation,
+    request: SlackRequest<'_>,
 ) -> Response {
-    if let Err(response) = door.check(&request, engine.now()) {
+    if let Err(response) = installation.check(&request, engine.now()) {
         return response;
     }
-    let Some(typed) = command::parse(request.body) else {
-        tracing::warn!("a command cannot be used");
-        return Response::text(400, "the command cannot be used");
+    let Some(slash) = slash_command::parse(request.body) else {
+        tracing::warn!(event = "slack_request_invalid", tenant = %installation.tenant, "invalid Slack command");
+        return Response::text(400, "invalid command");
     };
-    match in_time(Box::pin(said(engine, door, &typed))).await {
-        Some(Ok(text)) => to_them_alone(&text),
+    match in_time(Box::pin(reply(engine, installation, &slash))).await {
+        Some(Ok(text)) => ephemeral(&text),
         Some(Err(error)) => unavailable(&error),
-        None => to_them_alone(&not_known(door, &typed)),
+        None => ephemeral(&outcome_unknown(installation, &slash)),
     }
 }
 
-/// What whoever typed it is told.
-async fn said<S: Store>(
+async fn reply<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    typed: &Typed,
+    installation: &SlackInstallation,
+    slash: &SlashCommand,
 ) -> Result<String, EngineError> {
-    let tenant = engine.tenant(&door.tenant).await?;
-    match tenant.slack_person(&typed.team, &typed.user) {
-        None => Ok(Stranger::UnknownUser.to_string()),
-        Some(person) => answer(engine, door, typed, person).await,
+    let tenant = engine.tenant(&installation.tenant).await?;
+    match tenant.slack_person(&slash.team, &slash.user) {
+        None => Ok(UnknownSlackUser::UnknownUser.to_string()),
+        Some(person) => answer(engine, installation, slash, person).await,
     }
 }
 
 async fn answer<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    typed: &Typed,
+    installation: &SlackInstallation,
+    slash: &SlashCommand,
     person: &PersonId,
 ) -> Result<String, EngineError> {
-    if let Some((workflow, input)) = started(&typed.text) {
-        let (team, name) = (&typed.team, typed.trigger.as_deref());
-        return match Box::pin(start(engine, door, Wish { team, name, person, workflow, input })).await {
+    if let Some((workflow, input)) = parse_start(&slash.text) {
+        let (team, request_id) = (&slash.team, slash.trigger.as_deref());
+        let request = StartRequest { team, request_id, person, workflow, input };
+        return match Box::pin(start(engine, installation, request)).await {
             Err(NotStarted::Failed(error)) => Err(error),
-            Err(no) => Ok(no.to_string()),
-            Ok(told) => Ok(told),
+            Err(error) => Ok(error.to_string()),
+            Ok(text) => Ok(text),
         };
     }
-    let words: Vec<&str> = typed.text.split_whitespace().collect();
+    let words: Vec<&str> = slash.text.split_whitespace().collect();
     match &*words {
         ["approvals"] => {
-            let open = engine.store().open_approvals(&door.tenant, PageQuery::first(SHOWN_MAX)).await?;
-            Ok(listed(&open.approvals))
+            let open =
+                engine.store().open_approvals(&installation.tenant, PageQuery::first(LISTED_MAX)).await?;
+            Ok(list(&open.approvals))
         }
         ["run", run] => {
             let Ok(run) = RunId::new(run) else { return Ok(NO_RUN.to_owned()) };
-            let key = RunKey { tenant: door.tenant.clone(), run };
+            let key = RunKey { tenant: installation.tenant.clone(), run };
             match engine.store().load(&key).await? {
-                Some(run) => Ok(standing(&run)),
+                Some(run) => Ok(run_status(&run)),
                 None => missing(engine, key).await,
             }
         }
@@ -88,42 +89,42 @@ async fn answer<S: Store>(
     }
 }
 
-/// What is told of a run that is not there: what has become of what came in to start it, if something did.
+/// The reply for a run without a record: the status of the inbox entry that was to start it, if there is one.
 async fn missing<S: Store>(engine: &Engine<S>, run: RunKey) -> Result<String, EngineError> {
     match engine.no_run(run).await {
         EngineError::NoRun { .. } => Ok(NO_RUN.to_owned()),
-        EngineError::NotBegun { run, status } => Ok(became(&run.run, &status)),
+        EngineError::NotStarted { run, status } => Ok(describe(&run.run, &status)),
         error => Err(error),
     }
 }
 
-/// The workflow that is to be started, and the rest of the line.
-fn started(text: &str) -> Option<(&str, &str)> {
+/// The workflow of `start WORKFLOW …`, and the rest of the line.
+fn parse_start(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim_start().strip_prefix("start")?;
     let named = rest.trim_start();
     let workflow = named.split_whitespace().next().filter(|_| named.len() < rest.len())?;
     Some((workflow, &named[workflow.len()..]))
 }
 
-fn listed(approvals: &[Approval]) -> String {
+fn list(approvals: &[Approval]) -> String {
     if approvals.is_empty() {
-        return "Nothing waits for an answer.".to_owned();
+        return "No pending approvals.".to_owned();
     }
     let lines: Vec<String> = approvals.iter().map(line).collect();
     lines.join("\n")
 }
 
-/// Names and ids stand between backticks, in which Slack formats nothing; what they are made of holds none.
+/// Names and ids are in backticks, where Slack formats nothing. They contain no backtick themselves.
 fn line(approval: &Approval) -> String {
-    let asks = match &approval.subject {
+    let subject = match &approval.subject {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => format!("{} on {}", action.tool, action.target),
     };
-    let asks = mrkdwn(&asks, Bound::plain(ASKS_UNITS_MAX));
-    format!("• `{}`, step `{}`, run `{}`: {asks}", approval.workflow, approval.step, approval.run.run)
+    let subject = mrkdwn(&subject, TextLimit::plain(SUBJECT_UNITS_MAX));
+    format!("• `{}`, step `{}`, run `{}`: {subject}", approval.workflow, approval.step, approval.run.run)
 }
 
-fn standing(run: &RunRecord) -> String {
+fn run_status(run: &RunRecord) -> String {
     let at = (run.at.0 + 1).min(run.steps);
     format!(
         "`{}` of `{}`, version {}: `{}`, at step {at} of {}",
@@ -131,24 +132,24 @@ fn standing(run: &RunRecord) -> String {
     )
 }
 
-/// What is said where nobody knows in time. Typing a start again would be another request, so the run is named by
-/// which they find out whether this one starts.
-fn not_known(door: &SlackInstallation, typed: &Typed) -> String {
-    let run = started(&typed.text).and_then(|_| start::run_of(door, &typed.team, typed.trigger.as_deref()));
+/// The reply if the engine does not answer in time. Typing `start` again is a new request, so the reply names the run
+/// whose status shows whether this one started.
+fn outcome_unknown(installation: &SlackInstallation, slash: &SlashCommand) -> String {
+    let run = parse_start(&slash.text)
+        .and_then(|_| start::run_of(installation, &slash.team, slash.trigger.as_deref()));
     match run {
-        None => NOT_NOW.to_owned(),
+        None => UNAVAILABLE.to_owned(),
         Some(run) => format!(
-            "It is not known yet whether `{run}` starts; `/countersign run {run}` says so in a moment. Please look \
-             there before you ask again."
+            "It is not known yet whether `{run}` starts. Check `/countersign run {run}` before you try again."
         ),
     }
 }
 
 fn unavailable(error: &dyn std::error::Error) -> Response {
-    tracing::warn!(error = %engine::told(error), "a command was not answered");
-    to_them_alone(NOT_NOW)
+    tracing::warn!(event = "slack_command_failed", error = %engine::error_chain(error), "Slack command failed");
+    ephemeral(UNAVAILABLE)
 }
 
-fn to_them_alone(text: &str) -> Response {
+fn ephemeral(text: &str) -> Response {
     Response::json(200, &json!({ "response_type": "ephemeral", "text": text }))
 }

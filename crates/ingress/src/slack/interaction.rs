@@ -1,89 +1,93 @@
-//! What people do in Slack without typing a command: the signature first, then who it was, then the engine.
+//! Slack interactions: buttons, modals and shortcuts. The handler verifies the signature, maps the Slack user to a
+//! person, and calls the engine.
 //!
-//! Slack must be answered within three seconds, and is always answered with 200 once the signature holds:
-//! whoever clicked is told in Slack what came of it, or that nobody knows yet, and Slack itself need not try
-//! again. A click that comes twice is turned away while it is remembered; afterwards its answer counts once all
-//! the same, because an approval is decided once.
+//! Slack requires a response within three seconds. After the signature is verified the response is always 200, so Slack
+//! does not retry; the user reads the outcome, or that it is not known yet, in Slack. A repeated request is rejected
+//! while the process remembers it. After that it has no effect, because an approval is decided once.
 
 use std::time::Duration;
 
-use ::slack::{Click, Interaction, Unanswerable, answerer, card, interaction, signature};
-use engine::{Engine, EngineError, Reply};
+use ::slack::{Click, Interaction, InvalidClick, approver_of, card, interaction, signature};
+use engine::{Engine, EngineError, VoteRequest};
 use store::Store;
 
-use super::{Request, Response, SlackInstallation, in_time, shortcut};
+use super::{Response, SlackInstallation, SlackRequest, in_time, shortcut};
 
-/// How long Slack may take to hear what came of it, after the engine has had its time (`ENGINE_WITHIN`).
-const TELL_WITHIN: Duration = Duration::from_millis(1_200);
+/// How long a call to Slack may take, after the time for the engine (`ENGINE_WITHIN`).
+const SLACK_CALL_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// What is said where the store did not answer, or not in time: the answer may have been recorded all the same.
-const NOT_KNOWN: &str = "It is not known yet whether your answer was recorded. Please look at the card again in \
-                         a moment; if it still asks, click again: an answer counts once.";
+/// For a store that did not answer in time: it may have recorded the decision.
+const OUTCOME_UNKNOWN: &str = "It is not known yet whether your decision was recorded. Check the card again. If it \
+                               still has buttons, click again: a decision counts once.";
 
-/// A person pressed a button, gave a reason, or asked for a run.
+/// Handles a button, a submitted modal, or a shortcut.
 pub async fn interaction<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    request: Request<'_>,
+    installation: &SlackInstallation,
+    request: SlackRequest<'_>,
 ) -> Response {
-    if let Err(response) = door.check(&request, engine.now()) {
+    if let Err(response) = installation.check(&request, engine.now()) {
         return response;
     }
-    if door.is_repeated(signature::replay_key(request.body, request.signature.unwrap_or_default())) {
-        return Response::text(409, "this request has come before");
+    if installation.is_repeated(signature::replay_key(request.body, request.signature.unwrap_or_default())) {
+        return Response::text(409, "duplicate request");
     }
-    match interaction::parse(request.body, &door.slack.hooks()) {
-        Err(fault) => {
-            tracing::warn!(%fault, "an interaction cannot be used");
-            Response::text(400, "the interaction cannot be used")
+    match interaction::parse(request.body, &installation.slack.response_origin()) {
+        Err(error) => {
+            tracing::warn!(event = "slack_request_invalid", %error, "invalid Slack interaction");
+            Response::text(400, "invalid interaction")
         }
-        Ok(Interaction::WantsToReject(click)) => {
-            within(door.slack.ask_reason(&click)).await;
+        Ok(Interaction::RejectPressed(click)) => {
+            within(installation.slack.open_reject_modal(&click)).await;
             accepted()
         }
-        Ok(Interaction::WantsToStart(shortcut)) => {
-            let view = shortcut::offered(engine, door, &shortcut).await;
-            within(door.slack.open(&shortcut, &view)).await;
+        Ok(Interaction::ShortcutUsed(shortcut)) => {
+            let view = shortcut::modal(engine, installation, &shortcut).await;
+            within(installation.slack.open_modal(&shortcut, &view)).await;
             accepted()
         }
-        Ok(Interaction::Starts(filled)) => shortcut::started(engine, door, &filled).await,
-        Ok(Interaction::Answered(click)) => {
-            let words = in_time(Box::pin(answer(engine, door, &click))).await;
-            match (words.unwrap_or_else(|| Some(NOT_KNOWN.to_owned())), &click.response_url) {
+        Ok(Interaction::StartSubmitted(form)) => shortcut::submit(engine, installation, &form).await,
+        Ok(Interaction::Decision(click)) => {
+            let text = in_time(Box::pin(answer(engine, installation, &click))).await;
+            match (text.unwrap_or_else(|| Some(OUTCOME_UNKNOWN.to_owned())), &click.response_url) {
                 (None, _) => accepted(),
-                (Some(words), Some(_)) => {
-                    within(door.slack.tell(&click, &words)).await;
+                (Some(text), Some(_)) => {
+                    within(installation.slack.reply_privately(&click, &text)).await;
                     accepted()
                 }
-                // A window has nowhere else to be told: it stays open and shows why.
-                (Some(words), None) => Response::json_text(200, card::refused(&words)),
+                // A modal has no response URL: it stays open and shows the text.
+                (Some(text), None) => Response::json_text(200, card::reject_error(&text)),
             }
         }
     }
 }
 
-/// Slack need not try again, and has nothing to show.
+/// An empty 200: Slack does not retry and shows nothing.
 pub(super) fn accepted() -> Response {
     Response::text(200, "")
 }
 
-/// Hands the answer to the engine; gives back what the person must be told, if it does not count.
-async fn answer<S: Store>(engine: &Engine<S>, door: &SlackInstallation, click: &Click) -> Option<String> {
-    let approval = match engine.approval(&door.tenant, &click.approval).await {
+/// Passes the decision to the engine. Returns the text for the user if the decision does not count.
+async fn answer<S: Store>(
+    engine: &Engine<S>,
+    installation: &SlackInstallation,
+    click: &Click,
+) -> Option<String> {
+    let approval = match engine.approval(&installation.tenant, &click.approval).await {
         Ok(approval) => approval,
-        // The same words for what is not there and for what is somebody else's.
-        Err(EngineError::Refused(_)) => return Some(Unanswerable::OtherApproval.to_string()),
-        Err(error) => return Some(told(&error)),
+        // An unknown approval and one of another tenant get the same text.
+        Err(EngineError::Refused(_)) => return Some(InvalidClick::OtherApproval.to_string()),
+        Err(error) => return Some(error_text(&error)),
     };
-    let tenant = match engine.tenant(&door.tenant).await {
+    let tenant = match engine.tenant(&installation.tenant).await {
         Ok(tenant) => tenant,
-        Err(error) => return Some(told(&error)),
+        Err(error) => return Some(error_text(&error)),
     };
-    let person = match answerer(click, &approval, &tenant) {
+    let person = match approver_of(click, &approval, &tenant) {
         Ok(person) => person,
-        Err(unanswerable) => return Some(unanswerable.to_string()),
+        Err(error) => return Some(error.to_string()),
     };
-    let reply = Reply {
+    let reply = VoteRequest {
         approval: approval.id,
         subject: Some(click.subject),
         person,
@@ -91,27 +95,31 @@ async fn answer<S: Store>(engine: &Engine<S>, door: &SlackInstallation, click: &
         reason: click.reason.clone(),
         through: click.through(),
     };
-    Box::pin(engine.answer_on(&approval.run, &tenant, reply)).await.err().map(|error| told(&error))
+    Box::pin(engine.answer_on(&approval.run, &tenant, reply)).await.err().map(|error| error_text(&error))
 }
 
-fn told(error: &EngineError) -> String {
+fn error_text(error: &EngineError) -> String {
     match error {
         EngineError::Refused(refusal) => {
-            tracing::info!(code = %refusal.code(), "refused");
+            tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
             refusal.to_string()
         }
         other => {
-            tracing::warn!(error = %other, "a click was not recorded");
-            NOT_KNOWN.to_owned()
+            tracing::warn!(event = "slack_decision_failed", error = %engine::error_chain(other), "approval decision failed");
+            OUTCOME_UNKNOWN.to_owned()
         }
     }
 }
 
-/// What Slack is told is a courtesy: it must not keep Slack waiting.
-pub(super) async fn within(telling: impl Future<Output = Result<(), ::slack::Fault>>) {
-    match tokio::time::timeout(TELL_WITHIN, telling).await {
+/// Calls Slack with a time limit. The call is best effort and must not delay the response to Slack.
+pub(super) async fn within(call: impl Future<Output = Result<(), ::slack::SlackError>>) {
+    match tokio::time::timeout(SLACK_CALL_WITHIN, call).await {
         Ok(Ok(())) => {}
-        Ok(Err(fault)) => tracing::warn!(%fault, "whoever clicked was not told"),
-        Err(_) => tracing::warn!("whoever clicked was not told in time"),
+        Ok(Err(error)) => {
+            tracing::warn!(event = "slack_reply_failed", %error, "reply to the Slack user failed");
+        }
+        Err(_) => {
+            tracing::warn!(event = "slack_reply_failed", timeout = ?SLACK_CALL_WITHIN, "reply to the Slack user timed out");
+        }
     }
 }

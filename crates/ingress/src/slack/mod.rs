@@ -1,7 +1,7 @@
-//! The door for Slack: clicks, shortcuts, and commands that people type.
+//! The handlers for Slack: interactions, shortcuts and slash commands.
 //!
-//! All are signed in the same way, and checked before anything is read. Slack waits three seconds for an answer and is
-//! given one in time, whatever the store and Slack's own interface do meanwhile.
+//! Every request is signed the same way and verified before it is parsed. Slack waits three seconds for a response; time
+//! limits on the store and on calls to Slack keep the response within that time.
 
 mod command;
 mod interaction;
@@ -20,43 +20,41 @@ pub use crate::http::Response;
 pub use command::command;
 pub use interaction::interaction;
 
-/// More clicks than this within five minutes are not people.
+/// Users do not click more often than this within the five minutes for which a signature is valid.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// How long the engine is waited for; its own patience with a busy store is longer. With what is said to Slack
-/// afterwards (`TELL_WITHIN`) it leaves more than half a second of Slack's three for the way.
+/// How long the engine may take; its own retries with a busy store take longer. Together with the call to Slack
+/// afterwards (`SLACK_CALL_WITHIN`) this leaves more than half a second of Slack's three for the network.
 const ENGINE_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// What is said where something could not be looked up.
-const NOT_NOW: &str = "That could not be looked up just now; please try again.";
+/// The reply if the store does not answer.
+const UNAVAILABLE: &str = "Countersign is temporarily unavailable. Please try again.";
 
-/// Where one tenant's Slack comes in.
+/// The Slack app of one tenant.
 pub struct SlackInstallation {
-    /// What Slack signs with.
+    /// The signing secrets.
     pub secrets: Secrets,
-    /// How people are told what came of a click.
     pub slack: Slack,
-    /// Whose approvals can be answered here.
+    /// Requests can only decide approvals and start runs of this tenant.
     pub tenant: TenantId,
     seen: Mutex<VecDeque<Digest>>,
 }
 
 impl SlackInstallation {
-    /// A door for `tenant`.
     pub fn new(tenant: TenantId, secrets: Secrets, slack: Slack) -> Self {
         Self { secrets, slack, tenant, seen: Mutex::default() }
     }
 
-    /// Whether Slack sent this; what is replied, if it did not.
-    fn check(&self, request: &Request<'_>, now: Timestamp) -> Result<(), Response> {
-        let Request { timestamp, signature, body } = request;
-        signature::verify(&self.secrets, *timestamp, *signature, body, now).map_err(|fault| {
-            tracing::warn!(%fault, "a request to the Slack door is not from Slack");
+    /// Verifies the signature; returns the response if it is not valid.
+    fn check(&self, request: &SlackRequest<'_>, now: Timestamp) -> Result<(), Response> {
+        let SlackRequest { timestamp, signature, body } = request;
+        signature::verify(&self.secrets, *timestamp, *signature, body, now).map_err(|error| {
+            tracing::warn!(event = "slack_rejected", tenant = %self.tenant, %error, "Slack request not authenticated");
             unsigned()
         })
     }
 
-    /// Whether this very request has come before.
+    /// Remembers the request; returns whether it was received before.
     fn is_repeated(&self, key: Digest) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.contains(&key) {
@@ -70,13 +68,12 @@ impl SlackInstallation {
     }
 }
 
-/// The doors of every tenant.
+/// The Slack apps of all tenants.
 #[derive(Default)]
 pub struct SlackInstallations(BTreeMap<TenantId, SlackInstallation>);
 
 impl SlackInstallations {
-    /// The door of the tenant that a path names. Whoever asks for one that is not there is refused as if the
-    /// signature did not hold.
+    /// The installation of the tenant in the path. An unknown tenant gets the same response as an invalid signature.
     pub fn of(&self, tenant: &str) -> Result<&SlackInstallation, Response> {
         let tenant: Option<TenantId> = tenant.parse().ok();
         tenant.and_then(|tenant| self.0.get(&tenant)).ok_or_else(unsigned)
@@ -84,36 +81,35 @@ impl SlackInstallations {
 }
 
 impl FromIterator<SlackInstallation> for SlackInstallations {
-    fn from_iter<I: IntoIterator<Item = SlackInstallation>>(doors: I) -> Self {
-        Self(doors.into_iter().map(|door| (door.tenant.clone(), door)).collect())
+    fn from_iter<I: IntoIterator<Item = SlackInstallation>>(installations: I) -> Self {
+        Self(installations.into_iter().map(|one| (one.tenant.clone(), one)).collect())
     }
 }
 
-/// A request as it came in, before anything is believed of it.
+/// A request as received, before authentication.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    /// `X-Slack-Request-Timestamp`.
+pub struct SlackRequest<'a> {
+    /// `X-Slack-SlackRequest-Timestamp`.
     pub timestamp: Option<&'a str>,
     /// `X-Slack-Signature`.
     pub signature: Option<&'a str>,
-    /// The raw bytes.
     pub body: &'a [u8],
 }
 
-/// What came of `asking` the engine; nothing, if that is not known in time.
+/// The result of `call`, or `None` if the engine does not answer in time.
 ///
-/// What was begun is then left as if this process had died there, which every command survives: a commit stands or
-/// does not, and messages that it owes are sent by the sweep; a start has a message that went ahead of it. An answer to an approval counts once, so trying again is
-/// safe; so is sending a window off again, which is the same request.
-async fn in_time<T>(asking: impl Future<Output = T>) -> Option<T> {
-    let said = tokio::time::timeout(ENGINE_WITHIN, asking).await.ok();
-    if said.is_none() {
-        tracing::warn!("the engine did not answer in time for Slack");
+/// The call is then dropped, as if the process had died. Every command survives that: a commit is applied or not, and the
+/// sweep sends its outstanding messages; a start has sent a message in advance. Retrying is safe: an approval is decided
+/// once, and a modal that is submitted again is the same request.
+async fn in_time<T>(call: impl Future<Output = T>) -> Option<T> {
+    let result = tokio::time::timeout(ENGINE_WITHIN, call).await.ok();
+    if result.is_none() {
+        tracing::warn!(event = "slack_timeout", timeout = ?ENGINE_WITHIN, "engine did not answer in time for Slack");
     }
-    said
+    result
 }
 
-/// The refusal of whatever Slack did not sign, or signed for another tenant.
+/// The response to a request that Slack did not sign for this tenant.
 pub fn unsigned() -> Response {
-    Response::text(401, "the signature does not hold")
+    Response::text(401, "invalid signature")
 }

@@ -1,98 +1,98 @@
-//! A shortcut: somebody asks in Slack for a run where they stand, without a command.
+//! The Slack shortcut that starts a run.
 //!
-//! It opens a window that offers the workflows in use. Sending that off starts a run as `/countersign start` does; what is
-//! wrong with it is shown in the window, and of a run that starts they read in a message of the app to them alone.
+//! It opens a modal with the workflows in use. Submitting the modal starts a run, as `/countersign start` does. The
+//! modal shows errors; a direct message from the app reports a run that was accepted.
 
-use ::slack::window::{self, INPUT_BLOCK, WORKFLOW_BLOCK};
-use ::slack::{Filled, Shortcut, Stranger};
+use ::slack::start_modal::{self, INPUT_BLOCK, WORKFLOW_BLOCK};
+use ::slack::{Shortcut, StartSubmission, UnknownSlackUser};
 use domain::WorkflowName;
 use engine::{Engine, EngineError};
 use serde_json::Value;
 use store::Store;
 
 use super::interaction::{accepted, within};
-use super::start::{NotStarted, Wish, start};
-use super::{NOT_NOW, Response, SlackInstallation, in_time};
+use super::start::{NotStarted, StartRequest, start};
+use super::{Response, SlackInstallation, UNAVAILABLE, in_time};
 
-/// A window is one request however often it is sent off, so nothing is lost by doing it again.
-const NOT_KNOWN: &str =
-    "It is not known yet whether the run starts. Please send this off again as it is; it starts once.";
+/// A modal is one request, so submitting it again is safe.
+const OUTCOME_UNKNOWN: &str =
+    "It is not known yet whether the run starts. Submit the form again without changes: it starts one run.";
 
-/// The window for whoever used `shortcut`.
-pub(super) async fn offered<S: Store>(
+/// The modal for the user of `shortcut`.
+pub(super) async fn modal<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
+    installation: &SlackInstallation,
     shortcut: &Shortcut,
 ) -> Value {
-    match in_time(Box::pin(workflows(engine, door, shortcut))).await {
-        Some(Ok(Some(workflows))) => window::offer(&workflows, shortcut.said.as_ref()),
-        Some(Ok(None)) => window::notice(&Stranger::UnknownUser.to_string()),
-        Some(Err(error)) => window::notice(&failed(error)),
-        None => window::notice(NOT_NOW),
+    match in_time(Box::pin(workflows(engine, installation, shortcut))).await {
+        Some(Ok(Some(workflows))) => start_modal::render(&workflows, shortcut.message.as_ref()),
+        Some(Ok(None)) => start_modal::notice(&UnknownSlackUser::UnknownUser.to_string()),
+        Some(Err(error)) => start_modal::notice(&failed(error)),
+        None => start_modal::notice(UNAVAILABLE),
     }
 }
 
-/// What they may start; nothing, if nobody knows them.
+/// The workflows that the user can start; `None` for an unknown user.
 async fn workflows<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
+    installation: &SlackInstallation,
     shortcut: &Shortcut,
 ) -> Result<Option<Vec<WorkflowName>>, EngineError> {
-    let tenant = engine.tenant(&door.tenant).await?;
+    let tenant = engine.tenant(&installation.tenant).await?;
     if tenant.slack_person(&shortcut.team, &shortcut.user).is_none() {
         return Ok(None);
     }
-    let applied = engine.applied(&door.tenant).await?;
+    let applied = engine.applied(&installation.tenant).await?;
     Ok(Some(applied.into_iter().map(|applied| applied.workflow).collect()))
 }
 
-/// Starts what `filled` asks for. The window closes, or stays open and says why not.
-pub(super) async fn started<S: Store>(
+/// Handles a submitted modal: it closes, or stays open and shows the error.
+pub(super) async fn submit<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    filled: &Filled,
+    installation: &SlackInstallation,
+    form: &StartSubmission,
 ) -> Response {
-    match in_time(Box::pin(asked(engine, door, filled))).await {
-        None => refused(WORKFLOW_BLOCK, NOT_KNOWN),
-        Some(Ok(told)) => {
-            within(door.slack.write_to(&filled.user, &told)).await;
+    match in_time(Box::pin(start_for(engine, installation, form))).await {
+        None => refused(WORKFLOW_BLOCK, OUTCOME_UNKNOWN),
+        Some(Ok(text)) => {
+            within(installation.slack.send_direct_message(&form.user, &text)).await;
             accepted()
         }
-        Some(Err(no)) => explained(no),
+        Some(Err(error)) => error_response(error),
     }
 }
 
-/// Asks for the run on behalf of whoever sent the window off.
-async fn asked<S: Store>(
+async fn start_for<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    filled: &Filled,
+    installation: &SlackInstallation,
+    form: &StartSubmission,
 ) -> Result<String, NotStarted> {
-    let Filled { team, user, view, workflow, input } = filled;
-    let tenant = engine.tenant(&door.tenant).await?;
+    let StartSubmission { team, user, view, workflow, input } = form;
+    let tenant = engine.tenant(&installation.tenant).await?;
     let person = tenant.slack_person(team, user);
-    let person = person.ok_or(NotStarted::Stranger(Stranger::UnknownUser))?;
-    let wish = Wish { team, name: Some(view), person, workflow, input };
-    Box::pin(start(engine, door, wish)).await
+    let person = person.ok_or(NotStarted::UnknownSlackUser(UnknownSlackUser::UnknownUser))?;
+    let request = StartRequest { team, request_id: Some(view), person, workflow, input };
+    Box::pin(start(engine, installation, request)).await
 }
 
-/// The window as it stays open, with why no run starts.
-fn explained(no: NotStarted) -> Response {
-    let block = match &no {
+/// Keeps the modal open, with the error at the field concerned.
+fn error_response(error: NotStarted) -> Response {
+    let block = match &error {
         NotStarted::Input | NotStarted::Refused(_) => INPUT_BLOCK,
-        NotStarted::Workflow | NotStarted::Name | NotStarted::Stranger(_) | NotStarted::Failed(_) => {
-            WORKFLOW_BLOCK
-        }
+        NotStarted::Workflow
+        | NotStarted::RequestId
+        | NotStarted::UnknownSlackUser(_)
+        | NotStarted::Failed(_) => WORKFLOW_BLOCK,
     };
-    let words = if let NotStarted::Failed(error) = no { failed(error) } else { no.to_string() };
-    refused(block, &words)
+    let text = if let NotStarted::Failed(error) = error { failed(error) } else { error.to_string() };
+    refused(block, &text)
 }
 
-fn refused(block: &str, words: &str) -> Response {
-    Response::json_text(200, window::refused(block, words))
+fn refused(block: &str, text: &str) -> Response {
+    Response::json_text(200, start_modal::field_error(block, text))
 }
 
 fn failed(error: EngineError) -> String {
-    tracing::warn!(error = %engine::told(&error), "a shortcut was not answered");
+    tracing::warn!(event = "slack_shortcut_failed", error = %engine::error_chain(&error), "Slack shortcut failed");
     NotStarted::Failed(error).to_string()
 }

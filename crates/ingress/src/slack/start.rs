@@ -1,51 +1,51 @@
-//! A person asks in Slack for a run: by `/countersign start`, or in the window of a shortcut.
+//! Starts a run from Slack: by `/countersign start`, or from the modal of a shortcut.
 //!
-//! What they ask for is kept before they are told so, which takes three small writes and fits well into Slack's three
-//! seconds; a worker starts the run. A command that is cut off is not sent again, so the first of them is a message that
-//! has the run begun, should the second one stand and the third not be made. Slack names each use of a command and each window, so one that comes twice is one
-//! request. Whoever asks is the requester of the run, and therefore cannot approve what it does.
+//! The request is stored before the reply, in three small writes that fit into Slack's three seconds. A worker starts the
+//! run. Slack does not repeat a command, so a delayed message is sent before the inbox entry is stored: if the process
+//! dies between storing the entry and sending its message, the delayed message still starts the run. Slack assigns an id
+//! to each command and each modal, so a repeated request starts one run. The user becomes the requester of the run and
+//! cannot approve its actions.
 
-use ::slack::Stranger;
+use ::slack::UnknownSlackUser;
 use domain::{
-    Asked, Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, RunId,
-    Source, WorkflowName, WorkspaceId, json,
+    Cause, Digest, IdempotencyKey, InboxEntry, InboxStatus, Initiator, PersonId, Refusal, RunId, Source,
+    WorkflowName, WorkspaceId, json,
 };
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
 use serde_json::{Map, Value};
 use store::Store;
 
-use super::status::became;
-use super::{NOT_NOW, SlackInstallation};
+use super::status::describe;
+use super::{SlackInstallation, UNAVAILABLE};
 
 pub(super) const HELP: &str = "`/countersign start WORKFLOW {\"input\": …}` starts a run of a workflow.";
 
-/// A wish to start `workflow`.
-pub(super) struct Wish<'w> {
-    /// The workspace it comes from.
-    pub(super) team: &'w str,
-    /// What Slack calls it, if it says so in plain letters.
-    pub(super) name: Option<&'w str>,
-    pub(super) person: &'w PersonId,
-    pub(super) workflow: &'w str,
-    /// What was typed.
-    pub(super) input: &'w str,
+pub(super) struct StartRequest<'r> {
+    /// The Slack workspace.
+    pub(super) team: &'r str,
+    /// Slack's id of the command or modal, if it is valid in an idempotency key.
+    pub(super) request_id: Option<&'r str>,
+    pub(super) person: &'r PersonId,
+    pub(super) workflow: &'r str,
+    /// The text that the user typed.
+    pub(super) input: &'r str,
 }
 
-/// Why no run starts, in words for whoever asked.
+/// Why no run starts. The texts are shown to the user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotStarted {
-    #[error("There is no such workflow in use.")]
+    #[error("Workflow not found.")]
     Workflow,
-    #[error("The input is a JSON object such as `{{\"host\": \"db1\"}}`, or words such as `host=db1`.")]
+    #[error("The input must be a JSON object such as `{{\"host\": \"db1\"}}`, or words such as `host=db1`.")]
     Input,
-    #[error("Slack did not say which use of the command this is; please try again.")]
-    Name,
+    #[error("Slack sent no valid id for this request. Please try again.")]
+    RequestId,
     #[error(transparent)]
-    Stranger(Stranger),
+    UnknownSlackUser(UnknownSlackUser),
     #[error(transparent)]
     Refused(Refusal),
-    /// Nobody knows.
-    #[error("{NOT_NOW}")]
+    /// The outcome is unknown.
+    #[error("{UNAVAILABLE}")]
     Failed(#[source] EngineError),
 }
 
@@ -53,7 +53,7 @@ impl From<EngineError> for NotStarted {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Refused(refusal) => {
-                tracing::info!(code = %refusal.code(), "refused");
+                tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
                 Self::Refused(refusal)
             }
             EngineError::BadInput { .. } => Self::Input,
@@ -62,28 +62,31 @@ impl From<EngineError> for NotStarted {
     }
 }
 
-/// What the person is told of their run.
+/// Accepts the request and returns the reply for the user.
 pub(super) async fn start<S: Store>(
     engine: &Engine<S>,
-    door: &SlackInstallation,
-    wish: Wish<'_>,
+    installation: &SlackInstallation,
+    request: StartRequest<'_>,
 ) -> Result<String, NotStarted> {
-    let input = input(wish.input).ok_or(NotStarted::Input)?;
-    let key = key(wish.team, wish.name).ok_or(NotStarted::Name)?;
-    let applied = engine.applied(&door.tenant).await?;
-    let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == wish.workflow);
+    let input = input(request.input).ok_or(NotStarted::Input)?;
+    let key = key(request.team, request.request_id).ok_or(NotStarted::RequestId)?;
+    let applied = engine.applied(&installation.tenant).await?;
+    let applied = applied.into_iter().find(|applied| applied.workflow.as_str() == request.workflow);
     let applied = applied.ok_or(NotStarted::Workflow)?;
-    let by = Initiator::new(Cause::User, wish.person.as_str()).with("slack_team", wish.team);
-    let accepted = engine.accept_at_once(InboundEvent {
-        tenant: door.tenant.clone(),
-        proof: Digest::of_parts("countersign/slack-command/v1", &[door.tenant.as_str(), key.as_str()]),
+    let by = Initiator::new(Cause::User, request.person.as_str()).with("slack_team", request.team);
+    let accepted = engine.accept_without_retry(InboundEvent {
+        tenant: installation.tenant.clone(),
+        proof: Digest::of_parts(
+            "countersign/slack-command/v1",
+            &[installation.tenant.as_str(), key.as_str()],
+        ),
         key,
         source: Source::Slack,
-        about: None,
+        topic: None,
         record: None,
         dedupe_key: None,
         body: input,
-        asked: Some(Asked {
+        start_request: Some(domain::StartRequest {
             plan: applied.plan,
             workspace: WorkspaceId::default(),
             trigger_kind: Source::Slack.to_string(),
@@ -91,19 +94,18 @@ pub(super) async fn start<S: Store>(
         }),
     });
     let AcceptResult { run, status, .. } = accepted.await?;
-    Ok(told(&run.run, &status, &applied.workflow))
+    Ok(accepted_text(&run.run, &status, &applied.workflow))
 }
 
-/// What is told of a wish that was taken in. Whether its run begins turns out when a worker takes it up, so nothing is
-/// promised before.
-fn told(run: &RunId, status: &InboxStatus, workflow: &WorkflowName) -> String {
+/// The reply to an accepted request. A worker decides later whether its run starts, so the text promises nothing.
+fn accepted_text(run: &RunId, status: &InboxStatus, workflow: &WorkflowName) -> String {
     if *status != InboxStatus::Pending {
-        return became(run, status);
+        return describe(run, status);
     }
-    format!("`{run}` of `{workflow}` was taken in; `/countersign run {run}` tells what becomes of it.")
+    format!("`{run}` of `{workflow}` was accepted; `/countersign run {run}` shows its status.")
 }
 
-/// What a run gets: a JSON object, or words such as `host=db1`. Nothing typed is nothing in it.
+/// The input of the run: a JSON object, or words such as `host=db1`. An empty text is an empty object.
 fn input(text: &str) -> Option<Value> {
     let text = text.trim();
     if text.starts_with('{') {
@@ -112,7 +114,7 @@ fn input(text: &str) -> Option<Value> {
     let mut input = Map::new();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').filter(|(name, _)| !name.is_empty())?;
-        // A second value would leave it to the reader which one counts.
+        // Two values for one name are ambiguous.
         if input.insert(name.to_owned(), value.into()).is_some() {
             return None;
         }
@@ -120,13 +122,17 @@ fn input(text: &str) -> Option<Value> {
     Some(Value::Object(input))
 }
 
-/// The run that a wish of this name starts, if it starts one.
-pub(super) fn run_of(door: &SlackInstallation, team: &str, name: Option<&str>) -> Option<RunId> {
-    key(team, name).map(|key| InboxEntry::run_of(&door.tenant, &key).run)
+/// The id of the run that this request starts, if it starts one.
+pub(super) fn run_of(
+    installation: &SlackInstallation,
+    team: &str,
+    request_id: Option<&str>,
+) -> Option<RunId> {
+    key(team, request_id).map(|key| InboxEntry::run_of(&installation.tenant, &key).run)
 }
 
-fn key(team: &str, name: Option<&str>) -> Option<IdempotencyKey> {
-    IdempotencyKey::new(&format!("slack:{team}:{}", name?)).ok()
+fn key(team: &str, request_id: Option<&str>) -> Option<IdempotencyKey> {
+    IdempotencyKey::new(&format!("slack:{team}:{}", request_id?)).ok()
 }
 
 #[cfg(test)]
@@ -135,14 +141,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_input_is_an_object_or_words_and_nothing_that_could_be_read_twice() {
-        for (typed, read) in [
+    fn input_is_a_json_object_or_words() {
+        for (typed, parsed) in [
             ("", json!({})),
             (r#" {"host": "db1", "tries": 2} "#, json!({ "host": "db1", "tries": 2 })),
             ("host=db1\n why=a=b", json!({ "host": "db1", "why": "a=b" })),
             ("host=", json!({ "host": "" })),
         ] {
-            assert_eq!(input(typed), Some(read), "{typed}");
+            assert_eq!(input(typed), Some(parsed), "{typed}");
         }
         for typed in ["{", "[1]", "db1", "=db1", "host=db1 host=db2", r#"{"a": 1, "a": 2}"#, "{} x"] {
             assert_eq!(input(typed), None, "{typed}");

@@ -1,25 +1,25 @@
-//! What has become of what somebody asked for, in words for Slack.
+//! The status of an inbox entry as text for Slack.
 
-use ::slack::escape::{Bound, mrkdwn};
+use ::slack::escape::{TextLimit, mrkdwn};
 use domain::{InboxStatus, RunId};
 
-/// More than an entry keeps of a reason, with room for what is written out.
-const WHY_UNITS_MAX: usize = 1_024;
+/// Longer than a stored reason, with room for escapes.
+const REASON_UNITS_MAX: usize = 1_024;
 
-/// What is told of `run` by the status of what came in to start it. Ids stand between backticks, as everywhere here.
-pub(super) fn became(run: &RunId, status: &InboxStatus) -> String {
+/// Describes `run` by the status of the inbox entry that starts it.
+pub(super) fn describe(run: &RunId, status: &InboxStatus) -> String {
     match status {
         InboxStatus::Pending => {
-            format!("`{run}` has not begun: it was taken in, and waits for a worker or its ticket.")
+            format!("`{run}` has not started: it waits for a worker or for its concurrency key.")
         }
-        InboxStatus::Started => format!("`{run}` has begun; `/countersign run {run}` says how it stands."),
+        InboxStatus::Started => format!("`{run}` has started; `/countersign run {run}` shows its status."),
         InboxStatus::Joined { run: other } => format!(
-            "`{run}` was not started: `{other}` has its ticket, and answers for it; `/countersign run {other}` \
-             says how that one stands."
+            "`{run}` was not started: it joined `{other}`, which holds the same concurrency key; `/countersign run {other}` \
+             shows its status."
         ),
-        InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow wanted what came in."),
+        InboxStatus::Unmatched { .. } => format!("`{run}` was not started: no workflow matches the event."),
         InboxStatus::Rejected { reason, .. } => {
-            format!("`{run}` was not started: {}", mrkdwn(reason, Bound::plain(WHY_UNITS_MAX)))
+            format!("`{run}` was not started: {}", mrkdwn(reason, TextLimit::plain(REASON_UNITS_MAX)))
         }
     }
 }

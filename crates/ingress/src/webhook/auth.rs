@@ -1,69 +1,89 @@
-//! Who may come in: for each tenant and source, how it proves itself.
+//! Webhook authentication: one scheme with its secrets for each tenant and source.
 
 use std::collections::BTreeMap;
 
-use domain::{Digest, Source, TenantId, Timestamp};
+use domain::{Digest, IdempotencyKey, Source, TenantId, Timestamp};
+use engine::InboundEvent;
+use serde_json::Value;
 use signing::Secrets;
 
-use super::scheme::Proof;
+use super::scheme::AuthScheme;
 use crate::http::Headers;
 
-/// The doors of every tenant. Each has a secret of its own, so that what one tenant's sender signs opens no
-/// other's.
+/// The schemes of all tenants. Each tenant and source has its own secret, so a signature of one is not valid for
+/// another.
 #[derive(Debug)]
 pub struct WebhookAuth {
-    doors: BTreeMap<(TenantId, Source), Proof>,
-    /// What is tried where there is no door, so that the answer takes as long. It opens nothing.
-    decoy: Proof,
+    schemes: BTreeMap<(TenantId, Source), AuthScheme>,
+    /// Verified, and rejected, if the tenant or source is unknown, so that the response takes equally long.
+    decoy: AuthScheme,
 }
 
-/// Why a door cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWebhookAuth {
-    /// The source cannot prove itself in this way.
     #[error(
-        "{source_name} of tenant {tenant}: GitHub signs as GitHub does, ServiceNow and webhooks as we ask"
+        "source {source_name} of tenant {tenant} does not support this scheme: use `github` for GitHub, and `hmac`, \
+         `basic` or `bearer` for ServiceNow and webhooks"
     )]
-    Proof {
-        /// Whose.
-        tenant: TenantId,
-        /// Which.
-        source_name: Source,
-    },
-    /// There is one already.
-    #[error("{source_name} of tenant {tenant} is described twice")]
-    Twice {
-        /// Whose.
-        tenant: TenantId,
-        /// Which.
-        source_name: Source,
-    },
+    Scheme { tenant: TenantId, source_name: Source },
+    #[error("source {source_name} of tenant {tenant} is listed twice: remove one of the entries")]
+    Twice { tenant: TenantId, source_name: Source },
+}
+
+/// The authenticated sender of a request.
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) tenant: TenantId,
+    pub(super) source: Source,
+    /// Identifies the authenticated request, so that a replay of the same bytes is recognised.
+    proof: Digest,
+}
+
+impl Sender {
+    /// An event from this sender that names no record and needs no dedupe key.
+    pub(super) fn event(self, key: IdempotencyKey, body: Value) -> InboundEvent {
+        let Self { tenant, source, proof } = self;
+        InboundEvent {
+            tenant,
+            key,
+            source,
+            topic: None,
+            record: None,
+            proof,
+            dedupe_key: None,
+            body,
+            start_request: None,
+        }
+    }
 }
 
 impl Default for WebhookAuth {
     #[expect(clippy::expect_used, reason = "the decoy is a constant")]
     fn default() -> Self {
-        let decoy =
-            Secrets::new("whatever is signed with this is refused".into()).expect("it is long enough");
-        Self { doors: BTreeMap::new(), decoy: Proof::Signed(decoy) }
+        let decoy = Secrets::new("requests signed with the decoy are rejected".into());
+        Self { schemes: BTreeMap::new(), decoy: AuthScheme::Hmac(decoy.expect("it is long enough")) }
     }
 }
 
 impl WebhookAuth {
-    /// The same, with one more door.
-    pub fn and(mut self, tenant: TenantId, source: Source, proof: Proof) -> Result<Self, InvalidWebhookAuth> {
-        let has_door = Source::WEBHOOKS.contains(&source);
-        if !has_door || matches!(proof, Proof::GitHub(_)) != (source == Source::GitHub) {
-            return Err(InvalidWebhookAuth::Proof { tenant, source_name: source });
+    pub fn with(
+        mut self,
+        tenant: TenantId,
+        source: Source,
+        scheme: AuthScheme,
+    ) -> Result<Self, InvalidWebhookAuth> {
+        let has_webhook = Source::WEBHOOKS.contains(&source);
+        if !has_webhook || matches!(scheme, AuthScheme::GitHub(_)) != (source == Source::GitHub) {
+            return Err(InvalidWebhookAuth::Scheme { tenant, source_name: source });
         }
-        if self.doors.contains_key(&(tenant.clone(), source)) {
+        if self.schemes.contains_key(&(tenant.clone(), source)) {
             return Err(InvalidWebhookAuth::Twice { tenant, source_name: source });
         }
-        self.doors.insert((tenant, source), proof);
+        self.schemes.insert((tenant, source), scheme);
         Ok(self)
     }
 
-    /// Whose door this is and what proves the sender, if the door is there and the sender is proved.
+    /// The sender of `body`, if the tenant and source of the path are configured and the request is authentic.
     pub(super) fn authenticate(
         &self,
         tenant: &str,
@@ -71,22 +91,22 @@ impl WebhookAuth {
         headers: &Headers<'_>,
         body: &[u8],
         now: Timestamp,
-    ) -> Option<(TenantId, Source, Digest)> {
+    ) -> Option<Sender> {
         let named = tenant.parse().ok().zip(source.parse().ok());
-        let door = named.and_then(|named: (TenantId, Source)| Some((self.doors.get(&named)?, named)));
-        let proved = door.as_ref().map_or(&self.decoy, |(proof, _)| proof).verify(headers, body, now);
-        match (door, proved) {
+        let known = named.and_then(|named: (TenantId, Source)| Some((self.schemes.get(&named)?, named)));
+        let verified = known.as_ref().map_or(&self.decoy, |(scheme, _)| scheme).verify(headers, body, now);
+        match (known, verified) {
             (Some((_, (tenant, source))), Ok(code)) => {
                 let parts = [tenant.as_str().as_bytes(), source.as_str().as_bytes(), code.as_bytes()];
                 let proof = Digest::of_parts("countersign/entry-proof/v1", &parts);
-                Some((tenant, source, proof))
+                Some(Sender { tenant, source, proof })
             }
-            (Some((_, (tenant, source))), Err(fault)) => {
-                tracing::warn!(%tenant, %source, %fault, "a delivery is not proved");
+            (Some((_, (tenant, source))), Err(error)) => {
+                tracing::warn!(event = "webhook_rejected", %tenant, %source, %error, "webhook not authenticated");
                 None
             }
             (None, _) => {
-                tracing::warn!("a delivery to a door that is not there");
+                tracing::warn!(event = "webhook_rejected", "webhook for an unknown tenant or source");
                 None
             }
         }

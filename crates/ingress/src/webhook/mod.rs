@@ -1,8 +1,8 @@
-//! The door for systems outside that have something to tell: ServiceNow, GitHub, or anybody who signs as we ask.
+//! The webhook handler for ServiceNow, GitHub, and any sender that signs its requests.
 //!
-//! What comes is measured, proved on its raw bytes, read, and handed to the engine; the sender is told that it
-//! was accepted when it is durable, and not before. Whoever cannot prove anything learns nothing: an unknown
-//! tenant, an unknown source and a wrong signature are refused in the same words, after the same work.
+//! A delivery is size-checked, authenticated on its raw bytes, parsed, and passed to the engine. The reply is 202 only
+//! after the event is durable. An unauthenticated sender learns nothing: an unknown tenant, an unknown source and a wrong
+//! signature get the same response after the same work.
 
 mod auth;
 mod parse;
@@ -10,93 +10,85 @@ mod scheme;
 
 use std::time::Duration;
 
-use domain::{Code, InboxStatus, Refusal, RunId, TenantId, TraceContext, json};
+use domain::{Code, InboxStatus, Refusal, RunId, TraceContext, json};
 use engine::{AcceptResult, Engine, EngineError, InboundEvent};
-use serde_json::{Value, json};
+use serde_json::json;
 use store::{Store, trace};
 use tokio::time::timeout;
 
 pub use crate::http::{Headers, Response};
 pub use auth::{InvalidWebhookAuth, WebhookAuth};
-pub use scheme::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+pub use scheme::{AuthScheme, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
-use parse::{ParsedEvent, Unusable};
-
-/// What one delivery may hold. GitHub's largest are 25 MB, of things that no workflow reads; a record of
-/// ServiceNow has some kilobytes.
+/// The size limit of a delivery. A ServiceNow record has a few kilobytes. GitHub's limit is 25 MB, but its large
+/// deliveries contain nothing that a workflow reads.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// When a sender may come again after the store did not answer.
+/// When a sender should retry after the store did not respond.
 const RETRY_AFTER_SECS: &str = "5";
 
-/// How long the store may take. A function is ended two seconds later (`infra/modules/function`), and its sender would be
-/// told nothing of ours.
+/// How long the store may take. Lambda ends the function two seconds later (`infra/modules/function`), and the sender
+/// would get the gateway's error instead of ours.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
-/// A delivery as it came in, before anything is believed of it.
+/// A delivery as received, before authentication.
 #[derive(Debug, Clone)]
-pub struct Request<'a> {
-    /// The source, from the path.
+pub struct WebhookRequest<'a> {
+    /// From the path.
     pub source: &'a str,
-    /// The tenant, from the path.
+    /// From the path.
     pub tenant: &'a str,
-    /// The headers.
     pub headers: Headers<'a>,
-    /// The raw bytes.
     pub body: &'a [u8],
 }
 
-/// Takes in what somebody outside has to tell.
-pub async fn deliver<S: Store>(engine: &Engine<S>, doors: &WebhookAuth, request: Request<'_>) -> Response {
-    match admit(engine, doors, &request) {
+pub async fn deliver<S: Store>(
+    engine: &Engine<S>,
+    auth: &WebhookAuth,
+    request: WebhookRequest<'_>,
+) -> Response {
+    match read_event(engine, auth, &request) {
         Err(response) => response,
         Ok(None) => Response::json(200, &json!({ "status": "pong" })),
-        Ok(Some(knock)) => {
-            let accepting = trace::within_told(told_trace(&request), engine.accept(knock));
-            timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| late(), told)
+        Ok(Some(event)) => {
+            let accepting = trace::with_parent(trace_parent(&request), engine.accept(event));
+            timeout(ANSWER_WITHIN, accepting).await.map_or_else(|_| timed_out(), to_response)
         }
     }
 }
 
-/// The work outside that led to a delivery, if whoever sent it tells.
-fn told_trace(request: &Request<'_>) -> Option<TraceContext> {
+/// The sender's trace context, if it sends a valid one.
+fn trace_parent(request: &WebhookRequest<'_>) -> Option<TraceContext> {
     request.headers.only(TraceContext::HEADER)?.parse().ok()
 }
 
-/// The refusal of whatever is not proved, for whichever reason.
-pub fn unproved() -> Response {
-    Response::problem(401, "UNPROVED", "the request does not prove where it comes from")
+/// The response to every request that is not authenticated, for any reason.
+pub fn unauthenticated() -> Response {
+    Response::problem(401, "UNAUTHENTICATED", "the request is not authenticated")
 }
 
-/// The refusal of what is too large to be looked at.
 pub fn too_large() -> Response {
-    Response::problem(413, "TOO_LARGE", &format!("a delivery has at most {BODY_BYTES_MAX} bytes"))
+    Response::problem(413, "TOO_LARGE", &format!("the limit is {BODY_BYTES_MAX} bytes"))
 }
 
-/// What is handed to the engine, if anything is to be started. Nothing is read before it is proved.
-fn admit<S: Store>(
+/// The event for the engine; `None` for a ping. The body is not parsed before it is authenticated.
+fn read_event<S: Store>(
     engine: &Engine<S>,
-    doors: &WebhookAuth,
-    request: &Request<'_>,
+    auth: &WebhookAuth,
+    request: &WebhookRequest<'_>,
 ) -> Result<Option<InboundEvent>, Response> {
-    let Request { headers, body, .. } = request;
+    let WebhookRequest { headers, body, .. } = request;
     if body.len() > BODY_BYTES_MAX {
         return Err(too_large());
     }
-    let entered = doors.authenticate(request.tenant, request.source, headers, body, engine.now());
-    let Some((tenant, source, proof)) = entered else { return Err(unproved()) };
+    let sender = auth.authenticate(request.tenant, request.source, headers, body, engine.now());
+    let sender = sender.ok_or_else(unauthenticated)?;
     if !is_json(headers) {
         let detail = "the content type must be application/json";
         return Err(Response::problem(415, "UNSUPPORTED_MEDIA_TYPE", detail));
     }
-    let value = json::parse(body).map_err(|error| unusable(&error.to_string()))?;
-    own_tenant(&tenant, &value).map_err(|error| unusable(&error.to_string()))?;
-    let letter = ParsedEvent::read(source, headers, value).map_err(|error| unusable(&error.to_string()))?;
-    let knock = |letter: ParsedEvent| {
-        let ParsedEvent { key, about, record, dedupe_key, body } = letter;
-        InboundEvent { tenant, key, source, about, record, proof, dedupe_key, body, asked: None }
-    };
-    Ok(letter.map(knock))
+    let body = json::parse(body).map_err(|error| invalid_event(&error.to_string()))?;
+    parse::event(sender, headers, body).map_err(|error| invalid_event(&error.to_string()))
 }
 
 fn is_json(headers: &Headers<'_>) -> bool {
@@ -104,17 +96,8 @@ fn is_json(headers: &Headers<'_>) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// Whoever names a tenant in the body means the one whose door this is, or has taken the wrong one.
-fn own_tenant(tenant: &TenantId, body: &Value) -> Result<(), Unusable> {
-    match body.get("tenant") {
-        None => Ok(()),
-        Some(Value::String(named)) if named == tenant.as_str() => Ok(()),
-        Some(_) => Err(Unusable::OtherTenant),
-    }
-}
-
-fn unusable(why: &str) -> Response {
-    Response::problem(400, "UNUSABLE", why)
+fn invalid_event(detail: &str) -> Response {
+    Response::problem(400, "INVALID_EVENT", detail)
 }
 
 /// The reply to a duplicate delivery: the outcome of the first one, and why it was rejected. The reason is bounded and
@@ -129,28 +112,28 @@ fn duplicate(run: &RunId, status: &InboxStatus) -> Response {
     Response::json(if *status == InboxStatus::Pending { 202 } else { 200 }, &body)
 }
 
-fn told(accepted: Result<AcceptResult, EngineError>) -> Response {
+fn to_response(accepted: Result<AcceptResult, EngineError>) -> Response {
     match accepted {
         Ok(AcceptResult { run, new: true, .. }) => {
             Response::json(202, &json!({ "run": run.run, "status": "accepted" }))
         }
         Ok(AcceptResult { run, new: false, status }) => duplicate(&run.run, &status),
         Err(EngineError::Refused(refusal @ Refusal::KeyConflict { .. })) => {
-            tracing::info!(code = %Code::IdempotencyConflict, "refused");
+            tracing::info!(event = "request_refused", code = %Code::IdempotencyConflict, "refused");
             Response::problem(409, Code::IdempotencyConflict.as_str(), &refusal.to_string())
         }
-        Err(EngineError::BadInput { source, .. }) => unusable(&source.to_string()),
+        Err(EngineError::BadInput { source, .. }) => invalid_event(&source.to_string()),
         Err(error) => {
-            tracing::error!(error = %engine::told(&error), "a delivery was not accepted");
-            unavailable("nothing was accepted; please send it again")
+            tracing::error!(event = "webhook_accept_failed", error = %engine::error_chain(&error), "webhook not accepted");
+            unavailable("the delivery was not accepted; send it again")
         }
     }
 }
 
-/// The store did not answer. What it may have kept is known when it comes again, and announced then.
-fn late() -> Response {
-    tracing::error!(within = ?ANSWER_WITHIN, "a delivery was not accepted in time");
-    unavailable("nobody knows whether it was accepted; please send it again")
+/// The store did not respond in time. If it stored the event, the sender's retry is answered as a duplicate.
+fn timed_out() -> Response {
+    tracing::error!(event = "webhook_accept_failed", timeout = ?ANSWER_WITHIN, "webhook accept timed out");
+    unavailable("the outcome is unknown; send the delivery again")
 }
 
 fn unavailable(detail: &str) -> Response {

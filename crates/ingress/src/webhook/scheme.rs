@@ -1,55 +1,53 @@
-//! How a sender proves itself.
+//! The authentication schemes of webhook senders.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::{Digest, Timestamp};
-use signing::{Secrets, SignatureFault};
+use signing::{Secrets, SignatureError};
 
 use crate::http::Headers;
 
-/// The header with the time, in seconds since 1970.
+/// The time of the request in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "x-countersign-timestamp";
 
-/// The header with the signature over the time and the body: `v0=` and 64 hex digits.
+/// The signature of the time and the body: `v0=` and 64 hex digits.
 pub const SIGNATURE_HEADER: &str = "x-countersign-signature";
 
-/// The header with GitHub's signature over the body: `sha256=` and 64 hex digits. The older one, with SHA-1, is
-/// not looked at.
+/// GitHub's signature of the body: `sha256=` and 64 hex digits. The older SHA-1 header is ignored.
 const GITHUB_SIGNATURE_HEADER: &str = "x-hub-signature-256";
 
-/// How a sender proves itself.
+/// How a sender authenticates its requests.
 #[derive(Debug, Clone)]
-pub enum Proof {
-    /// By a signature over the time and the body. The best there is, and what we ask for.
-    Signed(Secrets),
-    /// By showing `user:password`.
+pub enum AuthScheme {
+    /// An HMAC of the time and the body. Preferred: the other schemes do not limit when a request can be replayed.
+    Hmac(Secrets),
+    /// HTTP Basic; the secret is `user:password`.
     Basic(Secrets),
-    /// By showing a token.
+    /// A bearer token.
     Bearer(Secrets),
-    /// By a signature over the body, as GitHub makes it.
+    /// An HMAC of the body, as GitHub signs it.
     GitHub(Secrets),
 }
 
-/// Why a sender is not proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unproved {
+pub(super) enum AuthError {
     #[error(transparent)]
-    Signature(#[from] SignatureFault),
+    Signature(#[from] SignatureError),
     #[error("the credential is missing or wrong")]
     Credential,
 }
 
-impl Proof {
-    /// What stands for the proof, if `body` as it came is proved. It is the same for the same bytes sent again:
-    /// the code of a signature that names a time, and otherwise the bytes themselves.
+impl AuthScheme {
+    /// Verifies `body` as received and returns a digest that identifies the authenticated request: the code of a
+    /// signature that covers a time, otherwise the hash of the body. A replay of the same bytes has the same digest.
     pub(super) fn verify(
         &self,
         headers: &Headers<'_>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<Digest, Unproved> {
+    ) -> Result<Digest, AuthError> {
         match self {
-            Self::Signed(secrets) => {
+            Self::Hmac(secrets) => {
                 let (time, signature) = (headers.only(TIMESTAMP_HEADER), headers.only(SIGNATURE_HEADER));
                 Ok(signing::verify(secrets, time, signature, body, now)?)
             }
@@ -58,25 +56,25 @@ impl Proof {
                 signing::verify_body(secrets, signature, body, now)?;
                 Ok(Digest::of_bytes(body))
             }
-            Self::Basic(secrets) => shown(secrets, basic(headers).as_deref(), body, now),
-            Self::Bearer(secrets) => shown(secrets, credential(headers, "Bearer"), body, now),
+            Self::Basic(secrets) => verify_credential(secrets, basic(headers).as_deref(), body, now),
+            Self::Bearer(secrets) => verify_credential(secrets, credential(headers, "Bearer"), body, now),
         }
     }
 }
 
-fn shown(
+fn verify_credential(
     secrets: &Secrets,
     credential: Option<&str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<Digest, Unproved> {
+) -> Result<Digest, AuthError> {
     match credential {
-        Some(credential) if secrets.is_shown(credential, now) => Ok(Digest::of_bytes(body)),
-        Some(_) | None => Err(Unproved::Credential),
+        Some(credential) if secrets.matches(credential, now) => Ok(Digest::of_bytes(body)),
+        Some(_) | None => Err(AuthError::Credential),
     }
 }
 
-/// What follows the name of the scheme.
+/// The `Authorization` header without the name of `scheme`.
 fn credential<'a>(headers: &Headers<'a>, scheme: &str) -> Option<&'a str> {
     let (named, credential) = headers.only("authorization")?.split_once(' ')?;
     named.eq_ignore_ascii_case(scheme).then_some(credential)

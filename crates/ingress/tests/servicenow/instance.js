@@ -1,5 +1,5 @@
-// ServiceNow's classes, as far as the Business Rule in docs/servicenow.md uses them. `given` says which instance this is
-// and which record was saved; what the rule did is printed when it is over.
+// Fakes of the ServiceNow classes that the Business Rule in docs/servicenow.md uses. `given` has the instance and the
+// saved record. On exit the fakes print what the rule did.
 const { createHmac } = require('crypto');
 
 const did = { sent: [], logged: [] };
@@ -16,10 +16,10 @@ class GlideDateTime {
     getNumericValue() { return given.now_ms; }
 }
 
-// One class under two names; which one is known depends on the scope.
+// One class under two names, depending on the application scope.
 globalThis[given.mac] = class {
     generateMac(key, algorithm, text) {
-        if (algorithm !== 'HmacSHA256') throw new Error('no such algorithm: ' + algorithm);
+        if (algorithm !== 'HmacSHA256') throw new Error('unknown algorithm: ' + algorithm);
         return createHmac('sha256', Buffer.from(key, 'base64')).update(text, given.encoding).digest('base64');
     }
 };

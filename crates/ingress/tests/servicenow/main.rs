@@ -1,14 +1,14 @@
-//! The Business Rule in `docs/servicenow.md`, run in Node as it stands there, with ServiceNow's classes stood in for:
-//! what it sends is what the door accepts.
+//! Runs the Business Rule of `docs/servicenow.md` in Node, with fakes of ServiceNow's classes: the webhook handler accepts
+//! its request.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
 use std::sync::Arc;
 
-use connectors::Toolbox;
-use countersign_ingress::webhook::{Proof, Request, WebhookAuth, deliver};
+use connectors::ToolRegistry;
+use countersign_ingress::webhook::{AuthScheme, WebhookAuth, WebhookRequest, deliver};
 use domain::{RunKey, Source, Timestamp};
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, EngineParts, Timing};
 use serde_json::{Value, json};
 use signing::Secrets;
 use store::{Clock, Inbox as _, SqliteOptions, SqliteStore};
@@ -18,75 +18,74 @@ const CLASSES: &str = include_str!("instance.js");
 
 const NOW: Timestamp = Timestamp(1_800_000_000_123);
 
-const SECRET: &str = "what acme keeps in countersign.secret";
+const SECRET: &str = "acme's secret in countersign.secret";
 const HOST: &str = "https://countersign.example";
 
 const PLAIN: &str = "The disk of db-7 is full";
-/// One, two, three and four bytes for a letter, and what JSON itself escapes.
-const FAR_FROM_ASCII: &str = "Die \"größte\" Platte\nist voll: 東京 🚨";
+/// Characters of one to four bytes, and characters that JSON escapes.
+const NON_ASCII: &str = "Die \"größte\" Platte\nist voll: 東京 🚨";
 
 #[tokio::test]
-async fn what_the_rule_sends_is_accepted_in_either_scope_and_in_any_language() {
+async fn rule_request_is_accepted_in_any_scope_and_language() {
     let (rule, _) = scripts();
     for mac in ["CertificateEncryption", "GlideCertificateEncryption"] {
-        for description in [PLAIN, FAR_FROM_ASCII] {
-            let did = Instance { mac, ..USUAL }.saves(rule, description);
+        for description in [PLAIN, NON_ASCII] {
+            let did = Instance { mac, ..DEFAULT }.save(rule, description);
             assert_eq!(did["sent"][0]["method"], "POST");
-            assert_eq!(answer(&did["sent"][0]).await, (202, kept(description)), "{mac}: {description}");
+            assert_eq!(answer(&did["sent"][0]).await, (202, stored(description)), "{mac}: {description}");
         }
     }
 }
 
 #[tokio::test]
-async fn where_another_encoding_is_signed_the_body_is_accepted_once_it_is_escaped() {
+async fn escaped_body_is_accepted_with_any_encoding() {
     let (rule, _) = scripts();
-    let latin = Instance { encoding: "latin1", ..USUAL };
-    let refused = latin.saves(rule, FAR_FROM_ASCII);
+    let latin = Instance { encoding: "latin1", ..DEFAULT };
+    let refused = latin.save(rule, NON_ASCII);
     assert_eq!(answer(&refused["sent"][0]).await, (401, Value::Null));
-    for instance in [latin, USUAL] {
-        let did = instance.saves(&escaping_rule(), FAR_FROM_ASCII);
-        assert_eq!(answer(&did["sent"][0]).await, (202, kept(FAR_FROM_ASCII)), "{}", instance.encoding);
+    for instance in [latin, DEFAULT] {
+        let did = instance.save(&escaping_rule(), NON_ASCII);
+        assert_eq!(answer(&did["sent"][0]).await, (202, stored(NON_ASCII)), "{}", instance.encoding);
     }
 }
 
 #[test]
-fn the_rule_logs_what_was_not_accepted_and_nothing_else() {
+fn rule_logs_only_rejected_requests() {
     let (rule, _) = scripts();
-    let logged = |status| Instance { status, ..USUAL }.saves(rule, PLAIN)["logged"].clone();
+    let logged = |status| Instance { status, ..DEFAULT }.save(rule, PLAIN)["logged"].clone();
     assert_eq!((logged(200), logged(202)), (json!([]), json!([])));
     assert_eq!(logged(401), json!(["Countersign did not accept INC0010023: status 401"]));
 }
 
-/// The page's scripts: the rule, and what may be added to it.
+/// The scripts on the page: the rule, and the optional addition.
 fn scripts() -> (&'static str, &'static str) {
     let blocks = PAGE.split("```javascript\n").skip(1).filter_map(|rest| rest.split("```").next());
     let [rule, addition] = <[&str; 2]>::try_from(blocks.collect::<Vec<_>>()).unwrap();
     (rule, addition)
 }
 
-/// The rule with its body escaped before anything is done with it.
+/// The rule with the addition, which escapes the body before it is signed.
 fn escaping_rule() -> String {
     let (rule, addition) = scripts();
     let (body, rest) = rule.split_once("    var secret = ").unwrap();
     format!("{body}{addition}    var secret = {rest}")
 }
 
-/// An instance of ServiceNow.
 #[derive(Clone, Copy)]
 struct Instance {
-    /// What the class that signs is called.
+    /// The name of the class that signs.
     mac: &'static str,
-    /// How text becomes the bytes that are signed.
+    /// The encoding of the signed text.
     encoding: &'static str,
-    /// What is answered to whatever it sends.
+    /// The status of the response to its request.
     status: u16,
 }
 
-const USUAL: Instance = Instance { mac: "GlideCertificateEncryption", encoding: "utf8", status: 202 };
+const DEFAULT: Instance = Instance { mac: "GlideCertificateEncryption", encoding: "utf8", status: 202 };
 
 impl Instance {
-    /// What the rule does when an incident is saved: the one request it has `sent`, and what it has `logged`.
-    fn saves(self, rule: &str, description: &str) -> Value {
+    /// Runs the rule for a saved incident: its request in `sent`, its log lines in `logged`.
+    fn save(self, rule: &str, description: &str) -> Value {
         let given = json!({
             "mac": self.mac,
             "encoding": self.encoding,
@@ -115,33 +114,33 @@ fn incident(description: &str) -> Value {
     })
 }
 
-/// What a workflow sees of the incident.
-fn kept(description: &str) -> Value {
+/// The stored body of the incident.
+fn stored(description: &str) -> Value {
     json!({ "inline": { "table": "incident", "record": incident(description) } })
 }
 
-/// What a program for Node prints.
+/// Runs a program in Node and parses its output.
 fn node(program: &str) -> Value {
     let ran = Command::new("node").args(["--eval", program]).output();
-    let ran = ran.map_err(|error| format!("`cargo xtask test` gets node, which does not start: {error}"));
+    let ran = ran.map_err(|error| format!("start node (`cargo xtask test` installs it): {error}"));
     let ran = ran.unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// The status with which the door answers to what was sent, and what is kept of it.
+/// The response status of the webhook handler, and the stored body.
 async fn answer(sent: &Value) -> (u16, Value) {
     let engine = engine();
-    let proof = Proof::Signed(Secrets::new(SECRET.into()).unwrap());
-    let doors = WebhookAuth::default().and("acme".parse().unwrap(), Source::ServiceNow, proof).unwrap();
+    let scheme = AuthScheme::Hmac(Secrets::new(SECRET.into()).unwrap());
+    let auth = WebhookAuth::default().with("acme".parse().unwrap(), Source::ServiceNow, scheme).unwrap();
     let path = text(&sent["url"]).strip_prefix(HOST).and_then(|path| path.strip_prefix("/webhook/"));
     let (source, tenant) = path.and_then(|path| path.split_once('/')).unwrap();
     let headers = sent["headers"].as_object().unwrap().iter();
     let headers = headers.map(|(name, value)| (name.as_str(), text(value))).collect();
-    let request = Request { source, tenant, headers, body: text(&sent["body"]).as_bytes() };
-    let response = deliver(&engine, &doors, request).await;
-    let told: Value = serde_json::from_str(&response.body).unwrap();
-    let Some(run) = told["run"].as_str() else { return (response.status, Value::Null) };
+    let request = WebhookRequest { source, tenant, headers, body: text(&sent["body"]).as_bytes() };
+    let response = deliver(&engine, &auth, request).await;
+    let reply: Value = serde_json::from_str(&response.body).unwrap();
+    let Some(run) = reply["run"].as_str() else { return (response.status, Value::Null) };
     let run = RunKey { tenant: tenant.parse().unwrap(), run: run.parse().unwrap() };
     let entry = engine.store().entry(&run).await.unwrap().unwrap();
     (response.status, json!(entry.body))
@@ -152,20 +151,20 @@ fn text(value: &Value) -> &str {
 }
 
 fn engine() -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: Toolbox::default(),
-        clock: Arc::new(Noon),
-        me: "door".parse().unwrap(),
+        tools: ToolRegistry::default(),
+        clock: Arc::new(FixedClock),
+        me: "ingress".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
-struct Noon;
+struct FixedClock;
 
-impl Clock for Noon {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         NOW
     }

@@ -1,20 +1,19 @@
-//! What a function is told by its environment. Nothing else in this crate looks at it.
+//! The environment variables of the functions. Nothing else in this crate reads them.
 
 use std::env;
 
 use store::aws::AwsSettings;
 
-/// The variable `name`, if it is set.
+/// The variable `name`, if it is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 /// The variable `name`, which must be set.
 pub(crate) fn need(name: &str) -> Result<String, String> {
-    variable(name).ok_or_else(|| format!("{name} is not set"))
+    variable(name).ok_or_else(|| format!("environment variable {name} is not set"))
 }
 
-/// Where the store keeps things.
 pub(crate) fn settings() -> Result<AwsSettings, String> {
-    AwsSettings::told(need)
+    AwsSettings::from_env(need)
 }

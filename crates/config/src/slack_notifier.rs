@@ -1,0 +1,28 @@
+//! Slack as the engine's approval notifier.
+
+use async_trait::async_trait;
+use domain::{Approval, Card};
+use engine::{Again, ApprovalNotifier, NotifyFailure};
+use slack::{Slack, SlackError};
+
+pub struct SlackNotifier(pub Slack);
+
+#[async_trait]
+impl ApprovalNotifier for SlackNotifier {
+    async fn show(&self, approval: &Approval, card: Option<&Card>) -> Result<Card, NotifyFailure> {
+        self.0.sync_card(approval, card).await.map_err(|error| NotifyFailure {
+            approval: approval.id.clone(),
+            why: engine::error_chain(&error),
+            again: again(&error.source),
+            so_far: error.so_far,
+        })
+    }
+}
+
+fn again(fault: &SlackError) -> Again {
+    match fault {
+        SlackError::RateLimited { retry_after } => Again::After(Some(*retry_after)),
+        fault if fault.is_retryable() => Again::After(None),
+        _ => Again::No,
+    }
+}
