@@ -1,148 +1,138 @@
-//! Requests for approval, and what people answer.
+//! Approvals and the decisions of approvers.
 
-use domain::{ApprovalId, ApprovalStatus, Demand, Digest, PersonId, RunId, StepId, Subject, WorkflowName};
+use domain::{
+    ApprovalId, ApprovalRequirement, ApprovalStatus, Digest, PersonId, RunId, StepId, Subject, WorkflowName,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
-/// A request for approval.
+/// An approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
-    /// Which one.
     #[schema(value_type = String)]
     pub approval: ApprovalId,
-    /// Which run asks.
+    /// The run that waits for the approval.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Of which workflow.
     #[schema(value_type = String)]
     pub workflow: WorkflowName,
-    /// Where it runs: `dev`, `staging` or `prod`.
+    /// `dev`, `staging` or `prod`.
     pub environment: String,
-    /// The step that asks.
+    /// The step that needs the approval.
     #[schema(value_type = String)]
     pub step: StepId,
-    /// Whether it is about taking the step's effect back.
+    /// Whether the approval is for rolling back the effect of the step.
     pub undo: bool,
-    /// How it stands.
     #[schema(value_type = String)]
     pub status: ApprovalStatus,
-    /// The hash of what is asked about; an answer may name it.
+    /// The hash of the subject. A decision can name it.
     #[schema(value_type = String)]
     pub subject: Digest,
-    /// What is asked about: a question, or an action with its verdict.
+    /// The subject: a question, or an action with its verdict.
     #[schema(value_type = Object)]
     pub about: Subject,
-    /// Who must say yes.
+    /// Who must approve.
     #[schema(value_type = Object)]
-    pub demand: Demand,
-    /// How many more people must say yes.
+    pub requirement: ApprovalRequirement,
+    /// The number of approvers that are still missing.
     pub missing: usize,
-    /// Who may not answer: whoever asked for the run or wrote the workflow.
+    /// Users who may not decide: the requester of the run and the author of the workflow.
     #[schema(value_type = Vec<String>)]
     pub excluded: Vec<PersonId>,
-    /// `fail` or `pause`: what a no means.
+    /// What a rejection does to the run: `fail` or `pause`.
     pub on_reject: String,
-    /// What people said, in the order they did.
+    /// The decisions so far, oldest first.
     pub votes: Vec<Vote>,
-    /// When it was asked.
-    pub asked_at: String,
-    /// When an answer is overdue.
+    pub requested_at: String,
+    /// The approval is overdue after this time.
     pub sla_at: String,
-    /// When the question lapses.
     pub expires_at: String,
 }
 
-/// What one person said.
+/// The decision of one approver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Vote {
-    /// Who.
     #[schema(value_type = String)]
     pub person: PersonId,
-    /// Yes or no.
+    /// True for an approval, false for a rejection.
     pub approve: bool,
-    /// In their words.
     pub reason: String,
-    /// When.
     pub at: String,
 }
 
 impl From<domain::Approval> for Approval {
-    fn from(asked: domain::Approval) -> Self {
+    fn from(approval: domain::Approval) -> Self {
         let vote = |vote: &domain::Vote| Vote {
             person: vote.person.clone(),
             approve: vote.approve,
             reason: vote.reason.clone(),
-            at: moment(vote.at),
+            at: rfc3339_millis(vote.at),
         };
         Self {
-            subject: asked.subject.hash(),
-            missing: asked.missing(),
-            excluded: asked.excluded(),
-            votes: asked.votes.iter().map(vote).collect(),
-            approval: asked.id,
-            run: asked.run.run,
-            workflow: asked.workflow,
-            environment: crate::word(&asked.environment),
-            step: asked.step,
-            undo: asked.undo,
-            status: asked.status,
-            about: asked.subject,
-            demand: asked.demand,
-            on_reject: crate::word(&asked.on_reject),
-            asked_at: moment(asked.asked_at),
-            sla_at: moment(asked.sla_at),
-            expires_at: moment(asked.expires_at),
+            subject: approval.subject.hash(),
+            missing: approval.missing(),
+            excluded: approval.excluded(),
+            votes: approval.votes.iter().map(vote).collect(),
+            approval: approval.id,
+            run: approval.run.run,
+            workflow: approval.workflow,
+            environment: crate::enum_name(&approval.environment),
+            step: approval.step,
+            undo: approval.undo,
+            status: approval.status,
+            about: approval.subject,
+            requirement: approval.requirement,
+            on_reject: crate::enum_name(&approval.on_reject),
+            requested_at: rfc3339_millis(approval.requested_at),
+            sla_at: rfc3339_millis(approval.sla_at),
+            expires_at: rfc3339_millis(approval.expires_at),
         }
     }
 }
 
-/// A page of requests that people can still answer, oldest first.
+/// A page of open approvals, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Approvals {
-    /// The requests. With `mine`, a page may hold fewer than were asked for and still have a next one.
+    /// The approvals. With `mine`, a page can hold fewer than `limit` and still have a `next`.
     pub approvals: Vec<Approval>,
-    /// The cursor of the next page, if there is one.
+    /// The cursor of the next page; null on the last page.
     pub next: Option<String>,
 }
 
-/// What a person answers.
+/// The decision to record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
-    /// In their words.
+pub struct DecisionRequest {
     #[serde(default)]
     #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
-    /// The hash of what they saw: an answer to something else does not count.
+    /// The hash of the subject that the approver saw. The decision is refused if the subject differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = "^[0-9a-f]{64}$")]
     pub subject: Option<Digest>,
 }
 
-/// What became of an answer.
+/// The result of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AnswerOutcome {
-    /// It decided the request.
+pub enum DecisionOutcome {
+    /// The decision resolved the approval.
     Decided,
-    /// It counts, and more people must say yes.
+    /// The decision is recorded; another approver must decide.
     Counted,
-    /// The same person had said the same before; nothing changed.
+    /// The approver made the same decision before; nothing changed.
     Duplicate,
 }
 
-/// A request after an answer.
+/// The approval after a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Answered {
-    /// Which request.
+pub struct DecisionResponse {
     #[schema(value_type = String)]
     pub approval: ApprovalId,
-    /// How it stands now.
     #[schema(value_type = String)]
     pub status: ApprovalStatus,
-    /// What became of the answer.
-    pub outcome: AnswerOutcome,
-    /// How many more people must say yes.
+    pub outcome: DecisionOutcome,
+    /// The number of approvers that are still missing.
     pub missing: usize,
 }

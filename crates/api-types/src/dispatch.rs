@@ -1,47 +1,44 @@
-//! Dispatch: whether anything is begun at all, and ending what is under way.
+//! The dispatch switch and backout.
 
 use engine::Backout;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
 /// Dispatch is stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stopped {
-    /// By whom.
     pub by: String,
-    /// Why.
     pub reason: String,
-    /// When.
     pub at: String,
-    /// Since when what was under way is being ended, if it is.
+    /// The start of the backout, if one is in progress.
     pub backout: Option<String>,
 }
 
-impl From<domain::Stopped> for Stopped {
-    fn from(stopped: domain::Stopped) -> Self {
+impl From<domain::DispatchStop> for Stopped {
+    fn from(stopped: domain::DispatchStop) -> Self {
         Self {
             by: stopped.by.id,
             reason: stopped.reason,
-            at: moment(stopped.at),
-            backout: stopped.backout.map(moment),
+            at: rfc3339_millis(stopped.at),
+            backout: stopped.backout.map(rfc3339_millis),
         }
     }
 }
 
-/// How the switch stands.
+/// The state of the dispatch switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Dispatch {
-    /// Whether nothing is begun for the tenant, for whichever of the two reasons.
+    /// Whether dispatch is stopped for the tenant, by either switch.
     pub stopped: bool,
-    /// Set while nothing is begun for anybody.
+    /// Set while dispatch is stopped for all tenants.
     pub all: Option<Stopped>,
-    /// Set while nothing is begun for this tenant.
+    /// Set while dispatch is stopped for this tenant.
     pub tenant: Option<Stopped>,
 }
 
-impl From<engine::Dispatch> for Dispatch {
-    fn from(dispatch: engine::Dispatch) -> Self {
+impl From<engine::DispatchState> for Dispatch {
+    fn from(dispatch: engine::DispatchState) -> Self {
         Self {
             stopped: dispatch.is_stopped(),
             all: dispatch.fleet.map(Stopped::from),
@@ -50,11 +47,11 @@ impl From<engine::Dispatch> for Dispatch {
     }
 }
 
-/// A wish that nothing is begun any more.
+/// A request to stop dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopDispatch {
-    /// Why; what is beyond 512 characters is cut off.
+    /// The reason, truncated after 512 characters.
     #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
 }
@@ -62,64 +59,62 @@ pub struct StopDispatch {
 /// Dispatch was started again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DispatchStarted {
-    /// How many runs can go on, as far as all requests of this start have come.
+    /// The number of runs announced to workers so far, over all requests of this start.
     pub announced: u64,
-    /// Set while nothing is begun for anybody all the same.
+    /// Set if dispatch is still stopped for all tenants.
     pub all: Option<Stopped>,
-    /// The cursor to go on with, while there are runs that nobody was told of. Left alone, they go on by themselves
-    /// after some minutes.
+    /// The cursor to continue with, while some runs are not announced yet. Without another request, these runs
+    /// continue after some minutes.
     pub next: Option<String>,
 }
 
-/// A wish to end every run that is under way.
+/// A request to cancel every unfinished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct BackOut {
-    /// Why; kept with every run for ever. What is beyond 512 characters is cut off.
+pub struct BackOutRequest {
+    /// The reason, stored with every run. Truncated after 512 characters.
     #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
-    /// Only count the runs that would be ended: nothing is stopped, nothing is ended.
+    /// Only count the runs; change nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What became of the runs that were under way.
+/// The progress of a backout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackedOut {
-    /// How many would be ended, as far as all requests of this count have come; only where nothing was done.
+    /// The number of runs counted so far, over all requests; only for a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<u64>,
-    /// Ended, by all requests of this backout together.
+    /// Runs that are canceled, over all requests of this backout.
     pub canceled: u64,
-    /// Asked to end, and still finishing a step, settling an effect or taking one back.
+    /// Runs that are asked to cancel and still finish a step, resolve an effect or roll one back.
     pub finishing: u64,
-    /// Paused over an effect that nobody can account for. A person decides.
+    /// Runs that are paused because the outcome of an effect is unknown. An operator decides.
     pub need_a_person: u64,
-    /// Not asked: others kept changing them, or they cannot be read. Send it again.
+    /// Runs that are not asked yet, because of concurrent changes or a read error. Send the request again.
     pub left: u64,
-    /// Whether all of them are over.
+    /// Whether all runs have ended.
     pub done: bool,
-    /// The cursor to go on with, while there is something left to be looked at.
+    /// The cursor to continue with, while runs are left.
     pub next: Option<String>,
 }
 
 impl BackedOut {
-    /// So many would be ended.
-    pub fn would_be(under_way: u64) -> Self {
+    pub fn dry_run(under_way: u64) -> Self {
         Self { under_way: Some(under_way), ..Self::default() }
     }
 
-    /// The same, where it goes on with `next`.
     #[must_use]
-    pub fn going_on(self, next: Option<String>) -> Self {
+    pub fn continued_by(self, next: Option<String>) -> Self {
         Self { done: self.done && next.is_none(), next, ..self }
     }
 }
 
 impl From<Backout> for BackedOut {
-    fn from(told: Backout) -> Self {
-        let Backout { canceled, finishing, need_a_person, left } = told;
-        let done = told.is_done();
+    fn from(backout: Backout) -> Self {
+        let Backout { canceled, finishing, need_a_person, left } = backout;
+        let done = backout.is_done();
         Self { under_way: None, canceled, finishing, need_a_person, left, done, next: None }
     }
 }

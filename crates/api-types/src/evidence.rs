@@ -7,29 +7,28 @@ use utoipa::ToSchema;
 /// The receipts of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Receipts {
-    /// What was attempted outside, what happened, and how to undo it; in the order of the chain.
+    /// The attempted effects with their outcome and their undo, in the order of the chain.
     #[schema(value_type = Vec<Object>)]
     pub receipts: Vec<Receipt>,
 }
 
-/// Whether the evidence of a run is genuine, as the server finds it.
+/// The result of the server's verification of the evidence of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
-    /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Whether all of it holds.
     pub verified: bool,
-    /// What was verified, in a line.
+    /// The verified facts, in one line.
     pub summary: Option<String>,
-    /// What is wrong, if something is.
+    /// The first fault, if the verification fails.
     pub fault: Option<String>,
-    /// The public key it was verified with, by its id. Whoever must know who signed it has that key from elsewhere.
+    /// The id of the public key of the server. To prove who signed the evidence, verify it with a key from another
+    /// source.
     #[schema(value_type = String)]
     pub key: Digest,
-    /// The SHA-256 of the file.
+    /// The SHA-256 of the evidence file.
     #[schema(value_type = String)]
     pub sha256: Digest,
-    /// The run's number in the log of runs.
+    /// The index of the run in the log.
     pub index: u64,
 }

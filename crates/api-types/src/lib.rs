@@ -1,7 +1,7 @@
-//! The documents that the API takes and gives.
+//! Request and response documents of the REST API.
 //!
-//! Handlers, the document that describes the API and programs that speak to it use the same types. A request
-//! with a field that nobody knows is refused: what somebody meant to settle with it would silently not be.
+//! The handlers, the `OpenAPI` document and the client use the same types. A request with an unknown field is rejected,
+//! because ignoring the field would silently drop a part of the request.
 
 mod approvals;
 mod dispatch;
@@ -13,108 +13,110 @@ mod tenant;
 mod workers;
 mod workflows;
 
+use std::fmt;
+
 use domain::{PersonId, Role, Roles, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-pub use approvals::{Answer, AnswerOutcome, Answered, Approval, Approvals, Vote};
-pub use dispatch::{BackOut, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
+pub use approvals::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse, Vote};
+pub use dispatch::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 pub use evidence::{Receipts, Verification};
 pub use keys::{Key, Keys, MadeKey, MakeKey};
 pub use policy::{
-    ApplyPolicy, ExplainPolicy, Explained, ExplainedStep, Policy, PolicyApplied, PolicyFrom, PolicyNamed,
+    ApplyPolicy, ExplainPolicy, ExplainResult, ExplainedStep, Policy, PolicyApplied, PolicyFrom, PolicyNamed,
     SampleAction,
 };
 pub use runs::{
-    Delivered, Delivery, Events, ReasonRequest, RunActionResponse, RunActionResult, RunLine, Runs,
-    SendSignal, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
+    Delivered, Events, ReasonRequest, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
+    SignalDelivery, StartRun, StartedRun, UndoCall, UndoEffect, UndoPlan,
 };
 pub use tenant::{Caps, Person, PreviousSecret, PutTenant, SecretName, SecretNames, Tenant};
 pub use views::{
     CanceledDocument as Canceled, ChainDocument as Chain, CompensationDocument as Compensation,
-    CostDocument as Cost, EventDocument as Event, LeaseDocument as Lease, RunDocument as Run,
-    StepDocument as Step, TryDocument as Try, UsageDocument as Usage, WaitDocument as Wait,
-    WayDocument as Way,
+    CostDocument as Cost, EventDocument as Event, LeaseDocument as Lease, NextActionDocument as NextAction,
+    RunDocument as Run, StepDocument as Step, TryDocument as Try, UsageDocument as Usage,
+    WaitDocument as Wait,
 };
-pub use workers::{DrainRequest, Worker, Workers};
+pub use workers::{DrainRequest, WorkerInfo, Workers};
 pub use workflows::{ApplyWorkflow, Versions, Workflow, WorkflowShown, Workflows};
 
-/// Where every route of this version begins.
+/// The path prefix of every route of this version.
 pub const PREFIX: &str = "/api/v1";
 
-/// The most entries that one page of a list holds.
+/// The maximum number of entries of a page.
 pub const LIMIT_MAX: u32 = 200;
 
-/// A place in a file, counted from 1.
+/// A location in a file. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Place {
-    /// The file, where several were sent.
+pub struct SourceLocation {
+    /// The file; absent if the request holds only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line.
     pub line: usize,
-    /// The column.
     pub column: usize,
 }
 
-/// How a plain enum of the domain is written everywhere.
-fn word<T: Serialize>(word: &T) -> String {
-    json!(word).as_str().unwrap_or_default().to_owned()
+/// The serialized name of an enum variant without data.
+fn enum_name<T: Serialize>(variant: &T) -> String {
+    json!(variant).as_str().unwrap_or_default().to_owned()
 }
 
-/// Who asks, as the server knows them.
+/// The caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Me {
-    /// Of which tenant.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// Who.
     #[schema(value_type = String)]
     pub person: PersonId,
-    /// What they may do.
     #[schema(value_type = Vec<String>)]
     pub roles: Roles,
-    /// Which credential they showed, never its secret.
+    /// The name of the credential, never its secret.
     pub credential: String,
 }
 
-/// A no, as problem details (RFC 9457).
+/// An error response: problem details (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// The HTTP status.
     pub status: u16,
-    /// Names the kind of problem for programs; it never changes its meaning.
+    /// A stable code for programs.
     pub code: String,
-    /// What is wrong, in a sentence.
+    /// The problem, in a sentence.
     pub detail: String,
-    /// What to do about it.
+    /// The fix, if there is one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub remedy: String,
-    /// Where in a file it is wrong.
+    /// The location of the problem in the file that was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub location: Option<SourceLocation>,
 }
 
-/// The server answers.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+/// The server responds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// `ok`.
     pub status: String,
 }
 
-/// A role, as it is written.
+/// The name of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Role)]
 pub enum RoleName {
-    /// Looks at everything of the tenant.
+    /// Reads everything of the tenant except API keys and names of secrets.
     Viewer,
-    /// Starts runs and says how they go on.
+    /// Starts runs and controls them.
     Operator,
-    /// Answers requests for approval.
+    /// Decides approvals.
     Approver,
-    /// Does all of that, and settles what counts.
+    /// Does all of that, and manages workflows, the policy, users and API keys.
     Admin,
 }
 

@@ -1,68 +1,67 @@
-//! The policy that counts, and what one would say about a workflow.
+//! The policy in force, and the evaluation of a policy for a workflow.
 
 use std::collections::BTreeMap;
 
 use domain::plan::{Environment, PlannedStep};
 use domain::{
-    Action, Blast, Demand, Digest, Plan, Ruling, StepId, TenantId, ToolName, Verdict, WorkflowName,
+    Action, ApprovalRequirement, BlastRadius, Digest, Plan, Ruling, StepId, TenantId, ToolName, Verdict,
+    WorkflowName,
 };
-use engine::{Counting, Foreseen, Judged};
+use engine::{EvaluatedAction, StepForecast, TenantPolicy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
-use views::time::moment;
+use views::time::rfc3339_millis;
 use views::tool;
 
-use crate::word;
+use crate::enum_name;
 
-/// A policy to settle on.
+/// A request to apply a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyPolicy {
-    /// Its Rego files by their paths, tests included: at most 64 files and 256 KiB.
+    /// The Rego files by path, including tests: at most 64 files and 256 KiB.
     pub files: BTreeMap<String, String>,
 }
 
-/// A policy has come to count.
+/// An applied policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyApplied {
-    /// For whom.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// The one that counted before, by hash; the one that ships with the runtime, if absent.
+    /// The hash of the previous policy; null for the default policy.
     #[schema(value_type = Option<String>)]
     pub old: Option<Digest>,
-    /// The one that counts now.
+    /// The hash of the policy in force now.
     #[schema(value_type = String)]
     pub new: Digest,
-    /// Whether it is another one.
+    /// Whether the policy changed.
     pub changed: bool,
-    /// The revision of what the tenant has settled.
+    /// The revision of the tenant settings.
     pub revision: u32,
 }
 
 impl PolicyApplied {
-    /// The policy that `tenant` has settled on.
     pub fn new(tenant: TenantId, applied: &engine::PolicyApplied) -> Self {
         let &engine::PolicyApplied { before, now, revision } = applied;
         Self { tenant, old: before, new: now, changed: before != Some(now), revision }
     }
 }
 
-/// Where a policy comes from.
+/// The origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyFrom {
-    /// It ships with the runtime.
+    /// The default policy.
     Shipped,
-    /// This tenant has settled on it.
+    /// The policy of this tenant.
     Tenant(String),
-    /// It was sent with the request.
+    /// The policy in the request.
     Sent,
 }
 
 impl PolicyFrom {
-    fn of(counting: &Counting) -> Self {
+    fn of(counting: &TenantPolicy) -> Self {
         match counting.tenant.policy {
             Some(_) => Self::Tenant(counting.tenant.tenant.to_string()),
             None => Self::Shipped,
@@ -70,37 +69,34 @@ impl PolicyFrom {
     }
 }
 
-/// The policy that counts.
+/// The policy in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
-    /// For whom.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// Its hash, over all files that take part in a verdict.
+    /// The hash of all files that take part in a verdict.
     #[schema(value_type = String)]
     pub hash: Digest,
-    /// Where it comes from.
     pub from: PolicyFrom,
-    /// Who settled on it, if that is known.
+    /// The user who applied it, if known.
     pub settled_by: Option<String>,
-    /// When.
     pub settled_at: Option<String>,
-    /// Why it cannot be used, if it cannot: every action is then denied.
+    /// The reason if the policy cannot be used. Every action is denied then.
     pub fault: Option<String>,
-    /// How many rules it has.
+    /// The number of rules.
     pub rules: usize,
-    /// How many tests it has.
+    /// The number of tests.
     pub tests: usize,
-    /// Its files by their paths, tests included.
+    /// The files by path, including tests.
     pub files: BTreeMap<String, String>,
 }
 
-impl From<Counting> for Policy {
-    fn from(counting: Counting) -> Self {
+impl From<TenantPolicy> for Policy {
+    fn from(counting: TenantPolicy) -> Self {
         let (hash, from) = (counting.hash(), PolicyFrom::of(&counting));
-        let Counting { tenant, bundle } = counting;
-        let settled = tenant.policy_settled;
-        let settled_at = settled.as_ref().map(|settled| moment(settled.at));
+        let TenantPolicy { tenant, bundle } = counting;
+        let settled = tenant.policy_changed;
+        let settled_at = settled.as_ref().map(|settled| rfc3339_millis(settled.at));
         let settled_by = settled.map(|settled| settled.by.id);
         let (fault, rules, tests, files) = match bundle {
             Ok(bundle) => (None, bundle.rule_count(), bundle.test_count(), bundle.files().clone()),
@@ -110,7 +106,7 @@ impl From<Counting> for Policy {
     }
 }
 
-/// A question: what would policy say? It is about a workflow in use, about one that is sent, or about a single action.
+/// A request to evaluate the policy for a workflow in use, for a workflow in the request, or for a single action.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainPolicy {
@@ -118,28 +114,28 @@ pub struct ExplainPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub workflow: Option<WorkflowName>,
-    /// Which version of it; the newest, if absent.
+    /// The version of the workflow; the latest by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
-    /// A workflow that need not be in use, in YAML.
+    /// A workflow file, in YAML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A single action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<SampleAction>,
-    /// Only this step.
+    /// Limits the response to this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub step: Option<StepId>,
-    /// The run's input; an empty object, if absent.
+    /// The input of the run; an empty object by default.
     #[serde(default = "nothing")]
     #[schema(value_type = Value)]
     pub input: Value,
-    /// Samples of what steps give, by step.
+    /// Sample outputs by step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Value>)]
     pub outputs: BTreeMap<StepId, Value>,
-    /// The files of a policy to ask instead of the one that counts.
+    /// The files of a policy to evaluate instead of the policy in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<BTreeMap<String, String>>,
 }
@@ -152,58 +148,52 @@ fn nothing() -> Value {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SampleAction {
-    /// Which tool.
     #[schema(value_type = String)]
     pub tool: ToolName,
-    /// What it is told.
+    /// The fields of the tool.
     #[serde(default = "nothing")]
     #[schema(value_type = Object)]
     pub with: Value,
-    /// `dev`, `staging` or `prod`; `prod`, if absent.
+    /// `dev`, `staging` or `prod`; `prod` by default.
     #[serde(default)]
     #[schema(value_type = String)]
     pub environment: Environment,
-    /// How far a mistake would reach: `low`, `medium` or `high`.
+    /// `low`, `medium` or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub blast_radius: Option<Blast>,
+    pub blast_radius: Option<BlastRadius>,
 }
 
-/// What policy would say about a workflow.
+/// The evaluation of a policy for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Explained {
-    /// For whom.
+pub struct ExplainResult {
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// Which workflow.
     #[schema(value_type = String)]
     pub workflow: WorkflowName,
-    /// Its version.
     pub version: u32,
-    /// Where it runs: `dev`, `staging` or `prod`.
+    /// `dev`, `staging` or `prod`.
     pub environment: String,
-    /// Its plan, by hash.
+    /// The hash of the plan.
     #[schema(value_type = String)]
     pub plan: Digest,
-    /// Which policy was asked.
+    /// The evaluated policy.
     pub policy: PolicyNamed,
-    /// What would come of each step that was asked about, in their order.
+    /// The result for each requested step, in the order of the workflow.
     pub steps: Vec<ExplainedStep>,
 }
 
-/// Which policy was asked.
+/// The evaluated policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyNamed {
-    /// Its hash.
     #[schema(value_type = String)]
     pub hash: Digest,
-    /// Where it comes from.
     pub from: PolicyFrom,
 }
 
-impl Explained {
-    /// What would come of each step of `plan`; `sent` says whether the policy came with the question.
-    pub fn new(plan: &Plan, explained: &engine::Explained, sent: bool) -> Self {
+impl ExplainResult {
+    /// The result for each step of `plan`. `sent` is true if the request holds the policy.
+    pub fn new(plan: &Plan, explained: &engine::DryRun, sent: bool) -> Self {
         let counting = &explained.counting;
         let from = if sent { PolicyFrom::Sent } else { PolicyFrom::of(counting) };
         let steps = plan.steps.iter().zip(&explained.steps);
@@ -211,7 +201,7 @@ impl Explained {
             tenant: counting.tenant.tenant.clone(),
             workflow: plan.workflow.clone(),
             version: plan.version,
-            environment: word(&plan.environment),
+            environment: enum_name(&plan.environment),
             plan: plan.hash(),
             policy: PolicyNamed { hash: counting.hash(), from },
             steps: steps.map(|(step, foreseen)| ExplainedStep::new(step, foreseen)).collect(),
@@ -219,30 +209,28 @@ impl Explained {
     }
 }
 
-/// What would come of a step.
+/// The result of the evaluation for one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedStep {
-    /// Which step.
     #[schema(value_type = String)]
     pub id: StepId,
-    /// What it calls.
     pub tool: String,
-    /// `judged`; or why policy is not asked: `no_effect`, `waits`, `asks`, `reads_outputs`, `unbound`, `refused`,
-    /// `out_of_time`.
+    /// `judged`, or the reason why the policy is not evaluated: `no_effect`, `waits`, `asks`, `reads_outputs`,
+    /// `unbound`, `refused`, `out_of_time`.
     pub outcome: String,
-    /// What would be said: `deny`, `allow`, or `needs_approval` with who must say yes.
+    /// `deny`, `allow`, or `needs_approval` with the required approvers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub ruling: Option<Ruling>,
-    /// The same with the rules that led to it, each with its file and line, and the hash of the policy.
+    /// The ruling with its rules, each with its file and line, and the hash of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub verdict: Option<Verdict>,
-    /// Who must say yes, where the workflow itself asks.
+    /// The required approvers of an `approval.gate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub demand: Option<Demand>,
-    /// The action, as far as it can be said without a look outside.
+    pub requirement: Option<ApprovalRequirement>,
+    /// The action, as far as it is known without reading the external system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub action: Option<Action>,
@@ -250,28 +238,28 @@ pub struct ExplainedStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub action_hash: Option<Digest>,
-    /// What every rule of the policy had to say, and what the rules saw.
+    /// The result of every rule, and the input of the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub explanation: Option<Value>,
-    /// The steps whose outputs it reads, and which are not there yet.
+    /// The steps whose outputs are needed and were not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub missing: Option<Vec<StepId>>,
-    /// Why nothing more is known.
+    /// The reason why the evaluation is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl ExplainedStep {
-    fn new(step: &PlannedStep, foreseen: &Foreseen) -> Self {
+    fn new(step: &PlannedStep, foreseen: &StepForecast) -> Self {
         let plain = |outcome: &str| Self {
             id: step.id.clone(),
             tool: tool(&step.work).to_owned(),
             outcome: outcome.to_owned(),
             ruling: None,
             verdict: None,
-            demand: None,
+            requirement: None,
             action: None,
             action_hash: None,
             explanation: None,
@@ -279,18 +267,20 @@ impl ExplainedStep {
             why: None,
         };
         match foreseen {
-            Foreseen::NoEffect => plain("no_effect"),
-            Foreseen::Waits => plain("waits"),
-            Foreseen::Asks(demand) => Self { demand: Some(demand.clone()), ..plain("asks") },
-            Foreseen::Reads(missing) => Self { missing: Some(missing.clone()), ..plain("reads_outputs") },
-            Foreseen::Unbound(why) => Self { why: Some(why.clone()), ..plain("unbound") },
-            Foreseen::Refused(why) => Self { why: Some(why.clone()), ..plain("refused") },
-            Foreseen::OutOfTime => plain("out_of_time"),
-            Foreseen::Judged(judged) => plain("judged").judged(judged),
+            StepForecast::NoEffect => plain("no_effect"),
+            StepForecast::Waits => plain("waits"),
+            StepForecast::Asks(requirement) => {
+                Self { requirement: Some(requirement.clone()), ..plain("asks") }
+            }
+            StepForecast::Reads(missing) => Self { missing: Some(missing.clone()), ..plain("reads_outputs") },
+            StepForecast::Unbound(why) => Self { why: Some(why.clone()), ..plain("unbound") },
+            StepForecast::Refused(why) => Self { why: Some(why.clone()), ..plain("refused") },
+            StepForecast::OutOfTime => plain("out_of_time"),
+            StepForecast::Evaluated(judged) => plain("judged").judged(judged),
         }
     }
 
-    fn judged(self, Judged { action, verdict, explanation }: &Judged) -> Self {
+    fn judged(self, EvaluatedAction { action, verdict, explanation }: &EvaluatedAction) -> Self {
         Self {
             ruling: Some(verdict.ruling.clone()),
             verdict: Some(verdict.clone()),

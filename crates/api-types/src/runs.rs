@@ -1,4 +1,4 @@
-//! Runs: starting them, listing them, saying how they go on.
+//! Runs: start, list, control.
 
 use domain::{
     EventName, RecordName, RunId, RunRecord, RunStatus, SignalId, StepId, StepSeq, ToolName, WorkflowName,
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use views::EventDocument;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
-/// A wish to start a run.
+/// A request to start a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartRun {
     /// A workflow in use.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub workflow: WorkflowName,
-    /// What comes with it; an empty object, if absent.
+    /// The input of the run; an empty object by default.
     #[serde(default = "nothing")]
     #[schema(value_type = Value)]
     pub input: Value,
-    /// The record outside that it is about, such as `servicenow:incident:9d38` or `github:acme/shop#7`.
+    /// The external record of the run, such as `servicenow:incident:9d38` or `github:acme/shop#7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(
         value_type = Option<String>,
@@ -35,16 +35,15 @@ fn nothing() -> Value {
     Value::Object(Map::new())
 }
 
-/// A run that was started, now or by the same request before.
+/// A started run. A repeated request returns the same run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StartedRun {
-    /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Whether it is another request's run, about the same ticket: no other was started.
+    /// Whether the request joined the run of another request with the same concurrency key. It started no run then.
     #[serde(default)]
     pub joined: bool,
-    /// The run about the same ticket that must be over before this one begins; until then it cannot be looked at.
+    /// The run that holds the concurrency key. The requested run starts, and can be read, after it has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub behind: Option<RunId>,
@@ -53,33 +52,27 @@ pub struct StartedRun {
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunLine {
-    /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// The workflow.
     #[schema(value_type = String)]
     pub workflow: WorkflowName,
-    /// Its version.
     pub version: u32,
-    /// Where it stands.
     #[schema(value_type = String)]
     pub status: RunStatus,
-    /// What started it: `api`, `cli`, `servicenow` and so on.
+    /// The trigger: `api`, `cli`, `servicenow` and so on.
     pub trigger: String,
-    /// The record outside that it is about, if one was named.
+    /// The external record, if the request named one.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub record: Option<RecordName>,
-    /// The step it is at, from 0.
+    /// The index of the current step, from 0.
     #[schema(value_type = u32)]
     pub at: StepSeq,
-    /// How many steps it has.
+    /// The number of steps.
     pub steps: u16,
-    /// What the finished steps cost, in millionths of a US dollar.
+    /// The cost of the finished steps, in millionths of a US dollar.
     pub cost_microusd: u64,
-    /// When it was admitted.
     pub created_at: String,
-    /// When it ended.
     pub completed_at: Option<String>,
 }
 
@@ -95,8 +88,8 @@ impl From<&RunRecord> for RunLine {
             at: record.at,
             steps: record.steps,
             cost_microusd: record.cost_microusd,
-            created_at: moment(record.created_at),
-            completed_at: record.completed_at.map(moment),
+            created_at: rfc3339_millis(record.created_at),
+            completed_at: record.completed_at.map(rfc3339_millis),
         }
     }
 }
@@ -104,44 +97,40 @@ impl From<&RunRecord> for RunLine {
 /// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Runs {
-    /// The runs.
     pub runs: Vec<RunLine>,
-    /// The cursor of the next page, if there is one.
+    /// The cursor of the next page; null on the last page.
     pub next: Option<String>,
 }
 
-/// Why somebody says how a run goes on.
+/// The reason for a request that changes a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonRequest {
-    /// In their words; what is beyond 512 characters is cut off.
+    /// The reason, truncated after 512 characters.
     #[serde(default)]
     #[schema(pattern = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\ufffe\\uffff]*$")]
     pub reason: String,
 }
 
-/// What became of what somebody said.
+/// The result of a request that changes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunActionResult {
-    /// It is done.
+    /// The change is done.
     Done,
-    /// It happens as soon as the step lets it.
+    /// The change happens when the current step allows it.
     Requested,
-    /// It had been requested before; nothing changed.
+    /// The change was requested before; nothing changed.
     AlreadyRequested,
 }
 
-/// A run after somebody said how it goes on.
+/// The run after a request that changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunActionResponse {
-    /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Where it stands now.
     #[schema(value_type = String)]
     pub status: RunStatus,
-    /// What became of what was said.
     pub result: RunActionResult,
 }
 
@@ -149,82 +138,75 @@ pub struct RunActionResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendSignal {
-    /// Which delivery: the same id changes nothing the second time.
+    /// The id of the delivery. A second delivery with the same id changes nothing.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub id: SignalId,
-    /// Which event.
     #[schema(value_type = String, pattern = "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 128)]
     pub event: EventName,
-    /// What comes with it; `null`, if absent.
+    /// The payload; null by default.
     #[serde(default)]
     #[schema(value_type = Value)]
     pub payload: Value,
 }
 
-/// What became of an event.
+/// The result of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
-    /// It ended the wait.
+pub enum SignalDelivery {
+    /// The signal ended a wait.
     Woke,
-    /// It is kept for a wait that is not open yet.
+    /// The signal is stored for a step that does not wait yet.
     Kept,
-    /// It had been delivered before; nothing changed.
+    /// The signal was delivered before; nothing changed.
     Duplicate,
 }
 
-/// An event that was delivered.
+/// A delivered signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delivered {
-    /// What became of it.
-    pub delivery: Delivery,
+    pub delivery: SignalDelivery,
 }
 
-/// Part of a run's chain.
+/// A part of the chain of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Events {
-    /// The entries, oldest first.
+    /// The events, oldest first.
     pub events: Vec<EventDocument>,
-    /// How many the chain has, all told.
+    /// The number of events of the chain.
     pub total: u32,
-    /// What to ask for as `after` to go on, if there is more.
+    /// The value of `after` for the next page; null on the last page.
     pub next: Option<u32>,
 }
 
-/// What taking back a finished run would do, newest effect first.
+/// The plan to undo a finished run, newest effect first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UndoPlan {
-    /// The run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Its effects.
     pub effects: Vec<UndoEffect>,
 }
 
-/// One effect of a finished run, and whether it would be taken back.
+/// One effect of a finished run, and whether the undo rolls it back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UndoEffect {
-    /// The step that had it.
     #[schema(value_type = String)]
     pub step: StepId,
-    /// Its place in the run.
+    /// The index of the step, from 0.
     #[schema(value_type = u32)]
     pub seq: StepSeq,
-    /// What it changed.
+    /// The target of the effect.
     pub target: String,
-    /// How it would be taken back.
+    /// The call that rolls the effect back.
     pub by: Option<UndoCall>,
-    /// Why it would not.
+    /// The reason why the effect stays.
     pub stays: Option<String>,
 }
 
-/// A call that takes an effect back.
+/// A call that rolls an effect back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UndoCall {
-    /// The tool.
     #[schema(value_type = String)]
     pub tool: ToolName,
-    /// Its fields.
     #[schema(value_type = Object)]
     pub with: Map<String, Value>,
 }

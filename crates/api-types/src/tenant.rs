@@ -1,4 +1,4 @@
-//! What a tenant has settled.
+//! Tenant settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,108 +8,105 @@ use utoipa::ToSchema;
 
 use crate::Stopped;
 
-/// What a tenant has settled.
+/// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tenant {
-    /// Whose.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// The policy that counts, by hash; the one that ships with the runtime, if absent.
+    /// The hash of the policy in force; null for the default policy.
     #[schema(value_type = Option<String>)]
     pub policy: Option<Digest>,
-    /// How much a run may do.
+    /// The limits of a run.
     pub caps: Caps,
-    /// The people.
+    /// The users of the tenant.
     #[schema(value_type = BTreeMap<String, Person>)]
     pub people: BTreeMap<PersonId, Person>,
-    /// Who may approve what policy hands to a group.
+    /// The groups that the policy can require approval from.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
-    /// Set while nothing is begun for this tenant.
+    /// Set while dispatch is stopped for this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// Grows with every change; absent, if nothing was ever settled.
+    /// Increases with every change; null if the tenant has no settings yet.
     pub revision: Option<u32>,
 }
 
 impl From<domain::Tenant> for Tenant {
-    fn from(settled: domain::Tenant) -> Self {
+    fn from(tenant: domain::Tenant) -> Self {
         Self {
-            tenant: settled.tenant,
-            policy: settled.policy,
-            caps: Caps { max_writes_per_run: settled.caps.max_writes_per_run },
-            people: settled
+            tenant: tenant.tenant,
+            policy: tenant.policy,
+            caps: Caps { max_writes_per_run: tenant.caps.max_writes_per_run },
+            people: tenant
                 .people
                 .into_iter()
                 .map(|(id, person)| (id, Person { slack: person.slack }))
                 .collect(),
-            groups: settled.groups,
-            stopped: settled.stopped.map(Stopped::from),
-            revision: Some(settled.revision),
+            groups: tenant.groups,
+            stopped: tenant.stopped.map(Stopped::from),
+            revision: Some(tenant.revision),
         }
     }
 }
 
-/// What other systems prove themselves to a tenant with, by name. No secret stands here.
+/// The names of the secrets of external systems. The secrets themselves are never returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretNames {
-    /// One for each system that delivers.
     pub secrets: Vec<SecretName>,
 }
 
-/// The name of what a system proves itself with.
+/// The name of the secret of an external system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretName {
-    /// The system: `servicenow`, `github`, `slack`, `webhook`.
+    /// The external system: `servicenow`, `github`, `slack`, `webhook`.
     pub source: String,
-    /// How it proves itself.
+    /// The authentication scheme.
     pub scheme: String,
-    /// The name by which the server finds the secret.
+    /// The name of the current secret.
     pub id: String,
-    /// The one before, with its end.
+    /// The previous secret, during a rotation.
     pub previous: Option<PreviousSecret>,
 }
 
-/// A secret that is on its way out.
+/// The previous secret during a rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PreviousSecret {
-    /// Its name.
     pub id: String,
-    /// Until when it counts.
+    /// The end of its validity.
     pub until: String,
 }
 
-/// How much a run may do.
+/// The limits of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Caps {
-    /// At most this many effects in one run; taking back is not counted.
+    /// The maximum number of effects of one run; rollbacks do not count.
     pub max_writes_per_run: u32,
 }
 
-/// A person.
+/// A user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Person {
-    /// Their Slack user, as `TEAM:USER`.
+    /// The Slack user, as `TEAM:USER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack: Option<String>,
 }
 
-/// What a tenant settles anew: all of it. The policy is not among it and stays what it is.
+/// The new tenant settings. They replace all settings except the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTenant {
-    /// How much a run may do.
+    /// The limits of a run.
     pub caps: Caps,
-    /// The people.
+    /// The users of the tenant.
     #[schema(value_type = BTreeMap<String, Person>)]
     pub people: BTreeMap<PersonId, Person>,
-    /// Who may approve what policy hands to a group.
+    /// The groups that the policy can require approval from.
     #[schema(value_type = BTreeMap<String, Vec<String>>)]
     pub groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
-    /// The revision that was looked at: refused, if somebody has settled something else since. Absent or null, if
-    /// nothing was ever settled.
+    /// The revision that the caller read. The request is refused if the settings changed since. Absent or null if the
+    /// tenant has no settings yet.
     #[serde(default)]
     pub revision: Option<u32>,
 }

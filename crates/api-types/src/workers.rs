@@ -3,75 +3,70 @@
 use domain::{Timestamp, WorkerRecord, WorkerReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
-/// The workers that were heard of within a day, the one that came first first.
+/// The workers with a heartbeat within the last day, oldest worker first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Workers {
-    /// The workers.
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerInfo>,
 }
 
-/// A worker, as it last said.
+/// A worker, according to its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Worker {
-    /// Its name, as events have it.
+pub struct WorkerInfo {
+    /// The worker id, as in events.
     pub worker: String,
-    /// How it stands: `idle`, `executing`, `errored`, `draining`, `offline` or `left`.
-    pub standing: String,
-    /// Whether it is there, or should be: it has not left, and was heard of within an hour.
+    /// `idle`, `executing`, `errored`, `draining`, `offline` or `stopped`.
+    pub status: String,
+    /// Whether the worker should be running: it did not stop, and sent a heartbeat within the last hour.
     pub expected: bool,
-    /// How many messages it has in hand, of all tenants.
+    /// The number of messages in progress, over all tenants.
     pub in_hand: u32,
-    /// What is wrong with it, if it says that something is.
+    /// The error that the worker reports, if any.
     pub why: Option<String>,
-    /// Whether it finished all it had in hand; only of one that has left.
+    /// Whether the worker finished all messages before it stopped; null if it did not stop.
     pub finished: Option<bool>,
-    /// When it came.
+    /// The first heartbeat.
     pub since: String,
-    /// When it was last heard of.
+    /// The last heartbeat.
     pub seen: String,
-    /// Who has asked it to leave, if anybody has.
+    /// The request to drain, if there is one.
     pub asked: Option<DrainRequest>,
 }
 
-/// Somebody has asked a worker to leave.
+/// A request to drain a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DrainRequest {
-    /// Who.
     pub by: String,
-    /// Why.
     pub reason: String,
-    /// Since when.
     pub at: String,
 }
 
-impl Worker {
-    /// A worker on the roll, as it is seen at `now`.
-    pub fn seen_at(worker: WorkerRecord, now: Timestamp) -> Self {
-        let (standing, expected) = (worker.standing(now).to_string(), worker.is_expected(now));
-        let in_hand = worker.says.in_hand();
-        let (why, finished) = match worker.says {
-            WorkerReport::Unwell { why, .. } => (Some(why), None),
-            WorkerReport::Left { finished } => (None, Some(finished)),
-            WorkerReport::Working { .. } | WorkerReport::Leaving { .. } => (None, None),
+impl WorkerInfo {
+    pub fn at(worker: WorkerRecord, now: Timestamp) -> Self {
+        let (status, expected) = (worker.status(now).to_string(), worker.is_expected(now));
+        let in_hand = worker.report.in_flight();
+        let (why, finished) = match worker.report {
+            WorkerReport::Unhealthy { reason, .. } => (Some(reason), None),
+            WorkerReport::Stopped { drained } => (None, Some(drained)),
+            WorkerReport::Working { .. } | WorkerReport::Draining { .. } => (None, None),
         };
         Self {
             worker: worker.worker.to_string(),
-            standing,
+            status,
             expected,
             in_hand,
             why,
             finished,
-            since: moment(worker.since),
-            seen: moment(worker.seen),
-            asked: worker.asked.map(DrainRequest::from),
+            since: rfc3339_millis(worker.started_at),
+            seen: rfc3339_millis(worker.heartbeat_at),
+            asked: worker.drain_request.map(DrainRequest::from),
         }
     }
 }
 
 impl From<domain::DrainRequest> for DrainRequest {
-    fn from(asked: domain::DrainRequest) -> Self {
-        Self { by: asked.by.id, reason: asked.reason, at: moment(asked.at) }
+    fn from(request: domain::DrainRequest) -> Self {
+        Self { by: request.by.id, reason: request.reason, at: rfc3339_millis(request.at) }
     }
 }

@@ -1,21 +1,21 @@
-//! Requests for approval.
+//! Approvals.
 
 use axum::Json;
 use axum::extract::State;
-use domain::command::{Answered as Answering, may_answer};
-use domain::{Approval as Asking, ApprovalId, PersonId, Tenant};
-use engine::ApprovalReply;
+use domain::approval::may_approve;
+use domain::command::VoteResult;
+use domain::{Approval as DomainApproval, ApprovalId, PersonId, Tenant};
+use engine::VoteInput;
 use serde::Deserialize;
 use store::Store;
 
 use crate::Shared;
 use crate::at::{Approver, Viewer};
-use crate::extract::{Asked, Named, Sent};
+use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
-use crate::problem::Problem;
-use api_types::{Answer, AnswerOutcome, Answered, Approval, Approvals};
+use crate::problem::ApiError;
+use api_types::{Approval, Approvals, DecisionOutcome, DecisionRequest, DecisionResponse};
 
-/// Which requests are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
@@ -25,12 +25,12 @@ pub(crate) struct Filter {
     limit: Option<String>,
 }
 
-/// Requests that people can still answer, oldest first.
+/// Open approvals, oldest first.
 pub(crate) async fn list<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Approvals>, Problem> {
+    QueryParams(filter): QueryParams<Filter>,
+) -> Result<Json<Approvals>, ApiError> {
     let limit = page::limit(filter.limit.as_deref())?;
     let list = List {
         secret: &api.cursors,
@@ -42,7 +42,7 @@ pub(crate) async fn list<S: Store>(
     let mut page = handle.open_approvals(after, limit).await?;
     if filter.mine {
         let tenant = handle.tenant().await?;
-        page.approvals.retain(|asked| is_asked(asked, &caller.person, &tenant));
+        page.approvals.retain(|approval| can_decide(approval, &caller.person, &tenant));
     }
     Ok(Json(Approvals {
         approvals: page.approvals.into_iter().map(Approval::from).collect(),
@@ -50,50 +50,47 @@ pub(crate) async fn list<S: Store>(
     }))
 }
 
-/// Whether `person` is asked and has not answered.
-fn is_asked(asked: &Asking, person: &PersonId, tenant: &Tenant) -> bool {
-    may_answer(asked, person, tenant).is_ok() && asked.votes.iter().all(|vote| vote.person != *person)
+/// Whether `person` may decide the approval and has not decided yet.
+fn can_decide(approval: &DomainApproval, person: &PersonId, tenant: &Tenant) -> bool {
+    may_approve(approval, person, tenant).is_ok() && approval.votes.iter().all(|vote| vote.person != *person)
 }
 
-/// A request.
 pub(crate) async fn show<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
-    Named(approval): Named<ApprovalId>,
-) -> Result<Json<Approval>, Problem> {
+    PathParam(approval): PathParam<ApprovalId>,
+) -> Result<Json<Approval>, ApiError> {
     Ok(Json(handle.approval(&approval).await?.into()))
 }
 
-/// Somebody says yes.
 pub(crate) async fn approve<S: Store>(
     at: Approver<S>,
-    Named(approval): Named<ApprovalId>,
-    Sent(answer): Sent<Answer>,
-) -> Result<Json<Answered>, Problem> {
-    said(at, approval, true, answer).await
+    PathParam(approval): PathParam<ApprovalId>,
+    JsonBody(answer): JsonBody<DecisionRequest>,
+) -> Result<Json<DecisionResponse>, ApiError> {
+    decide(at, approval, true, answer).await
 }
 
-/// Somebody says no.
 pub(crate) async fn reject<S: Store>(
     at: Approver<S>,
-    Named(approval): Named<ApprovalId>,
-    Sent(answer): Sent<Answer>,
-) -> Result<Json<Answered>, Problem> {
-    said(at, approval, false, answer).await
+    PathParam(approval): PathParam<ApprovalId>,
+    JsonBody(answer): JsonBody<DecisionRequest>,
+) -> Result<Json<DecisionResponse>, ApiError> {
+    decide(at, approval, false, answer).await
 }
 
-async fn said<S: Store>(
+async fn decide<S: Store>(
     Approver { handle, caller }: Approver<S>,
     approval: ApprovalId,
     approve: bool,
-    Answer { reason, subject }: Answer,
-) -> Result<Json<Answered>, Problem> {
+    DecisionRequest { reason, subject }: DecisionRequest,
+) -> Result<Json<DecisionResponse>, ApiError> {
     let through = caller.channel();
-    let reply = ApprovalReply { approval: approval.clone(), subject, approve, reason, through };
+    let reply = VoteInput { approval: approval.clone(), subject, approve, reason, through };
     let outcome = match handle.answer(reply).await? {
-        Answering::Decided(_) => AnswerOutcome::Decided,
-        Answering::Counted { .. } => AnswerOutcome::Counted,
-        Answering::Duplicate => AnswerOutcome::Duplicate,
+        VoteResult::Decided(_) => DecisionOutcome::Decided,
+        VoteResult::Counted { .. } => DecisionOutcome::Counted,
+        VoteResult::Duplicate => DecisionOutcome::Duplicate,
     };
-    let asked = handle.approval(&approval).await?;
-    Ok(Json(Answered { approval, status: asked.status, outcome, missing: asked.missing() }))
+    let decided = handle.approval(&approval).await?;
+    Ok(Json(DecisionResponse { approval, status: decided.status, outcome, missing: decided.missing() }))
 }

@@ -1,6 +1,6 @@
-//! The handle that a handler stands at, with the role that it takes.
+//! Extractors that authenticate the caller and check a role.
 //!
-//! A handler names one of these among its arguments, and so cannot forget to ask.
+//! A handler gets its tenant handle only through one of these arguments, so it cannot skip the check.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -10,23 +10,21 @@ use store::Store;
 
 use crate::Shared;
 use crate::auth::Caller;
-use crate::problem::Problem;
+use crate::problem::ApiError;
 
-macro_rules! desks {
-    ($($(#[$doc:meta])* $name:ident takes $role:expr;)*) => {$(
+macro_rules! role_extractors {
+    ($($(#[$doc:meta])* $name:ident requires $role:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name<S> {
-            /// The handle.
             pub handle: TenantHandle<S>,
-            /// Who stands at it.
             pub caller: Caller,
         }
 
         impl<S: Store> FromRequestParts<Shared<S>> for $name<S> {
-            type Rejection = Problem;
+            type Rejection = ApiError;
 
-            async fn from_request_parts(parts: &mut Parts, api: &Shared<S>) -> Result<Self, Problem> {
-                let caller = api.gate.enter(&parts.headers, &parts.uri).await?;
+            async fn from_request_parts(parts: &mut Parts, api: &Shared<S>) -> Result<Self, ApiError> {
+                let caller = api.gate.authenticate(&parts.headers, &parts.uri).await?;
                 let handle = api.gate.handle(&caller, $role)?;
                 Ok(Self { handle, caller })
             }
@@ -34,13 +32,13 @@ macro_rules! desks {
     )*};
 }
 
-desks! {
-    /// The handle of somebody who may look.
-    Viewer takes Role::Viewer;
-    /// The handle of somebody who may start runs and say how they go on.
-    Operator takes Role::Operator;
-    /// The handle of somebody who may answer.
-    Approver takes Role::Approver;
-    /// The handle of somebody who may settle what counts.
-    Admin takes Role::Admin;
+role_extractors! {
+    /// A caller with the role viewer.
+    Viewer requires Role::Viewer;
+    /// A caller with the role operator.
+    Operator requires Role::Operator;
+    /// A caller with the role approver.
+    Approver requires Role::Approver;
+    /// A caller with the role admin.
+    Admin requires Role::Admin;
 }

@@ -1,14 +1,13 @@
-//! Reading JSON in which things are named.
+//! Deserializes JSON objects by field name only.
 //!
-//! What serde derives also takes a list for an object, its fields by their places. The document promises objects, and
-//! `[]` is nobody's way of saying "no reason given": here an object is an object, at every depth.
+//! Derived implementations also accept an array in place of an object, with the fields by position. The `OpenAPI`
+//! document has objects only, so arrays are rejected here, at every depth.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
-/// What `value` says, field by field.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     T::deserialize(ByName(value))
 }
@@ -121,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_read() {
+    fn named_fields_are_read() {
         let any = json!({ "as": ["it", 1.5, null, { "is": true }] });
-        let said = json!({
+        let value = json!({
             "inner": { "limit": 3 }, "perhaps": null, "each": { "a": { "limit": null } }, "list": [1, 2],
             "kind": { "of": 7 }, "any": any,
         });
@@ -136,13 +135,13 @@ mod tests {
             kind: Kind::Of(7),
             any,
         };
-        assert_eq!(read::<Outer>(said).unwrap(), expected);
+        assert_eq!(read::<Outer>(value).unwrap(), expected);
         assert_eq!(read::<Outer>(json!({})).unwrap(), Outer::default());
         assert_eq!(read::<Outer>(json!({ "kind": "small" })).unwrap(), Outer::default());
     }
 
     #[test]
-    fn a_list_is_no_object_at_any_depth() {
+    fn array_is_rejected_at_any_depth() {
         let lists =
             [json!([]), json!({ "inner": [3] }), json!({ "perhaps": [] }), json!({ "each": { "a": [] } })];
         for list in lists {
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_as_before() {
+    fn wrong_type_is_rejected() {
         for bad in [json!(null), json!("text"), json!({ "inner": { "limt": 3 } }), json!({ "list": [300] })] {
             assert!(read::<Outer>(bad.clone()).is_err(), "{bad}");
         }

@@ -1,7 +1,7 @@
-//! Dispatch: the switch of the tenant, and ending what is under way.
+//! The dispatch switch of the tenant, and backout.
 //!
-//! A tenant may have more runs than can be dealt with while somebody waits for an answer. A request does a piece of it,
-//! and its answer has a cursor to go on with.
+//! A tenant can have more runs than one request can handle. A request handles a batch, and its response has a cursor
+//! for the next one.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,41 +12,40 @@ use store::{Cursor, Store};
 
 use crate::Shared;
 use crate::at::{Admin, Viewer};
-use crate::extract::{Asked, Sent};
+use crate::extract::{JsonBody, QueryParams};
 use crate::page::{CursorSecret, List};
-use crate::problem::Problem;
-use api_types::{BackOut, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
+use crate::problem::ApiError;
+use api_types::{BackOutRequest, BackedOut, Dispatch, DispatchStarted, StopDispatch, Stopped};
 
-/// What a request goes on with.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GoingOn {
+pub(crate) struct ContinueQuery {
     cursor: Option<String>,
 }
 
-/// Something that takes several requests.
-struct Work<'w> {
+/// An operation of several requests.
+struct Operation<'w> {
     name: &'static str,
     secret: &'w CursorSecret,
     tenant: &'w TenantId,
 }
 
-impl Work<'_> {
-    /// How far it is, as an answer before said.
-    fn so_far<T: DeserializeOwned>(&self, going_on: &GoingOn) -> Result<Option<T>, Problem> {
-        let Some(cursor) = &going_on.cursor else { return Ok(None) };
+impl Operation<'_> {
+    /// The progress in the cursor of the request.
+    fn progress<T: DeserializeOwned>(&self, query: &ContinueQuery) -> Result<Option<T>, ApiError> {
+        let Some(cursor) = &query.cursor else { return Ok(None) };
         let unknown = || {
-            Problem::bad_request("the cursor is not one that was given here")
-                .remedy("take `next` of the answer before, or begin without a cursor")
+            ApiError::bad_request("the cursor does not belong to this operation")
+                .remedy("send `next` of the previous response, or start without a cursor")
         };
         let opened = self.list().open(cursor).map_err(|_| unknown())?;
         serde_json::from_str(opened.as_str()).map(Some).map_err(|_| unknown())
     }
 
-    /// How far it is, as the next request says it.
-    fn next<T: Serialize>(&self, so_far: Option<&T>) -> Option<String> {
-        // What cannot be written is no cursor, and is refused when it is brought.
-        let text = so_far.map(|so_far| serde_json::to_string(so_far).unwrap_or_default());
+    /// The cursor for the next request.
+    fn next<T: Serialize>(&self, progress: Option<&T>) -> Option<String> {
+        // An empty cursor is rejected by the next request.
+        let text = progress.map(|progress| serde_json::to_string(progress).unwrap_or_default());
         text.map(|text| self.list().seal(&Cursor::new(text)))
     }
 
@@ -55,44 +54,41 @@ impl Work<'_> {
     }
 }
 
-/// How the switch stands.
-pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Dispatch>, Problem> {
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Dispatch>, ApiError> {
     Ok(Json(handle.dispatch().await?.into()))
 }
 
-/// Nothing is begun any more.
 pub(crate) async fn stop<S: Store>(
     Admin { handle, .. }: Admin<S>,
-    Sent(StopDispatch { reason }): Sent<StopDispatch>,
-) -> Result<Json<Stopped>, Problem> {
+    JsonBody(StopDispatch { reason }): JsonBody<StopDispatch>,
+) -> Result<Json<Stopped>, ApiError> {
     Ok(Json(handle.stop_dispatch(&reason).await?.into()))
 }
 
-/// What waits goes on.
 pub(crate) async fn start<S: Store>(
     State(api): State<Shared<S>>,
     Admin { handle, .. }: Admin<S>,
-    Asked(going_on): Asked<GoingOn>,
-) -> Result<Json<DispatchStarted>, Problem> {
-    let work = Work { name: "start", secret: &api.cursors, tenant: handle.tenant_id() };
-    let (announced, rest) = handle.start_some(work.so_far(&going_on)?).await?;
+    QueryParams(query): QueryParams<ContinueQuery>,
+) -> Result<Json<DispatchStarted>, ApiError> {
+    let operation = Operation { name: "start", secret: &api.cursors, tenant: handle.tenant_id() };
+    let (announced, rest) = handle.start_part(operation.progress(&query)?).await?;
     let all = handle.dispatch().await?.fleet.map(Stopped::from);
-    Ok(Json(DispatchStarted { announced, all, next: work.next(rest.as_ref()) }))
+    Ok(Json(DispatchStarted { announced, all, next: operation.next(rest.as_ref()) }))
 }
 
-/// Ends every run that is under way, or says how many those are.
+/// Cancels every unfinished run, or counts them.
 pub(crate) async fn back_out<S: Store>(
     State(api): State<Shared<S>>,
     Admin { handle, .. }: Admin<S>,
-    Asked(going_on): Asked<GoingOn>,
-    Sent(BackOut { reason, dry_run }): Sent<BackOut>,
-) -> Result<Json<BackedOut>, Problem> {
+    QueryParams(query): QueryParams<ContinueQuery>,
+    JsonBody(BackOutRequest { reason, dry_run }): JsonBody<BackOutRequest>,
+) -> Result<Json<BackedOut>, ApiError> {
     let name = if dry_run { "count" } else { "backout" };
-    let work = Work { name, secret: &api.cursors, tenant: handle.tenant_id() };
+    let operation = Operation { name, secret: &api.cursors, tenant: handle.tenant_id() };
     if dry_run {
-        let (counted, rest) = handle.count_some(work.so_far(&going_on)?).await?;
-        return Ok(Json(BackedOut::would_be(counted).going_on(work.next(rest.as_ref()))));
+        let (counted, rest) = handle.count_part(operation.progress(&query)?).await?;
+        return Ok(Json(BackedOut::dry_run(counted).continued_by(operation.next(rest.as_ref()))));
     }
-    let (told, rest) = handle.back_out_some(&reason, work.so_far(&going_on)?).await?;
-    Ok(Json(BackedOut::from(told).going_on(work.next(rest.as_ref()))))
+    let (backout, rest) = handle.back_out_part(&reason, operation.progress(&query)?).await?;
+    Ok(Json(BackedOut::from(backout).continued_by(operation.next(rest.as_ref()))))
 }

@@ -1,4 +1,4 @@
-//! What happened in a run, and the proof of it.
+//! Events, receipts and evidence of a run.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,15 +13,14 @@ use views::event_document;
 
 use crate::Shared;
 use crate::at::Viewer;
-use crate::extract::{Asked, Named};
+use crate::extract::{PathParam, QueryParams};
 use crate::page;
-use crate::problem::Problem;
+use crate::problem::ApiError;
 use api_types::{self, Events, Receipts, Verification};
 
-/// What a bundle is: an envelope around a document, as DSSE has it.
+/// The content type of an evidence bundle: a DSSE envelope.
 pub(crate) const KIND: &str = "application/vnd.dsse+json";
 
-/// Which part of a chain is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
@@ -29,18 +28,18 @@ pub(crate) struct Part {
     limit: Option<String>,
 }
 
-/// The chain, as it is stored.
+/// The chain as it is stored.
 pub(crate) async fn events<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
-    Named(run): Named<RunId>,
-    Asked(part): Asked<Part>,
-) -> Result<Json<Events>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    QueryParams(part): QueryParams<Part>,
+) -> Result<Json<Events>, ApiError> {
     let limit = page::limit(part.limit.as_deref())?;
     let record = handle.record(&run).await?;
     let plan = handle.plan(&record).await?;
     let from = part.after.map_or(0, |after| after.saturating_add(1));
     let mut events = Vec::new();
-    // The store counts from 0 to the largest number there is; nothing stands behind that.
+    // `from` saturates at the largest number, which the store would accept.
     if from < record.events {
         for stored in handle.events(&run, from, limit).await? {
             let event: Event =
@@ -53,25 +52,26 @@ pub(crate) async fn events<S: Store>(
     Ok(Json(Events { events, total: record.events, next }))
 }
 
-fn unreadable(error: &serde_json::Error) -> Problem {
-    tracing::error!(%error, "an entry of a chain cannot be read");
-    Problem::new(StatusCode::CONFLICT, "CHAIN_BROKEN", "an entry of the chain cannot be read")
-        .remedy("somebody or something changed what was stored; the evidence of the run will not verify")
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    tracing::error!(event = "chain_unreadable", %error, "event of a chain cannot be read");
+    ApiError::new(StatusCode::CONFLICT, "CHAIN_BROKEN", "an event of the chain cannot be read").remedy(
+        "stored data was altered; restore the store from a backup. The evidence of the run will not verify",
+    )
 }
 
-/// What was attempted outside.
+/// The attempted effects.
 pub(crate) async fn receipts<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
-    Named(run): Named<RunId>,
-) -> Result<Json<Receipts>, Problem> {
+    PathParam(run): PathParam<RunId>,
+) -> Result<Json<Receipts>, ApiError> {
     Ok(Json(Receipts { receipts: handle.receipts(&run).await? }))
 }
 
-/// The evidence, as it was recorded.
+/// The evidence file.
 pub(crate) async fn download<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
-    Named(run): Named<RunId>,
-) -> Result<Response, Problem> {
+    PathParam(run): PathParam<RunId>,
+) -> Result<Response, ApiError> {
     let (evidence, bytes) = handle.evidence(&run).await?;
     let sha256 = evidence.bundle.sha256;
     let headers = [
@@ -83,26 +83,26 @@ pub(crate) async fn download<S: Store>(
     Ok((headers, [("repr-digest", digest)], bytes).into_response())
 }
 
-/// Whether the evidence is genuine.
+/// Verifies the evidence.
 pub(crate) async fn verification<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, .. }: Viewer<S>,
-    Named(run): Named<RunId>,
-) -> Result<Json<Verification>, Problem> {
+    PathParam(run): PathParam<RunId>,
+) -> Result<Json<Verification>, ApiError> {
     let (recorded, bytes) = handle.evidence(&run).await?;
     let Some(key) = &api.verifies else {
-        return Err(Problem::new(
+        return Err(ApiError::new(
             StatusCode::CONFLICT,
             "NO_PUBLIC_KEY",
-            "this server was given no public key to verify evidence with",
+            "the server has no public key to verify evidence with",
         )
-        .remedy("download the evidence, and verify it with `countersign bundle verify --key …`"));
+        .remedy("download the evidence and verify it with `countersign bundle verify --key …`"));
     };
     let found = evidence::verify(&bytes, key);
     Ok(Json(Verification {
         verified: found.is_ok(),
         summary: found.as_ref().ok().map(evidence::Verified::summary),
-        fault: found.err().map(|fault| engine::told(&fault)),
+        fault: found.err().map(|fault| engine::error_chain(&fault)),
         key: key.id(),
         sha256: recorded.bundle.sha256,
         index: recorded.index,

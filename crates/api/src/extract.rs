@@ -1,7 +1,7 @@
-//! What a handler is given of a request, and how a request that cannot be used is refused.
+//! Extractors for path parameters, query parameters and bodies.
 //!
-//! Every refusal is a [`Problem`]; the framework's own texts never leave the house. A name that cannot be one
-//! is told in the words for a name that nobody has.
+//! Every rejection is an [`ApiError`]; the texts of the framework are not sent. A malformed name gets the same response
+//! as an unknown name.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -14,47 +14,47 @@ use domain::{ApprovalId, KeyId, RunId, WorkflowName, json};
 use serde::de::DeserializeOwned;
 
 use crate::by_name;
-use crate::problem::Problem;
+use crate::problem::ApiError;
 
-/// More than any request needs; larger things belong into a file store, by pointer.
+/// Larger than any request needs. Larger data belongs in an external store, by reference.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Something that an address names.
-pub(crate) trait Nameable: FromStr {
-    /// The name of the part of the address.
+/// The type of a path parameter.
+pub(crate) trait PathId: FromStr {
+    /// The name of the path parameter.
     const PART: &'static str;
-    /// What it names.
+    /// The name of the resource in error messages.
     const WHAT: &'static str;
 }
 
-impl Nameable for RunId {
+impl PathId for RunId {
     const PART: &'static str = "run";
     const WHAT: &'static str = "run";
 }
 
-impl Nameable for ApprovalId {
+impl PathId for ApprovalId {
     const PART: &'static str = "approval";
-    const WHAT: &'static str = "request for approval";
+    const WHAT: &'static str = "approval";
 }
 
-impl Nameable for WorkflowName {
+impl PathId for WorkflowName {
     const PART: &'static str = "workflow";
     const WHAT: &'static str = "workflow";
 }
 
-impl Nameable for KeyId {
+impl PathId for KeyId {
     const PART: &'static str = "key";
     const WHAT: &'static str = "key";
 }
 
-/// What the address names.
-pub(crate) struct Named<T>(pub(crate) T);
+/// A path parameter.
+pub(crate) struct PathParam<T>(pub(crate) T);
 
-impl<T: Nameable, S: Send + Sync> FromRequestParts<S> for Named<T> {
-    type Rejection = Problem;
+impl<T: PathId, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let unknown = || Problem::not_found(T::WHAT);
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let unknown = || ApiError::not_found(T::WHAT);
         let named = Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
         let Path(named) = named.map_err(|_| unknown())?;
         let text = named.get(T::PART).ok_or_else(unknown)?;
@@ -62,30 +62,30 @@ impl<T: Nameable, S: Send + Sync> FromRequestParts<S> for Named<T> {
     }
 }
 
-/// What is asked for behind the `?`.
-pub(crate) struct Asked<T>(pub(crate) T);
+/// The query parameters.
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
-    type Rejection = Problem;
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         match Query::try_from_uri(&parts.uri) {
-            Ok(Query(asked)) => Ok(Self(asked)),
-            Err(rejection) => Err(Problem::bad_request(in_short(&rejection.body_text()))
-                .remedy("see /api/v1/openapi.json for what can be asked for here")),
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(rejection) => Err(ApiError::bad_request(truncated(&rejection.body_text()))
+                .remedy("see /api/v1/openapi.json for the query parameters of this route")),
         }
     }
 }
 
-/// What was sent, as JSON that every reader agrees on.
-pub(crate) struct Sent<T>(pub(crate) T);
+/// A JSON body that every parser reads the same way.
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
-    type Rejection = Problem;
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
-            return Err(Problem::new(
+            return Err(ApiError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UNSUPPORTED_MEDIA_TYPE",
                 "the body must be JSON",
@@ -93,9 +93,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
             .remedy("send it with `Content-Type: application/json`"));
         }
         let bytes =
-            Bytes::from_request(request, state).await.map_err(|rejection| unread(rejection.status()))?;
-        let value = json::parse(&bytes).map_err(|error| Problem::bad_request(error.to_string()))?;
-        by_name::read(value).map(Self).map_err(|error| Problem::bad_request(in_short(&error.to_string())))
+            Bytes::from_request(request, state).await.map_err(|rejection| body_error(rejection.status()))?;
+        let value = json::parse(&bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        by_name::read(value).map(Self).map_err(|error| ApiError::bad_request(truncated(&error.to_string())))
     }
 }
 
@@ -106,16 +106,16 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn unread(status: StatusCode) -> Problem {
+fn body_error(status: StatusCode) -> ApiError {
     if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
-        Problem::new(status, "TOO_LARGE", detail).remedy("send large things by pointer")
+        let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+        ApiError::new(status, "TOO_LARGE", detail).remedy("send a reference to large data instead")
     } else {
-        Problem::bad_request("the body did not come whole")
+        ApiError::bad_request("the body is incomplete")
     }
 }
 
-/// As much of what a stranger sent as a person reads.
-fn in_short(text: &str) -> String {
+/// Truncates text of the request.
+fn truncated(text: &str) -> String {
     domain::failure::bounded(text, domain::failure::MESSAGE_CHARS_MAX)
 }

@@ -1,14 +1,13 @@
 //! The REST API.
 //!
-//! A request passes the [`Gate`], which says who asks and for which tenant; a handler then stands at that
-//! tenant's [`TenantHandle`](engine::TenantHandle) with the role that it names in its arguments. It parses, calls the engine, and
-//! replies. There is no way to the store that does not go over a handle.
+//! The [`Authenticator`] determines the caller and the tenant of a request. A handler gets the
+//! [`TenantHandle`](engine::TenantHandle) of that tenant through an argument that checks a role. It parses the request,
+//! calls the engine and responds. A handler reaches the store only through its handle.
 
 mod approvals;
 mod at;
 pub mod auth;
 mod by_name;
-mod chance;
 mod dispatch;
 mod evidence;
 mod extract;
@@ -18,6 +17,7 @@ pub mod openapi;
 mod page;
 mod policy;
 pub mod problem;
+mod random;
 mod routes;
 mod runs;
 pub mod stream;
@@ -34,18 +34,18 @@ use domain::TenantId;
 use store::Store;
 
 pub use at::{Admin, Approver, Operator, Viewer};
-pub use auth::{Caller, Gate};
-pub use chance::{chance, hex};
+pub use auth::{Authenticator, Caller};
 pub use extract::BODY_BYTES_MAX;
-pub use keys::forged;
+pub use keys::generate_key;
 pub use page::{CursorSecret, List};
-pub use problem::Problem;
-pub use routes::{Row, rows};
+pub use problem::ApiError;
+pub use random::{hex, random_bytes};
+pub use routes::{RouteInfo, route_table};
 pub use runs::request_key;
 
-/// What every handler needs.
+/// The state of the API.
 pub struct Api<S> {
-    gate: Gate<S>,
+    gate: Authenticator<S>,
     cursors: CursorSecret,
     verifies: Option<PublicKey>,
     streams: stream::Streams,
@@ -53,46 +53,45 @@ pub struct Api<S> {
 }
 
 impl<S: Store> Api<S> {
-    /// The API for whoever passes `gate`; its cursors are sealed with `cursors`.
-    pub fn new(gate: Gate<S>, cursors: CursorSecret) -> Self {
+    /// `cursors` is the secret that page cursors are encrypted with.
+    pub fn new(gate: Authenticator<S>, cursors: CursorSecret) -> Self {
         Self { gate, cursors, verifies: None, streams: stream::Streams::default(), secrets: BTreeMap::new() }
     }
 
-    /// The same, which also verifies evidence: with this key.
+    /// Sets the key to verify evidence with.
     #[must_use]
-    pub fn verifying(mut self, key: PublicKey) -> Self {
+    pub fn with_public_key(mut self, key: PublicKey) -> Self {
         self.verifies = Some(key);
         self
     }
 
-    /// The same, which knows by what names other systems' secrets are found.
+    /// Sets the names of the secrets of external systems.
     #[must_use]
-    pub fn naming(mut self, secrets: impl IntoIterator<Item = (TenantId, api_types::SecretName)>) -> Self {
+    pub fn with_secret_names(
+        mut self,
+        secrets: impl IntoIterator<Item = (TenantId, api_types::SecretName)>,
+    ) -> Self {
         for (tenant, secret) in secrets {
             self.secrets.entry(tenant).or_default().push(secret);
         }
         self
     }
 
-    /// The same, with streams of this kind.
     #[must_use]
     pub fn with_streams(mut self, streams: stream::Streams) -> Self {
         self.streams = streams;
         self
     }
 
-    /// Who listens to what.
     pub fn streams(&self) -> &stream::Streams {
         &self.streams
     }
 
-    /// Who may come in.
-    pub fn gate(&self) -> &Gate<S> {
+    pub fn gate(&self) -> &Authenticator<S> {
         &self.gate
     }
 }
 
-/// What handlers are given.
 pub type Shared<S> = Arc<Api<S>>;
 
 /// The routes under `/api/v1`.

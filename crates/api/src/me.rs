@@ -1,4 +1,4 @@
-//! Who asks, and whether anybody answers.
+//! The caller, and the health check.
 
 use axum::Json;
 use store::Store;
@@ -6,12 +6,11 @@ use store::Store;
 use crate::at::Viewer;
 use api_types::{Health, Me};
 
-/// The server answers. Nothing more is said: anybody may ask.
+/// Returns no details, because the route is public.
 pub(crate) async fn health() -> Json<Health> {
     Json(Health { status: "ok".to_owned() })
 }
 
-/// Who asks.
 pub(crate) async fn show<S: Store>(Viewer { caller, .. }: Viewer<S>) -> Json<Me> {
     let crate::Caller { tenant, person, roles, credential } = caller;
     Json(Me { tenant, person, roles, credential })

@@ -1,4 +1,4 @@
-//! The document that describes the API (`OpenAPI` 3.1), made from the rows and the types.
+//! The `OpenAPI` 3.1 document, generated from the table of routes and the types.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::routes::Row;
+use crate::routes::RouteInfo;
 use api_types::Problem;
 use api_types::{LIMIT_MAX, PREFIX};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// What is sent or given.
+/// A request or response body.
 #[derive(Clone)]
 pub(crate) enum Body {
-    /// A document of one of our types.
+    /// A JSON document of one of our types.
     Document { name: String, collect: fn(&mut Schemas) },
-    /// A file of this kind.
+    /// A file with this content type.
     File(&'static str),
 }
 
@@ -47,7 +47,7 @@ impl Body {
             Self::File(kind) if kind.starts_with("text/") => {
                 json!({ *kind: { "schema": { "type": "string" } } })
             }
-            // Every other file that is given is JSON of its own kind.
+            // Every other file is JSON with its own content type.
             Self::File(kind) => json!({ *kind: { "schema": { "type": "object" } } }),
         }
     }
@@ -62,37 +62,37 @@ fn reference(name: &str) -> String {
     format!("#/components/schemas/{name}")
 }
 
-/// Something that can be said beside the address.
+/// A query parameter or a header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Param {
     name: &'static str,
-    place: &'static str,
-    says: &'static str,
+    location: &'static str,
+    description: &'static str,
     schema: fn() -> Value,
 }
 
 impl Param {
     pub(crate) const CURSOR: Self = Self::query(
         "cursor",
-        "`next` of the page before, with the same filters",
+        "`next` of the previous page, with the same filters",
         || json!({ "type": "string" }),
     );
-    pub(crate) const GOING_ON: Self = Self::query(
+    pub(crate) const CONTINUE: Self = Self::query(
         "cursor",
-        "`next` of the answer before, to go on with the same",
+        "`next` of the previous response, to continue the operation",
         || json!({ "type": "string" }),
     );
     pub(crate) const LIMIT: Self = Self::query(
         "limit",
-        "At most how many",
+        "The maximum number of entries",
         || json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": 50 }),
     );
     pub(crate) const STATUS: Self = Self::query(
         "status",
-        "Only runs that stand there",
+        "Only runs with this status",
         || json!({ "type": "string", "enum": RunStatus::ALL }),
     );
-    pub(crate) const RECORD: Self = Self::query("record", "Only runs about this record outside", || {
+    pub(crate) const RECORD: Self = Self::query("record", "Only runs with this external record", || {
         json!({
             "type": "string",
             "pattern": "^[A-Za-z0-9._/#@+=-]+:[A-Za-z0-9._:/#@+=-]+$",
@@ -101,61 +101,61 @@ impl Param {
     });
     pub(crate) const SINCE: Self = Self::query(
         "since",
-        "Only runs that were admitted at this time or later",
+        "Only runs that started at this time or later",
         || json!({ "type": "string", "format": "date-time" }),
     );
     pub(crate) const UNTIL: Self = Self::query(
         "until",
-        "Only runs that were admitted before this time",
+        "Only runs that started before this time",
         || json!({ "type": "string", "format": "date-time" }),
     );
     pub(crate) const AFTER: Self = Self::query(
         "after",
-        "Only entries after the one with this number",
+        "Only events after the one with this number",
         || json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
     );
     pub(crate) const MINE: Self =
-        Self::query("mine", "Only requests that whoever asks may answer", || json!({ "type": "boolean" }));
+        Self::query("mine", "Only approvals that the caller may decide", || json!({ "type": "boolean" }));
     pub(crate) const LAST_EVENT_ID: Self = Self::query(
         "last_event_id",
-        "The id of the envelope that was seen last; what came after it is told first",
+        "The id of the last received envelope; the stream resumes after it",
         || json!({ "type": "string" }),
     );
     pub(crate) const IDEMPOTENCY_KEY: Self = Self {
         name: "Idempotency-Key",
-        place: "header",
-        says: "Names the request: the same key is the same run for ever",
+        location: "header",
+        description: "Identifies the request: the same key always refers to the same run",
         schema: || json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" }),
     };
     pub(crate) const TRACEPARENT: Self = Self {
         name: TraceContext::HEADER,
-        place: "header",
-        says: "The work that leads to the request, as W3C Trace Context writes it; the run belongs to it",
+        location: "header",
+        description: "The W3C trace context of the caller; the run joins this trace",
         schema: || json!({ "type": "string" }),
     };
 
-    const fn query(name: &'static str, says: &'static str, schema: fn() -> Value) -> Self {
-        Self { name, place: "query", says, schema }
+    const fn query(name: &'static str, description: &'static str, schema: fn() -> Value) -> Self {
+        Self { name, location: "query", description, schema }
     }
 
-    fn described(&self) -> Value {
+    fn to_json(self) -> Value {
         json!({
             "name": self.name,
-            "in": self.place,
-            "description": self.says,
+            "in": self.location,
+            "description": self.description,
             "required": false,
             "schema": (self.schema)(),
         })
     }
 }
 
-/// The document, as it is served.
-pub(crate) fn text<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
+/// The document as text.
+pub(crate) fn text<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> String {
     document(rows).to_string()
 }
 
-/// The document.
-pub fn document<'r>(rows: impl Iterator<Item = &'r Row>) -> Value {
+/// The `OpenAPI` document.
+pub fn document<'r>(rows: impl Iterator<Item = &'r RouteInfo>) -> Value {
     let mut paths = json!({});
     let mut schemas = Schemas::new();
     collect::<Problem>(&mut schemas);
@@ -186,8 +186,7 @@ pub fn document<'r>(rows: impl Iterator<Item = &'r Row>) -> Value {
     })
 }
 
-/// A schema that says how large a number without a sign may be. What is derived calls it `int32`, which ends at half of
-/// that.
+/// Adds the maximum of an unsigned number. The derived schema has the format `int32`, whose maximum is half of it.
 fn unsigned(schema: Value) -> Value {
     match schema {
         Value::Object(mut fields) => {
@@ -203,11 +202,11 @@ fn unsigned(schema: Value) -> Value {
     }
 }
 
-fn operation(row: &Row) -> Value {
+fn operation(row: &RouteInfo) -> Value {
     let named = row.ids().map(|id| {
         json!({ "name": id, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } })
     });
-    let params: Vec<Value> = named.chain(row.params.iter().map(Param::described)).collect();
+    let params: Vec<Value> = named.chain(row.params.iter().copied().map(Param::to_json)).collect();
     let mut operation = json!({
         "operationId": row.name,
         "summary": row.summary,
@@ -217,7 +216,7 @@ fn operation(row: &Row) -> Value {
     });
     if let Some(role) = row.role {
         operation["security"] = json!([{ "bearer": [] }]);
-        operation["description"] = format!("Takes the role {role}.").into();
+        operation["description"] = format!("Requires the role {role}.").into();
     }
     if let Some(takes) = &row.takes {
         operation["requestBody"] = json!({ "required": true, "content": takes.content() });
@@ -225,41 +224,40 @@ fn operation(row: &Row) -> Value {
     operation
 }
 
-fn responses(row: &Row) -> Value {
+fn responses(row: &RouteInfo) -> Value {
     let mut responses = json!({});
-    for (status, says, body) in &row.gives {
-        responses[status.to_string()] = json!({ "description": says, "content": body.content() });
+    for (status, description, body) in &row.gives {
+        responses[status.to_string()] = json!({ "description": description, "content": body.content() });
     }
-    for (status, says) in problems(row) {
+    for (status, description) in problems(row) {
         let content = json!({ "application/problem+json": { "schema": { "$ref": reference("Problem") } } });
-        responses[status.to_string()] = json!({ "description": says, "content": content });
+        responses[status.to_string()] = json!({ "description": description, "content": content });
     }
     responses
 }
 
-/// The noes that a route can give.
-fn problems(row: &Row) -> Vec<(u16, &'static str)> {
-    let mut problems = vec![(503, "the store did not answer; try again")];
+/// The error responses of a route.
+fn problems(row: &RouteInfo) -> Vec<(u16, &'static str)> {
+    let mut problems = vec![(503, "The store did not respond; try again")];
     if row.role.is_some() {
         problems.extend([
-            (400, "what was sent cannot be used"),
-            (401, "nobody knows who asks"),
-            (403, "whoever asks may not"),
+            (400, "The request is invalid"),
+            (401, "The credential is missing or not valid"),
+            (403, "The caller lacks the required role"),
         ]);
     }
     if row.ids().next().is_some() || ["startRun", "explainPolicy"].contains(&row.name) {
-        problems.push((404, "there is no such thing, or it is somebody else's"));
+        problems.push((404, "The resource does not exist, or it belongs to another tenant"));
     }
     if row.takes.is_some() || row.ids().next().is_some() {
-        problems.push((409, "the rules say no"));
+        problems.push((409, "The current state does not allow the request"));
     }
     if row.takes.is_some() || row.method == Method::POST {
-        problems.extend([(413, "the body is too large"), (415, "the body is not JSON")]);
+        problems.extend([(413, "The body is too large"), (415, "The body is not JSON")]);
     }
     problems
 }
 
-/// The document, for whoever asks.
 #[expect(clippy::unused_async, reason = "a handler is async")]
 pub(crate) async fn serve(document: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], document).into_response()

@@ -1,8 +1,8 @@
-//! Pages of a list, and cursors that nobody can make up or read.
+//! Pages of a list, and encrypted cursors.
 //!
-//! A cursor is what the store said, encrypted under a seal that covers whose list it is, which one, and what it was
-//! filtered by. Brought to another list it is no cursor at all. What the store said may count the runs of every tenant,
-//! so nothing of it shows, and hardly how long it is.
+//! A cursor is the cursor of the store, encrypted and bound to the tenant, the list and its filters. It is rejected for
+//! another list. The store's cursor can reveal the number of runs of all tenants, so its content and, up to a block,
+//! its length are hidden.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -13,37 +13,34 @@ use ring::error::Unspecified;
 use sha2::Sha256;
 use store::Cursor;
 
-use crate::problem::Problem;
+use crate::problem::ApiError;
 use api_types::LIMIT_MAX;
 
-/// As many as fit on a screen or two.
+/// About two screens.
 const LIMIT_DEFAULT: u32 = 50;
 
-/// What the store said is filled up to a multiple of so many bytes: the number of any row fits, and how large it is does
-/// not show.
+/// Cursors are padded to a multiple of this, which hides the length of a row number.
 const BLOCK_BYTES: usize = 32;
 
-/// Where what the store said ends and what fills it up begins.
+/// The byte between the cursor and its padding.
 const END: u8 = 0x80;
 
-/// What the key is derived for.
+/// The purpose of the derived key.
 const KEY: &str = "countersign/cursor/key/v2";
 
-/// What nonces are derived for.
+/// The purpose of derived nonces.
 const NONCE: &str = "countersign/cursor/nonce/v2";
 
-/// What cursors are sealed with. Servers behind one address share it; one that was not kept makes open lists start
-/// again, and nothing worse.
+/// The secret for cursors. Servers behind one address share it. With a new secret, clients must restart their lists.
 #[derive(Clone)]
 pub struct CursorSecret([u8; 32]);
 
 impl CursorSecret {
-    /// A secret of these bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A secret that ends with this process.
+    /// A random secret for this process.
     pub fn fresh() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
@@ -51,36 +48,33 @@ impl CursorSecret {
     }
 }
 
-/// A list of one tenant, filtered in one way.
+/// A list of one tenant with its filters.
 pub struct List<'a> {
-    /// What its cursors are sealed with.
     pub secret: &'a CursorSecret,
-    /// Whose it is.
     pub tenant: &'a TenantId,
-    /// Which list.
     pub name: &'static str,
-    /// What it is filtered by, in words that differ when the filter does.
+    /// A text that differs for different filters.
     pub filter: String,
 }
 
 impl List<'_> {
-    /// A cursor as it is handed out.
+    /// Encrypts a cursor of the store.
     pub fn seal(&self, cursor: &Cursor) -> String {
-        // What cannot be sealed is no cursor, and is refused when it is brought.
-        let sealed = self.sealed(filled_up(cursor.as_str())).unwrap_or_default();
+        // An empty cursor is rejected by the next request.
+        let sealed = self.sealed(padded(cursor.as_str())).unwrap_or_default();
         BASE64.encode(sealed)
     }
 
-    /// The store's cursor in what was handed out for this very list.
-    pub fn open(&self, text: &str) -> Result<Cursor, Problem> {
+    /// Decrypts a cursor of this list.
+    pub fn open(&self, text: &str) -> Result<Cursor, ApiError> {
         self.opened(text).map(Cursor::new).ok_or_else(|| {
-            Problem::bad_request("the cursor is not one that this list gave")
-                .remedy("take `next` of the page before, with the same filters, or begin without a cursor")
+            ApiError::bad_request("the cursor does not belong to this list")
+                .remedy("send `next` of the previous page with the same filters, or start without a cursor")
         })
     }
 
-    /// The nonce follows from what is sealed and where: what differs does not share one, and the same page has the same
-    /// address.
+    /// The nonce is derived from the plaintext and the list: different cursors have different nonces, and the same page
+    /// has the same cursor.
     fn sealed(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Unspecified> {
         let about = self.about();
         let drawn = self.secret.derive(NONCE, &[&about, &bytes]);
@@ -94,26 +88,25 @@ impl List<'_> {
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let key = self.secret.key().ok()?;
-        let said = key.open_in_place(nonce, Aad::from(self.about()), sealed).ok()?;
-        let end = said.iter().rposition(|byte| *byte == END)?;
-        std::str::from_utf8(&said[..end]).ok().map(str::to_owned)
+        let plain = key.open_in_place(nonce, Aad::from(self.about()), sealed).ok()?;
+        let end = plain.iter().rposition(|byte| *byte == END)?;
+        std::str::from_utf8(&plain[..end]).ok().map(str::to_owned)
     }
 
-    /// What the seal covers beside the cursor.
+    /// The associated data: tenant, list and filters.
     fn about(&self) -> Vec<u8> {
         framed(&[self.tenant.as_str(), self.name, &self.filter].map(str::as_bytes))
     }
 }
 
 impl CursorSecret {
-    /// The key that cursors are encrypted with.
     fn key(&self) -> Result<LessSafeKey, Unspecified> {
         UnboundKey::new(&CHACHA20_POLY1305, &self.derive(KEY, &[])).map(LessSafeKey::new)
     }
 
-    /// What follows from the secret for this purpose and these parts, and from nothing else.
+    /// Derives bytes from the secret, the purpose and the parts.
     fn derive(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
-        // A key that is shorter than a block is filled up with zeroes, as HMAC has it.
+        // HMAC pads a key that is shorter than a block with zeros.
         let mut block = [0; 64];
         block[..self.0.len()].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
@@ -123,27 +116,27 @@ impl CursorSecret {
     }
 }
 
-/// The parts, each with its length, so that none can reach into the next.
+/// The parts with their lengths, so that different parts have different bytes.
 fn framed(parts: &[&[u8]]) -> Vec<u8> {
     let frame = |part: &&[u8]| [&(part.len() as u64).to_be_bytes()[..], *part].concat();
     parts.iter().flat_map(frame).collect()
 }
 
-/// `text` with its end marked, and zeroes up to the end of a block.
-fn filled_up(text: &str) -> Vec<u8> {
+/// `text` with an end mark, padded with zeros to a whole block.
+fn padded(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(END);
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     bytes
 }
 
-/// How many entries are wanted. It is read as text, so that a no says what may stand there.
-pub(crate) fn limit(asked: Option<&str>) -> Result<u32, Problem> {
-    let Some(text) = asked else { return Ok(LIMIT_DEFAULT) };
+/// Parses the page size. It arrives as text, so that the error can name the allowed range.
+pub(crate) fn limit(text: Option<&str>) -> Result<u32, ApiError> {
+    let Some(text) = text else { return Ok(LIMIT_DEFAULT) };
     let number = text.parse().ok().filter(|number| (1..=LIMIT_MAX).contains(number));
     number.ok_or_else(|| {
-        Problem::bad_request(format!("`limit` is not a whole number from 1 to {LIMIT_MAX}"))
-            .remedy("leave it out for 50 entries; `next` leads to the rest")
+        ApiError::bad_request(format!("`limit` is not a whole number from 1 to {LIMIT_MAX}"))
+            .remedy("omit it for 50 entries, and read further pages with `next`")
     })
 }
 
@@ -161,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_leads_back_into_its_own_list_and_into_no_other() {
+    fn cursor_is_valid_for_its_own_list_only() {
         let (secret, other) = (CursorSecret::new([1; 32]), CursorSecret::new([2; 32]));
         let (acme, umbrella) = ("acme".parse().unwrap(), "umbrella".parse().unwrap());
         let own = list(&secret, &acme, "runs", "queued");
@@ -178,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_was_changed_or_made_up_is_none() {
+    fn altered_or_invented_cursor_is_rejected() {
         let secret = CursorSecret::new([1; 32]);
         let acme = "acme".parse().unwrap();
         let own = list(&secret, &acme, "runs", "");
@@ -194,26 +187,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_shows_nothing_of_what_the_store_said_and_not_how_long_it_is() {
+    fn cursor_hides_content_and_length() {
         let secret = CursorSecret::new([1; 32]);
         let acme = "acme".parse().unwrap();
         let own = list(&secret, &acme, "runs", "");
-        let said = ["", "7", "1234567", "9223372036854775807", "\u{80}\0"];
-        let sealed = said.map(|said| own.seal(&Cursor::new(said)));
-        for (said, sealed) in said.iter().zip(&sealed) {
+        let plain = ["", "7", "1234567", "9223372036854775807", "\u{80}\0"];
+        let sealed = plain.map(|plain| own.seal(&Cursor::new(plain)));
+        for (plain, sealed) in plain.iter().zip(&sealed) {
             let bytes = BASE64.decode(sealed).unwrap();
             let shows = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
-            assert!(said.len() < 3 || !shows(said.as_bytes()), "{said:?} shows in {bytes:?}");
-            assert_eq!(sealed.len(), own.seal(&Cursor::new("x")).len(), "{said:?}");
-            assert_eq!(own.open(sealed).unwrap(), Cursor::new(*said));
-            assert_eq!(*sealed, own.seal(&Cursor::new(*said)), "the same page has the same address");
+            assert!(plain.len() < 3 || !shows(plain.as_bytes()), "{plain:?} shows in {bytes:?}");
+            assert_eq!(sealed.len(), own.seal(&Cursor::new("x")).len(), "{plain:?}");
+            assert_eq!(own.open(sealed).unwrap(), Cursor::new(*plain));
+            assert_eq!(*sealed, own.seal(&Cursor::new(*plain)), "the same page has the same cursor");
         }
         let long = Cursor::new("a".repeat(1_000));
         assert_eq!(own.open(&own.seal(&long)).unwrap(), long);
     }
 
     #[test]
-    fn a_page_has_a_size() {
+    fn limit_is_bounded() {
         assert_eq!(limit(None).unwrap(), LIMIT_DEFAULT);
         assert_eq!(limit(Some("1")).unwrap(), 1);
         for text in ["-1", "0", "201", "4294967297", "1.5", "", "all", "+1 "] {

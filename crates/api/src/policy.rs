@@ -1,95 +1,91 @@
-//! The policy that counts, settling on another, and what one would say.
+//! The policy in force, applying a policy, and explaining it.
 
 use std::sync::Arc;
 
 use axum::Json;
 use domain::{Plan, Role, StepId};
-use engine::{EngineError, Explain};
+use engine::{DryRunRequest, EngineError};
 use serde_json::json;
 use store::Store;
 use workflow::CompiledPlan;
 
 use crate::at::{Admin, Viewer};
-use crate::extract::Sent;
-use crate::problem::Problem;
+use crate::extract::JsonBody;
+use crate::problem::ApiError;
 use crate::workflows;
-use api_types::{ApplyPolicy, ExplainPolicy, Explained, Policy, PolicyApplied, SampleAction};
+use api_types::{ApplyPolicy, ExplainPolicy, ExplainResult, Policy, PolicyApplied, SampleAction};
 
-/// What the one step of a sample is called, and its workflow.
+/// The name of the workflow, and of the only step, for a single action.
 const SAMPLE: &str = "sample";
 
-/// The policy that counts.
-pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Policy>, Problem> {
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Policy>, ApiError> {
     Ok(Json(handle.policy().await?.into()))
 }
 
-/// Settles on a policy.
 pub(crate) async fn apply<S: Store>(
     Admin { handle, .. }: Admin<S>,
-    Sent(ApplyPolicy { files }): Sent<ApplyPolicy>,
-) -> Result<Json<PolicyApplied>, Problem> {
+    JsonBody(ApplyPolicy { files }): JsonBody<ApplyPolicy>,
+) -> Result<Json<PolicyApplied>, ApiError> {
     let applied = handle.apply_policy(files).await?;
     Ok(Json(PolicyApplied::new(handle.tenant_id().clone(), &applied)))
 }
 
-/// What would come of each step of a workflow, or of one of them.
+/// Evaluates the policy for each step of a workflow, or for one of them.
 pub(crate) async fn explain<S: Store>(
     at: Viewer<S>,
-    Sent(wish): Sent<ExplainPolicy>,
-) -> Result<Json<Explained>, Problem> {
-    // Whoever sends one has the server run what they wrote.
-    if wish.policy.is_some() && !at.caller.roles.allow(Role::Admin) {
-        return Err(
-            Problem::forbidden(Role::Admin).remedy("leave `policy` out: the one that counts is asked")
-        );
+    JsonBody(request): JsonBody<ExplainPolicy>,
+) -> Result<Json<ExplainResult>, ApiError> {
+    // The server would run the code of the caller.
+    if request.policy.is_some() && !at.caller.roles.allow(Role::Admin) {
+        return Err(ApiError::forbidden(Role::Admin).remedy("omit `policy` to evaluate the policy in force"));
     }
-    let plan = plan(&at, &wish).await?;
-    let ExplainPolicy { step, input, outputs, policy, .. } = wish;
+    let plan = plan(&at, &request).await?;
+    let ExplainPolicy { step, input, outputs, policy, .. } = request;
     step.iter().chain(outputs.keys()).try_for_each(|step| must_be_in(plan.plan(), step))?;
     let (trigger_kind, sent) = (at.caller.trigger_kind().to_owned(), policy.is_some());
-    let wish = Explain { plan: Arc::clone(&plan), trigger_kind, input, outputs, policy };
-    let mut explained = Explained::new(plan.plan(), &at.handle.explain(wish).await?, sent);
+    let request = DryRunRequest { plan: Arc::clone(&plan), trigger_kind, input, outputs, policy };
+    let mut explained = ExplainResult::new(plan.plan(), &at.handle.explain(request).await?, sent);
     explained.steps.retain(|explained| step.as_ref().is_none_or(|step| *step == explained.id));
     Ok(Json(explained))
 }
 
-/// The workflow that is asked about: one in use, one that was sent, or one of a single action.
-async fn plan<S: Store>(at: &Viewer<S>, wish: &ExplainPolicy) -> Result<Arc<CompiledPlan>, Problem> {
-    match (&wish.workflow, &wish.source, &wish.action) {
+/// The plan of the request: a workflow in use, a workflow file, or a single action.
+async fn plan<S: Store>(at: &Viewer<S>, request: &ExplainPolicy) -> Result<Arc<CompiledPlan>, ApiError> {
+    match (&request.workflow, &request.source, &request.action) {
         (Some(name), None, None) => {
-            let found = match wish.version {
+            let found = match request.version {
                 Some(version) => at.handle.version(name, version).await,
                 None => at.handle.applied(name).await,
             };
-            found.map(|(_, plan)| plan).map_err(|error| no_plan(error, wish))
+            found.map(|(_, plan)| plan).map_err(|error| no_plan(error, request))
         }
-        (None, Some(source), None) if wish.version.is_none() => {
+        (None, Some(source), None) if request.version.is_none() => {
             let plan = workflow::parse(source, &at.handle.tools());
             compiled(plan.map_err(|error| workflows::invalid(&error))?)
         }
-        (None, None, Some(action)) if wish.version.is_none() => {
+        (None, None, Some(action)) if request.version.is_none() => {
             let plan = workflow::parse(&source_of(action), &at.handle.tools());
-            compiled(plan.map_err(|error| Problem::bad_request(format!("the action: {}", error.fault)))?)
+            compiled(plan.map_err(|error| ApiError::bad_request(format!("the action: {}", error.kind)))?)
         }
-        _ => Err(Problem::bad_request("say what is asked about, in one of three ways")
-            .remedy("send `workflow`, with or without its `version`, or `source`, or `action`")),
+        _ => Err(ApiError::bad_request("exactly one of `workflow`, `source` and `action` is required")
+            .remedy("send `workflow` (optionally with `version`), `source` or `action`")),
     }
 }
 
-fn no_plan(error: EngineError, wish: &ExplainPolicy) -> Problem {
-    match (&error, &wish.workflow, wish.version) {
+fn no_plan(error: EngineError, request: &ExplainPolicy) -> ApiError {
+    match (&error, &request.workflow, request.version) {
         (EngineError::NoWorkflow { .. }, Some(name), Some(version)) => {
-            Problem::no_workflow(format!("version {version} of workflow {name} was never put to use"))
+            ApiError::no_workflow(format!("version {version} of workflow {name} was never applied"))
         }
         (EngineError::NoWorkflow { .. }, Some(name), None) => {
-            Problem::no_workflow(format!("no workflow {name} is in use"))
+            ApiError::no_workflow(format!("no workflow {name} is in use"))
         }
         _ => error.into(),
     }
 }
 
-fn compiled(plan: Plan) -> Result<Arc<CompiledPlan>, Problem> {
-    let compiled = CompiledPlan::compile(plan).map_err(|error| Problem::bad_request(error.to_string()))?;
+fn compiled(plan: Plan) -> Result<Arc<CompiledPlan>, ApiError> {
+    let compiled = CompiledPlan::compile(plan).map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Arc::new(compiled))
 }
 
@@ -103,10 +99,13 @@ fn source_of(action: &SampleAction) -> String {
     json!({ "workflow": SAMPLE, "version": 1, "environment": environment, "steps": [step] }).to_string()
 }
 
-fn must_be_in(plan: &Plan, step: &StepId) -> Result<(), Problem> {
+fn must_be_in(plan: &Plan, step: &StepId) -> Result<(), ApiError> {
     if plan.seq_of(step).is_some() {
         return Ok(());
     }
     let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
-    Err(Problem::bad_request(format!("the workflow has no step `{step}`; there are {}", steps.join(", "))))
+    Err(ApiError::bad_request(format!(
+        "the workflow has no step `{step}`; its steps are {}",
+        steps.join(", ")
+    )))
 }

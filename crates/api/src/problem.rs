@@ -1,196 +1,203 @@
-//! A no, as problem details (RFC 9457): which code, in words, and what to do about it.
+//! Error responses as problem details (RFC 9457): a code, a text and a remedy.
 //!
-//! What belongs to another tenant, what there is not and what cannot be a name at all are told in the same bytes:
-//! no text of the request stands in them. Only of what came in for the tenant of whoever asks, and started no run, more
-//! is told.
+//! The responses for a resource of another tenant, for an unknown resource and for a malformed name are the same bytes:
+//! they contain no text of the request. Only an event of the caller's own tenant that started no run gets a more
+//! specific response.
 
-use api_types::Place;
+use api_types::SourceLocation;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::{Code, InboxStatus, Refusal};
 use engine::EngineError;
 use serde::Serialize;
 
-/// When somebody may ask again after the store did not answer.
+/// The delay before a retry, after the store did not respond.
 const RETRY_AFTER_SECS: &str = "2";
 
-/// The code of a run that is to come.
-pub const TO_COME: &str = "RUN_TO_COME";
+/// The code for a run that is accepted but not started yet.
+pub const PENDING: &str = "RUN_PENDING";
 
-/// Every code that a problem can have, and what it means. `docs/api.md` has the same table.
+/// Every error code with its meaning. `docs/api.md` has the same table.
 pub const CODES: [(&str, &str); 35] = [
-    ("BAD_REQUEST", "what was sent cannot be used, and why"),
-    ("WORKFLOW_INVALID", "the file is no workflow; `place` says where it is wrong"),
-    ("POLICY_INVALID", "the files are no policy; `place` says where they are wrong"),
-    ("POLICY_NOT_GREEN", "the policy's own tests do not pass, or it has none"),
-    ("UNAUTHENTICATED", "the credential is missing, wrong, over or taken back"),
-    ("FORBIDDEN", "whoever asks has not the role that it takes"),
+    ("BAD_REQUEST", "the request is invalid; `detail` gives the reason"),
+    ("WORKFLOW_INVALID", "the workflow file is invalid; `location` gives the line and the column"),
+    ("POLICY_INVALID", "the policy is invalid; `location` gives the file, the line and the column"),
+    ("POLICY_TESTS_FAILED", "the policy's tests fail, or it has no tests"),
+    ("UNAUTHENTICATED", "the credential is missing, wrong, expired or revoked"),
+    ("FORBIDDEN", "the credential does not have the required role"),
     (
         "APPROVAL_REFUSED",
-        "whoever answers may not: it is their own run or workflow, others are asked, or the tenant's directory does not know them",
+        "the caller may not decide this approval: it is for their own run or workflow, it is for other groups, or they are not in the tenant's directory",
     ),
-    ("NOT_FOUND", "there is no such thing, or it is another tenant's"),
+    ("NOT_FOUND", "the resource does not exist, or it belongs to another tenant"),
     ("NO_WORKFLOW", "no workflow of that name is in use"),
-    ("NO_EVIDENCE", "the evidence is not there yet"),
-    ("METHOD_NOT_ALLOWED", "nothing answers to that method; `Allow` says what does"),
-    ("TOO_LARGE", "the body has more than 1 MiB, or holds more than is kept in one record"),
-    ("UNSUPPORTED_MEDIA_TYPE", "the body is not JSON, or does not say so"),
-    ("NOT_ACCEPTABLE", "a stream is a WebSocket or server-sent events, and the request takes neither"),
-    ("FOREIGN_ORIGIN", "a page of another host asks for a stream"),
-    ("RUN_INVALID_TRANSITION", "the run, the step or the request cannot do that where it stands"),
-    ("RUN_TERMINAL_STATE", "the run is over"),
-    ("RUN_ORPHANED", "somebody else holds the step now"),
+    ("NO_EVIDENCE", "the evidence of the run is not recorded yet"),
+    ("METHOD_NOT_ALLOWED", "the route does not support the method; `Allow` lists those that it supports"),
+    ("TOO_LARGE", "the body is larger than 1 MiB, or its content is larger than one record may be"),
+    ("UNSUPPORTED_MEDIA_TYPE", "the body is not JSON, or its `Content-Type` is not `application/json`"),
+    (
+        "NOT_ACCEPTABLE",
+        "the route is a stream, and the request accepts neither a WebSocket nor server-sent events",
+    ),
+    ("FOREIGN_ORIGIN", "a page of another origin requested a stream"),
+    (
+        "RUN_INVALID_TRANSITION",
+        "the current status of the run, the step or the approval does not allow the request",
+    ),
+    ("RUN_TERMINAL_STATE", "the run has finished"),
+    ("RUN_ORPHANED", "another worker holds the step now"),
     ("RUN_RESUME_FAILED", "the run is not paused"),
-    ("RUN_NOT_OVER", "the run is not over yet"),
+    ("RUN_NOT_FINISHED", "the run has not finished yet"),
     (
         "IDEMPOTENCY_CONFLICT",
-        "the key was used before, with another input, record or workflow; or a signal's `id`, with another event or payload",
+        "the key was used with another input, record or workflow, or the `id` of a signal with another event or payload",
     ),
-    ("TICKET_TAKEN", "a run about the same ticket is not over, and the workflow has one at a time"),
-    ("TICKET_UNKNOWN", "the input does not say which ticket the run would be about"),
-    ("RUN_NOT_STARTED", "what came in was kept, and has not started its run: `detail` says why"),
-    (TO_COME, "what starts the run came in, and waits for a worker or its ticket"),
-    ("WORKFLOW_NOT_NEWER", "that version, or a later one, is in use with other content"),
-    ("IDEMPOTENCY_EXPIRED", "the other side no longer remembers the key"),
-    ("POLICY_DENIED", "policy says no"),
-    ("TENANT_CHANGED", "somebody has settled something since it was looked at"),
-    ("KEY_IN_USE", "a key does not take itself back"),
-    ("CONTENDED", "others kept changing it; try again"),
-    ("CHAIN_BROKEN", "an entry of the chain cannot be read: somebody changed what was stored"),
-    ("NO_PUBLIC_KEY", "the server was given no key to verify evidence with"),
-    ("TOO_MANY_LISTENERS", "the tenant has as many streams open as it may have"),
+    (
+        "CONCURRENCY_CONFLICT",
+        "another unfinished run holds the concurrency key, and the workflow rejects conflicts",
+    ),
+    ("CONCURRENCY_KEY_INVALID", "the concurrency key cannot be computed from the input"),
+    ("RUN_NOT_STARTED", "the event was stored but started no run; `detail` gives the reason"),
+    (PENDING, "the event was stored and waits for a worker or for its concurrency key"),
+    ("WORKFLOW_NOT_NEWER", "this version, or a later one, is in use with other content"),
+    ("IDEMPOTENCY_EXPIRED", "the external system may no longer remember the idempotency key"),
+    ("POLICY_DENIED", "the policy denies the action"),
+    ("TENANT_CHANGED", "the settings of the tenant changed since the given `revision`"),
+    ("KEY_IN_USE", "an API key cannot revoke itself"),
+    ("CONTENDED", "concurrent changes prevented the update; try again"),
+    ("CHAIN_BROKEN", "an event of the chain cannot be read, because stored data was altered"),
+    ("NO_PUBLIC_KEY", "the server has no public key to verify evidence with"),
+    ("TOO_MANY_LISTENERS", "the tenant has reached its maximum of open streams"),
     (
         "UNAVAILABLE",
-        "the store or the identity provider does not answer; `Retry-After` says when to try again",
+        "the store or the identity provider does not respond; `Retry-After` gives the delay before a retry",
     ),
 ];
 
-/// A no.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// The HTTP status.
+pub struct ApiError {
     pub status: u16,
-    /// Names the kind of problem for programs; it never changes its meaning.
+    /// A stable code for programs.
     pub code: &'static str,
-    /// What is wrong, in a sentence.
+    /// The problem, in a sentence.
     pub detail: String,
-    /// What to do about it.
+    /// The fix; empty if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub remedy: &'static str,
-    /// Where in a file it is wrong.
+    /// The location of the problem in the file that was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub location: Option<SourceLocation>,
 }
 
-impl Problem {
-    /// A problem of this kind.
+impl ApiError {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        debug_assert!(CODES.iter().any(|(known, _)| *known == code), "{code} stands in the table of codes");
-        Self { status: status.as_u16(), code, detail: detail.into(), remedy: "", place: None }
+        debug_assert!(CODES.iter().any(|(known, _)| *known == code), "{code} is missing in CODES");
+        Self { status: status.as_u16(), code, detail: detail.into(), remedy: "", location: None }
     }
 
-    /// The same, with where in a file it is wrong.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
-        self.place = Some(place);
+    pub fn at(mut self, location: SourceLocation) -> Self {
+        self.location = Some(location);
         self
     }
 
-    /// The same, with what to do about it.
     #[must_use]
     pub fn remedy(mut self, remedy: &'static str) -> Self {
         self.remedy = remedy;
         self
     }
 
-    /// There is no such thing, or it is somebody else's.
+    /// The resource does not exist, or it belongs to another tenant.
     pub fn not_found(what: &'static str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no such {what}"))
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("{what} not found"))
     }
 
-    /// A workflow that is named in what was sent is not there.
+    /// The workflow that the body names does not exist.
     pub(crate) fn no_workflow(detail: String) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NO_WORKFLOW", detail)
-            .remedy("GET /api/v1/workflows lists those in use; POST there puts one to use")
+            .remedy("list the workflows with GET /api/v1/workflows, or apply one with POST /api/v1/workflows")
     }
 
-    /// Nobody knows who asks.
+    /// The credential is missing or not valid.
     pub fn unauthenticated() -> Self {
-        let detail = "the request does not prove who sends it";
+        let detail = "the credential is missing or not valid";
         Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
-            .remedy("send an API key or a token that is still good: `Authorization: Bearer …`")
+            .remedy("send a valid API key or token: `Authorization: Bearer …`")
     }
 
-    /// Nobody can say now who asks.
+    /// The identity provider does not respond, so the credential cannot be verified.
     pub(crate) fn cannot_check() -> Self {
-        let detail = "who sends the request cannot be checked now";
+        let detail = "the identity provider does not respond, so the token cannot be verified";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail)
-            .remedy("try again in a moment; API keys are checked without the identity provider")
+            .remedy("try again later, or use an API key, which needs no identity provider")
     }
 
-    /// Whoever asks may not.
+    /// The caller lacks the required role.
     pub fn forbidden(role: domain::Role) -> Self {
-        let detail = format!("this takes the role {role}");
+        let detail = format!("the caller lacks the required role {role}");
         Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
-            .remedy("ask an admin of the tenant for a key with that role")
+            .remedy("ask an admin of the tenant for an API key with this role")
     }
 
-    /// What was sent cannot be used.
+    /// The request is invalid.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail)
     }
 
     fn unavailable(error: &EngineError) -> Self {
-        tracing::error!(error = %engine::told(error), "a request could not be answered");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the store did not answer")
-            .remedy("try again; nothing says that it was not done, so use the same Idempotency-Key")
+        tracing::error!(event = "request_failed", error = %engine::error_chain(error), "request failed");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the store did not respond")
+            .remedy("try again with the same Idempotency-Key: the request may have been processed")
     }
 }
 
-impl From<EngineError> for Problem {
+impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::NoRun { .. } => Self::not_found("run"),
-            EngineError::NotBegun { ref status, .. } => {
-                let (code, remedy) = not_begun(status);
+            EngineError::NotStarted { ref status, .. } => {
+                let (code, remedy) = not_started_code(status);
                 Self::new(StatusCode::NOT_FOUND, code, error.to_string()).remedy(remedy)
             }
             EngineError::NoWorkflow { .. } => Self::not_found("workflow"),
             EngineError::NoEvidence { .. } => {
-                Self::new(StatusCode::NOT_FOUND, "NO_EVIDENCE", "the evidence is not there yet")
-                    .remedy("a worker puts it together when the run is over; ask again in a moment")
+                Self::new(StatusCode::NOT_FOUND, "NO_EVIDENCE", "the evidence of the run is not recorded yet")
+                    .remedy("a worker records it after the run has finished; try again later")
             }
-            EngineError::NotOver { status, .. } => {
-                let detail = format!("the run is {status}, and not over yet");
-                Self::new(StatusCode::CONFLICT, "RUN_NOT_OVER", detail)
+            EngineError::NotFinished { status, .. } => {
+                let detail = format!("the run is {status} and has not finished yet");
+                Self::new(StatusCode::CONFLICT, "RUN_NOT_FINISHED", detail)
             }
             EngineError::BadInput { what, source } => Self::bad_request(format!("{what}: {source}")),
             EngineError::BadPlan { why, .. } => Self::bad_request(why),
-            EngineError::BackoutOver => Self::bad_request(error.to_string())
-                .remedy("begin another one without a cursor, if it is still meant"),
+            EngineError::BackoutOver => {
+                Self::bad_request(error.to_string()).remedy("start another backout without a cursor")
+            }
             EngineError::NotAPerson { .. } => Self::bad_request(error.to_string()),
             EngineError::TenantChanged { .. } => {
-                let detail = "somebody has settled something since this was looked at";
+                let detail = "the settings of the tenant changed since the given revision";
                 Self::new(StatusCode::CONFLICT, "TENANT_CHANGED", detail)
-                    .remedy("GET /api/v1/tenant, and send the change again with the revision there")
+                    .remedy("read GET /api/v1/tenant, and send the change again with the current revision")
             }
             EngineError::BadPolicy(error) => {
                 let index = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-                let place = error.place.as_ref().map(|place| Place {
-                    file: Some(place.file.clone()),
-                    line: index(place.line),
-                    column: index(place.column),
+                let location = error.location.as_ref().map(|location| SourceLocation {
+                    file: Some(location.file.clone()),
+                    line: index(location.line),
+                    column: index(location.column),
                 });
                 let problem = Self::new(StatusCode::BAD_REQUEST, "POLICY_INVALID", error.to_string());
-                Self { place, ..problem }.remedy("mend the file there and send all of them again")
+                Self { location, ..problem }
+                    .remedy("correct the file at this location and send all files again")
             }
-            EngineError::NotGreen { .. } => {
-                Self::new(StatusCode::CONFLICT, "POLICY_NOT_GREEN", error.to_string())
-                    .remedy("mend the rules or the tests and send all of it again; nothing was changed")
+            EngineError::PolicyTestsFailed { .. } => {
+                Self::new(StatusCode::CONFLICT, "POLICY_TESTS_FAILED", error.to_string())
+                    .remedy("correct the rules or the tests and send all files again; nothing was changed")
             }
             EngineError::BadPeople(_) => Self::bad_request(error.to_string())
-                .remedy("mend that and send all of it again; nothing was changed"),
+                .remedy("correct the settings and send all of them again; nothing was changed"),
             EngineError::TenantTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", error.to_string())
             }
@@ -201,60 +208,70 @@ impl From<EngineError> for Problem {
             }
             EngineError::PolicyBusy { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
-                    .remedy("try again in a moment; nothing was changed")
+                    .remedy("try again later; nothing was changed")
             }
             EngineError::Store(_)
             | EngineError::NoPlan { .. }
             | EngineError::NoPayload { .. }
-            | EngineError::NoKey
+            | EngineError::NoSigningKey
             | EngineError::NoSlack
             | EngineError::BadEvidence { .. }
-            | EngineError::NotShown(_) => Self::unavailable(&error),
+            | EngineError::NotifyFailure(_) => Self::unavailable(&error),
         }
     }
 }
 
-/// How it is called that what came in has started no run, and what can be done about it.
-fn not_begun(status: &InboxStatus) -> (&'static str, &'static str) {
+/// The code and the remedy for an event that has started no run.
+fn not_started_code(status: &InboxStatus) -> (&'static str, &'static str) {
     let not_started = Code::RunNotStarted.as_str();
     match status {
-        InboxStatus::Pending | InboxStatus::Started => (TO_COME, "ask again in a moment"),
-        InboxStatus::Joined { .. } => (not_started, "look at that run"),
+        InboxStatus::Pending | InboxStatus::Started => (PENDING, "try again later"),
+        InboxStatus::Joined { .. } => (not_started, "get the other run, which `detail` names"),
         InboxStatus::Unmatched { .. } => {
-            (not_started, "put a workflow to use that wants it, and have it sent again")
+            (not_started, "apply a workflow whose trigger matches the event, and send the event again")
         }
-        InboxStatus::Rejected { .. } => (not_started, "mend what it says, and have it sent again"),
+        InboxStatus::Rejected { .. } => {
+            (not_started, "correct the event or the workflow, which `detail` names, and send the event again")
+        }
     }
 }
 
-impl From<Refusal> for Problem {
+impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let status = match refusal {
-            Refusal::UnknownApproval { .. } => return Self::not_found("request for approval"),
+            Refusal::UnknownApproval { .. } => return Self::not_found("approval"),
             Refusal::NotApprover { .. } => StatusCode::FORBIDDEN,
-            Refusal::NoTicket { .. } => StatusCode::BAD_REQUEST,
+            Refusal::InvalidConcurrencyKey { .. } => StatusCode::BAD_REQUEST,
             _ => StatusCode::CONFLICT,
         };
         let remedy = match (&refusal, refusal.code()) {
-            (Refusal::Held { .. }, _) => "`pause` holds the run once its step has finished; then try again",
-            (Refusal::NothingToRollBack, _) => "`cancel` stops the run; its effects stand",
+            (Refusal::LeaseHeld { .. }, _) => {
+                "`pause` the run, wait until its step has finished, then try again"
+            }
+            (Refusal::NothingToRollBack, _) => "use `cancel` to end the run; its effects stay",
             (Refusal::SignalConflict { .. }, _) => "use another `id` for another event",
             (_, Code::IdempotencyConflict) => "use another Idempotency-Key for another request",
-            (_, Code::TicketTaken) => "send it again when that run is over",
-            (_, Code::TicketUnknown) => "give the input what the workflow's `ticket` reads",
-            (_, Code::RunNotStarted) => "mend what it says, and send it again",
-            (_, Code::WorkflowNotNewer) => "raise `version`, and apply it again",
-            (_, Code::RunTerminalState) => "a run that is over is not changed; `undo` takes back what it did",
-            (_, Code::RunInvalidTransition) => "look at the run again: it has moved since",
+            (_, Code::ConcurrencyConflict) => "send the request again after that run has finished",
+            (_, Code::ConcurrencyKeyInvalid) => {
+                "send the input fields that the `concurrency` key of the workflow reads"
+            }
+            (_, Code::RunNotStarted) => {
+                "correct the event or the workflow, which `detail` names, and send the event again"
+            }
+            (_, Code::WorkflowNotNewer) => "increase `version` and apply the workflow again",
+            (_, Code::RunTerminalState) => {
+                "a finished run cannot change; use `undo` to roll back its effects"
+            }
+            (_, Code::RunInvalidTransition) => "read the run again: its status has changed",
             _ => "",
         };
-        // The code alone: the words name runs and people.
-        tracing::info!(code = %refusal.code(), "refused");
+        // Only the code: the text names runs and users.
+        tracing::info!(event = "request_refused", code = %refusal.code(), "refused");
         Self::new(status, refusal.code().as_str(), views::refusal_in_words(&refusal)).remedy(remedy)
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_string(&self).unwrap_or_default();
@@ -274,13 +291,17 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The answer where there is no route.
-pub(crate) async fn no_route() -> Problem {
-    Problem::not_found("address")
+/// The response for an unknown path.
+pub(crate) async fn no_route() -> ApiError {
+    ApiError::not_found("route")
 }
 
-/// The answer where a route has no such method.
-pub(crate) async fn no_method() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "nothing here answers to that method")
-        .remedy("the header `Allow` says what does")
+/// The response for an unsupported method.
+pub(crate) async fn no_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "METHOD_NOT_ALLOWED",
+        "the route does not support this method",
+    )
+    .remedy("use one of the methods in the `Allow` header")
 }

@@ -1,7 +1,6 @@
-//! The one table of routes.
+//! The table of routes.
 //!
-//! A row says where something is, which role it takes, what it takes and gives. The router and the document that
-//! describes the API are made from the same rows, and so are the tests that try every route with every id.
+//! The router, the `OpenAPI` document and the tests that try every route with every id are built from the same table.
 
 use api_types::PREFIX;
 use axum::Router;
@@ -22,39 +21,36 @@ use crate::{
     workflows,
 };
 
-/// What is known of a route.
+/// The description of a route.
 #[derive(Debug, Clone)]
-pub struct Row {
-    /// The method.
+pub struct RouteInfo {
     pub method: Method,
-    /// The address under `/api/v1`; what stands in braces names something.
+    /// The path under `/api/v1`, with path parameters in braces.
     pub path: &'static str,
-    /// The role that it takes; none, if anybody may.
+    /// The required role; none for a public route.
     pub role: Option<Role>,
-    /// Its name, for programs that are made from the document.
+    /// The operation id.
     pub name: &'static str,
-    /// What it does, in a sentence.
     pub summary: &'static str,
     pub(crate) takes: Option<Body>,
     pub(crate) gives: Vec<(u16, &'static str, Body)>,
     pub(crate) params: Vec<Param>,
 }
 
-impl Row {
-    /// The names of what the address names.
+impl RouteInfo {
+    /// The names of the path parameters.
     pub fn ids(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 
-    /// Whether something is sent along.
     pub fn takes_a_body(&self) -> bool {
         self.takes.is_some()
     }
 }
 
-/// A row with what answers.
+/// A route with its handler.
 pub(crate) struct Route<S> {
-    pub(crate) row: Row,
+    pub(crate) row: RouteInfo,
     handler: MethodRouter<Shared<S>>,
 }
 
@@ -71,7 +67,7 @@ impl<S: Store> Route<S> {
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::TRACE);
-        let row = Row {
+        let row = RouteInfo {
             method,
             path,
             role: role.into(),
@@ -109,8 +105,8 @@ impl<S: Store> Route<S> {
     }
 }
 
-/// Every row, for whoever wants to know what there is.
-pub fn rows<S: Store>() -> Vec<Row> {
+/// The descriptions of all routes.
+pub fn route_table<S: Store>() -> Vec<RouteInfo> {
     routes::<S>().into_iter().map(|route| route.row).collect()
 }
 
@@ -129,11 +125,11 @@ pub(crate) fn router<S: Store>(api: Shared<S>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(map_response(private))
         .with_state(api);
-    // What is nested does not answer for the bare prefix.
+    // A nested router does not match the bare prefix.
     Router::new().route("/api/v1/", axum::routing::any(problem::no_route)).nest(PREFIX, served)
 }
 
-/// What is told to one person is kept by nobody in between, and read as nothing but what it says it is.
+/// Forbids caching and content sniffing.
 async fn private(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -143,15 +139,15 @@ async fn private(mut response: Response) -> Response {
 
 fn routes<S: Store>() -> Vec<Route<S>> {
     [
-        around(),
+        caller_routes(),
         workflow_routes(),
         policy_routes(),
         run_routes(),
-        verb_routes(),
-        story_routes(),
-        live_routes(),
+        run_action_routes(),
+        evidence_routes(),
+        stream_routes(),
         approval_routes(),
-        settled_routes(),
+        tenant_routes(),
         dispatch_routes(),
     ]
     .into_iter()
@@ -159,18 +155,12 @@ fn routes<S: Store>() -> Vec<Route<S>> {
     .collect()
 }
 
-fn around<S: Store>() -> Vec<Route<S>> {
+fn caller_routes<S: Store>() -> Vec<Route<S>> {
     vec![
-        Route::new(Method::GET, "/health", None, ("health", "Whether the server answers"), me::health)
-            .gives::<api_types::Health>(200, "it does"),
-        Route::new(
-            Method::GET,
-            "/me",
-            Role::Viewer,
-            ("me", "Who asks, as the server knows them"),
-            me::show::<S>,
-        )
-        .gives::<api_types::Me>(200, "who asks"),
+        Route::new(Method::GET, "/health", None, ("health", "Check that the server responds"), me::health)
+            .gives::<api_types::Health>(200, "The server responds"),
+        Route::new(Method::GET, "/me", Role::Viewer, ("me", "Get the caller"), me::show::<S>)
+            .gives::<api_types::Me>(200, "The caller"),
     ]
 }
 
@@ -181,35 +171,35 @@ fn workflow_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("listWorkflows", "The workflows in use"),
+            ("listWorkflows", "List the workflows in use"),
             workflows::list::<S>,
         )
-        .gives::<api_types::Workflows>(200, "the workflows"),
+        .gives::<api_types::Workflows>(200, "The workflows"),
         Route::new(
             Method::POST,
             path,
             Role::Admin,
-            ("applyWorkflow", "Put a workflow to use"),
+            ("applyWorkflow", "Apply a workflow"),
             workflows::apply::<S>,
         )
         .takes::<api_types::ApplyWorkflow>()
-        .gives::<api_types::Workflow>(200, "it is in use"),
+        .gives::<api_types::Workflow>(200, "The workflow is in use"),
         Route::new(
             Method::GET,
             "/workflows/{workflow}",
             Role::Viewer,
-            ("showWorkflow", "A workflow in use, with its plan"),
+            ("showWorkflow", "Get a workflow in use, with its plan"),
             workflows::show::<S>,
         )
-        .gives::<api_types::WorkflowShown>(200, "the workflow"),
+        .gives::<api_types::WorkflowShown>(200, "The workflow"),
         Route::new(
             Method::GET,
             "/workflows/{workflow}/versions",
             Role::Viewer,
-            ("listVersions", "Every version of a workflow that was put to use, the newest first"),
+            ("listVersions", "List all applied versions of a workflow, newest first"),
             workflows::versions::<S>,
         )
-        .gives::<api_types::Versions>(200, "the versions"),
+        .gives::<api_types::Versions>(200, "The versions"),
     ]
 }
 
@@ -220,139 +210,141 @@ fn policy_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             path,
             Role::Viewer,
-            ("showPolicy", "The policy that counts, with its files"),
+            ("showPolicy", "Get the policy in force, with its files"),
             policy::show::<S>,
         )
-        .gives::<api_types::Policy>(200, "the policy"),
+        .gives::<api_types::Policy>(200, "The policy"),
         Route::new(
             Method::POST,
             path,
             Role::Admin,
-            ("applyPolicy", "Settle on a policy, if its tests pass"),
+            ("applyPolicy", "Apply a policy, if its tests pass"),
             policy::apply::<S>,
         )
         .takes::<api_types::ApplyPolicy>()
-        .gives::<api_types::PolicyApplied>(200, "it counts"),
+        .gives::<api_types::PolicyApplied>(200, "The policy is in force"),
         Route::new(
             Method::POST,
             "/policy/explain",
             Role::Viewer,
-            ("explainPolicy", "What policy would say about each step of a workflow, without running any"),
+            ("explainPolicy", "Evaluate the policy for each step of a workflow, without running it"),
             policy::explain::<S>,
         )
         .takes::<api_types::ExplainPolicy>()
-        .gives::<api_types::Explained>(200, "what would come of each step"),
+        .gives::<api_types::ExplainResult>(200, "The result for each step"),
     ]
 }
 
 fn run_routes<S: Store>() -> Vec<Route<S>> {
     let path = "/runs";
     vec![
-        Route::new(Method::GET, path, Role::Viewer, ("listRuns", "Runs, newest first"), runs::list::<S>)
+        Route::new(Method::GET, path, Role::Viewer, ("listRuns", "List runs, newest first"), runs::list::<S>)
             .with(Param::STATUS)
             .with(Param::RECORD)
             .with(Param::SINCE)
             .with(Param::UNTIL)
             .paged()
-            .gives::<api_types::Runs>(200, "a page of runs"),
+            .gives::<api_types::Runs>(200, "A page of runs"),
         Route::new(Method::POST, path, Role::Operator, ("startRun", "Start a run"), runs::start::<S>)
             .with(Param::IDEMPOTENCY_KEY)
             .with(Param::TRACEPARENT)
             .takes::<api_types::StartRun>()
-            .gives::<api_types::StartedRun>(201, "the run was started")
+            .gives::<api_types::StartedRun>(201, "The run was started")
             .gives::<api_types::StartedRun>(
                 200,
-                "the same request had started it before, or it joins another about its ticket",
+                "A repeated request started the run before, or the request joined the run that holds its concurrency key",
             )
-            .gives::<api_types::StartedRun>(202, "it begins when another run about its ticket is over"),
+            .gives::<api_types::StartedRun>(202, "The run starts after the run that holds its concurrency key has finished"),
         Route::new(
             Method::GET,
             "/runs/{run}",
             Role::Viewer,
-            ("showRun", "Everything about a run"),
+            ("showRun", "Get a run"),
             runs::show::<S>,
         )
-        .gives::<api_types::Run>(200, "the run"),
+        .gives::<api_types::Run>(200, "The run"),
     ]
 }
 
-fn verb_routes<S: Store>() -> Vec<Route<S>> {
-    let verb = |route: Route<S>| {
-        route.takes::<api_types::ReasonRequest>().gives::<api_types::RunActionResponse>(200, "it was said")
+fn run_action_routes<S: Store>() -> Vec<Route<S>> {
+    let action = |route: Route<S>| {
+        route
+            .takes::<api_types::ReasonRequest>()
+            .gives::<api_types::RunActionResponse>(200, "The request was recorded")
     };
     vec![
-        verb(Route::new(
+        action(Route::new(
             Method::POST,
             "/runs/{run}/cancel",
             Role::Operator,
-            ("cancelRun", "Stop a run"),
+            ("cancelRun", "Cancel a run"),
             runs::cancel::<S>,
         )),
-        verb(Route::new(
+        action(Route::new(
             Method::POST,
             "/runs/{run}/pause",
             Role::Operator,
-            ("pauseRun", "Hold a run for an operator"),
+            ("pauseRun", "Pause a run"),
             runs::pause::<S>,
         )),
-        verb(Route::new(
+        action(Route::new(
             Method::POST,
             "/runs/{run}/resume",
             Role::Operator,
-            ("resumeRun", "Let a paused run go on"),
+            ("resumeRun", "Resume a paused run"),
             runs::resume::<S>,
         )),
-        verb(Route::new(
+        action(Route::new(
             Method::POST,
             "/runs/{run}/retry",
             Role::Operator,
-            ("retryRun", "Try the step again at which a run paused"),
+            ("retryRun", "Retry the step at which a run is paused"),
             runs::resume::<S>,
         )),
-        verb(Route::new(
+        action(Route::new(
             Method::POST,
             "/runs/{run}/rollback",
             Role::Operator,
-            ("rollBackRun", "Take the effects of a run back that is not over"),
+            ("rollBackRun", "Roll back the effects of an unfinished run"),
             runs::roll_back::<S>,
         )),
         Route::new(
             Method::GET,
             "/runs/{run}/undo",
             Role::Viewer,
-            ("planUndo", "What taking back a finished run would do"),
+            ("planUndo", "Get the plan to undo a finished run"),
             runs::undo_plan::<S>,
         )
-        .gives::<api_types::UndoPlan>(200, "the plan"),
+        .gives::<api_types::UndoPlan>(200, "The plan"),
         Route::new(
             Method::POST,
             "/runs/{run}/undo",
             Role::Operator,
-            ("undoRun", "Start a run that takes back what a finished run did"),
+            ("undoRun", "Start a run that undoes a finished run"),
             runs::undo::<S>,
         )
-        .gives::<api_types::StartedRun>(201, "the run that takes it back was started")
-        .gives::<api_types::StartedRun>(200, "it had been started before"),
+        .gives::<api_types::StartedRun>(201, "The undo run was started")
+        .gives::<api_types::StartedRun>(200, "The undo run was started before"),
         Route::new(
             Method::POST,
             "/runs/{run}/signals",
             Role::Operator,
-            ("signalRun", "Deliver an event to a run"),
+            ("signalRun", "Send a signal to a run"),
             runs::signal::<S>,
         )
         .takes::<api_types::SendSignal>()
-        .gives::<api_types::Delivered>(200, "it was delivered"),
+        .gives::<api_types::Delivered>(200, "The signal was delivered"),
     ]
 }
 
-fn live_routes<S: Store>() -> Vec<Route<S>> {
-    let live = "server-sent events without end, or a WebSocket where one is asked for";
+fn stream_routes<S: Store>() -> Vec<Route<S>> {
+    let live = "An endless stream of server-sent events, or a WebSocket on request";
     vec![
         Route::new(
             Method::GET,
             "/runs/{run}/stream",
             Role::Viewer,
-            ("streamRun", "What happens to a run, as it happens"),
+            ("streamRun", "Stream the events of a run"),
             stream::of_run::<S>,
         )
         .with(Param::LAST_EVENT_ID)
@@ -361,7 +353,7 @@ fn live_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             "/stream",
             Role::Viewer,
-            ("streamTenant", "What happens to all runs of the tenant, as it happens"),
+            ("streamTenant", "Stream the events of all runs of the tenant"),
             stream::of_tenant::<S>,
         )
         .with(Param::LAST_EVENT_ID)
@@ -369,42 +361,42 @@ fn live_routes<S: Store>() -> Vec<Route<S>> {
     ]
 }
 
-fn story_routes<S: Store>() -> Vec<Route<S>> {
+fn evidence_routes<S: Store>() -> Vec<Route<S>> {
     vec![
         Route::new(
             Method::GET,
             "/runs/{run}/events",
             Role::Viewer,
-            ("listEvents", "The chain of a run, as it is stored, with a sentence for each entry"),
+            ("listEvents", "List the events of a run, as stored, with a sentence for each"),
             evidence::events::<S>,
         )
         .with(Param::AFTER)
         .with(Param::LIMIT)
-        .gives::<api_types::Events>(200, "a part of the chain"),
+        .gives::<api_types::Events>(200, "A part of the chain"),
         Route::new(
             Method::GET,
             "/runs/{run}/receipts",
             Role::Viewer,
-            ("listReceipts", "What a run attempted outside, and what happened"),
+            ("listReceipts", "List the attempted effects of a run, with their outcome"),
             evidence::receipts::<S>,
         )
-        .gives::<api_types::Receipts>(200, "the receipts"),
+        .gives::<api_types::Receipts>(200, "The receipts"),
         Route::new(
             Method::GET,
             "/runs/{run}/evidence",
             Role::Viewer,
-            ("getEvidence", "The evidence of a finished run, to be verified anywhere"),
+            ("getEvidence", "Download the evidence of a finished run"),
             evidence::download::<S>,
         )
-        .gives_file(evidence::KIND, "the bundle"),
+        .gives_file(evidence::KIND, "The evidence bundle"),
         Route::new(
             Method::GET,
             "/runs/{run}/evidence/verification",
             Role::Viewer,
-            ("verifyEvidence", "Whether the evidence of a run is genuine"),
+            ("verifyEvidence", "Verify the evidence of a run"),
             evidence::verification::<S>,
         )
-        .gives::<api_types::Verification>(200, "what the server found"),
+        .gives::<api_types::Verification>(200, "The result of the verification"),
     ]
 }
 
@@ -414,83 +406,83 @@ fn approval_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             "/approvals",
             Role::Viewer,
-            ("listApprovals", "Requests that people can still answer, oldest first"),
+            ("listApprovals", "List open approvals, oldest first"),
             approvals::list::<S>,
         )
         .with(Param::MINE)
         .paged()
-        .gives::<api_types::Approvals>(200, "a page of requests"),
+        .gives::<api_types::Approvals>(200, "A page of approvals"),
         Route::new(
             Method::GET,
             "/approvals/{approval}",
             Role::Viewer,
-            ("showApproval", "A request for approval"),
+            ("showApproval", "Get an approval"),
             approvals::show::<S>,
         )
-        .gives::<api_types::Approval>(200, "the request"),
+        .gives::<api_types::Approval>(200, "The approval"),
         Route::new(
             Method::POST,
             "/approvals/{approval}/approve",
             Role::Approver,
-            ("approve", "Say yes"),
+            ("approve", "Approve"),
             approvals::approve::<S>,
         )
-        .takes::<api_types::Answer>()
-        .gives::<api_types::Answered>(200, "it was said"),
+        .takes::<api_types::DecisionRequest>()
+        .gives::<api_types::DecisionResponse>(200, "The decision was recorded"),
         Route::new(
             Method::POST,
             "/approvals/{approval}/reject",
             Role::Approver,
-            ("reject", "Say no"),
+            ("reject", "Reject"),
             approvals::reject::<S>,
         )
-        .takes::<api_types::Answer>()
-        .gives::<api_types::Answered>(200, "it was said"),
+        .takes::<api_types::DecisionRequest>()
+        .gives::<api_types::DecisionResponse>(200, "The decision was recorded"),
     ]
 }
 
-fn settled_routes<S: Store>() -> Vec<Route<S>> {
-    let settled = "/tenant";
+fn tenant_routes<S: Store>() -> Vec<Route<S>> {
+    let path = "/tenant";
     vec![
         Route::new(
             Method::GET,
-            settled,
+            path,
             Role::Viewer,
-            ("showTenant", "What the tenant has settled"),
+            ("showTenant", "Get the tenant settings"),
             tenant::show::<S>,
         )
-        .gives::<api_types::Tenant>(200, "what is settled"),
+        .gives::<api_types::Tenant>(200, "The tenant settings"),
         Route::new(
             Method::PUT,
-            settled,
+            path,
             Role::Admin,
-            ("putTenant", "Settle people, groups and caps anew"),
+            ("putTenant", "Replace users, groups and caps"),
             tenant::put::<S>,
         )
         .takes::<api_types::PutTenant>()
-        .gives::<api_types::Tenant>(200, "what is settled now"),
+        .gives::<api_types::Tenant>(200, "The new tenant settings"),
         Route::new(
             Method::GET,
             "/tenant/secrets",
             Role::Admin,
-            ("listSecrets", "What other systems prove themselves with, by name"),
+            ("listSecrets", "List the names of the secrets of external systems"),
             tenant::secrets::<S>,
         )
-        .gives::<api_types::SecretNames>(200, "the names; no secret"),
-        Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "The tenant's API keys"), keys::list::<S>)
+        .gives::<api_types::SecretNames>(200, "The names, without the secrets"),
+        Route::new(Method::GET, "/keys", Role::Admin, ("listKeys", "List API keys"), keys::list::<S>)
             .paged()
-            .gives::<api_types::Keys>(200, "a page of keys, without their secrets"),
-        Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Make an API key"), keys::make::<S>)
+            .gives::<api_types::Keys>(200, "A page of API keys, without their secrets"),
+        Route::new(Method::POST, "/keys", Role::Admin, ("makeKey", "Create an API key"), keys::make::<S>)
             .takes::<api_types::MakeKey>()
-            .gives::<api_types::MadeKey>(201, "the key, with its text, which is shown this once"),
+            .gives::<api_types::MadeKey>(201, "The API key with its text, which is returned only once"),
         Route::new(
             Method::DELETE,
             "/keys/{key}",
             Role::Admin,
-            ("revokeKey", "Take an API key back"),
+            ("revokeKey", "Revoke an API key"),
             keys::revoke::<S>,
         )
-        .gives::<api_types::Key>(200, "it opens nothing any more"),
+        .gives::<api_types::Key>(200, "The API key is revoked"),
     ]
 }
 
@@ -500,45 +492,45 @@ fn dispatch_routes<S: Store>() -> Vec<Route<S>> {
             Method::GET,
             "/workers",
             Role::Operator,
-            ("listWorkers", "The workers of the fleet, which serve every tenant"),
+            ("listWorkers", "List the workers, which serve all tenants"),
             workers::list::<S>,
         )
-        .gives::<api_types::Workers>(200, "the workers"),
+        .gives::<api_types::Workers>(200, "The workers"),
         Route::new(
             Method::GET,
             "/dispatch",
             Role::Viewer,
-            ("showDispatch", "Whether steps are begun, and if not, who stopped that and why"),
+            ("showDispatch", "Get the dispatch switch: whether dispatch is stopped, by whom and why"),
             dispatch::show::<S>,
         )
-        .gives::<api_types::Dispatch>(200, "how the switch stands"),
+        .gives::<api_types::Dispatch>(200, "The dispatch switch"),
         Route::new(
             Method::POST,
             "/dispatch/stop",
             Role::Admin,
-            ("stopDispatch", "Begin nothing any more; steps under way finish"),
+            ("stopDispatch", "Stop dispatch; steps in progress finish"),
             dispatch::stop::<S>,
         )
         .takes::<api_types::StopDispatch>()
-        .gives::<api_types::Stopped>(200, "who stopped it first, and why"),
+        .gives::<api_types::Stopped>(200, "Dispatch is stopped; the response has the first stop"),
         Route::new(
             Method::POST,
             "/dispatch/start",
             Role::Admin,
-            ("startDispatch", "Begin steps again, after a stop or a backout"),
+            ("startDispatch", "Start dispatch after a stop or a backout"),
             dispatch::start::<S>,
         )
-        .with(Param::GOING_ON)
-        .gives::<api_types::DispatchStarted>(200, "what waits goes on"),
+        .with(Param::CONTINUE)
+        .gives::<api_types::DispatchStarted>(200, "Waiting runs continue"),
         Route::new(
             Method::POST,
             "/backout",
             Role::Admin,
-            ("backOut", "Begin nothing any more and end every run that is under way"),
+            ("backOut", "Stop dispatch and cancel every unfinished run"),
             dispatch::back_out::<S>,
         )
-        .with(Param::GOING_ON)
-        .takes::<api_types::BackOut>()
-        .gives::<api_types::BackedOut>(200, "what became of the runs"),
+        .with(Param::CONTINUE)
+        .takes::<api_types::BackOutRequest>()
+        .gives::<api_types::BackedOut>(200, "The progress of the backout"),
     ]
 }

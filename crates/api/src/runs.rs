@@ -4,30 +4,29 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::command::{Canceling, Delivered as Delivering};
+use domain::command::{CancelResult, SignalResult as Delivering};
 use domain::{Digest, IdempotencyKey, RecordName, RunId, RunStatus, Timestamp, TraceContext, WorkflowName};
-use engine::{Place, SignalRun, Started, TenantHandle};
+use engine::{SignalRun, StartOutcome, StartResult, TenantHandle};
 use serde::Deserialize;
 use store::{RunQuery, Store, trace};
-use views::{Seen, run_document, time};
+use views::{RunSnapshot, run_document, time};
 
 use crate::at::{Operator, Viewer};
-use crate::extract::{Asked, Named, Sent};
+use crate::extract::{JsonBody, PathParam, QueryParams};
 use crate::page::{self, List};
-use crate::problem::Problem;
-use crate::{Shared, chance};
+use crate::problem::ApiError;
+use crate::{Shared, random};
 use api_types::PREFIX;
 use api_types::{
-    Delivered, Delivery, ReasonRequest, Run, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
-    StartRun, StartedRun, UndoPlan,
+    Delivered, ReasonRequest, Run, RunActionResponse, RunActionResult, RunLine, Runs, SendSignal,
+    SignalDelivery, StartRun, StartedRun, UndoPlan,
 };
 
-/// As long as anybody's key is, and short enough for a log line.
+/// Longer than common idempotency keys, and short enough for a log line.
 const KEY_CHARS_MAX: usize = 255;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Which runs are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filter {
@@ -40,8 +39,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// What a cursor of this list is good for. A filter that is added is added here too.
-    fn told(&self) -> String {
+    /// The filters that a cursor is bound to. A new filter must be added here.
+    fn cursor_scope(&self) -> String {
         let Self { status, record, since, until, .. } = self;
         let parts = [
             status.map(|status| format!("status={status}")),
@@ -53,12 +52,12 @@ impl Filter {
     }
 }
 
-/// The moment that somebody asked for under `name`.
-fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
+/// The timestamp of the query parameter `name`.
+fn timestamp(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
     let read = |text| {
-        time::read(text).ok_or_else(|| {
-            Problem::bad_request(format!("`{name}` is not a moment"))
-                .remedy("write it as RFC 3339 has it: 2026-11-15T08:00:00Z")
+        time::parse(text).ok_or_else(|| {
+            ApiError::bad_request(format!("`{name}` is not a timestamp"))
+                .remedy("write it in RFC 3339: 2026-11-15T08:00:00Z")
         })
     };
     text.map(read).transpose()
@@ -68,80 +67,84 @@ fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> 
 pub(crate) async fn list<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, .. }: Viewer<S>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Runs>, Problem> {
+    QueryParams(filter): QueryParams<Filter>,
+) -> Result<Json<Runs>, ApiError> {
     let limit = page::limit(filter.limit.as_deref())?;
-    let list = List { secret: &api.cursors, tenant: handle.tenant_id(), name: "runs", filter: filter.told() };
+    let list = List {
+        secret: &api.cursors,
+        tenant: handle.tenant_id(),
+        name: "runs",
+        filter: filter.cursor_scope(),
+    };
     let before = filter.cursor.as_deref().map(|cursor| list.open(cursor)).transpose()?;
-    let since = moment("since", filter.since.as_deref())?;
-    let until = moment("until", filter.until.as_deref())?;
-    let wanted = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
-    let page = handle.runs(wanted).await?;
+    let since = timestamp("since", filter.since.as_deref())?;
+    let until = timestamp("until", filter.until.as_deref())?;
+    let query = RunQuery { status: filter.status, record: filter.record, since, until, before, limit };
+    let page = handle.runs(query).await?;
     Ok(Json(Runs {
         runs: page.runs.iter().map(RunLine::from).collect(),
         next: page.next.as_ref().map(|next| list.seal(next)),
     }))
 }
 
-/// Everything about a run.
 pub(crate) async fn show<S: Store>(
     Viewer { handle, caller }: Viewer<S>,
-    Named(run): Named<RunId>,
-) -> Result<Json<Run>, Problem> {
-    let seen = Seen::at(&handle, &run, caller.hints()).await?;
-    Ok(Json(run_document(&seen)))
+    PathParam(run): PathParam<RunId>,
+) -> Result<Json<Run>, ApiError> {
+    let snapshot = RunSnapshot::load_for(&handle, &run, caller.hints()).await?;
+    Ok(Json(run_document(&snapshot)))
 }
 
-/// Starts a run, or finds the one that the same request started before.
+/// Starts a run. A repeated request returns the same run.
 pub(crate) async fn start<S: Store>(
     Operator { handle, caller }: Operator<S>,
     headers: HeaderMap,
-    Sent(StartRun { workflow, input, record }): Sent<StartRun>,
-) -> Result<Response, Problem> {
-    let key = request_key(&caller.credential, chosen(&headers)?)?;
+    JsonBody(StartRun { workflow, input, record }): JsonBody<StartRun>,
+) -> Result<Response, ApiError> {
+    let key = request_key(&caller.credential, idempotency_key(&headers)?)?;
     let start = handle.start(&workflow, key, "api", record, input);
-    let started = trace::within_told(told_trace(&headers), start).await;
-    Ok(started_run(started.map_err(|error| no_start(error, &workflow))?))
+    let started = trace::with_parent(trace_context(&headers), start).await;
+    Ok(started_run(started.map_err(|error| start_error(error, &workflow))?))
 }
 
-/// A workflow is named in what was sent, not in the address.
-fn no_start(error: engine::EngineError, workflow: &WorkflowName) -> Problem {
+/// The body names the workflow, so the response differs from an unknown path.
+fn start_error(error: engine::EngineError, workflow: &WorkflowName) -> ApiError {
     match error {
         engine::EngineError::NoWorkflow { .. } => {
-            Problem::no_workflow(format!("no workflow {workflow} is in use"))
+            ApiError::no_workflow(format!("no workflow {workflow} is in use"))
         }
         error => error.into(),
     }
 }
 
-fn started_run(Started { run, new, place }: Started) -> Response {
-    let status = match (&place, new) {
-        (Place::Behind(_), _) => StatusCode::ACCEPTED,
-        (Place::Own, true) => StatusCode::CREATED,
-        (Place::Own | Place::Joined, _) => StatusCode::OK,
+fn started_run(StartResult { run, new, outcome }: StartResult) -> Response {
+    let status = match (&outcome, new) {
+        (StartOutcome::WaitsFor(_), _) => StatusCode::ACCEPTED,
+        (StartOutcome::Own, true) => StatusCode::CREATED,
+        (StartOutcome::Own | StartOutcome::Joined, _) => StatusCode::OK,
     };
     let location = format!("{PREFIX}/runs/{}", run.run);
-    let joined = place == Place::Joined;
-    let behind = match place {
-        Place::Behind(by) => Some(by.run),
-        Place::Own | Place::Joined => None,
+    let joined = outcome == StartOutcome::Joined;
+    let behind = match outcome {
+        StartOutcome::WaitsFor(by) => Some(by.run),
+        StartOutcome::Own | StartOutcome::Joined => None,
     };
-    let told = StartedRun { run: run.run, joined, behind };
-    (status, [(header::LOCATION, location)], Json(told)).into_response()
+    let started = StartedRun { run: run.run, joined, behind };
+    (status, [(header::LOCATION, location)], Json(started)).into_response()
 }
 
-/// Names a request for ever: by who asks and the key they chose, or by chance if they chose none. What they chose
-/// is hashed, because it may hold anything.
-pub fn request_key(credential: &str, chosen: Option<&str>) -> Result<IdempotencyKey, Problem> {
-    let request = match chosen {
-        Some(chosen) => Digest::of_parts("countersign/api-request/v1", &[chosen]).to_string(),
-        None => format!("once-{}", chance::hex::<16>()?),
+/// Identifies a request permanently: by the credential and the given key, or by random bytes. The given key is hashed,
+/// because it can contain any characters.
+pub fn request_key(credential: &str, given: Option<&str>) -> Result<IdempotencyKey, ApiError> {
+    let request = match given {
+        Some(given) => Digest::of_parts("countersign/api-request/v1", &[given]).to_string(),
+        None => format!("once-{}", random::hex::<16>()?),
     };
     let key = IdempotencyKey::new(&format!("api:{credential}:{request}"));
-    key.map_err(|error| Problem::bad_request(error.to_string()))
+    key.map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-fn chosen(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let (first, second) = (values.next(), values.next());
     let Some(first) = first else { return Ok(None) };
@@ -151,102 +154,97 @@ fn chosen(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
             && text.bytes().all(|byte| byte.is_ascii_graphic())
     });
     let unusable = || {
-        Problem::bad_request(format!(
-            "`Idempotency-Key` is not one text of 1 to {KEY_CHARS_MAX} visible ASCII characters"
+        ApiError::bad_request(format!(
+            "`Idempotency-Key` must be one value of 1 to {KEY_CHARS_MAX} visible ASCII characters"
         ))
     };
     text.map(Some).ok_or_else(unusable)
 }
 
-/// The work outside that leads to a request, if whoever asks tells one that can be read.
-fn told_trace(headers: &HeaderMap) -> Option<TraceContext> {
+/// The trace context of the caller, if the request has exactly one valid header.
+fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TraceContext::HEADER).iter();
-    let told = values.next().filter(|_| values.next().is_none())?;
-    told.to_str().ok()?.parse().ok()
+    let value = values.next().filter(|_| values.next().is_none())?;
+    value.to_str().ok()?.parse().ok()
 }
 
-/// Stops a run.
 pub(crate) async fn cancel<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
-) -> Result<Json<RunActionResponse>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, ApiError> {
     let result = match handle.cancel(&run, &reason).await? {
-        Canceling::Now(_) => RunActionResult::Done,
-        Canceling::Requested => RunActionResult::Requested,
-        Canceling::AlreadyRequested => RunActionResult::AlreadyRequested,
+        CancelResult::Now(_) => RunActionResult::Done,
+        CancelResult::Requested => RunActionResult::Requested,
+        CancelResult::AlreadyRequested => RunActionResult::AlreadyRequested,
     };
-    moved(&handle, run, result).await
+    action_response(&handle, run, result).await
 }
 
-/// Holds a run.
 pub(crate) async fn pause<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
-) -> Result<Json<RunActionResponse>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, ApiError> {
     let result = match handle.pause(&run, &reason).await? {
         Some(_) => RunActionResult::Done,
         None => RunActionResult::Requested,
     };
-    moved(&handle, run, result).await
+    action_response(&handle, run, result).await
 }
 
-/// Lets a paused run go on.
 pub(crate) async fn resume<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
-) -> Result<Json<RunActionResponse>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, ApiError> {
     handle.resume(&run, &reason).await?;
-    moved(&handle, run, RunActionResult::Done).await
+    action_response(&handle, run, RunActionResult::Done).await
 }
 
-/// Takes a run's effects back.
 pub(crate) async fn roll_back<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-    Sent(ReasonRequest { reason }): Sent<ReasonRequest>,
-) -> Result<Json<RunActionResponse>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    JsonBody(ReasonRequest { reason }): JsonBody<ReasonRequest>,
+) -> Result<Json<RunActionResponse>, ApiError> {
     handle.roll_back(&run, &reason).await?;
-    moved(&handle, run, RunActionResult::Done).await
+    action_response(&handle, run, RunActionResult::Done).await
 }
 
-async fn moved<S: Store>(
+async fn action_response<S: Store>(
     handle: &TenantHandle<S>,
     run: RunId,
     result: RunActionResult,
-) -> Result<Json<RunActionResponse>, Problem> {
+) -> Result<Json<RunActionResponse>, ApiError> {
     let status = handle.record(&run).await?.status;
     Ok(Json(RunActionResponse { run, status, result }))
 }
 
-/// What taking back a finished run would do.
+/// The plan to undo a finished run.
 pub(crate) async fn undo_plan<S: Store>(
     Viewer { handle, .. }: Viewer<S>,
-    Named(run): Named<RunId>,
-) -> Result<Json<UndoPlan>, Problem> {
+    PathParam(run): PathParam<RunId>,
+) -> Result<Json<UndoPlan>, ApiError> {
     Ok(Json(handle.undo_plan(&run).await?.into()))
 }
 
-/// Starts a run that takes back what a finished run did.
+/// Starts a run that undoes a finished run.
 pub(crate) async fn undo<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-) -> Result<Response, Problem> {
+    PathParam(run): PathParam<RunId>,
+) -> Result<Response, ApiError> {
     Ok(started_run(handle.undo(&run).await?))
 }
 
-/// Delivers an event.
 pub(crate) async fn signal<S: Store>(
     Operator { handle, .. }: Operator<S>,
-    Named(run): Named<RunId>,
-    Sent(SendSignal { id, event, payload }): Sent<SendSignal>,
-) -> Result<Json<Delivered>, Problem> {
+    PathParam(run): PathParam<RunId>,
+    JsonBody(SendSignal { id, event, payload }): JsonBody<SendSignal>,
+) -> Result<Json<Delivered>, ApiError> {
     let delivery = match handle.signal(&run, SignalRun { id, event, payload }).await? {
-        Delivering::Woke(_) => Delivery::Woke,
-        Delivering::Kept => Delivery::Kept,
-        Delivering::Duplicate => Delivery::Duplicate,
+        Delivering::Woke(_) => SignalDelivery::Woke,
+        Delivering::Buffered => SignalDelivery::Kept,
+        Delivering::Duplicate => SignalDelivery::Duplicate,
     };
     Ok(Json(Delivered { delivery }))
 }

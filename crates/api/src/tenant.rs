@@ -1,41 +1,40 @@
-//! What a tenant has settled.
+//! Tenant settings.
 
 use axum::Json;
 use axum::extract::State;
-use domain::Tenant as Settled;
+use domain::Tenant as DomainTenant;
 use domain::tenant::{Caps, Person};
-use engine::Settle;
+use engine::TenantUpdate;
 use store::Store;
 
 use crate::Shared;
 use crate::at::{Admin, Viewer};
-use crate::extract::Sent;
-use crate::problem::Problem;
+use crate::extract::JsonBody;
+use crate::problem::ApiError;
 use api_types::{PutTenant, SecretNames, Tenant};
 
-/// What is settled.
-pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Tenant>, Problem> {
-    let settled = handle.settled().await?;
-    let nothing = || Tenant { revision: None, ..Settled::new(handle.tenant_id().clone()).into() };
-    Ok(Json(settled.map_or_else(nothing, Tenant::from)))
+pub(crate) async fn show<S: Store>(Viewer { handle, .. }: Viewer<S>) -> Result<Json<Tenant>, ApiError> {
+    let settled = handle.tenant_settings().await?;
+    let none = || Tenant { revision: None, ..DomainTenant::new(handle.tenant_id().clone()).into() };
+    Ok(Json(settled.map_or_else(none, Tenant::from)))
 }
 
-/// Settles people, groups and caps anew.
+/// Replaces users, groups and caps.
 pub(crate) async fn put<S: Store>(
     Admin { handle, .. }: Admin<S>,
-    Sent(put): Sent<PutTenant>,
-) -> Result<Json<Tenant>, Problem> {
+    JsonBody(put): JsonBody<PutTenant>,
+) -> Result<Json<Tenant>, ApiError> {
     let PutTenant { caps, people, groups, revision } = put;
-    let settle = Settle {
+    let update = TenantUpdate {
         caps: Caps { max_writes_per_run: caps.max_writes_per_run },
         people: people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect(),
         groups,
         seen: revision,
     };
-    Ok(Json(handle.settle(settle).await?.into()))
+    Ok(Json(handle.update_tenant(update).await?.into()))
 }
 
-/// What other systems prove themselves with, by name.
+/// The names of the secrets of external systems.
 pub(crate) async fn secrets<S: Store>(
     State(api): State<Shared<S>>,
     Admin { handle, .. }: Admin<S>,

@@ -1,15 +1,14 @@
-//! The workers of the fleet. They serve every tenant, so a tenant may look at them and no more.
+//! The workers. They serve all tenants, so a tenant can only read them.
 
 use axum::Json;
 use store::Store;
 
 use crate::at::Operator;
-use crate::problem::Problem;
-use api_types::{Worker, Workers};
+use crate::problem::ApiError;
+use api_types::{WorkerInfo, Workers};
 
-/// Which workers there are.
-pub(crate) async fn list<S: Store>(Operator { handle, .. }: Operator<S>) -> Result<Json<Workers>, Problem> {
+pub(crate) async fn list<S: Store>(Operator { handle, .. }: Operator<S>) -> Result<Json<Workers>, ApiError> {
     let now = handle.now();
     let workers = handle.workers().await?;
-    Ok(Json(Workers { workers: workers.into_iter().map(|worker| Worker::seen_at(worker, now)).collect() }))
+    Ok(Json(Workers { workers: workers.into_iter().map(|worker| WorkerInfo::at(worker, now)).collect() }))
 }

@@ -1,17 +1,16 @@
-//! What the log keeps of a no.
+//! The log lines of refused requests.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use countersign_api::Problem;
+use countersign_api::ApiError;
 use domain::refusal::NotApprover;
 use domain::{Fence, Refusal, RunKey, RunStatus};
 use engine::EngineError;
 use serde_json::{Value, json};
 use tracing::subscriber::with_default;
 
-/// What was logged, as bytes.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -26,7 +25,7 @@ impl io::Write for Log {
     }
 }
 
-/// One refusal for each code that a request can be refused with.
+/// One refusal for each code.
 fn refusals() -> [Refusal; 6] {
     let run = RunKey { tenant: "acme".parse().unwrap(), run: "run-1".parse().unwrap() };
     let approver = Refusal::NotApprover {
@@ -45,19 +44,21 @@ fn refusals() -> [Refusal; 6] {
 }
 
 #[test]
-fn the_code_of_each_refusal_stands_in_the_log_once_and_names_nobody() {
+fn refusal_is_logged_once_with_its_code_only() {
     let log = Log::default();
     let writer = log.clone();
     let lines = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
     let answered: Vec<&str> = with_default(lines, || {
-        refusals().into_iter().map(|refusal| Problem::from(EngineError::from(refusal)).code).collect()
+        refusals().into_iter().map(|refusal| ApiError::from(EngineError::from(refusal)).code).collect()
     });
 
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let logged: Vec<Value> =
         text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].take()).collect();
-    let expected: Vec<Value> =
-        answered.iter().map(|code| json!({ "message": "refused", "code": code })).collect();
+    let expected: Vec<Value> = answered
+        .iter()
+        .map(|code| json!({ "message": "refused", "event": "request_refused", "code": code }))
+        .collect();
     assert_eq!(logged, expected);
     assert_eq!(
         answered[..5],

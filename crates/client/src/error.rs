@@ -1,77 +1,36 @@
-//! Why something was not done, or could not be found out.
+//! Errors of the client.
 
-use std::fmt;
+use api_types::Problem;
 
-use api_types::Place;
-use serde::Deserialize;
-
-/// A no of the server.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Problem {
-    /// The HTTP status.
-    pub status: u16,
-    /// Names the kind of problem for programs.
-    pub code: String,
-    /// What is wrong, in a sentence.
-    pub detail: String,
-    /// What to do about it; empty if that goes without saying.
-    #[serde(default)]
-    pub remedy: String,
-    /// Where in a file it is wrong.
-    #[serde(default)]
-    pub place: Option<Place>,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
-    }
-}
-
-/// Why something was not done.
+/// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server said no.
+    /// The server returned an error response.
     #[error("{0}")]
     Refused(Problem),
-    /// The server cannot be spoken to in this way.
-    #[error("{url} cannot be used: {why}")]
-    BadServer {
-        /// Its address.
-        url: String,
-        /// Why not.
-        why: &'static str,
-    },
-    /// No connection came to stand; nothing was sent.
+    #[error("server URL {url} cannot be used: {why}")]
+    BadServer { url: String, why: &'static str },
+    /// The connection failed, so nothing was sent.
     #[error("{server} cannot be reached")]
     Unreachable {
-        /// Which server.
         server: String,
-        /// Why not.
         #[source]
         source: reqwest::Error,
     },
-    /// It was sent, and no answer came: nobody knows whether it was done.
-    #[error("{server} did not answer, and nobody knows whether it was done")]
+    /// The request was sent, but no response arrived.
+    #[error("{server} did not respond; it is unknown whether the request was processed")]
     NoAnswer {
-        /// Which server.
         server: String,
-        /// What happened instead.
         #[source]
         source: reqwest::Error,
     },
-    /// What stands before the server answered in its place: nobody knows whether it was done.
+    /// A proxy or load balancer responded in place of the server.
     #[error(
-        "what stands before {server} answered with HTTP status {status}, and nobody knows whether it was done"
+        "a proxy in front of {server} returned HTTP status {status}; it is unknown whether the request was processed"
     )]
-    Between {
-        /// Which server.
-        server: String,
-        /// What it answered with.
-        status: u16,
-    },
-    /// What answered does not speak this API.
-    #[error("the answer is none of this API: {0}")]
+    Between { server: String, status: u16 },
+    /// The response does not belong to this API.
+    #[error("the response is not valid for this API: {0}")]
     Unreadable(String),
 }
 
@@ -80,7 +39,7 @@ impl ClientError {
         Self::Unreadable(why)
     }
 
-    /// The server's no, if it was one.
+    /// The error response of the server, if there is one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Refused(problem) => Some(problem),
@@ -88,12 +47,12 @@ impl ClientError {
         }
     }
 
-    /// Whether nobody of ours answered.
+    /// Whether the server did not respond.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoAnswer { .. } | Self::Between { .. })
     }
 
-    /// Whether it may have been done all the same.
+    /// Whether the server may have processed the request.
     pub fn leaves_open(&self) -> bool {
         match self {
             Self::Refused(problem) => problem.status >= 500,
@@ -102,7 +61,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the server said no with this code.
+    /// Whether the server returned an error response with this code.
     pub fn is(&self, code: &str) -> bool {
         self.problem().is_some_and(|problem| problem.code == code)
     }

@@ -5,19 +5,18 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use tower::ServiceExt as _;
 
-use crate::ask::{Ask, Reply};
+use crate::request::{ApiRequest, Reply};
 use crate::{ClientError, REPLY_BYTES_MAX};
 
-/// Sends the request to the routes.
-pub(crate) async fn call(router: Router, ask: &Ask) -> Result<Reply, ClientError> {
-    let mut request = Request::builder().method(ask.method.clone()).uri(ask.path());
-    for (name, value) in ask.headers() {
+pub(crate) async fn call(router: Router, call: &ApiRequest) -> Result<Reply, ClientError> {
+    let mut request = Request::builder().method(call.method.clone()).uri(call.path());
+    for (name, value) in call.headers() {
         request = request.header(name, value);
     }
-    if ask.body.is_some() {
+    if call.body.is_some() {
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
-    let body = ask.body.clone().map_or_else(Body::empty, Body::from);
+    let body = call.body.clone().map_or_else(Body::empty, Body::from);
     let request = request.body(body).map_err(|error| ClientError::unreadable(error.to_string()))?;
     let response = match router.oneshot(request).await {
         Ok(response) => response,

@@ -1,8 +1,8 @@
 //! A server over the network.
 //!
-//! The key goes to that server alone: over TLS unless the server is on this very machine, and along no redirect.
-//! What did not get there is tried again; what may have got there is tried again only if asking twice is the same
-//! as asking once.
+//! The API key is sent only to that server: over TLS unless the server is on this machine, and never along a redirect.
+//! A request that did not reach the server is retried. A request that may have reached it is retried only if it is
+//! repeatable.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use crate::REPLY_BYTES_MAX;
-use crate::ask::{Ask, Reply};
 use crate::error::ClientError;
+use crate::request::{ApiRequest, Reply};
 
-/// Four tries reach over a restart of the server, and end before a person gives up.
+/// Four attempts cover a restart of the server and keep the user waiting for a few seconds at most.
 const TRIES_MAX: u32 = 4;
 
-/// Before the second try; doubled before each one after that.
+/// The delay before the second attempt; it doubles with each further attempt.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A server that wants more time than this is told of instead of waited for.
+/// A longer `Retry-After` is reported as an error instead of waited for.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Longer than any request takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A stream is asked for anew after a while, so that none is listened to for ever.
+/// A stream is requested again after this time, so that a dead connection does not stay open.
 const STREAM_MAX: Duration = Duration::from_hours(1);
 
-/// What a stream comes as.
+/// The content type of a stream.
 const STREAM: &str = "text/event-stream";
 
 /// A server over the network.
@@ -43,7 +43,7 @@ pub struct Remote {
     key: SecretString,
 }
 
-/// Why one try failed, and whether another may be made.
+/// Why one attempt failed, and whether another one is allowed.
 struct Failed {
     error: ClientError,
     again: bool,
@@ -51,16 +51,16 @@ struct Failed {
 }
 
 impl Remote {
-    /// The server at `server`, which is shown `key`.
+    /// A client of the server at `server` with the API key `key`.
     pub fn new(server: &Url, key: SecretString) -> Result<Self, ClientError> {
         let bad = |why| ClientError::BadServer { url: server.to_string(), why };
         match server.scheme() {
             _ if http_client::is_safe(server) => {}
-            "http" => return Err(bad("a key goes over https alone, except to this machine")),
-            _ => return Err(bad("it is not an address of the web")),
+            "http" => return Err(bad("an API key is sent only over https, or to this machine; use https")),
+            _ => return Err(bad("it is not an http or https URL")),
         }
         if !server.username().is_empty() || server.password().is_some() || server.query().is_some() {
-            return Err(bad("write the address alone: no user, no password, nothing behind a `?`"));
+            return Err(bad("remove the user, the password and the query from the URL"));
         }
         let http = http_client::client()
             .timeout(ANSWER_MAX)
@@ -69,12 +69,12 @@ impl Remote {
         Ok(Self { http, server: server.clone(), key })
     }
 
-    /// Asks until there is an answer, as often as that is safe.
-    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply, ClientError> {
+    /// Sends the request, with retries as far as they are safe.
+    pub(crate) async fn send(&self, call: &ApiRequest) -> Result<Reply, ClientError> {
         let mut pause = PAUSE;
         let mut open = None;
         for _ in 1..TRIES_MAX {
-            match self.try_once(ask).await {
+            match self.try_once(call).await {
                 Ok(reply) => return Ok(reply),
                 Err(Failed { error, again: false, .. }) => return Err(error),
                 Err(Failed { error, pause: asked, .. }) => {
@@ -84,74 +84,74 @@ impl Remote {
             }
             pause *= 2;
         }
-        // What one try left open is not settled by another one that did not get there.
-        self.try_once(ask).await.map_err(|Failed { error, .. }| match open {
+        // A later attempt that did not reach the server does not resolve an earlier unknown outcome.
+        self.try_once(call).await.map_err(|Failed { error, .. }| match open {
             Some(open) if !error.leaves_open() && error.is_away() => open,
             _ => error,
         })
     }
 
-    /// Asks once for a stream.
-    pub(crate) async fn listen(&self, ask: &Ask) -> Result<Response, ClientError> {
-        let request = self.request(ask).header(ACCEPT, STREAM).timeout(STREAM_MAX);
+    /// Requests a stream, without retries.
+    pub(crate) async fn listen(&self, call: &ApiRequest) -> Result<Response, ClientError> {
+        let request = self.request(call).header(ACCEPT, STREAM).timeout(STREAM_MAX);
         let sent = timeout(ANSWER_MAX, request.send()).await;
-        let late = |_| ClientError::unreadable("no stream begins".to_owned());
-        let response = sent.map_err(late)?.map_err(|error| self.failed(error, ask).error)?;
+        let late = |_| ClientError::unreadable("the stream does not start".to_owned());
+        let response = sent.map_err(late)?.map_err(|error| self.failed(error, call).error)?;
         let status = response.status();
         if !status.is_success() {
-            let body = self.read(response, ask).await.map_err(|failed| failed.error)?;
-            return Err(self.no(&Reply { status, body }));
+            let body = self.read(response, call).await.map_err(|failed| failed.error)?;
+            return Err(self.error_of(&Reply { status, body }));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind {
             Some(kind) if kind.starts_with(STREAM) => Ok(response),
-            _ => Err(ClientError::unreadable("no stream".to_owned())),
+            _ => Err(ClientError::unreadable("the response is not an event stream".to_owned())),
         }
     }
 
-    /// What it is called where something about it is told.
+    /// The URL of the server, for error messages.
     pub(crate) fn name(&self) -> String {
         self.server.to_string()
     }
 
-    fn request(&self, ask: &Ask) -> RequestBuilder {
-        let address = format!("{}{}", self.server.as_str().trim_end_matches('/'), ask.path());
-        let mut request = self.http.request(ask.method.clone(), address).header(AUTHORIZATION, self.bearer());
-        for (name, value) in ask.headers() {
+    fn request(&self, call: &ApiRequest) -> RequestBuilder {
+        let address = format!("{}{}", self.server.as_str().trim_end_matches('/'), call.path());
+        let mut request =
+            self.http.request(call.method.clone(), address).header(AUTHORIZATION, self.bearer());
+        for (name, value) in call.headers() {
             request = request.header(name, value);
         }
-        if let Some(body) = &ask.body {
+        if let Some(body) = &call.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
         request
     }
 
-    async fn try_once(&self, ask: &Ask) -> Result<Reply, Failed> {
-        let response = self.request(ask).send().await.map_err(|error| self.failed(error, ask))?;
+    async fn try_once(&self, call: &ApiRequest) -> Result<Reply, Failed> {
+        let response = self.request(call).send().await.map_err(|error| self.failed(error, call))?;
         let (status, wait) = (response.status(), retry_after(&response));
-        let reply = Reply { status, body: self.read(response, ask).await? };
-        let asks_for_time = wait.is_some() && status == StatusCode::SERVICE_UNAVAILABLE;
-        if !asks_for_time && !reply.is_from_between() {
+        let reply = Reply { status, body: self.read(response, call).await? };
+        let is_overloaded = wait.is_some() && status == StatusCode::SERVICE_UNAVAILABLE;
+        if !is_overloaded && !reply.is_from_proxy() {
             return Ok(reply);
         }
-        let again = ask.repeatable && wait.is_none_or(|pause| pause <= PAUSE_MAX);
-        Err(Failed { error: self.no(&reply), again, pause: wait })
+        let again = call.repeatable && wait.is_none_or(|pause| pause <= PAUSE_MAX);
+        Err(Failed { error: self.error_of(&reply), again, pause: wait })
     }
 
-    /// The no that a reply is.
-    fn no(&self, reply: &Reply) -> ClientError {
-        if reply.is_from_between() {
+    fn error_of(&self, reply: &Reply) -> ClientError {
+        if reply.is_from_proxy() {
             let (server, status) = (self.server.to_string(), reply.status.as_u16());
             return ClientError::Between { server, status };
         }
         reply.problem()
     }
 
-    async fn read(&self, mut response: Response, ask: &Ask) -> Result<Vec<u8>, Failed> {
+    async fn read(&self, mut response: Response, call: &ApiRequest) -> Result<Vec<u8>, Failed> {
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error, ask))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error, call))? {
             if body.len() + chunk.len() > REPLY_BYTES_MAX {
-                let error = ClientError::unreadable("it does not end".to_owned());
+                let error = ClientError::unreadable("the body is too large".to_owned());
                 return Err(Failed { error, again: false, pause: None });
             }
             body.extend_from_slice(&chunk);
@@ -159,18 +159,18 @@ impl Remote {
         Ok(body)
     }
 
-    fn failed(&self, source: reqwest::Error, ask: &Ask) -> Failed {
+    fn failed(&self, source: reqwest::Error, call: &ApiRequest) -> Failed {
         let server = self.server.to_string();
-        // The address would stand in it a second time.
+        // The error already names the server.
         let source = source.without_url();
         if source.is_connect() || source.is_builder() {
             let again = source.is_connect();
             return Failed { error: ClientError::Unreachable { server, source }, again, pause: None };
         }
-        Failed { error: ClientError::NoAnswer { server, source }, again: ask.repeatable, pause: None }
+        Failed { error: ClientError::NoAnswer { server, source }, again: call.repeatable, pause: None }
     }
 
-    /// A key that cannot stand in a header opens nothing, and nothing is what is sent of it.
+    /// A key with characters that a header does not allow is not sent at all.
     fn bearer(&self) -> HeaderValue {
         let text = format!("Bearer {}", self.key.expose_secret());
         let mut value = HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
@@ -179,7 +179,6 @@ impl Remote {
     }
 }
 
-/// When the server says that it may be asked again.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.parse().ok().map(Duration::from_secs)

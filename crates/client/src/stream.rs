@@ -1,7 +1,6 @@
 //! The live stream of a run, as server-sent events.
 //!
-//! An entry of the chain may be told in several envelopes, and is handed on once: whoever asks for what is behind an
-//! entry gets what is behind it, whatever the stream repeats.
+//! The server can send several envelopes for one event of the chain. The stream returns each event once.
 
 use domain::Event;
 use reqwest::Response;
@@ -10,10 +9,10 @@ use views::EventDocument;
 
 use crate::error::ClientError;
 
-/// No entry of a chain is longer; what is did not come from a server of ours.
+/// Larger than any event of a chain.
 const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A stream that is open.
+/// An open stream.
 #[derive(Debug)]
 pub struct Stream {
     response: Response,
@@ -22,7 +21,7 @@ pub struct Stream {
     last: Option<u32>,
 }
 
-/// What an envelope says, as far as it is needed here.
+/// The fields of an envelope that the client needs.
 #[derive(Deserialize)]
 struct Envelope {
     at: String,
@@ -40,8 +39,7 @@ impl Stream {
         Self { response, server, rest: Rest::default(), last: after }
     }
 
-    /// What has come next; empty, if the server only says that it is still there, and nothing when the stream is over.
-    /// Nothing is lost if nobody waits for the answer.
+    /// The next events; empty for a heartbeat, and none at the end of the stream. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Vec<EventDocument>>, ClientError> {
         let chunk = self.response.chunk().await.map_err(|source| ClientError::NoAnswer {
             server: self.server.clone(),
@@ -67,7 +65,7 @@ fn read(data: &str) -> Result<EventDocument, ClientError> {
     Ok(EventDocument { n: event.n, at, text, event, hash: None })
 }
 
-/// What has come of an event that is not complete.
+/// The received part of an incomplete event.
 #[derive(Debug, Default)]
 struct Rest {
     line: Vec<u8>,
@@ -75,7 +73,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// The data of every event that is complete with `chunk`.
+    /// Adds `chunk` and returns the data of every event that is complete.
     fn take(&mut self, chunk: &[u8]) -> Result<Vec<String>, ClientError> {
         let mut complete = Vec::new();
         for &byte in chunk {
@@ -85,17 +83,16 @@ impl Rest {
                 complete.push(data);
             }
             if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
-                return Err(ClientError::unreadable("an event of the stream does not end".to_owned()));
+                return Err(ClientError::unreadable("an event of the stream is too large".to_owned()));
             }
         }
         Ok(complete)
     }
 
-    /// An event ends with an empty line. Of all its fields only the data are for us: a place in the chain is told in
-    /// the envelope, too.
+    /// An event ends with an empty line. Only its data is needed: the envelope contains the id, too.
     fn end_of_line(&mut self) -> Result<Option<String>, ClientError> {
         let line = String::from_utf8(std::mem::take(&mut self.line));
-        let line = line.map_err(|_| ClientError::unreadable("the stream is not text".to_owned()))?;
+        let line = line.map_err(|_| ClientError::unreadable("the stream is not UTF-8".to_owned()))?;
         let line = line.strip_suffix('\r').unwrap_or(&line);
         if let Some(data) = line.strip_prefix("data:") {
             self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
@@ -111,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_read_wherever_they_are_cut() {
+    fn events_are_read_across_chunk_boundaries() {
         let text =
             b": hello\n\nid: 1\ndata: {\"a\":\ndata: 1}\r\n\r\n:\n\nid: 2\ndata:b\n\ndata: not complete\n";
         for at in 0..text.len() {
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_end_is_not_waited_for() {
+    fn endless_event_is_an_error() {
         let mut rest = Rest::default();
         let refused = (0..=EVENT_BYTES_MAX / 1024).find_map(|_| rest.take(&[b'x'; 1024]).err());
         assert!(matches!(refused, Some(ClientError::Unreadable(_))), "{refused:?}");

@@ -1,25 +1,26 @@
-//! Who wanted a run stopped, and why.
+//! Who canceled a run, and why.
 
 use domain::{Cause, Event, EventBody, RunStatus};
 
-use crate::Seen;
+use crate::RunSnapshot;
 use crate::json::CanceledDocument;
-use crate::time::moment;
+use crate::time::{in_seconds, rfc3339_millis};
 
-/// Who stopped the run; nothing, unless it is canceled. A worker that gets round to a wish is not who had it.
-pub fn canceled(seen: &Seen) -> Option<CanceledDocument> {
-    if seen.view.record.status != RunStatus::Canceled {
+/// The user who canceled the run; none unless the run is canceled. The worker that carries out the request is named
+/// only if no user is.
+pub fn canceled(snapshot: &RunSnapshot) -> Option<CanceledDocument> {
+    if snapshot.view.record.status != RunStatus::Canceled {
         return None;
     }
-    let events = seen.view.events.as_deref().unwrap_or_default();
-    let told = events.iter().rev().filter_map(|event| Some((event, wish(&event.body)?)));
-    let by_people = told.clone().find(|(event, _)| event.by.cause == Cause::User);
-    let told = by_people.or_else(|| told.clone().next()).map(|(event, reason)| of_event(event, reason));
-    told.or_else(|| of_record(seen))
+    let events = snapshot.view.events.as_deref().unwrap_or_default();
+    let requests = events.iter().rev().filter_map(|event| Some((event, cancel_reason(&event.body)?)));
+    let by_user = requests.clone().find(|(event, _)| event.by.cause == Cause::User);
+    let request = by_user.or_else(|| requests.clone().next());
+    request.map(|(event, reason)| of_event(event, reason)).or_else(|| of_record(snapshot))
 }
 
-/// Why the run is to stop, if that is what an event says.
-fn wish(body: &EventBody) -> Option<&str> {
+/// The reason, if the event cancels the run or requests that.
+fn cancel_reason(body: &EventBody) -> Option<&str> {
     match body {
         EventBody::RunCanceled { reason, .. }
         | EventBody::CancelRequested { reason }
@@ -29,20 +30,24 @@ fn wish(body: &EventBody) -> Option<&str> {
 }
 
 fn of_event(event: &Event, reason: &str) -> CanceledDocument {
-    CanceledDocument { by: event.by.id.clone(), reason: reason.to_owned(), at: moment(event.at) }
+    CanceledDocument { by: event.by.id.clone(), reason: reason.to_owned(), at: rfc3339_millis(event.at) }
 }
 
-/// What the record says, where the chain cannot be believed.
-fn of_record(seen: &Seen) -> Option<CanceledDocument> {
-    let request = seen.view.record.cancel.as_ref()?;
-    Some(CanceledDocument { by: request.by.clone(), reason: request.reason.clone(), at: moment(request.at) })
+/// The record's copy of the request, for a run whose chain does not verify.
+fn of_record(snapshot: &RunSnapshot) -> Option<CanceledDocument> {
+    let request = snapshot.view.record.cancel.as_ref()?;
+    Some(CanceledDocument {
+        by: request.by.clone(),
+        reason: request.reason.clone(),
+        at: rfc3339_millis(request.at),
+    })
 }
 
 impl CanceledDocument {
-    /// `by ada at 2026-11-15T03:35:23.120Z: not today`.
+    /// `by ada at 2026-11-15T03:35:23Z: wrong host`.
     pub(crate) fn line(&self) -> String {
         let Self { by, reason, at } = self;
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        format!("by {by} at {at}{why}")
+        format!("by {by} at {}{why}", in_seconds(at))
     }
 }

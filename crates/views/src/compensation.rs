@@ -1,59 +1,55 @@
-//! What became of the effects of a run that was stopped.
+//! The effects of a run that was canceled or is rolling back.
 
 use domain::RunStatus;
-use domain::view::{Compensation, EffectStatus, compensation_log};
+use domain::view::{CompensationEntry, EffectState, compensation_log};
 use engine::RunView;
 
 use crate::json::{CompensationDocument, RunDocument};
 use crate::table::table;
 
-/// Whether the question arises: the run was stopped, or is being taken back.
-fn arises(view: &RunView) -> bool {
+fn applies(view: &RunView) -> bool {
     matches!(view.record.status, RunStatus::Canceled | RunStatus::RollingBack)
 }
 
-/// One line for each effect, newest first, and one for those nobody can account for; empty where the
-/// question does not arise.
+/// One line for each effect, newest first, and one for effects with an unknown outcome; empty if the run is neither
+/// canceled nor rolling back.
 pub(super) fn text(run: &RunDocument) -> String {
     let Some(log) = &run.compensation else { return String::new() };
     let rows: Vec<_> =
         log.iter().map(|line| [line.step.to_string(), words(&line.status), line.key.to_string()]).collect();
-    let known = if rows.is_empty() {
-        "no effect is known to stand\n".to_owned()
-    } else {
-        table(["STEP", "EFFECT", "KEY"], &rows)
-    };
+    let known =
+        if rows.is_empty() { "no effects\n".to_owned() } else { table(["STEP", "EFFECT", "KEY"], &rows) };
     match run.effects.unknown {
         0 => known,
-        1 => format!("{known}1 effect was given up on; nobody knows whether it happened\n"),
-        many => format!("{known}{many} effects were given up on; nobody knows whether they happened\n"),
+        1 => format!("{known}1 effect has an unknown outcome\n"),
+        many => format!("{known}{many} effects have an unknown outcome\n"),
     }
 }
 
 pub(super) fn document(view: &RunView) -> Option<Vec<CompensationDocument>> {
-    let line = |line: Compensation| CompensationDocument {
+    let line = |line: CompensationEntry| CompensationDocument {
         step: line.step,
         key: line.key,
         status: name(line.status).to_owned(),
     };
-    arises(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
+    applies(view).then(|| compensation_log(view.plan(), &view.steps).into_iter().map(line).collect())
 }
 
-/// A status in words; one that a newer server tells of, as it tells it.
+/// A status in words. A status of a newer server is shown unchanged.
 fn words(status: &str) -> String {
-    let told = match status {
-        "rolled_back" => "was taken back",
-        "reversible" => "stands; the workflow says how to take it back",
-        "in_effect" => "stands; the workflow does not say how to take it back",
+    let words = match status {
+        "rolled_back" => "rolled back",
+        "reversible" => "in effect; the workflow has a rollback for it",
+        "in_effect" => "in effect; the workflow has no rollback for it",
         other => other,
     };
-    told.to_owned()
+    words.to_owned()
 }
 
-fn name(status: EffectStatus) -> &'static str {
+fn name(status: EffectState) -> &'static str {
     match status {
-        EffectStatus::RolledBack => "rolled_back",
-        EffectStatus::Reversible => "reversible",
-        EffectStatus::InEffect => "in_effect",
+        EffectState::RolledBack => "rolled_back",
+        EffectState::Reversible => "reversible",
+        EffectState::InEffect => "in_effect",
     }
 }

@@ -1,75 +1,72 @@
-//! An event as one line that a person reads.
+//! An event as one line of text.
 
 use domain::plan::Plan;
-use domain::{ApprovalStatus, Digest, Event, EventBody, Failure, People, Verdict};
+use domain::{ApprovalStatus, ApproverCount, Digest, Event, EventBody, Failure, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::time::moment;
+use crate::time::{in_seconds, rfc3339_millis, timestamp};
 
-/// `2026-11-15T03:35:23.120Z    3  assign: done by worker-b (attempt 2)`.
+/// `2026-11-15T03:35:23Z    3  assign: completed by worker-b (attempt 2)`.
 pub fn event_line(plan: &Plan, event: &Event) -> String {
     event_document(plan, event).line()
 }
 
 impl EventDocument {
-    /// The line that [`event_line`] gives.
+    /// The same line as [`event_line`].
     pub fn line(&self) -> String {
         let status = self.event.run.map(|run| format!("; the run is {}", run.to)).unwrap_or_default();
-        format!("{}  {:>3}  {}{status}", self.at, self.n, self.text)
+        format!("{}  {:>3}  {}{status}", in_seconds(&self.at), self.n, self.text)
     }
 }
 
-/// An event as programs are told of it.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Event)]
 pub struct EventDocument {
-    /// Its number, from 0 without a gap.
+    /// The number of the event in the chain, from 0 without gaps.
     pub n: u32,
-    /// When it was decided.
     pub at: String,
-    /// What happened, in a sentence.
+    /// The event in one sentence.
     pub text: String,
-    /// What the chain holds.
+    /// The event as the chain stores it.
     #[schema(value_type = Object)]
     pub event: Event,
-    /// The hash of it and all before it, where it was asked for.
+    /// The hash of the event and of all events before it; absent in a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub hash: Option<Digest>,
 }
 
-/// The same for programs.
 pub fn event_document(plan: &Plan, event: &Event) -> EventDocument {
     EventDocument {
         n: event.n,
-        at: moment(event.at),
-        text: told(plan, event),
+        at: rfc3339_millis(event.at),
+        text: sentence(plan, event),
         event: event.clone(),
         hash: None,
     }
 }
 
-/// The same as JSON; `event` is what the chain holds.
 pub fn event_json(plan: &Plan, event: &Event) -> Value {
     json!(event_document(plan, event))
 }
 
-fn told(plan: &Plan, event: &Event) -> String {
-    let told = body(event);
+fn sentence(plan: &Plan, event: &Event) -> String {
+    let text = body(event);
     match plan.step(event.seq).filter(|_| is_about_a_step(&event.body)) {
-        Some(step) => format!("{}: {told}", step.id),
-        None => told,
+        Some(step) => format!("{}: {text}", step.id),
+        None => text,
     }
 }
 
-/// Whether the event is about the step where the run stood, rather than about the whole run.
+/// Whether the event is about the current step of the run, not about the whole run.
 fn is_about_a_step(body: &EventBody) -> bool {
     !matches!(
         body,
         EventBody::RunAdmitted { .. }
-            | EventBody::EventKept { .. }
+            | EventBody::EventBuffered { .. }
             | EventBody::CancelRequested { .. }
             | EventBody::RunCanceled { .. }
             | EventBody::RunFailed { .. }
@@ -89,88 +86,88 @@ pub(crate) fn body(event: &Event) -> String {
         EventBody::StepSucceeded { attempt, receipt, .. } => {
             let effect =
                 receipt.as_ref().map(|receipt| format!(", effect {}", receipt.key)).unwrap_or_default();
-            format!("{}{effect}", done("done", attempt.as_ref()))
+            format!("{}{effect}", done("completed", attempt.as_ref()))
         }
-        EventBody::StepRolledBack { attempt, .. } => done("taken back", attempt.as_ref()),
+        EventBody::StepRolledBack { attempt, .. } => done("rolled back", attempt.as_ref()),
         EventBody::AttemptFailed { number, failure, not_before } => {
             let number = ordinal(*number);
-            format!("attempt {number} failed: {}; next at {}", reason(failure), moment(*not_before))
+            format!("attempt {number} failed: {}; retry at {}", reason(failure), timestamp(*not_before))
         }
-        EventBody::StepFailed { failure, .. } => format!("failed for good: {}", reason(failure)),
-        EventBody::LeaseExpired { silent, number, .. } => {
-            format!("{silent} went silent; {by} takes over as attempt {}", ordinal(*number))
+        EventBody::StepFailed { failure, .. } => format!("failed permanently: {}", reason(failure)),
+        EventBody::LeaseExpired { previous_worker: silent, number, .. } => {
+            format!("the lease of {silent} expired; {by} takes over with attempt {}", ordinal(*number))
         }
         EventBody::OutcomeUnknown { failure, .. } => {
-            format!("outcome unknown: {}; a person must decide", reason(failure))
+            format!("outcome unknown: {}; an operator must decide", reason(failure))
         }
         EventBody::EffectIntended { receipt, verdict, approval, .. } => {
             let allowed = match approval {
-                Some(approval) => format!("approval {approval} is used"),
-                None => format!("policy allows it ({})", rules(verdict)),
+                Some(approval) => format!("with approval {approval}"),
+                None => format!("allowed by policy ({})", rules(verdict)),
             };
-            format!("about to act, effect {}: {allowed}", receipt.key)
+            format!("effect {} starts, {allowed}", receipt.key)
         }
         EventBody::ActionDenied { verdict, target, .. } => {
-            format!("policy says no to changing {target}: {}", because_of(verdict))
+            format!("policy denied the change of {target}: {}", because_of(verdict))
         }
         other => of_people(by, other),
     }
 }
 
 fn rules(verdict: &Verdict) -> String {
-    verdict.because.iter().map(|reason| reason.rule.as_str()).collect::<Vec<_>>().join(", ")
+    verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn because_of(verdict: &Verdict) -> String {
-    let said = verdict.because.iter().map(|reason| format!("{} ({})", reason.says, reason.rule));
-    said.collect::<Vec<_>>().join("; ")
+    let reasons = verdict.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.rule));
+    reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// What became of a request for approval.
 fn of_approval(body: &EventBody) -> String {
     match body {
-        EventBody::ApprovalRequested { demand, expires_at, verdict, .. } => {
-            let who = match demand.people {
-                People::One => "a person",
-                People::Two => "two people",
+        EventBody::ApprovalRequested { requirement, expires_at, verdict, .. } => {
+            let who = match requirement.people {
+                ApproverCount::One => "one approver",
+                ApproverCount::Two => "two approvers",
             };
             let why =
                 verdict.as_ref().map(|verdict| format!(": {}", because_of(verdict))).unwrap_or_default();
-            format!("asks {who} until {}{why}", moment(*expires_at))
+            format!("waits for {who} until {}{why}", timestamp(*expires_at))
         }
         EventBody::ApprovalVoted { vote, status, .. } => {
             let word = if vote.approve { "approved" } else { "rejected" };
-            let more = if *status == ApprovalStatus::Requested { "; another person must agree" } else { "" };
+            let more =
+                if *status == ApprovalStatus::Requested { "; a second approver is required" } else { "" };
             format!("{word} by {}{}{more}", vote.person, because(&vote.reason))
         }
-        EventBody::ApprovalReminded { .. } => "people were asked again".to_owned(),
-        EventBody::ApprovalEscalated { .. } => "nobody has answered in time; others were told".to_owned(),
-        EventBody::ApprovalExpired { failure, .. } => format!("the question lapsed: {}", reason(failure)),
+        EventBody::ApprovalReminded { .. } => "reminder sent to the approvers".to_owned(),
+        EventBody::ApprovalEscalated { .. } => "approval overdue; escalated".to_owned(),
+        EventBody::ApprovalExpired { failure, .. } => format!("approval expired: {}", reason(failure)),
         EventBody::ApprovalWithdrawn { reason, .. } => {
-            format!("the question was withdrawn{}", because(reason))
+            format!("approval withdrawn{}", because(reason))
         }
         _ => String::new(),
     }
 }
 
-/// Events that a person or an outside system had a hand in.
+/// Events that a user or an external system caused.
 fn of_people(by: &str, body: &EventBody) -> String {
     match body {
         EventBody::WaitOpened { event, deadline } => {
-            format!("waits for the event {event} until {}", moment(*deadline))
+            format!("waits for the event {event} until {}", timestamp(*deadline))
         }
-        EventBody::EventKept { event, .. } => format!("the event {event} came early and is kept"),
-        EventBody::EventDelivered { event, .. } => format!("the event {event} came"),
-        EventBody::TimedOut { failure } => format!("ran out of time: {}", reason(failure)),
-        EventBody::CancelRequested { reason } => format!("{by} asked to stop the run{}", because(reason)),
-        EventBody::RunCanceled { reason, .. } => format!("stopped{}", because(reason)),
+        EventBody::EventBuffered { event, .. } => format!("the event {event} arrived early and is stored"),
+        EventBody::EventDelivered { event, .. } => format!("the event {event} arrived"),
+        EventBody::TimedOut { failure } => format!("timed out: {}", reason(failure)),
+        EventBody::CancelRequested { reason } => format!("{by} requested cancellation{}", because(reason)),
+        EventBody::RunCanceled { reason, .. } => format!("canceled{}", because(reason)),
         EventBody::RunFailed { reason, .. } => {
-            format!("failed, and everything that could be was taken back{}", because(reason))
+            format!("failed after the rollback{}", because(reason))
         }
-        EventBody::PauseRequested { reason } => format!("{by} asked to pause the run{}", because(reason)),
+        EventBody::PauseRequested { reason } => format!("{by} requested a pause{}", because(reason)),
         EventBody::RunPaused { reason } => format!("paused{}", because(reason)),
-        EventBody::RunResumed { reason } => format!("{by} said to go on{}", because(reason)),
-        EventBody::RollbackStarted { reason, .. } => format!("taking effects back{}", because(reason)),
+        EventBody::RunResumed { reason } => format!("{by} resumed the run{}", because(reason)),
+        EventBody::RollbackStarted { reason, .. } => format!("rollback started{}", because(reason)),
         EventBody::ApprovalRequested { .. }
         | EventBody::ApprovalVoted { .. }
         | EventBody::ApprovalReminded { .. }
@@ -193,7 +190,7 @@ fn done(what: &str, attempt: Option<&domain::event::Attempt>) -> String {
     match attempt {
         Some(attempt) if attempt.number == 0 => format!("{what} by {}", attempt.worker),
         Some(attempt) => format!("{what} by {} (attempt {})", attempt.worker, ordinal(attempt.number)),
-        None => format!("{what}: the receipt of an earlier attempt already held the result"),
+        None => format!("{what}: the receipt of an earlier attempt has the result"),
     }
 }
 

@@ -1,32 +1,32 @@
-//! Commands to type: the exact line, with the store and the tenant that this one was given.
+//! Renders the commands that the user can run next, with the same store and tenant options.
 
 use std::path::Path;
 
 use domain::{RunKey, TenantId};
 
-/// The store's file if nobody says otherwise.
+/// The default file of the store.
 pub const STORE_DEFAULT: &str = "countersign.db";
 
-/// The tenant if nobody says otherwise.
+/// The default tenant.
 pub const TENANT_DEFAULT: &str = "default";
 
-/// What stands before the verb in every command that is suggested.
+/// The part of a suggested command before the verb.
 #[derive(Debug, Clone)]
 pub struct Hints {
-    beginning: String,
-    /// Whether nothing but the command line tells who answers; else their key does.
+    prefix: String,
+    /// Whether the command names the user with `--by`. Otherwise the credential does.
     by_name: bool,
 }
 
 impl Hints {
-    /// Hints for the store at `store`.
+    /// Hints for the store file at `store`.
     pub fn new(store: &Path, tenant: &TenantId) -> Self {
         let store = Some(store).filter(|store| *store != Path::new(STORE_DEFAULT));
         let store = store.map(|store| format!("--store {}", quoted(&store.to_string_lossy())));
         Self::of_store(store, tenant)
     }
 
-    /// Hints for the store on AWS that the environment names.
+    /// Hints for the store on AWS.
     pub fn of_aws(tenant: &TenantId) -> Self {
         Self::of_store(Some("--aws".to_owned()), tenant)
     }
@@ -35,37 +35,37 @@ impl Hints {
         let tenant = Some(tenant).filter(|tenant| tenant.as_str() != TENANT_DEFAULT);
         let tenant = tenant.map(|tenant| format!("--tenant {tenant}"));
         let words = ["countersign".to_owned()].into_iter().chain(option).chain(tenant);
-        Self { beginning: words.collect::<Vec<_>>().join(" "), by_name: true }
+        Self { prefix: words.collect::<Vec<_>>().join(" "), by_name: true }
     }
 
-    /// Hints for the server that `option` names on a command line.
+    /// Hints for a server; `option` selects it on the command line.
     pub fn of_server(option: &str) -> Self {
-        Self { beginning: format!("countersign {option}"), by_name: false }
+        Self { prefix: format!("countersign {option}"), by_name: false }
     }
 
-    /// A command that was suggested to whoever has said elsewhere what is meant, with that said again.
+    /// A command of [`Hints::plain`] with the prefix of these hints.
     pub fn spelled_out(&self, plain: &str) -> String {
         plain.strip_prefix("countersign ").map_or_else(|| plain.to_owned(), |rest| self.line(rest))
     }
 
-    /// Hints for whoever has said elsewhere which server and tenant are meant.
+    /// Hints without options for the server and the tenant.
     pub fn plain() -> Self {
-        Self { beginning: "countersign".to_owned(), by_name: false }
+        Self { prefix: "countersign".to_owned(), by_name: false }
     }
 
-    /// The same for whoever opens the store themselves, and so needs no key.
+    /// Hints without options, for a user who opens the store directly and needs no API key.
     pub fn local() -> Self {
         Self { by_name: true, ..Self::plain() }
     }
 
-    /// What a command says of who answers, where that must be said.
-    pub(crate) fn answering(&self) -> &'static str {
+    /// The `--by` option, where the command needs one.
+    pub(crate) fn by_option(&self) -> &'static str {
         if self.by_name { " --by NAME" } else { "" }
     }
 
     /// `countersign … rest`.
     pub fn line(&self, rest: &str) -> String {
-        format!("{} {rest}", self.beginning)
+        format!("{} {rest}", self.prefix)
     }
 
     /// `countersign … run VERB RUN`.
@@ -74,7 +74,7 @@ impl Hints {
     }
 }
 
-/// `text` as one word of a shell.
+/// `text` quoted as one shell word.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_only_what_is_not_the_default() {
+    fn hint_omits_default_options() {
         assert_eq!(line(STORE_DEFAULT, "default"), "countersign run list");
         assert_eq!(line("/tmp/a.db", "acme"), "countersign --store /tmp/a.db --tenant acme run list");
         let aws = Hints::of_aws(&"acme".parse().unwrap());
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_hint_is_spelled_out() {
+    fn plain_hint_gets_the_prefix() {
         let hints = Hints::of_server("--profile work");
         assert_eq!(hints.spelled_out("countersign run list"), "countersign --profile work run list");
     }
 
     #[test]
-    fn a_hint_can_be_pasted_into_a_shell() {
+    fn hint_is_quoted_for_the_shell() {
         assert_eq!(line("my db", "default"), "countersign --store 'my db' run list");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");

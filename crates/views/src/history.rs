@@ -1,50 +1,48 @@
-//! What happened to each step: who tried it, and how each try ended.
+//! The attempts at each step, with worker and result.
 
 use std::collections::BTreeMap;
 
 use domain::{Event, EventBody, Failure, Live, StepSeq, failure};
 
-/// What happened to each step.
+/// The history of each step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
     steps: BTreeMap<StepSeq, StepHistory>,
 }
 
-/// What happened to one step.
+/// The history of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepHistory {
-    /// The tries at it, the first one first.
+    /// The attempts, oldest first.
     pub tries: Vec<Try>,
-    /// The tries at taking it back.
+    /// The attempts to roll the step back, oldest first.
     pub undo_tries: Vec<Try>,
-    /// What went wrong last, unless it went right afterwards.
+    /// The last failure; none after a success.
     pub failure: Option<Failure>,
 }
 
-/// One try at a step.
+/// One attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Try {
-    /// Who made it.
     pub worker: String,
-    /// How it ended.
     pub end: TryEnd,
 }
 
-/// How a try ended.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryEnd {
-    /// It is under way.
+    /// In progress.
     UnderWay,
-    /// It was done.
+    /// Completed.
     Done,
-    /// It failed, or nobody knows what came of it.
+    /// Failed, or with an unknown outcome.
     Failed,
-    /// Its worker was not heard of again.
+    /// The lease of the worker expired.
     Silent,
 }
 
 impl History {
-    /// The history that `events` tell, with the step that is `live` now.
+    /// The history from `events` and the state of the current step.
     pub fn of(events: &[Event], live: (StepSeq, &Live)) -> Self {
         let mut history = Self::default();
         let mut before = None;
@@ -58,14 +56,13 @@ impl History {
         history
     }
 
-    /// What happened to the step at `seq`.
     pub fn step(&self, seq: StepSeq) -> StepHistory {
         self.steps.get(&seq).cloned().unwrap_or_default()
     }
 }
 
 impl StepHistory {
-    /// Those who tried it, each once, the first one first.
+    /// The workers that attempted the step, each once, oldest first.
     pub fn workers(&self) -> Vec<&str> {
         let mut workers: Vec<&str> = Vec::new();
         for attempt in self.tries.iter().chain(&self.undo_tries) {
@@ -76,7 +73,7 @@ impl StepHistory {
         workers
     }
 
-    /// The try that is under way, if there is one.
+    /// The attempt in progress, if there is one.
     pub fn under_way(&self) -> Option<&Try> {
         let newest = self.undo_tries.last().or(self.tries.last());
         newest.filter(|newest| newest.end == TryEnd::UnderWay)
@@ -88,7 +85,7 @@ impl StepHistory {
     }
 
     fn take(&mut self, event: &Event, before: Option<&EventBody>, undoing: bool) {
-        // What a take-over finds is decided in the same breath; nobody has tried again by then.
+        // A take-over commits its finding together with the expired lease, without an attempt of its own.
         let on_take_over = matches!(before, Some(EventBody::LeaseExpired { .. }));
         let by = &event.by.id;
         match &event.body {
@@ -98,9 +95,9 @@ impl StepHistory {
                 }
                 self.failure = None;
             }
-            EventBody::LeaseExpired { silent, .. } => {
+            EventBody::LeaseExpired { previous_worker: silent, .. } => {
                 self.tried(silent.as_str(), TryEnd::Silent, undoing);
-                let text = format!("{silent} was not heard of again");
+                let text = format!("the lease of {silent} expired");
                 self.failure = Some(Failure::new(failure::LEASE_EXPIRED, text));
             }
             EventBody::AttemptFailed { failure, .. }
@@ -115,12 +112,13 @@ impl StepHistory {
                 self.failure = Some(failure.clone());
             }
             EventBody::ApprovalVoted { vote, .. } if !vote.approve => {
-                let text = format!("{} said no: {}", vote.person, vote.reason);
+                let text = format!("rejected by {}: {}", vote.person, vote.reason);
                 self.failure = Some(Failure::new(failure::APPROVAL_REJECTED, text));
             }
             EventBody::ActionDenied { verdict, .. } => {
-                let says = verdict.because.iter().map(|reason| reason.says.as_str()).collect::<Vec<_>>();
-                self.failure = Some(Failure::new(failure::POLICY_DENIED, says.join("; ")));
+                let reasons =
+                    verdict.reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>();
+                self.failure = Some(Failure::new(failure::POLICY_DENIED, reasons.join("; ")));
             }
             EventBody::RunResumed { .. } => self.failure = None,
             _ => {}
@@ -136,7 +134,7 @@ impl StepHistory {
             Live::Ready { .. }
             | Live::WaitingEvent { .. }
             | Live::WaitingApproval { .. }
-            | Live::Over { .. } => {}
+            | Live::Ended { .. } => {}
         }
     }
 }
@@ -172,7 +170,7 @@ mod tests {
     }
 
     fn silent(who: &str, by: &str) -> Event {
-        let body = EventBody::LeaseExpired { silent: worker(who), fence: Fence(2), number: 1 };
+        let body = EventBody::LeaseExpired { previous_worker: worker(who), fence: Fence(2), number: 1 };
         event(by, (SECOND, StepStatus::Running), body)
     }
 
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ran_out_is_a_try_of_the_step_the_run_stood_at() {
+    fn expired_lease_is_an_attempt_of_the_current_step() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), done(SECOND, "w2")];
         let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, FIRST), [("w1".to_owned(), TryEnd::Done)]);
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_take_over_finds_out_is_no_try_of_its_own() {
+    fn take_over_finding_is_no_attempt() {
         let events = [done(FIRST, "w1"), silent("w1", "w2"), unknown("w2")];
         let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Silent)]);
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_that_the_worker_itself_could_not_learn_is_its_try() {
+    fn unknown_outcome_is_an_attempt_of_its_worker() {
         let events = [done(FIRST, "w1"), unknown("w1")];
         let history = History::of(&events, (SECOND, &READY));
         assert_eq!(ends(&history, SECOND), [("w1".to_owned(), TryEnd::Failed)]);

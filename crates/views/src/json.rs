@@ -1,4 +1,4 @@
-//! A run as one JSON document, for programs.
+//! A run as a JSON document.
 
 use domain::plan::PlannedStep;
 use domain::record::Effects;
@@ -11,108 +11,93 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::time::moment;
+use crate::time::rfc3339_millis;
 
 use super::canceled::canceled;
 use super::history::{History, Try, TryEnd};
 use super::text::{numbered, tool};
-use super::{Seen, compensation, waiting};
+use super::{RunSnapshot, compensation, waiting};
 
-/// Everything about a run.
+/// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Run)]
 pub struct RunDocument {
-    /// Which run.
     #[schema(value_type = String)]
     pub run: RunId,
-    /// Whose.
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// The workflow.
     #[schema(value_type = String)]
     pub workflow: WorkflowName,
-    /// Its version.
     pub version: u32,
-    /// The plan, by hash.
+    /// The hash of the plan.
     #[schema(value_type = String)]
     pub plan: Digest,
-    /// Where it stands.
     #[schema(value_type = String)]
     pub status: RunStatus,
-    /// The step it stands at, from 0.
+    /// The index of the current step, from 0.
     #[schema(value_type = u32)]
     pub at: StepSeq,
-    /// When it was admitted.
     pub created_at: String,
-    /// When it ended.
     pub completed_at: Option<String>,
-    /// Who stopped it and why, if it was canceled.
+    /// Who canceled the run and why, if it was canceled.
     #[serde(default)]
     pub canceled: Option<CanceledDocument>,
-    /// The key of the request that started it.
+    /// The idempotency key of the request that started the run.
     #[schema(value_type = String)]
     pub key: IdempotencyKey,
-    /// The record outside that it is about, if one was named.
+    /// The external record, if the request named one.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub record: Option<RecordName>,
-    /// Its steps, in their order.
+    /// The steps in the order of the workflow.
     pub steps: Vec<StepDocument>,
-    /// What the finished steps cost, in millionths of a US dollar.
+    /// The cost of the finished steps, in millionths of a US dollar.
     #[serde(default)]
     pub cost_microusd: u64,
-    /// What each step that cost something cost, and what for.
+    /// The cost of each step that has one.
     #[serde(default)]
     pub costs: Vec<CostDocument>,
-    /// How many effects were done, taken back, and given up on.
+    /// The number of effects that are done, rolled back, and of unknown outcome.
     #[schema(value_type = Object)]
     pub effects: Effects,
-    /// What became of each effect, where the run was stopped or is being taken back.
+    /// The effects, if the run is canceled or rolls back.
     pub compensation: Option<Vec<CompensationDocument>>,
-    /// Why it does not move, and what ends that.
+    /// Why the run waits, and what ends the wait; null if the run has finished.
     pub waits: Option<WaitDocument>,
-    /// Whether its chain holds.
     pub chain: ChainDocument,
 }
 
-/// Who stopped a run, and why.
+/// Who canceled a run, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Canceled)]
 pub struct CanceledDocument {
-    /// Who.
     pub by: String,
-    /// In their words; empty, if they said nothing.
+    /// The reason; empty if none was given.
     pub reason: String,
-    /// When they said so.
     pub at: String,
 }
 
-/// What a step, or taking it back, cost.
+/// The cost of a step or of its rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Cost)]
 pub struct CostDocument {
-    /// Which step.
     #[schema(value_type = String)]
     pub step: StepId,
-    /// Whether it was taking the step back.
+    /// Whether this is the cost of the rollback.
     pub undo: bool,
-    /// In millionths of a US dollar.
+    /// The cost in millionths of a US dollar.
     pub microusd: u64,
-    /// What it was for, if a metered service said so.
+    /// The usage, if a metered service reported it.
     pub usage: Option<UsageDocument>,
 }
 
-/// What a step used of somebody's metered service.
+/// The usage of a metered service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Usage)]
 pub struct UsageDocument {
-    /// Whose.
     pub provider: String,
-    /// Which model.
     pub model: String,
-    /// How much went in.
     pub input_tokens: u64,
-    /// How much came out.
     pub output_tokens: u64,
 }
 
@@ -120,134 +105,123 @@ pub struct UsageDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Step)]
 pub struct StepDocument {
-    /// Its place in the run, from 0.
+    /// The index of the step, from 0.
     #[schema(value_type = u32)]
     pub seq: StepSeq,
-    /// Its name.
     #[schema(value_type = String)]
     pub id: StepId,
-    /// What it calls.
     pub tool: String,
-    /// Where it stands.
     #[schema(value_type = String)]
     pub status: StepStatus,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: usize,
-    /// Who tried it, and how that ended.
+    /// The attempts with worker and result.
     pub tries: Vec<TryDocument>,
-    /// The same for taking it back.
+    /// The attempts to roll the step back.
     pub undo_tries: Vec<TryDocument>,
-    /// Who holds it now.
+    /// The lease of the worker that runs the step.
     pub lease: Option<LeaseDocument>,
-    /// What went wrong last, unless it went right afterwards.
+    /// The last failure; null after a success.
     #[schema(value_type = Option<Object>)]
     pub failure: Option<Failure>,
-    /// The key of its effect, if it had one.
+    /// The idempotency key of the effect, if there is one.
     #[schema(value_type = Option<String>)]
     pub effect: Option<IdempotencyKey>,
-    /// What it gave; a large output as `{"blob": …}`.
+    /// The output; a large output as `{"blob": …}`.
     #[schema(value_type = Value)]
     #[serde(default)]
     pub output: Value,
 }
 
 impl StepDocument {
-    /// Whether somebody works on it now.
+    /// Whether a worker runs the step now.
     pub fn is_under_way(&self) -> bool {
         let newest = self.undo_tries.last().or(self.tries.last());
         newest.is_some_and(|newest| newest.end == end_name(TryEnd::UnderWay))
     }
 }
 
-/// One try at a step.
+/// One attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Try)]
 pub struct TryDocument {
-    /// Who made it.
     pub worker: String,
     /// `under_way`, `done`, `failed` or `silent`.
     pub end: String,
 }
 
-/// A worker's hold on a step.
+/// The lease of a worker on a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Lease)]
 pub struct LeaseDocument {
-    /// Who.
     #[schema(value_type = String)]
     pub owner: WorkerId,
-    /// Under which fence.
     #[schema(value_type = u64)]
     pub fence: Fence,
-    /// Since when.
     pub since: String,
-    /// Until when, unless it is extended.
+    /// The expiry, unless the worker renews the lease.
     pub until: String,
-    /// The key of the effect that may be under way.
+    /// The idempotency key of the effect in progress.
     #[schema(value_type = Option<String>)]
     pub intent: Option<IdempotencyKey>,
 }
 
-/// What became of an effect.
+/// The status of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Compensation)]
 pub struct CompensationDocument {
-    /// Which step had it.
     #[schema(value_type = String)]
     pub step: StepId,
-    /// Its key.
     #[schema(value_type = String)]
     pub key: IdempotencyKey,
-    /// `rolled_back`, `reversible` or `stands`.
+    /// `rolled_back`, `reversible` or `in_effect`.
     pub status: String,
 }
 
-/// Why a run waits.
+/// Why a run waits, and what ends the wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Wait)]
 pub struct WaitDocument {
-    /// Why, in sentences.
+    /// The reason, in sentences.
     pub why: String,
-    /// What ends it.
-    pub ends: Vec<WayDocument>,
+    /// The actions and events that end the wait.
+    pub ends: Vec<NextActionDocument>,
 }
 
-/// One way to end a wait.
+/// An action or an event that ends a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Way)]
-pub struct WayDocument {
-    /// What happens then.
+#[schema(as = NextAction)]
+pub struct NextActionDocument {
+    /// The effect of the action.
     pub what: String,
-    /// What to type for it; none if it happens by itself.
+    /// The command; null if it happens automatically.
     pub command: Option<String>,
 }
 
-/// How a run's chain stands.
+/// The verification of the chain of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Chain)]
 pub struct ChainDocument {
-    /// Whether every entry is as it was written.
+    /// Whether every event is unaltered.
     pub verified: bool,
-    /// How many entries there are, if it holds.
+    /// The number of events of a verified chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<usize>,
-    /// The hash of the newest one, if it holds.
+    /// The hash of the last event of a verified chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub head: Option<Digest>,
-    /// What is wrong, if it does not.
+    /// The fault, if the chain does not verify.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// Everything about the run.
-pub fn run_json(seen: &Seen) -> Value {
-    json!(run_document(seen))
+pub fn run_json(snapshot: &RunSnapshot) -> Value {
+    json!(run_document(snapshot))
 }
 
-/// Everything about the run, typed.
-pub fn run_document(seen: &Seen) -> RunDocument {
-    let record = &seen.view.record;
+pub fn run_document(snapshot: &RunSnapshot) -> RunDocument {
+    let record = &snapshot.view.record;
     RunDocument {
         run: record.key.run.clone(),
         tenant: record.key.tenant.clone(),
@@ -256,24 +230,24 @@ pub fn run_document(seen: &Seen) -> RunDocument {
         plan: record.plan,
         status: record.status,
         at: record.at,
-        created_at: moment(record.created_at),
-        completed_at: record.completed_at.map(moment),
-        canceled: canceled(seen),
+        created_at: rfc3339_millis(record.created_at),
+        completed_at: record.completed_at.map(rfc3339_millis),
+        canceled: canceled(snapshot),
         key: record.trigger.reference.clone(),
         record: record.trigger.record.clone(),
-        steps: steps(seen),
+        steps: steps(snapshot),
         cost_microusd: record.cost_microusd,
-        costs: costs(seen),
+        costs: costs(snapshot),
         effects: record.effects,
-        compensation: compensation::document(&seen.view),
-        waits: waits(seen),
-        chain: chain(seen),
+        compensation: compensation::document(&snapshot.view),
+        waits: waits(snapshot),
+        chain: chain(snapshot),
     }
 }
 
-fn costs(seen: &Seen) -> Vec<CostDocument> {
-    let paid = seen.view.steps.iter().filter(|step| step.cost_microusd > 0 || step.usage.is_some());
-    let named = paid.filter_map(|paid| Some((seen.view.plan().step(paid.seq)?.id.clone(), paid)));
+fn costs(snapshot: &RunSnapshot) -> Vec<CostDocument> {
+    let paid = snapshot.view.steps.iter().filter(|step| step.cost_microusd > 0 || step.usage.is_some());
+    let named = paid.filter_map(|paid| Some((snapshot.view.plan().step(paid.seq)?.id.clone(), paid)));
     named
         .map(|(step, paid)| CostDocument {
             step,
@@ -289,23 +263,23 @@ fn costs(seen: &Seen) -> Vec<CostDocument> {
         .collect()
 }
 
-fn steps(seen: &Seen) -> Vec<StepDocument> {
-    let history = seen.history();
-    numbered(seen.view.plan()).map(|(seq, planned)| step(seen, &history, seq, planned)).collect()
+fn steps(snapshot: &RunSnapshot) -> Vec<StepDocument> {
+    let history = snapshot.history();
+    numbered(snapshot.view.plan()).map(|(seq, planned)| step(snapshot, &history, seq, planned)).collect()
 }
 
-fn step(seen: &Seen, history: &History, seq: StepSeq, planned: &PlannedStep) -> StepDocument {
+fn step(snapshot: &RunSnapshot, history: &History, seq: StepSeq, planned: &PlannedStep) -> StepDocument {
     let past = history.step(seq);
-    let ended = seen.view.steps.iter().find(|record| record.seq == seq && !record.undo);
+    let ended = snapshot.view.steps.iter().find(|record| record.seq == seq && !record.undo);
     StepDocument {
         seq,
         id: planned.id.clone(),
         tool: tool(&planned.work).to_owned(),
-        status: step_status(&seen.view.record, &seen.view.steps, seq),
+        status: step_status(&snapshot.view.record, &snapshot.view.steps, seq),
         attempts: past.tries.len(),
         tries: tries(&past.tries),
         undo_tries: tries(&past.undo_tries),
-        lease: lease(seen, seq),
+        lease: lease(snapshot, seq),
         failure: past.failure,
         effect: ended.and_then(|record| record.receipt.clone()),
         output: ended.map(output).unwrap_or_default(),
@@ -327,20 +301,20 @@ fn end_name(end: TryEnd) -> &'static str {
     }
 }
 
-fn lease(seen: &Seen, seq: StepSeq) -> Option<LeaseDocument> {
-    match &seen.view.record.live {
-        Live::Running(lease) if seq == seen.view.record.at => Some(LeaseDocument {
+fn lease(snapshot: &RunSnapshot, seq: StepSeq) -> Option<LeaseDocument> {
+    match &snapshot.view.record.live {
+        Live::Running(lease) if seq == snapshot.view.record.at => Some(LeaseDocument {
             owner: lease.owner.clone(),
             fence: lease.fence,
-            since: moment(lease.since),
-            until: moment(lease.until),
+            since: rfc3339_millis(lease.since),
+            until: rfc3339_millis(lease.until),
             intent: lease.intent.as_ref().map(|intent| intent.key.clone()),
         }),
         _ => None,
     }
 }
 
-/// What the step gave; a large output by pointer, as the ledger keeps it.
+/// The output of the step; a large output by reference, as the ledger stores it.
 fn output(record: &StepRecord) -> Value {
     let pointer = |blob: &BlobRef| json!({ "blob": blob });
     match &record.output {
@@ -350,19 +324,22 @@ fn output(record: &StepRecord) -> Value {
     }
 }
 
-fn waits(seen: &Seen) -> Option<WaitDocument> {
-    let waiting = waiting(seen)?;
-    let ends =
-        waiting.ends.into_iter().map(|way| WayDocument { what: way.what, command: way.command }).collect();
+fn waits(snapshot: &RunSnapshot) -> Option<WaitDocument> {
+    let waiting = waiting(snapshot)?;
+    let ends = waiting
+        .ends
+        .into_iter()
+        .map(|action| NextActionDocument { what: action.what, command: action.command })
+        .collect();
     Some(WaitDocument { why: waiting.why, ends })
 }
 
-fn chain(seen: &Seen) -> ChainDocument {
-    let events = seen.view.events.as_ref();
+fn chain(snapshot: &RunSnapshot) -> ChainDocument {
+    let events = snapshot.view.events.as_ref();
     ChainDocument {
         verified: events.is_ok(),
         events: events.ok().map(Vec::len),
-        head: events.ok().map(|_| seen.view.record.head),
+        head: events.ok().map(|_| snapshot.view.record.head),
         fault: events.err().map(ToString::to_string),
     }
 }

@@ -1,7 +1,7 @@
-//! What people and programs are told of a run.
+//! Renders runs as text for users and as JSON for programs.
 //!
-//! [`Seen`] is a run as the ledger had it at one moment; the modules below make words and JSON of it. They
-//! are pure: nothing here reads the store or the time.
+//! [`RunSnapshot`] is a run at one point in time. The modules below render it. They are pure: they read neither the
+//! store nor the clock.
 
 mod canceled;
 mod compensation;
@@ -14,16 +14,16 @@ mod refusal;
 pub mod table;
 mod text;
 pub mod time;
+pub mod time_arg;
 pub mod timeline;
 pub mod verdict;
 mod waiting;
-pub mod when;
 
 #[cfg(test)]
 mod tests;
 
 use domain::{Approval, Receipt, RunId, RunKey, Timestamp};
-use engine::{Dispatch, Engine, EngineError, RunView, TenantHandle};
+use engine::{DispatchState, Engine, EngineError, RunView, TenantHandle};
 use store::Store;
 
 use crate::hint::Hints;
@@ -32,43 +32,41 @@ pub use canceled::canceled;
 pub use event::{EventDocument, event_document, event_json, event_line};
 pub use history::{History, TryEnd};
 pub use json::{
-    CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument, RunDocument,
-    StepDocument, TryDocument, UsageDocument, WaitDocument, WayDocument, run_document, run_json,
+    CanceledDocument, ChainDocument, CompensationDocument, CostDocument, LeaseDocument, NextActionDocument,
+    RunDocument, StepDocument, TryDocument, UsageDocument, WaitDocument, run_document, run_json,
 };
 pub use money::money;
 pub use refusal::refusal_in_words;
 pub use text::{counted, document_text, run_text, steps_table, tool};
-pub use waiting::{Waiting, Way, waiting};
+pub use waiting::{NextAction, Waiting, waiting};
 
-/// A run as the ledger had it at one moment.
-pub struct Seen {
-    /// The run, its steps and its events.
+/// A run at one point in time.
+pub struct RunSnapshot {
+    /// The run with its steps and events.
     pub view: RunView,
-    /// The receipt of an effect that is under way, or whose outcome nobody knows.
+    /// The receipt of an effect that is in progress, or whose outcome is unknown.
     pub open: Option<Receipt>,
-    /// How the switch of dispatch stood; on, where that no longer matters.
-    pub dispatch: Dispatch,
-    /// When it was looked at.
+    /// The dispatch switch; running for a finished run.
+    pub dispatch: DispatchState,
     pub now: Timestamp,
-    /// Commands that can be typed next.
+    /// Renders the commands that the user can run next.
     pub hints: Hints,
 }
 
-impl Seen {
-    /// Looks at `run`.
-    pub async fn look<S: Store>(engine: &Engine<S>, run: &RunKey, hints: Hints) -> Result<Self, EngineError> {
+impl RunSnapshot {
+    pub async fn load<S: Store>(engine: &Engine<S>, run: &RunKey, hints: Hints) -> Result<Self, EngineError> {
         let view = engine.inspect(run).await?;
         let open = match waiting::open_intent(&view.record) {
             Some(intent) => engine.store().receipt(&run.tenant, &intent.key).await?,
             None => None,
         };
         let over = view.record.status.is_terminal();
-        let dispatch = if over { Dispatch::default() } else { engine.dispatch(&run.tenant).await? };
+        let dispatch = if over { DispatchState::default() } else { engine.dispatch(&run.tenant).await? };
         Ok(Self { view, open, dispatch, now: engine.now(), hints })
     }
 
-    /// Looks at a run of the tenant whose handle this is.
-    pub async fn at<S: Store>(
+    /// Loads a run of the tenant of `handle`.
+    pub async fn load_for<S: Store>(
         handle: &TenantHandle<S>,
         run: &RunId,
         hints: Hints,
@@ -79,16 +77,16 @@ impl Seen {
             None => None,
         };
         let over = view.record.status.is_terminal();
-        let dispatch = if over { Dispatch::default() } else { handle.dispatch().await? };
+        let dispatch = if over { DispatchState::default() } else { handle.dispatch().await? };
         Ok(Self { view, open, dispatch, now: handle.now(), hints })
     }
 
-    /// The newest request for approval.
-    pub fn asked(&self) -> Option<&Approval> {
+    /// The latest approval.
+    pub fn approval(&self) -> Option<&Approval> {
         self.view.approvals.last()
     }
 
-    /// What happened to each step. Empty if the chain is broken: what cannot be verified is not shown.
+    /// The history of each step. Empty if the chain does not verify.
     pub fn history(&self) -> History {
         let events = self.view.events.as_deref().unwrap_or_default();
         let record = &self.view.record;

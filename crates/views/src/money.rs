@@ -1,6 +1,6 @@
-//! Money.
+//! Amounts in US dollars.
 
-/// Millionths of a US dollar as people write them: cents, and as many digits more as there are.
+/// Formats millionths of a US dollar, with cents and as many more digits as needed: `$0.0123`.
 pub fn money(microusd: u64) -> String {
     let digits = format!("{:06}", microusd % 1_000_000);
     let (cents, rest) = digits.split_at(2);
@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_has_cents_and_as_many_digits_more_as_it_needs() {
+    fn money_has_at_least_cents() {
         for (microusd, text) in [
             (0, "$0.00"),
             (1, "$0.000001"),

@@ -1,9 +1,9 @@
-//! A refusal, as people read it.
+//! Refusals in words.
 
 use domain::Refusal;
 use domain::machine::{IllegalRunMove, RunMove};
 
-/// A refusal, with moves as people call them.
+/// The text of a refusal, with run transitions in words.
 pub fn refusal_in_words(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Run(IllegalRunMove { from, by }) => format!("a run that is {from} cannot {}", verb(*by)),
@@ -11,15 +11,14 @@ pub fn refusal_in_words(refusal: &Refusal) -> String {
     }
 }
 
-/// What a move is called by whoever asks for it.
 fn verb(by: RunMove) -> &'static str {
     match by {
-        RunMove::Claim => "be worked on",
+        RunMove::Claim => "be claimed",
         RunMove::OpenWait => "wait for an event",
-        RunMove::OpenGate => "ask a person",
-        RunMove::Continue | RunMove::Resume => "go on",
+        RunMove::OpenGate => "wait for approval",
+        RunMove::Continue | RunMove::Resume => "continue",
         RunMove::Complete => "be completed",
-        RunMove::Retry => "be tried again",
+        RunMove::Retry => "be retried",
         RunMove::Fail => "fail",
         RunMove::Cancel => "be canceled",
         RunMove::Pause => "be paused",
@@ -33,8 +32,8 @@ mod tests {
     use domain::RunStatus;
 
     #[test]
-    fn a_move_that_is_not_allowed_is_told_in_words() {
+    fn illegal_transition_is_rendered_in_words() {
         let moved = RunStatus::WaitingEvent.after(RunMove::OpenGate).unwrap_err();
-        assert_eq!(refusal_in_words(&moved.into()), "a run that is waiting_event cannot ask a person");
+        assert_eq!(refusal_in_words(&moved.into()), "a run that is waiting_event cannot wait for approval");
     }
 }

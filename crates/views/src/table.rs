@@ -1,9 +1,9 @@
-//! Columns that line up.
+//! Text tables.
 
-/// Two blanks between columns are seen as a gap; one is read as a word space.
+/// Two spaces separate columns; one would look like a space between words.
 const GAP: &str = "  ";
 
-/// Rows under a heading, each column as wide as its widest cell. Ends with a line feed.
+/// Renders rows under a heading. Each column is as wide as its widest cell. Ends with a line feed.
 pub fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let heading = heading.map(str::to_owned);
     let widths: [usize; N] = std::array::from_fn(|column| {
@@ -18,13 +18,13 @@ fn line<const N: usize>(row: &[String; N], widths: &[usize; N]) -> String {
     format!("{}\n", cells.join(GAP).trim_end())
 }
 
-/// The same text with every line moved in by `by` blanks; empty lines stay empty.
+/// Indents every line by `by` spaces; empty lines stay empty.
 pub fn indented(text: &str, by: usize) -> String {
     let moved = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") };
     text.lines().map(moved).collect()
 }
 
-/// `text` in lines of at most `width` characters, broken between words.
+/// Wraps `text` between words, in lines of at most `width` characters.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -44,13 +44,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_no_line_ends_in_blanks() {
+    fn columns_align_without_trailing_spaces() {
         let rows = [["1".to_owned(), "ü".to_owned()], ["22".to_owned(), String::new()]];
         assert_eq!(table(["#", "NAME"], &rows), "#   NAME\n1   ü\n22\n");
     }
 
     #[test]
-    fn a_long_word_gets_a_line_of_its_own() {
+    fn long_word_gets_its_own_line() {
         assert_eq!(wrapped("a bb ccccccc d", 4), "a bb\nccccccc\nd\n");
     }
 

@@ -1,12 +1,12 @@
-//! What a run at rest tells: why, and the very command that ends it.
+//! Why a run waits, and the commands that end the wait.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::{Cause, Channel, Initiator, RunKey, TenantId, ToolName};
-use engine::{AdvanceLimits, Engine, Parts, Reach, Reply, SignalRun, StartRun, Timing};
+use engine::{AdvanceLimits, DispatchScope, Engine, EngineParts, SignalRun, StartRun, Timing, VoteRequest};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
@@ -28,14 +28,14 @@ struct TestEnv {
 
 impl TestEnv {
     async fn started() -> Self {
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default(),
+            tools: ToolRegistry::default(),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         });
         let by = Initiator::new(Cause::User, "ada");
         let started = engine.start(StartRun {
@@ -58,7 +58,7 @@ impl TestEnv {
         env
     }
 
-    async fn at_the_question() -> Self {
+    async fn at_the_approval() -> Self {
         let env = Self::at_the_wait().await;
         let signal =
             SignalRun { id: "s".parse().unwrap(), event: "news.came".parse().unwrap(), payload: json!(1) };
@@ -72,9 +72,9 @@ impl TestEnv {
     }
 
     async fn answer(&self, approve: bool, reason: &str) {
-        let asked = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
-        let reply = Reply {
-            approval: asked.id,
+        let approval = self.engine.approval_of(&self.run, &"ask".parse().unwrap()).await.unwrap();
+        let reply = VoteRequest {
+            approval: approval.id,
             subject: None,
             person: "grace".parse().unwrap(),
             approve,
@@ -84,15 +84,15 @@ impl TestEnv {
         Box::pin(self.engine.answer(&self.run.tenant, reply)).await.unwrap();
     }
 
-    async fn seen(&self) -> Seen {
+    async fn snapshot(&self) -> RunSnapshot {
         let hints = Hints::new(Path::new("countersign.db"), &TenantId::new("default").unwrap());
-        Seen::look(&self.engine, &self.run, hints).await.unwrap()
+        RunSnapshot::load(&self.engine, &self.run, hints).await.unwrap()
     }
 
-    /// Why it waits, and the commands that end that.
+    /// The reason of the wait, and the commands that end it.
     async fn waits(&self) -> (String, Vec<String>) {
-        let waiting = waiting(&self.seen().await).unwrap();
-        (waiting.why, waiting.ends.into_iter().filter_map(|way| way.command).collect())
+        let waiting = waiting(&self.snapshot().await).unwrap();
+        (waiting.why, waiting.ends.into_iter().filter_map(|action| action.command).collect())
     }
 
     fn command(&self, verb: &str) -> String {
@@ -101,42 +101,42 @@ impl TestEnv {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_took_asks_for_a_worker() {
+async fn unclaimed_run_needs_a_worker() {
     let env = TestEnv::started().await;
     let (why, commands) = env.waits().await;
-    assert_eq!(why, "Step news is ready, and no worker has taken it yet.");
+    assert_eq!(why, "Step news is ready. No worker has claimed it yet.");
     assert_eq!(commands, ["countersign worker".to_owned(), env.command("cancel")]);
 }
 
 #[tokio::test]
-async fn a_run_that_dispatch_holds_up_says_who_stopped_it_and_asks_for_no_worker() {
+async fn stopped_dispatch_is_named_instead_of_a_worker() {
     let env = TestEnv::started().await;
-    let tenant = Reach::Tenant(env.run.tenant.clone());
+    let tenant = DispatchScope::Tenant(env.run.tenant.clone());
     env.engine.stop_dispatch(&tenant, &env.by, "fire").await.unwrap();
     let (why, commands) = env.waits().await;
-    assert!(why.contains("ada stopped dispatch for this tenant at "), "{why}");
+    assert!(why.contains("ada stopped it for this tenant at "), "{why}");
     assert!(why.ends_with("\u{201c}fire\u{201d}."), "{why}");
     assert_eq!(commands, ["countersign dispatch start".to_owned(), env.command("cancel")]);
 
-    env.engine.stop_dispatch(&Reach::All, &env.by, "flood").await.unwrap();
+    env.engine.stop_dispatch(&DispatchScope::All, &env.by, "flood").await.unwrap();
     let (why, commands) = env.waits().await;
     assert!(why.contains("for all tenants") && why.contains("flood"), "{why}");
     assert_eq!(commands, [env.command("cancel")]);
 }
 
 #[tokio::test]
-async fn a_wait_names_its_event() {
+async fn wait_names_its_event() {
     let env = TestEnv::at_the_wait().await;
     let (why, commands) = env.waits().await;
-    assert_eq!(why, "Step news waits for the event news.came from outside.");
+    assert_eq!(why, "Step news waits for the external event news.came.");
     assert_eq!(commands[0], format!("countersign run signal {} news.came --payload '{{}}'", env.run.run));
 }
 
 #[tokio::test]
-async fn a_question_names_both_answers() {
-    let env = TestEnv::at_the_question().await;
+async fn approval_wait_names_both_commands() {
+    let env = TestEnv::at_the_approval().await;
     let (why, commands) = env.waits().await;
-    assert!(why.starts_with("Step ask asks a person: \u{201c}Go on?\u{201d} Not ada:"), "{why}");
+    assert!(why.starts_with("Step ask waits for approval: \u{201c}Go on?\u{201d} Excluded: ada"), "{why}");
     for (command, verb) in commands.iter().zip(["approve", "reject"]) {
         assert!(
             command.starts_with(&format!("countersign approval {verb} {} ask", env.run.run)),
@@ -146,8 +146,8 @@ async fn a_question_names_both_answers() {
 }
 
 #[tokio::test]
-async fn a_paused_run_tells_who_paused_it_and_why() {
-    let env = TestEnv::at_the_question().await;
+async fn paused_run_names_who_paused_it_and_why() {
+    let env = TestEnv::at_the_approval().await;
     env.answer(false, "not today").await;
     let (why, commands) = env.waits().await;
     assert!(why.starts_with("Paused by grace at ") && why.contains("not today"), "{why}");
@@ -155,61 +155,63 @@ async fn a_paused_run_tells_who_paused_it_and_why() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_waits_for_nothing() {
-    let env = TestEnv::at_the_question().await;
+async fn finished_run_does_not_wait() {
+    let env = TestEnv::at_the_approval().await;
     env.answer(true, "").await;
-    let seen = env.seen().await;
-    assert_eq!(waiting(&seen), None);
-    assert!(run_text(&seen).contains("succeeded after"), "{}", run_text(&seen));
-    assert_eq!(run_json(&seen)["chain"]["verified"], true);
+    let snapshot = env.snapshot().await;
+    assert_eq!(waiting(&snapshot), None);
+    assert!(run_text(&snapshot).contains("succeeded after"), "{}", run_text(&snapshot));
+    assert_eq!(run_json(&snapshot)["chain"]["verified"], true);
 }
 
 #[tokio::test]
-async fn a_canceled_run_tells_who_wanted_that_and_why() {
+async fn canceled_run_names_who_canceled_it_and_why() {
     let env = TestEnv::at_the_wait().await;
-    assert_eq!(run_json(&env.seen().await)["canceled"], json!(null));
+    assert_eq!(run_json(&env.snapshot().await)["canceled"], json!(null));
     env.engine.cancel(&env.run, &env.by, "not today").await.unwrap();
-    let seen = env.seen().await;
-    let told = &run_json(&seen)["canceled"];
-    assert_eq!((&told["by"], &told["reason"]), (&json!("ada"), &json!("not today")));
-    assert!(run_text(&seen).contains("canceled  by ada at "), "{}", run_text(&seen));
+    let snapshot = env.snapshot().await;
+    let canceled = &run_json(&snapshot)["canceled"];
+    assert_eq!((&canceled["by"], &canceled["reason"]), (&json!("ada"), &json!("not today")));
+    assert!(run_text(&snapshot).contains("canceled  by ada at "), "{}", run_text(&snapshot));
 }
 
 #[tokio::test]
-async fn whoever_takes_a_run_back_is_named_and_not_the_worker_that_does_it() {
+async fn canceled_by_names_the_user_and_not_the_worker() {
     let env = TestEnv::at_the_wait().await;
-    let mut seen = env.seen().await;
-    seen.view.record.status = domain::RunStatus::Canceled;
-    let mut wish = seen.view.events.as_ref().unwrap()[0].clone();
-    wish.body = domain::EventBody::CancelRequested { reason: "wrong host".to_owned() };
-    let mut done = wish.clone();
+    let mut snapshot = env.snapshot().await;
+    snapshot.view.record.status = domain::RunStatus::Canceled;
+    let mut request = snapshot.view.events.as_ref().unwrap()[0].clone();
+    request.body = domain::EventBody::CancelRequested { reason: "wrong host".to_owned() };
+    let mut done = request.clone();
     done.by = Initiator::new(Cause::System, "w");
-    done.body =
-        domain::EventBody::RunCanceled { reason: "wrong host".to_owned(), effects: seen.view.record.effects };
-    seen.view.events.as_mut().unwrap().extend([wish, done]);
-    assert_eq!(canceled(&seen).unwrap().by, "ada");
+    done.body = domain::EventBody::RunCanceled {
+        reason: "wrong host".to_owned(),
+        effects: snapshot.view.record.effects,
+    };
+    snapshot.view.events.as_mut().unwrap().extend([request, done]);
+    assert_eq!(canceled(&snapshot).unwrap().by, "ada");
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_unknown_tells_the_code_of_what_is_known() {
+async fn unknown_outcome_shows_its_failure_code() {
     let env = TestEnv::at_the_wait().await;
-    let mut seen = env.seen().await;
-    let failure = domain::Failure::new("IDEMPOTENCY_EXPIRED", "the other side has forgotten the key");
+    let mut snapshot = env.snapshot().await;
+    let failure = domain::Failure::new("IDEMPOTENCY_EXPIRED", "the external system has forgotten the key");
     let intent = domain::record::Intent {
         key: "k".parse().unwrap(),
         action: domain::Digest::ZERO,
         class: domain::EffectClass::NativeKey,
-        foreign_intent: false,
+        foreign: false,
     };
-    seen.view.record.status = domain::RunStatus::Paused;
-    seen.view.record.live =
+    snapshot.view.record.status = domain::RunStatus::Paused;
+    snapshot.view.record.live =
         domain::Live::Unresolved { attempt: 1, failure: failure.clone(), open: Some(intent) };
-    let why = waiting(&seen).unwrap().why;
-    assert!(why.contains("(IDEMPOTENCY_EXPIRED: the other side has forgotten the key)"), "{why}");
-    assert_eq!(run_json(&seen)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");
-    let mut event = seen.view.events.as_ref().unwrap()[0].clone();
+    let why = waiting(&snapshot).unwrap().why;
+    assert!(why.contains("(IDEMPOTENCY_EXPIRED: the external system has forgotten the key)"), "{why}");
+    assert_eq!(run_json(&snapshot)["steps"][0]["failure"]["code"], "IDEMPOTENCY_EXPIRED");
+    let mut event = snapshot.view.events.as_ref().unwrap()[0].clone();
     let receipt = domain::event::ReceiptRef { key: "k".parse().unwrap(), action: domain::Digest::ZERO };
     event.body = domain::EventBody::OutcomeUnknown { receipt, failure };
-    let line = event_line(seen.view.plan(), &event);
-    assert!(line.contains("outcome unknown: IDEMPOTENCY_EXPIRED: the other side"), "{line}");
+    let line = event_line(snapshot.view.plan(), &event);
+    assert!(line.contains("outcome unknown: IDEMPOTENCY_EXPIRED: the external system"), "{line}");
 }

@@ -1,35 +1,36 @@
-//! A run on a page, for people.
+//! A run as text.
 
 use domain::plan::{Plan, PlannedStep, Work};
 use domain::{RunStatus, StepSeq, StepStatus, Timestamp};
 
 use crate::json::{
-    CanceledDocument, ChainDocument, RunDocument, StepDocument, WaitDocument, WayDocument, run_document,
+    CanceledDocument, ChainDocument, NextActionDocument, RunDocument, StepDocument, WaitDocument,
+    run_document,
 };
 use crate::table::{indented, table, wrapped};
-use crate::time::{distance, length, read};
+use crate::time::{duration, in_seconds, parse, relative};
 
-use super::{Seen, compensation};
+use super::{RunSnapshot, compensation};
 
-/// Sentences are broken at this width; a terminal is rarely narrower than this and the indent.
+/// Sentences wrap at this width; few terminals are narrower than this plus the indent.
 const WIDTH: usize = 92;
 
-/// Everything about the run that a person needs.
-pub fn run_text(seen: &Seen) -> String {
-    document_text(&run_document(seen), seen.now)
+/// The text of `run show`.
+pub fn run_text(snapshot: &RunSnapshot) -> String {
+    document_text(&run_document(snapshot), snapshot.now)
 }
 
-/// The same for a run that was told of as a document, read at `now`.
+/// The text of `run show` for a run document, at `now`.
 pub fn document_text(run: &RunDocument, now: Timestamp) -> String {
     let why = run.waits.as_ref().map(|waits| wrapped(&waits.why, WIDTH)).unwrap_or_default();
-    let ends = run.waits.as_ref().map(ways).unwrap_or_default();
+    let ends = run.waits.as_ref().map(next_actions).unwrap_or_default();
     [
         heading(run, now),
         format!("\n{}", indented(&table_of(run, now), 2)),
-        section("what went wrong", &failures(run)),
+        section("failures", &failures(run)),
         section("effects", &compensation::text(run)),
-        section("why it waits", &why),
-        section("what ends the wait", &ends),
+        section("waiting", &why),
+        section("next actions", &ends),
         format!("\n{}\n", chain(&run.chain)),
     ]
     .concat()
@@ -41,22 +42,22 @@ fn section(title: &str, body: &str) -> String {
 
 fn heading(run: &RunDocument, now: Timestamp) -> String {
     let RunDocument { workflow, version, steps, created_at, .. } = run;
-    let ago = read(created_at).map(|at| format!(", {}", distance(at, now))).unwrap_or_default();
+    let ago = parse(created_at).map(|at| format!(", {}", relative(at, now))).unwrap_or_default();
     let lines = [
         ("run", Some(run.run.to_string())),
         ("workflow", Some(format!("{workflow}, version {version}, {}", counted(steps.len(), "step")))),
         ("status", Some(status(run))),
         ("canceled", run.canceled.as_ref().map(CanceledDocument::line)),
-        ("started", Some(format!("{created_at}{ago}"))),
+        ("started", Some(format!("{}{ago}", in_seconds(created_at)))),
         ("key", Some(run.key.to_string())),
     ];
     lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<10}{}\n", value?))).collect()
 }
 
 fn status(run: &RunDocument) -> String {
-    let ended = run.completed_at.as_deref().and_then(read);
-    match read(&run.created_at).zip(ended) {
-        Some((began, ended)) => format!("{} after {}", run.status, length(ended - began)),
+    let ended = run.completed_at.as_deref().and_then(parse);
+    match parse(&run.created_at).zip(ended) {
+        Some((began, ended)) => format!("{} after {}", run.status, duration(ended - began)),
         None => run.status.to_string(),
     }
 }
@@ -66,9 +67,9 @@ pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// The steps with their status, their attempts and who made them.
-pub fn steps_table(seen: &Seen) -> String {
-    table_of(&run_document(seen), seen.now)
+/// The steps with status, attempts and workers.
+pub fn steps_table(snapshot: &RunSnapshot) -> String {
+    table_of(&run_document(snapshot), snapshot.now)
 }
 
 fn table_of(run: &RunDocument, now: Timestamp) -> String {
@@ -76,7 +77,7 @@ fn table_of(run: &RunDocument, now: Timestamp) -> String {
     table(["#", "STEP", "TOOL", "STATUS", "ATTEMPTS", "WORKER"], &rows)
 }
 
-/// The steps of a plan with their places.
+/// The steps of a plan with their index.
 pub(super) fn numbered(plan: &Plan) -> impl Iterator<Item = (StepSeq, &PlannedStep)> {
     (0_u16..).map(StepSeq).zip(&plan.steps)
 }
@@ -85,7 +86,7 @@ fn row(step: &StepDocument, now: Timestamp) -> [String; 6] {
     let attempts = match (step.tries.len(), step.undo_tries.len()) {
         (0, 0) => String::new(),
         (tries, 0) => tries.to_string(),
-        (tries, undo_tries) => format!("{tries} + {undo_tries} back"),
+        (tries, undo_tries) => format!("{tries} + {undo_tries} rollback"),
     };
     [
         (step.seq.index() + 1).to_string(),
@@ -97,7 +98,7 @@ fn row(step: &StepDocument, now: Timestamp) -> [String; 6] {
     ]
 }
 
-/// The tool's name as the workflow file writes it.
+/// The name of the tool in the workflow file.
 pub fn tool(work: &Work) -> &str {
     match work {
         Work::Call(call) => call.tool.as_str(),
@@ -106,7 +107,7 @@ pub fn tool(work: &Work) -> &str {
     }
 }
 
-/// Those who tried the step, each once, the first one first, and how long the last one still holds it.
+/// The workers that attempted the step, each once, oldest first, and the lease of the last one.
 fn workers(step: &StepDocument, now: Timestamp) -> String {
     let mut names: Vec<&str> = Vec::new();
     for attempt in step.tries.iter().chain(&step.undo_tries) {
@@ -115,44 +116,44 @@ fn workers(step: &StepDocument, now: Timestamp) -> String {
         }
     }
     let names = names.join(", ");
-    match step.lease.as_ref().and_then(|lease| read(&lease.until)) {
+    match step.lease.as_ref().and_then(|lease| parse(&lease.until)) {
         Some(until) if step.is_under_way() => {
-            let held = if until > now { "lease runs out" } else { "lease ran out" };
-            format!("{names} ({held} {})", distance(until, now))
+            let lease = if until > now { "lease expires" } else { "lease expired" };
+            format!("{names} ({lease} {})", relative(until, now))
         }
         _ => names,
     }
 }
 
 fn failures(run: &RunDocument) -> String {
-    // Why the run waits tells these in more words.
-    let told_as_wait = |step: &StepDocument| {
+    // The section about the wait already shows these.
+    let is_shown_as_wait = |step: &StepDocument| {
         step.seq == run.at && (run.status == RunStatus::Paused || step.status == StepStatus::FailedRetryable)
     };
-    let told = |step: &StepDocument| {
-        let failure = step.failure.as_ref().filter(|_| !told_as_wait(step))?;
+    let line = |step: &StepDocument| {
+        let failure = step.failure.as_ref().filter(|_| !is_shown_as_wait(step))?;
         Some(wrapped(&format!("{}: {}: {}", step.id, failure.code, failure.message), WIDTH))
     };
-    run.steps.iter().filter_map(told).collect()
+    run.steps.iter().filter_map(line).collect()
 }
 
-fn ways(waits: &WaitDocument) -> String {
-    let told = |way: &WayDocument| match &way.command {
-        Some(command) => format!("{command}\n    {}\n", way.what),
-        None => format!("(by itself) {}\n", way.what),
+fn next_actions(waits: &WaitDocument) -> String {
+    let line = |action: &NextActionDocument| match &action.command {
+        Some(command) => format!("{command}\n    {}\n", action.what),
+        None => format!("(automatic) {}\n", action.what),
     };
-    waits.ends.iter().map(told).collect()
+    waits.ends.iter().map(line).collect()
 }
 
-/// Whether the chain of events holds, or where it breaks.
+/// The verification of the chain, in one line.
 fn chain(chain: &ChainDocument) -> String {
     match &chain.fault {
         None => {
             let events = counted(chain.events.unwrap_or_default(), "event");
-            format!("chain     {events}, verified: nothing was altered or left out")
+            format!("chain     {events}, verified")
         }
         Some(fault) => format!(
-            "chain     BROKEN: {fault}; attempts and workers are not shown, because nothing proves them"
+            "chain     BROKEN: {fault}; attempts and workers are not shown, because they cannot be verified"
         ),
     }
 }

@@ -1,50 +1,50 @@
 //! Verdicts in words.
 
-use domain::{Demand, Reason, Ruling};
+use domain::{ApprovalRequirement, Reason, Ruling};
 
 /// A ruling in one line.
 pub fn ruling(ruling: &Ruling) -> String {
     match ruling {
         Ruling::Deny => "denied".to_owned(),
         Ruling::Allow => "allowed".to_owned(),
-        Ruling::NeedsApproval(demand) => format!("needs approval by {}", people(demand)),
+        Ruling::NeedsApproval(requirement) => format!("needs approval by {}", people(requirement)),
     }
 }
 
-fn people(demand: &Demand) -> String {
-    let count = match demand.people.count() {
+fn people(requirement: &ApprovalRequirement) -> String {
+    let count = match requirement.people.count() {
         1 => "one person".to_owned(),
         many => format!("{many} different people"),
     };
-    let groups: Vec<_> = demand.groups.iter().map(ToString::to_string).collect();
+    let groups: Vec<_> = requirement.groups.iter().map(ToString::to_string).collect();
     let of = if groups.is_empty() { String::new() } else { format!(" of {}", groups.join(" or ")) };
-    format!("{count}{of}, {} tier", format!("{:?}", demand.tier).to_lowercase())
+    format!("{count}{of}, {} tier", format!("{:?}", requirement.tier).to_lowercase())
 }
 
-/// A rule that led to a ruling, and where it stands.
+/// A rule that led to a ruling, with its location.
 pub fn reason(reason: &Reason) -> String {
-    let place = match (&reason.file, reason.line) {
+    let location = match (&reason.file, reason.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
-        _ => "the runtime's own".to_owned(),
+        _ => "built-in".to_owned(),
     };
-    format!("{}: {} ({place})", reason.rule, reason.says)
+    format!("{}: {} ({location})", reason.rule, reason.message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{People, Tier};
+    use domain::{ApproverCount, Tier};
 
     #[test]
-    fn a_demand_says_how_many_of_whom() {
+    fn requirement_names_count_and_groups() {
         let groups = vec!["db".parse().unwrap(), "sre".parse().unwrap()];
-        let demand = Demand { tier: Tier::High, people: People::Two, groups };
+        let requirement = ApprovalRequirement { tier: Tier::High, people: ApproverCount::Two, groups };
         assert_eq!(
-            ruling(&Ruling::NeedsApproval(demand)),
+            ruling(&Ruling::NeedsApproval(requirement)),
             "needs approval by 2 different people of db or sre, high tier"
         );
         assert_eq!(
-            ruling(&Ruling::NeedsApproval(Demand::default())),
+            ruling(&Ruling::NeedsApproval(ApprovalRequirement::default())),
             "needs approval by one person, medium tier"
         );
     }

@@ -1,4 +1,4 @@
-//! Cookies that only this server can make. What one says stands in it, under a code; nothing is kept here.
+//! Cookies that this server signs. A cookie contains its data; the server stores nothing.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
@@ -10,39 +10,37 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::Sha256;
 
-/// A code has 256 bits, as hex digits.
+/// A signature has 256 bits, as hex digits.
 const CODE_CHARS: usize = 64;
 
-/// How the browser reaches the server.
+/// Whether cookies are marked as secure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// Through TLS, here or before here.
+pub enum CookieSecurity {
+    /// Browsers reach the server over TLS, directly or through a proxy.
     Https,
-    /// In the clear, which is for one's own machine.
+    /// Browsers reach the server without TLS, on the same machine.
     Loopback,
 }
 
-/// Which cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cookie {
-    /// A session.
     Session,
-    /// A login that is under way.
+    /// A login in progress.
     Login,
 }
 
 impl Cookie {
-    /// Browsers take a name with this prefix only from the host itself, and only through TLS.
-    fn name(self, over: Over) -> &'static str {
-        match (self, over) {
-            (Self::Session, Over::Https) => "__Host-countersign",
-            (Self::Session, Over::Loopback) => "countersign",
-            (Self::Login, Over::Https) => "__Host-countersign-login",
-            (Self::Login, Over::Loopback) => "countersign-login",
+    /// Browsers accept a name with the `__Host-` prefix only from the host itself, and only over TLS.
+    fn name(self, security: CookieSecurity) -> &'static str {
+        match (self, security) {
+            (Self::Session, CookieSecurity::Https) => "__Host-countersign",
+            (Self::Session, CookieSecurity::Loopback) => "countersign",
+            (Self::Login, CookieSecurity::Https) => "__Host-countersign-login",
+            (Self::Login, CookieSecurity::Loopback) => "countersign-login",
         }
     }
 
-    /// A session comes only with what a page of ours asks for. Whoever logs in is led back here by a page elsewhere.
+    /// A session cookie is sent only with requests from our pages. A login returns from a page of the provider.
     fn same_site(self) -> &'static str {
         match self {
             Self::Session => "Strict",
@@ -58,46 +56,46 @@ impl Cookie {
     }
 }
 
-/// Makes cookies and reads them.
+/// Signs and verifies cookies.
 pub(super) struct Cookies {
     secret: SecretSlice<u8>,
-    over: Over,
+    security: CookieSecurity,
 }
 
 impl Cookies {
-    pub(super) fn new(secret: [u8; 32], over: Over) -> Self {
-        Self { secret: secret.to_vec().into(), over }
+    pub(super) fn new(secret: [u8; 32], security: CookieSecurity) -> Self {
+        Self { secret: secret.to_vec().into(), security }
     }
 
-    /// The header that gives the browser a cookie which says `what`.
-    pub(super) fn give(&self, cookie: Cookie, what: &impl Serialize, lasts: Millis) -> String {
-        let says = BASE64.encode(serde_json::to_vec(what).unwrap_or_default());
-        let code = self.code(cookie.purpose(), &says);
-        self.header(cookie, &format!("{says}.{code}"), lasts)
+    /// The `Set-Cookie` header for a cookie with `content`.
+    pub(super) fn set(&self, cookie: Cookie, content: &impl Serialize, max_age: Millis) -> String {
+        let text = BASE64.encode(serde_json::to_vec(content).unwrap_or_default());
+        let code = self.code(cookie.purpose(), &text);
+        self.header(cookie, &format!("{text}.{code}"), max_age)
     }
 
-    /// The header that takes it away again.
-    pub(super) fn take(&self, cookie: Cookie) -> String {
+    /// The `Set-Cookie` header that deletes the cookie.
+    pub(super) fn delete(&self, cookie: Cookie) -> String {
         self.header(cookie, "", Millis(0))
     }
 
-    /// What the cookie says that a request brings, and its text, if we made it.
-    pub(super) fn brought<T: DeserializeOwned>(
+    /// The content of the cookie of a request, and its text; none if the signature is not ours.
+    pub(super) fn read<T: DeserializeOwned>(
         &self,
         cookie: Cookie,
         headers: &HeaderMap,
     ) -> Option<(T, String)> {
-        let (says, code) = self.only(cookie, headers)?.rsplit_once('.')?;
-        if !self.is_code(cookie.purpose(), says, code) {
+        let (text, code) = self.only(cookie, headers)?.rsplit_once('.')?;
+        if !self.is_code(cookie.purpose(), text, code) {
             return None;
         }
-        let what = serde_json::from_slice(&BASE64.decode(says).ok()?).ok()?;
-        Some((what, says.to_owned()))
+        let content = serde_json::from_slice(&BASE64.decode(text).ok()?).ok()?;
+        Some((content, text.to_owned()))
     }
 
-    /// The one cookie of ours; none if there are two, because then somebody else may have set one.
+    /// The value of the cookie; none if the request has two, because another site may have set one of them.
     fn only<'h>(&self, cookie: Cookie, headers: &'h HeaderMap) -> Option<&'h str> {
-        let ours = cookie.name(self.over);
+        let ours = cookie.name(self.security);
         let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let mut values = pairs.filter(|(name, _)| *name == ours).map(|(_, value)| value);
@@ -107,23 +105,23 @@ impl Cookies {
         }
     }
 
-    fn header(&self, cookie: Cookie, value: &str, lasts: Millis) -> String {
-        let (name, site, seconds) = (cookie.name(self.over), cookie.same_site(), lasts.0 / 1_000);
-        let secure = match self.over {
-            Over::Https => "; Secure",
-            Over::Loopback => "",
+    fn header(&self, cookie: Cookie, value: &str, max_age: Millis) -> String {
+        let (name, site, seconds) = (cookie.name(self.security), cookie.same_site(), max_age.0 / 1_000);
+        let secure = match self.security {
+            CookieSecurity::Https => "; Secure",
+            CookieSecurity::Loopback => "",
         };
         format!("{name}={value}; Max-Age={seconds}; Path=/; HttpOnly; SameSite={site}{secure}")
     }
 
-    /// A code over `text` that only this server can make, and only for this purpose.
-    #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
+    /// The HMAC of `text` for this purpose.
+    #[expect(clippy::expect_used, reason = "HMAC accepts a key of any length")]
     pub(super) fn code(&self, purpose: &str, text: &str) -> String {
         let mut mac: Hmac<Sha256> =
-            Hmac::new_from_slice(self.secret.expose_secret()).expect("any length will do");
+            Hmac::new_from_slice(self.secret.expose_secret()).expect("HMAC accepts a key of any length");
         mac.update(b"countersign/v1/");
         mac.update(purpose.as_bytes());
-        // No purpose holds it, so no two of these read the same.
+        // No purpose contains a NUL, so the parts cannot be confused.
         mac.update(b"\0");
         mac.update(text.as_bytes());
         let bytes = mac.finalize().into_bytes();

@@ -1,34 +1,34 @@
 //! API keys.
 
-use domain::access::{ApiKey, ShownKey};
+use domain::access::{ApiKey, PresentedKey};
 use domain::{KeyId, TenantId};
 use engine::Engine;
 use store::Store;
 
 use super::Caller;
-use crate::problem::Problem;
+use crate::problem::ApiError;
 
-/// Who shows this key.
-pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<Caller, Problem> {
-    let shown = ShownKey::read(shown).ok_or_else(Problem::unauthenticated)?;
+/// The caller with this API key.
+pub(super) async fn caller<S: Store>(engine: &Engine<S>, shown: &str) -> Result<Caller, ApiError> {
+    let shown = PresentedKey::parse(shown).ok_or_else(ApiError::unauthenticated)?;
     let known = engine.api_key(&shown.tenant, &shown.id).await?;
-    let live = known.filter(|key| key.is_shown(&shown) && key.is_live(engine.now()));
+    let live = known.filter(|key| key.matches(&shown) && key.is_live(engine.now()));
     let Some(key) = live else {
-        tracing::warn!(tenant = %shown.tenant, key = %shown.id, "a key that opens nothing was shown");
-        return Err(Problem::unauthenticated());
+        tracing::warn!(event = "key_rejected", tenant = %shown.tenant, key = %shown.id, "API key rejected");
+        return Err(ApiError::unauthenticated());
     };
     Ok(holder(key))
 }
 
-/// Whoever began a session with this key, as long as it opens anything.
+/// The caller of a session that started with this API key, while the key is valid.
 pub(super) async fn of_session<S: Store>(
     engine: &Engine<S>,
     tenant: &TenantId,
     key: &KeyId,
-) -> Result<Caller, Problem> {
+) -> Result<Caller, ApiError> {
     let known = engine.api_key(tenant, key).await?;
     let live = known.filter(|key| key.is_live(engine.now()));
-    live.map(holder).ok_or_else(Problem::unauthenticated)
+    live.map(holder).ok_or_else(ApiError::unauthenticated)
 }
 
 fn holder(key: ApiKey) -> Caller {
@@ -36,7 +36,7 @@ fn holder(key: ApiKey) -> Caller {
     Caller { tenant: key.tenant, person: key.person, roles: key.roles, credential }
 }
 
-/// How a key is spoken of: by its name, never by its secret.
+/// The name of an API key, without its secret.
 pub(crate) fn credential(id: &KeyId) -> String {
     format!("key:{id}")
 }

@@ -1,6 +1,6 @@
-//! A gate for one person on their own machine.
+//! Authentication for a user who opens the store directly.
 //!
-//! Whoever can open the store's file can read and write all of it; asking them for a key would prove nothing.
+//! A user who can open the file of the store can read and write all of it, so an API key would add no protection.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use domain::{PersonId, Role, TenantId};
 use engine::Engine;
 use store::Store;
 
-use super::{Caller, Gate};
+use super::{Authenticator, Caller};
 
-/// The credential of whoever opened the store themselves.
+/// The credential of a user who opens the store directly.
 pub const COMMAND_LINE: &str = "command-line";
 
 impl Caller {
-    /// Somebody at the keyboard of the machine that holds the store.
+    /// A user of the machine with the store.
     pub fn local(tenant: TenantId, person: PersonId) -> Self {
         let roles = [Role::Admin].into_iter().collect();
         Self { tenant, person, roles, credential: COMMAND_LINE.to_owned() }
     }
 }
 
-impl<S: Store> Gate<S> {
-    /// A gate that lets `caller` in, whatever a request shows. It must not be served to anybody else.
+impl<S: Store> Authenticator<S> {
+    /// Authenticates every request as `caller`. Must not be served over a network.
     pub fn local(engine: Arc<Engine<S>>, caller: Caller) -> Self {
         Self { local: Some(caller), ..Self::new(engine) }
     }

@@ -1,9 +1,8 @@
-//! Logging in with an identity provider: the authorization code flow of `OpenID` Connect, with PKCE.
+//! Login with an identity provider: the authorization code flow of `OpenID` Connect, with PKCE.
 //!
-//! Whoever wants in is sent to the provider with a *state*, which also stands in a cookie of their browser, and comes
-//! back with a code that is good for one token. The code is exchanged over our own line, so what the browser brings
-//! back proves nothing by itself. What the exchange and the token must prove, the verifier and the nonce, follows
-//! from the state and our secret, and stands in no cookie and no memory.
+//! The browser is redirected to the provider with a *state*, which is also in a cookie, and returns with a code for one
+//! token. The server exchanges the code itself, so the parameters of the callback prove nothing. The verifier and the
+//! nonce are derived from the state and the secret of the server, and are stored nowhere.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,40 +19,40 @@ use subtle::ConstantTimeEq as _;
 use url::{Url, form_urlencoded};
 
 use super::cookies::{Cookie, Cookies};
-use super::oidc::{BadSettings, Believed, Document, Oidc, OidcSettings, Unreachable, refused};
-use super::session::{Sessions, Word};
-use crate::problem::Problem;
+use super::oidc::{Document, InvalidOidcSettings, Oidc, OidcSettings, ProviderError, VerifiedToken, refused};
+use super::session::{IdClaims, Sessions};
+use crate::problem::ApiError;
 
-/// Where the provider leads people back to.
+/// The path of the redirect URI.
 pub const CALLBACK: &str = "/login/oidc/callback";
 
-/// Long enough to find a second factor.
-const UNDER_WAY: Millis = Millis::mins(10);
+/// Long enough for a second factor.
+const LOGIN_MAX: Millis = Millis::mins(10);
 
-/// More logins than this within ten minutes, and the oldest are forgotten; the provider takes no code twice either.
+/// The maximum number of remembered states. The provider also rejects a code that was used before.
 const USED_MAX: usize = 10_000;
 
-/// A cookie has at most four kilobytes; an address of ours has some hundred bytes.
+/// A cookie has at most 4 KiB; a path of ours has a few hundred bytes.
 const NEXT_BYTES_MAX: usize = 1024;
 
-/// What a provider says is wrong fits into a sentence or two.
-const SAID_CHARS_MAX: usize = 300;
+/// The maximum length of an error text of the provider.
+const ERROR_CHARS_MAX: usize = 300;
 
-/// How people log in.
+/// The settings of the login.
 pub struct LoginSettings {
-    /// The provider. Its tokens are for us as it knows us: `audience` is our client id.
+    /// The provider. `audience` is our client id.
     pub oidc: OidcSettings,
-    /// What people call it.
+    /// The display name of the provider.
     pub name: String,
-    /// What we prove ourselves to it with, if it gave us something.
+    /// The client secret, if the provider issued one.
     pub client_secret: Option<SecretString>,
-    /// Where browsers reach this server.
+    /// The public URL of this server.
     pub url: Url,
-    /// What is asked for beside `openid`.
+    /// The scopes besides `openid`.
     pub scopes: Vec<String>,
 }
 
-/// Logs people in.
+/// Logs users in with an identity provider.
 pub struct Login {
     oidc: Oidc,
     name: String,
@@ -63,18 +62,18 @@ pub struct Login {
     used: Mutex<VecDeque<(String, Timestamp)>>,
 }
 
-/// A login that has begun.
-pub struct Started {
-    /// Where the browser is sent.
+/// A started login.
+pub struct LoginStart {
+    /// The URL to redirect the browser to.
     pub to: Url,
-    /// What it is given to come back with.
+    /// The `Set-Cookie` header.
     pub cookie: String,
 }
 
-/// What the browser brings back from the provider.
+/// The query of the callback.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Returned {
+pub struct CallbackQuery {
     code: String,
     state: String,
     iss: Option<String>,
@@ -82,30 +81,28 @@ pub struct Returned {
     error_description: String,
 }
 
-/// Somebody who has logged in.
-pub struct Entered {
-    /// Of which tenant.
+/// A completed login.
+pub struct LoggedIn {
     pub tenant: TenantId,
-    /// Who, and what they may do.
-    pub word: Word,
-    /// Where they wanted to go.
+    pub claims: IdClaims,
+    /// The path to redirect to.
     pub next: String,
 }
 
-/// What the cookie of a login says.
+/// The content of the login cookie.
 #[derive(Serialize, Deserialize)]
-struct UnderWay {
+struct PendingLogin {
     state: String,
     next: String,
     until: Timestamp,
 }
 
 impl Login {
-    /// Logging in as the operator describes it. Nothing is fetched yet.
-    pub fn new(settings: LoginSettings) -> Result<Self, BadSettings> {
+    /// Fetches nothing yet.
+    pub fn new(settings: LoginSettings) -> Result<Self, InvalidOidcSettings> {
         let LoginSettings { oidc, name, client_secret, url, scopes } = settings;
         if !http_client::is_safe(&url) {
-            return Err(BadSettings::BadUrl(url));
+            return Err(InvalidOidcSettings::BadUrl(url));
         }
         let scopes: Vec<&str> = std::iter::once("openid").chain(scopes.iter().map(String::as_str)).collect();
         Ok(Self {
@@ -118,22 +115,21 @@ impl Login {
         })
     }
 
-    /// What people call the provider.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Begins a login for whoever wants to go to `next`; `chance` tells it from every other.
+    /// Starts a login that ends at the path `next`. `random` makes the state unique.
     pub async fn start(
         &self,
         sessions: &Sessions,
         next: &str,
         now: Timestamp,
-        chance: [u8; 32],
-    ) -> Result<Started, Problem> {
+        random: [u8; 32],
+    ) -> Result<LoginStart, ApiError> {
         let document = self.oidc.document(now).await.map_err(|error| self.unreachable(&error))?;
         let cookies = sessions.cookies();
-        let state = URL_SAFE_NO_PAD.encode(chance);
+        let state = URL_SAFE_NO_PAD.encode(random);
         let mut to = document.authorization.clone();
         to.query_pairs_mut()
             .append_pair("response_type", "code")
@@ -144,86 +140,85 @@ impl Login {
             .append_pair("nonce", &nonce(cookies, &state))
             .append_pair("code_challenge", &challenge(&verifier(cookies, &state)))
             .append_pair("code_challenge_method", "S256");
-        // A browser throws a cookie away that is too large.
+        // Browsers drop cookies that are too large.
         let next = if next.len() > NEXT_BYTES_MAX { "/" } else { next };
-        let says = UnderWay { state, next: next.to_owned(), until: now + UNDER_WAY };
-        Ok(Started { to, cookie: cookies.give(Cookie::Login, &says, UNDER_WAY) })
+        let pending = PendingLogin { state, next: next.to_owned(), until: now + LOGIN_MAX };
+        Ok(LoginStart { to, cookie: cookies.set(Cookie::Login, &pending, LOGIN_MAX) })
     }
 
-    /// Takes away what the browser was given to come back with.
+    /// The `Set-Cookie` header that deletes the login cookie.
     pub fn forget(sessions: &Sessions) -> String {
-        sessions.cookies().take(Cookie::Login)
+        sessions.cookies().delete(Cookie::Login)
     }
 
-    /// Who comes back from the provider with `returned`, in a browser that sends these headers.
+    /// Completes the login of the browser with these headers.
     pub async fn finish(
         &self,
         sessions: &Sessions,
         headers: &HeaderMap,
-        returned: &Returned,
+        returned: &CallbackQuery,
         now: Timestamp,
-    ) -> Result<Entered, Problem> {
+    ) -> Result<LoggedIn, ApiError> {
         let cookies = sessions.cookies();
-        let under_way = self.own(cookies, headers, returned, now).ok_or_else(stale)?;
+        let pending = self.pending(cookies, headers, returned, now).ok_or_else(stale)?;
         if let Some(error) = &returned.error {
-            return Err(self.said(error, &returned.error_description));
+            return Err(self.provider_error(error, &returned.error_description));
         }
         let document = self.oidc.document(now).await.map_err(|error| self.unreachable(&error))?;
-        let verifier = verifier(cookies, &under_way.state);
+        let verifier = verifier(cookies, &pending.state);
         let token = self.exchange(&document, &returned.code, &verifier).await?;
-        let believed = self.oidc.believed(&token, now).await.map_err(|problem| self.disbelieved(&problem))?;
-        let nonce = nonce(cookies, &under_way.state);
-        is_meant(&believed.claims, &nonce, self.client_id())
-            .map_err(|why| self.disbelieved(&refused(why)))?;
-        self.entered(believed, under_way.next)
+        let token = self.oidc.verify(&token, now).await.map_err(|error| self.rejected(&error))?;
+        let nonce = nonce(cookies, &pending.state);
+        check_claims(&token.claims, &nonce, self.client_id()).map_err(|why| self.rejected(&refused(why)))?;
+        self.logged_in(token, pending.next)
     }
 
-    /// The login that this browser began, if that is what it comes back from, for the first time and in time.
-    fn own(
+    /// The pending login of this browser, if the callback belongs to it, is the first one, and is in time.
+    fn pending(
         &self,
         cookies: &Cookies,
         headers: &HeaderMap,
-        returned: &Returned,
+        returned: &CallbackQuery,
         now: Timestamp,
-    ) -> Option<UnderWay> {
-        let (under_way, _) = cookies.brought::<UnderWay>(Cookie::Login, headers)?;
-        let same: bool = under_way.state.as_bytes().ct_eq(returned.state.as_bytes()).into();
+    ) -> Option<PendingLogin> {
+        let (pending, _) = cookies.read::<PendingLogin>(Cookie::Login, headers)?;
+        let same: bool = pending.state.as_bytes().ct_eq(returned.state.as_bytes()).into();
         let ours = returned.iss.as_deref().is_none_or(|iss| iss == self.oidc.settings().issuer);
-        (same && ours && now < under_way.until && self.is_first(&under_way, now)).then_some(under_way)
+        (same && ours && now < pending.until && self.is_first(&pending, now)).then_some(pending)
     }
 
-    /// Whether nobody came back from this login before.
-    fn is_first(&self, under_way: &UnderWay, now: Timestamp) -> bool {
+    /// Whether this is the first callback of the login.
+    fn is_first(&self, pending: &PendingLogin, now: Timestamp) -> bool {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|(_, until)| now < *until);
-        if used.iter().any(|(state, _)| *state == under_way.state) {
+        if used.iter().any(|(state, _)| *state == pending.state) {
             return false;
         }
         if used.len() >= USED_MAX {
             used.pop_front();
         }
-        used.push_back((under_way.state.clone(), under_way.until));
+        used.push_back((pending.state.clone(), pending.until));
         true
     }
 
-    /// The token that the provider gives for `code`.
-    async fn exchange(&self, document: &Document, code: &str, verifier: &str) -> Result<String, Problem> {
-        let (form, basic) = self.asking(document, code, verifier);
-        let asked = self.oidc.line().post(document.token.clone(), form, basic).await;
-        let (status, said) = asked.map_err(|error| self.unreachable(&error))?;
-        let text = |name: &str| said.get(name).and_then(Value::as_str);
+    /// Exchanges `code` for a token.
+    async fn exchange(&self, document: &Document, code: &str, verifier: &str) -> Result<String, ApiError> {
+        let (form, basic) = self.token_request(document, code, verifier);
+        let response = self.oidc.client().post(document.token.clone(), form, basic).await;
+        let (status, body) = response.map_err(|error| self.unreachable(&error))?;
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
         match text("id_token") {
             Some(token) if status.is_success() => Ok(token.to_owned()),
             _ => {
-                let error = text("error").unwrap_or("it gives no token");
-                tracing::warn!(%status, error, "the identity provider does not take a code");
-                Err(self.said(error, text("error_description").unwrap_or_default()))
+                let error = text("error").unwrap_or("the response has no token");
+                tracing::warn!(event = "login_code_rejected", %status, error, "identity provider rejected the code");
+                Err(self.provider_error(error, text("error_description").unwrap_or_default()))
             }
         }
     }
 
-    /// The form that asks for a token, and the header that proves us, where one does.
-    fn asking(&self, document: &Document, code: &str, verifier: &str) -> (String, Option<String>) {
+    /// The form of the token request, and its `Authorization` header, if there is one.
+    fn token_request(&self, document: &Document, code: &str, verifier: &str) -> (String, Option<String>) {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
@@ -231,7 +226,7 @@ impl Login {
             .append_pair("code_verifier", verifier);
         let id = self.client_id();
         let header = match &self.client_secret {
-            Some(secret) if !document.takes_the_secret_in_the_form => Some(basic(id, secret)),
+            Some(secret) if !document.secret_in_form => Some(basic(id, secret)),
             secret => {
                 form.append_pair("client_id", id);
                 if let Some(secret) = secret {
@@ -243,72 +238,74 @@ impl Login {
         (form.finish(), header)
     }
 
-    fn entered(&self, believed: Believed, next: String) -> Result<Entered, Problem> {
-        let Believed { caller, until, .. } = believed;
+    fn logged_in(&self, token: VerifiedToken, next: String) -> Result<LoggedIn, ApiError> {
+        let VerifiedToken { caller, until, .. } = token;
         if caller.roles == domain::Roles::default() {
             let detail = format!("{} gives {} no role in tenant {}", self.name, caller.person, caller.tenant);
-            return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
-                .remedy("ask whoever gives roles there, or log in with an API key"));
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).remedy(
+                "ask an administrator of the identity provider for a role, or log in with an API key",
+            ));
         }
         let super::Caller { tenant, person, roles, credential } = caller;
-        Ok(Entered { tenant, word: Word { person, roles, credential, until }, next })
+        Ok(LoggedIn { tenant, claims: IdClaims { person, roles, credential, until }, next })
     }
 
     fn client_id(&self) -> &str {
         &self.oidc.settings().audience
     }
 
-    fn unreachable(&self, error: &Unreachable) -> Problem {
-        tracing::error!(error = %engine::told(error), "nobody can log in with the identity provider");
-        let detail = format!("{} does not answer now", self.name);
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail)
-            .remedy("try again in a moment, or log in with an API key")
+    fn unreachable(&self, error: &ProviderError) -> ApiError {
+        tracing::error!(event = "login_unavailable", error = %engine::error_chain(error), "identity provider unreachable");
+        let detail = format!("{} does not respond", self.name);
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail)
+            .remedy("try again later, or log in with an API key")
     }
 
-    /// What the provider says is wrong, in its own words.
-    fn said(&self, error: &str, description: &str) -> Problem {
-        let said = if description.is_empty() { error.to_owned() } else { format!("{error}: {description}") };
-        let said: String = said.chars().take(SAID_CHARS_MAX).collect();
-        let detail = format!("{} says {said}", self.name);
-        Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
-            .remedy("log in again; if it says the same, ask whoever looks after it")
+    /// The error text of the provider.
+    fn provider_error(&self, error: &str, description: &str) -> ApiError {
+        let text = if description.is_empty() { error.to_owned() } else { format!("{error}: {description}") };
+        let text: String = text.chars().take(ERROR_CHARS_MAX).collect();
+        let detail = format!("{} returned an error: {text}", self.name);
+        ApiError::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
+            .remedy("log in again; if the error persists, ask an administrator of the identity provider")
     }
 
-    /// Why is in the log: whoever made up a token is not told what was wrong with it.
-    fn disbelieved(&self, problem: &Problem) -> Problem {
-        if problem.status == StatusCode::SERVICE_UNAVAILABLE.as_u16() {
-            return problem.clone();
+    /// The reason is only in the log, so that a forger does not learn it.
+    fn rejected(&self, error: &ApiError) -> ApiError {
+        if error.status == StatusCode::SERVICE_UNAVAILABLE.as_u16() {
+            return error.clone();
         }
-        let detail = format!("what {} says of you is not believed here", self.name);
-        Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
-            .remedy("log in again; if that is no better, ask whoever runs this server: its log says why")
+        let detail = format!("the token of {} was rejected", self.name);
+        ApiError::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail).remedy(
+            "log in again; if the error persists, ask the operator of the server: the log has the reason",
+        )
     }
 }
 
-/// Whether a token was made for this login and for us alone.
-fn is_meant(claims: &Value, nonce: &str, client_id: &str) -> Result<(), &'static str> {
+/// Checks that the token was issued for this login and for our client.
+fn check_claims(claims: &Value, nonce: &str, client_id: &str) -> Result<(), &'static str> {
     let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
     if text("nonce") != Some(nonce) {
-        return Err("it was made for another login");
+        return Err("the token was issued for another login");
     }
     let many = claims.get("aud").and_then(Value::as_array).is_some_and(|aud| aud.len() > 1);
     match claims.get("azp") {
-        None if many => Err("it is for others as well, and does not say who asked for it"),
-        Some(_) if text("azp") != Some(client_id) => Err("somebody else asked for it"),
+        None if many => Err("the token has several audiences and no `azp`"),
+        Some(_) if text("azp") != Some(client_id) => Err("the token was issued to another client"),
         _ => Ok(()),
     }
 }
 
-fn stale() -> Problem {
-    let detail = "this login was not begun in this browser, or has ended already";
-    Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail).remedy("log in again")
+fn stale() -> ApiError {
+    let detail = "the login was not started in this browser, or it has expired";
+    ApiError::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", detail).remedy("log in again")
 }
 
 fn nonce(cookies: &Cookies, state: &str) -> String {
     cookies.code("login-nonce", state)
 }
 
-/// What PKCE proves: whoever exchanges the code is whoever asked for it.
+/// The PKCE verifier, which proves that the same client requested and exchanges the code.
 fn verifier(cookies: &Cookies, state: &str) -> String {
     cookies.code("login-verifier", state)
 }
@@ -317,7 +314,7 @@ fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
 }
 
-/// Both parts are written as a form writes them (RFC 6749, 2.3.1).
+/// Both parts are form-encoded (RFC 6749, 2.3.1).
 fn basic(id: &str, secret: &SecretString) -> String {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose_secret()));
@@ -330,7 +327,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_challenge_is_made_as_the_standard_makes_it() {
+    fn challenge_matches_rfc_7636() {
         // RFC 7636, appendix B.
         assert_eq!(
             challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
@@ -339,20 +336,20 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_several_says_that_it_was_made_for_us() {
-        let meant = |claims: Value| is_meant(&claims, "n", "us").is_ok();
-        assert!(meant(json!({ "nonce": "n", "aud": "us" })));
-        assert!(meant(json!({ "nonce": "n", "aud": ["us"] })));
-        assert!(meant(json!({ "nonce": "n", "aud": ["us", "them"], "azp": "us" })));
-        assert!(!meant(json!({ "nonce": "n", "aud": ["us", "them"] })));
-        assert!(!meant(json!({ "nonce": "n", "aud": "us", "azp": "them" })));
-        assert!(!meant(json!({ "nonce": "n", "aud": "us", "azp": 7 })));
-        assert!(!meant(json!({ "nonce": "m", "aud": "us" })));
-        assert!(!meant(json!({ "aud": "us" })));
+    fn token_with_several_audiences_needs_azp() {
+        let accepted = |claims: Value| check_claims(&claims, "n", "us").is_ok();
+        assert!(accepted(json!({ "nonce": "n", "aud": "us" })));
+        assert!(accepted(json!({ "nonce": "n", "aud": ["us"] })));
+        assert!(accepted(json!({ "nonce": "n", "aud": ["us", "them"], "azp": "us" })));
+        assert!(!accepted(json!({ "nonce": "n", "aud": ["us", "them"] })));
+        assert!(!accepted(json!({ "nonce": "n", "aud": "us", "azp": "them" })));
+        assert!(!accepted(json!({ "nonce": "n", "aud": "us", "azp": 7 })));
+        assert!(!accepted(json!({ "nonce": "m", "aud": "us" })));
+        assert!(!accepted(json!({ "aud": "us" })));
     }
 
     #[test]
-    fn a_secret_with_any_character_goes_into_the_header_whole() {
+    fn basic_header_encodes_any_character() {
         let header = basic("a:b", &"c&d=é ".to_owned().into());
         let pair = STANDARD.decode(header.strip_prefix("Basic ").unwrap()).unwrap();
         assert_eq!(pair, b"a%3Ab:c%26d%3D%C3%A9+");

@@ -1,12 +1,12 @@
-//! Sessions: people at a browser.
+//! Browser sessions.
 //!
-//! A session is a cookie that names what it was begun with and until when it counts, under a code that only this
-//! server can make. Nothing is kept of it while it lasts. One that somebody ends is remembered until it would have
-//! ended anyway, by this process alone. An API key is looked up at every request, so one that is taken back ends its
-//! sessions at once, everywhere. What an identity provider said of somebody counts as long as its token would.
+//! A session is a signed cookie with its origin and its expiry. The server stores no sessions. A process remembers the
+//! sessions that were ended on it until they would have expired. The API key of a session is looked up at every
+//! request, so revoking the key ends its sessions immediately on every server. A session from an identity provider is
+//! valid as long as its token.
 //!
-//! A cookie is sent by the browser, not by the page, so it proves less than a key. On the API it lets whoever
-//! brings it look, and no more; what the console lets people do takes the session's token as well.
+//! The browser sends the cookie without the involvement of the page, so a session proves less than a key. On the API it
+//! allows reading only. The console requires the token of the session for every change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,73 +17,67 @@ use domain::{KeyId, Millis, PersonId, Roles, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Caller;
-pub use super::cookies::Over;
+pub use super::cookies::CookieSecurity;
 use super::cookies::{Cookie, Cookies};
 
-/// A working day with its overtime.
-pub const LASTS: Millis = Millis::hours(12);
+/// A working day.
+pub const SESSION_MAX: Millis = Millis::hours(12);
 
-/// More sessions than this ended within half a day, and those that would end soonest are forgotten; together they take
-/// a megabyte or two.
+/// The maximum number of remembered ended sessions, about 2 MB. The ones that expire soonest are dropped first.
 const ENDED_MAX: usize = 10_000;
 
-/// Makes sessions and reads them.
+/// Creates and reads sessions.
 pub struct Sessions {
     cookies: Cookies,
-    /// Those that somebody ended, by their tokens, and until when they would have counted.
+    /// The ended sessions by token, with their expiry.
     ended: Mutex<BTreeMap<String, Timestamp>>,
 }
 
-/// What a session was begun with.
+/// The credential that started a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Begun {
-    /// This API key.
+pub enum SessionOrigin {
     Key(KeyId),
-    /// The word of an identity provider.
-    Token(Word),
+    /// The claims of an identity provider.
+    Token(IdClaims),
 }
 
-/// What an identity provider said of somebody.
+/// The claims of an identity provider about a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
-    /// Who they are.
+pub struct IdClaims {
     pub person: PersonId,
-    /// What they may do.
     pub roles: Roles,
-    /// What stands for them at the provider.
+    /// Identifies the user at the provider.
     pub credential: String,
-    /// Until when the word counts.
+    /// The expiry of the token.
     pub until: Timestamp,
 }
 
-impl Word {
+impl IdClaims {
     pub(super) fn caller(&self, tenant: &TenantId) -> Caller {
         let Self { person, roles, credential, .. } = self.clone();
         Caller { tenant: tenant.clone(), person, roles, credential }
     }
 }
 
-/// What the cookie of a session says.
+/// The content of the session cookie.
 #[derive(Serialize, Deserialize)]
-struct Says {
+struct SessionCookie {
     tenant: TenantId,
-    begun: Begun,
+    origin: SessionOrigin,
     until: Timestamp,
-    /// Tells it from every other.
-    chance: String,
+    /// Makes the cookie unique.
+    random: String,
 }
 
-/// A session that is genuine and not over. Whether its key still opens anything is for the store to say.
+/// A valid session. The store decides whether its API key is still valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// Of which tenant.
     pub tenant: TenantId,
-    /// With what it was begun.
-    pub begun: Begun,
-    /// Until when it counts.
+    pub origin: SessionOrigin,
     pub expires_at: Timestamp,
-    /// What a form must bring to be believed.
+    /// The token that a form must contain.
     pub token: String,
 }
 
@@ -91,13 +85,13 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("tenant", &self.tenant)
-            .field("begun", &self.begun)
+            .field("origin", &self.origin)
             .finish_non_exhaustive()
     }
 }
 
 impl Session {
-    /// Whether `token` is this session's. How long it takes tells nothing about it.
+    /// Compares the token of the session in constant time.
     pub fn is_token(&self, token: &str) -> bool {
         use subtle::ConstantTimeEq as _;
         self.token.as_bytes().ct_eq(token.as_bytes()).into()
@@ -105,25 +99,29 @@ impl Session {
 }
 
 impl Sessions {
-    /// Sessions under `secret`, which comes from a good source of chance and is the same on every server that people
-    /// may be led to.
-    pub fn new(secret: [u8; 32], over: Over) -> Self {
-        Self { cookies: Cookies::new(secret, over), ended: Mutex::default() }
+    /// `secret` must be random, and the same on every server behind one address.
+    pub fn new(secret: [u8; 32], security: CookieSecurity) -> Self {
+        Self { cookies: Cookies::new(secret, security), ended: Mutex::default() }
     }
 
-    /// The cookie of a session that begins at `now`; `chance` tells it from every other.
-    pub fn begin(&self, tenant: &TenantId, begun: Begun, now: Timestamp, chance: [u8; 16]) -> String {
-        let until = match &begun {
-            Begun::Key(_) => now + LASTS,
-            Begun::Token(word) => (now + LASTS).min(word.until),
+    /// Starts a session. Returns the `Set-Cookie` header. `random` makes the cookie unique.
+    pub fn begin(
+        &self,
+        tenant: &TenantId,
+        origin: SessionOrigin,
+        now: Timestamp,
+        random: [u8; 16],
+    ) -> String {
+        let until = match &origin {
+            SessionOrigin::Key(_) => now + SESSION_MAX,
+            SessionOrigin::Token(claims) => (now + SESSION_MAX).min(claims.until),
         };
-        let chance = format!("{:032x}", u128::from_be_bytes(chance));
-        let says = Says { tenant: tenant.clone(), begun, until, chance };
-        self.cookies.give(Cookie::Session, &says, until - now)
+        let random = format!("{:032x}", u128::from_be_bytes(random));
+        let content = SessionCookie { tenant: tenant.clone(), origin, until, random };
+        self.cookies.set(Cookie::Session, &content, until - now)
     }
 
-    /// Ends a session: whoever has a copy of its cookie is not let in with that any more. The cookie that takes its
-    /// place.
+    /// Ends a session, so that copies of its cookie are rejected. Returns the `Set-Cookie` header that deletes it.
     pub fn end(&self, session: &Session, now: Timestamp) -> String {
         let mut ended = self.ended();
         ended.retain(|_, until| now < *until);
@@ -134,14 +132,14 @@ impl Sessions {
                 ended.remove(&token);
             }
         }
-        self.cookies.take(Cookie::Session)
+        self.cookies.delete(Cookie::Session)
     }
 
-    /// The session that a request brings.
-    pub fn brought(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
-        let (says, text) = self.cookies.brought::<Says>(Cookie::Session, headers)?;
-        let Says { tenant, begun, until: expires_at, .. } = says;
-        let session = Session { tenant, begun, expires_at, token: self.cookies.code("form", &text) };
+    /// The session of a request.
+    pub fn read(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
+        let (content, text) = self.cookies.read::<SessionCookie>(Cookie::Session, headers)?;
+        let SessionCookie { tenant, origin, until: expires_at, .. } = content;
+        let session = Session { tenant, origin, expires_at, token: self.cookies.code("form", &text) };
         (now < session.expires_at && !self.ended().contains_key(&session.token)).then_some(session)
     }
 
@@ -154,14 +152,14 @@ impl Sessions {
     }
 }
 
-/// Whether the browser says that a page of this very server sends the request. A browser that says nothing about
-/// it was sent by the person alone, or is no browser.
-pub fn is_from_here(headers: &HeaderMap) -> bool {
+/// Whether a page of this server sends the request, according to the browser. Without these headers, the user entered
+/// the address, or the client is no browser.
+pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     let site_is_ours = matches!(text("sec-fetch-site"), None | Some("same-origin" | "none"));
     let origin_is_ours = match text("origin") {
         None => true,
-        // What a page that sends no referrer says of itself; the site has told the rest.
+        // A page without a referrer sends `null`; `Sec-Fetch-Site` decides then.
         Some("null") => text("sec-fetch-site") == Some("same-origin"),
         Some(origin) => {
             let host = origin.split_once("://").map(|(_, host)| host);
@@ -178,26 +176,26 @@ mod tests {
 
     const NOON: Timestamp = Timestamp(1_750_000_000_000);
 
-    fn sessions(secret: u8, over: Over) -> Sessions {
-        Sessions::new([secret; 32], over)
+    fn sessions(secret: u8, security: CookieSecurity) -> Sessions {
+        Sessions::new([secret; 32], security)
     }
 
     fn cookie(sessions: &Sessions, tenant: &str) -> String {
-        begun(sessions, tenant, key())
+        cookie_of(sessions, tenant, key())
     }
 
-    fn begun(sessions: &Sessions, tenant: &str, begun: Begun) -> String {
-        let set = sessions.begin(&tenant.parse().unwrap(), begun, NOON, [7; 16]);
+    fn cookie_of(sessions: &Sessions, tenant: &str, origin: SessionOrigin) -> String {
+        let set = sessions.begin(&tenant.parse().unwrap(), origin, NOON, [7; 16]);
         set.split(';').next().unwrap().to_owned()
     }
 
-    fn key() -> Begun {
-        Begun::Key("00ff".parse().unwrap())
+    fn key() -> SessionOrigin {
+        SessionOrigin::Key("00ff".parse().unwrap())
     }
 
-    fn word(until: Timestamp) -> Begun {
+    fn claims(until: Timestamp) -> SessionOrigin {
         let roles = [Role::Viewer, Role::Approver].into_iter().collect();
-        Begun::Token(Word {
+        SessionOrigin::Token(IdClaims {
             person: "a.b_c".parse().unwrap(),
             roles,
             credential: "oidc:00".to_owned(),
@@ -209,98 +207,98 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
-    fn brought(sessions: &Sessions, cookie: &str, now: Timestamp) -> Option<Session> {
-        sessions.brought(&headers(&[("cookie", cookie)]), now)
+    fn read(sessions: &Sessions, cookie: &str, now: Timestamp) -> Option<Session> {
+        sessions.read(&headers(&[("cookie", cookie)]), now)
     }
 
     #[test]
-    fn a_session_is_read_as_it_was_begun_until_its_time_is_up() {
-        for over in [Over::Https, Over::Loopback] {
-            let sessions = sessions(1, over);
+    fn session_is_valid_until_it_expires() {
+        for security in [CookieSecurity::Https, CookieSecurity::Loopback] {
+            let sessions = sessions(1, security);
             for tenant in ["acme", "acme.east.1", "a_b-c"] {
                 let cookie = cookie(&sessions, tenant);
-                let session = brought(&sessions, &format!("a=b; {cookie}"), NOON).unwrap();
-                assert_eq!((session.tenant.as_str(), session.begun), (tenant, key()));
-                assert!(brought(&sessions, &cookie, NOON + LASTS).is_none());
+                let session = read(&sessions, &format!("a=b; {cookie}"), NOON).unwrap();
+                assert_eq!((session.tenant.as_str(), session.origin), (tenant, key()));
+                assert!(read(&sessions, &cookie, NOON + SESSION_MAX).is_none());
             }
         }
     }
 
     #[test]
-    fn the_word_of_a_provider_counts_no_longer_than_its_token_and_no_longer_than_a_day() {
-        let sessions = sessions(1, Over::Https);
+    fn token_session_ends_with_its_token() {
+        let sessions = sessions(1, CookieSecurity::Https);
         let soon = NOON + Millis::mins(5);
-        for (until, ends) in [(soon, soon), (NOON + Millis::hours(100), NOON + LASTS)] {
-            let cookie = begun(&sessions, "acme", word(until));
-            let session = brought(&sessions, &cookie, Timestamp(ends.0 - 1)).unwrap();
-            assert_eq!((session.begun, session.expires_at), (word(until), ends));
-            assert!(brought(&sessions, &cookie, ends).is_none());
+        for (until, ends) in [(soon, soon), (NOON + Millis::hours(100), NOON + SESSION_MAX)] {
+            let cookie = cookie_of(&sessions, "acme", claims(until));
+            let session = read(&sessions, &cookie, Timestamp(ends.0 - 1)).unwrap();
+            assert_eq!((session.origin, session.expires_at), (claims(until), ends));
+            assert!(read(&sessions, &cookie, ends).is_none());
         }
     }
 
     #[test]
-    fn a_cookie_with_any_character_changed_is_no_session() {
-        let sessions = sessions(1, Over::Https);
+    fn altered_cookie_is_no_session() {
+        let sessions = sessions(1, CookieSecurity::Https);
         let cookie = cookie(&sessions, "acme");
         let value = cookie.find('=').unwrap() + 1;
         for at in value..cookie.len() {
             let swapped = if &cookie[at..=at] == "1" { "2" } else { "1" };
             let changed = format!("{}{swapped}{}", &cookie[..at], &cookie[at + 1..]);
-            assert!(brought(&sessions, &changed, NOON).is_none(), "{changed}");
+            assert!(read(&sessions, &changed, NOON).is_none(), "{changed}");
         }
     }
 
     #[test]
-    fn a_session_of_another_server_or_two_at_once_are_none() {
-        let ours = sessions(1, Over::Https);
+    fn foreign_or_duplicate_cookie_is_no_session() {
+        let ours = sessions(1, CookieSecurity::Https);
         let cookie = cookie(&ours, "acme");
-        assert!(brought(&sessions(2, Over::Https), &cookie, NOON).is_none());
-        assert!(brought(&ours, &format!("{cookie}; {cookie}"), NOON).is_none());
+        assert!(read(&sessions(2, CookieSecurity::Https), &cookie, NOON).is_none());
+        assert!(read(&ours, &format!("{cookie}; {cookie}"), NOON).is_none());
     }
 
     #[test]
-    fn a_token_belongs_to_one_session_and_opens_none() {
-        let sessions = sessions(1, Over::Https);
+    fn form_token_belongs_to_one_session() {
+        let sessions = sessions(1, CookieSecurity::Https);
         let [one, other] =
-            ["acme", "umbrella"].map(|tenant| brought(&sessions, &cookie(&sessions, tenant), NOON).unwrap());
+            ["acme", "umbrella"].map(|tenant| read(&sessions, &cookie(&sessions, tenant), NOON).unwrap());
         assert!(one.is_token(&one.token) && !one.is_token(&other.token) && !one.is_token(""));
         assert!(!cookie(&sessions, "acme").contains(&one.token));
     }
 
     #[test]
-    fn the_cookie_is_for_this_host_alone_and_no_script_sees_it() {
+    fn cookie_is_bound_to_the_host_and_http_only() {
         let end = |sessions: &Sessions| {
-            let session = brought(sessions, &cookie(sessions, "acme"), NOON).unwrap();
+            let session = read(sessions, &cookie(sessions, "acme"), NOON).unwrap();
             sessions.end(&session, NOON)
         };
-        let https = sessions(1, Over::Https);
+        let https = sessions(1, CookieSecurity::Https);
         for set in [end(&https), https.begin(&"t".parse().unwrap(), key(), NOON, [0; 16])] {
             assert!(set.starts_with("__Host-countersign="), "{set}");
             for attribute in ["; Path=/", "; HttpOnly", "; SameSite=Strict", "; Secure"] {
                 assert!(set.contains(attribute), "{set}");
             }
         }
-        let loopback = end(&sessions(1, Over::Loopback));
+        let loopback = end(&sessions(1, CookieSecurity::Loopback));
         assert!(loopback.starts_with("countersign=") && !loopback.contains("Secure"), "{loopback}");
     }
 
     #[test]
-    fn a_session_that_was_ended_is_none_any_more_and_others_go_on() {
-        let sessions = sessions(1, Over::Https);
+    fn ended_session_is_rejected() {
+        let sessions = sessions(1, CookieSecurity::Https);
         let [ended, other] = ["acme", "umbrella"].map(|tenant| cookie(&sessions, tenant));
-        let session = brought(&sessions, &ended, NOON).unwrap();
+        let session = read(&sessions, &ended, NOON).unwrap();
         for _ in 0..2 {
             sessions.end(&session, NOON);
-            assert!(brought(&sessions, &ended, NOON).is_none());
-            assert!(brought(&sessions, &other, NOON).is_some());
+            assert!(read(&sessions, &ended, NOON).is_none());
+            assert!(read(&sessions, &other, NOON).is_some());
         }
     }
 
     #[test]
-    fn what_would_have_ended_by_now_is_forgotten_and_never_more_than_so_many_are_remembered() {
-        let sessions = sessions(1, Over::Https);
-        let session = brought(&sessions, &cookie(&sessions, "acme"), NOON).unwrap();
-        // Each is called by how many minutes it would have lasted.
+    fn ended_sessions_are_bounded() {
+        let sessions = sessions(1, CookieSecurity::Https);
+        let session = read(&sessions, &cookie(&sessions, "acme"), NOON).unwrap();
+        // The token of each session is its lifetime in minutes.
         let lasts = |mins: u64| (mins.to_string(), NOON + Millis::mins(mins));
         let most = u64::try_from(ENDED_MAX).unwrap();
         sessions.ended().extend((1..=most).map(lasts));
@@ -311,15 +309,15 @@ mod tests {
         let remembers = |mins: u64| sessions.ended().contains_key(&mins.to_string());
         one_more(most + 1, NOON);
         assert_eq!(sessions.ended().len(), ENDED_MAX);
-        assert!(!remembers(1) && remembers(2), "the one that would end soonest is forgotten first");
+        assert!(!remembers(1) && remembers(2), "the session that expires soonest is dropped first");
         one_more(most + 2, NOON + Millis::mins(5_000));
         assert!(!remembers(5_000) && remembers(5_001) && remembers(most + 2));
     }
 
     #[test]
-    fn only_a_page_of_this_server_is_from_here() {
+    fn only_pages_of_this_server_are_same_origin() {
         let here = |pairs: &[(&'static str, &str)]| {
-            is_from_here(&headers(&[&[("host", "a.example:7420")], pairs].concat()))
+            is_same_origin(&headers(&[&[("host", "a.example:7420")], pairs].concat()))
         };
         assert!(here(&[]));
         assert!(here(&[("origin", "https://a.example:7420")]));
@@ -337,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_and_the_token_stand_in_no_text_about_a_session() {
-        let sessions = sessions(1, Over::Https);
-        let session = brought(&sessions, &cookie(&sessions, "acme"), NOON).unwrap();
+    fn debug_output_hides_the_token() {
+        let sessions = sessions(1, CookieSecurity::Https);
+        let session = read(&sessions, &cookie(&sessions, "acme"), NOON).unwrap();
         assert!(!format!("{session:?}").contains(&session.token));
     }
 }

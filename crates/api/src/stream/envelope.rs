@@ -1,4 +1,4 @@
-//! The envelope: what a listener gets of an event.
+//! The envelope of an event.
 
 use axum::extract::ws::Utf8Bytes;
 use domain::plan::Environment;
@@ -6,20 +6,19 @@ use domain::{Cause, Event, EventBody, Plan, RunId, RunRecord, StepId, TraceConte
 use serde::Serialize;
 use serde_json::{Value, json};
 use views::event_json;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
+use super::ids::TenantEventId;
 use super::kind::{Kind, kinds};
-use super::place::Turn;
 
-/// The version of the envelope. What is added does not change it; what is taken away or means something else does.
+/// The version of the envelope. It changes if a field is removed or gets another meaning, not if one is added.
 const VERSION: u8 = 1;
 
-/// An envelope as it is sent. It is written once, however many listen.
+/// A serialized envelope, shared by all listeners.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
-    /// Where a listener stands once it has it.
+pub(super) struct Encoded {
+    /// The id to resume from after this envelope.
     pub(super) id: String,
-    /// The envelope.
     pub(super) json: Utf8Bytes,
 }
 
@@ -34,7 +33,7 @@ struct Envelope<'e> {
     workflow: Option<&'e WorkflowName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<&'e StepId>,
-    /// Counted from 1, as people do.
+    /// Counts from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     step_number: Option<u16>,
     at: String,
@@ -52,44 +51,44 @@ struct Meta<'e> {
     traceparent: Option<TraceContext>,
 }
 
-/// The envelopes of an entry of a run's chain; `id` names each by its number among them.
+/// The envelopes of an event of a chain. `id` makes the id of each from its index.
 pub(super) fn of_event<P>(
     (record, plan): (&RunRecord, &Plan),
     event: &Event,
     mut id: impl FnMut(u8) -> P,
-) -> Vec<(P, Line)>
+) -> Vec<(P, Encoded)>
 where
     P: ToString,
 {
-    let told = event_json(plan, event);
-    let payload = json!({ "text": told["text"], "event": told["event"] });
+    let document = event_json(plan, event);
+    let payload = json!({ "text": document["text"], "event": document["event"] });
     let one = |(part, kind): (u8, Kind)| {
-        let place = id(part);
+        let id = id(part);
         let step = plan.step(event.seq).filter(|_| !kind.is_about_the_run());
-        let line = written(&Envelope {
+        let envelope = encode(&Envelope {
             v: VERSION,
-            id: &place.to_string(),
+            id: &id.to_string(),
             event: kind.as_str(),
             run: Some(&record.key.run),
             workflow: Some(&record.workflow),
             step: step.map(|step| &step.id),
             step_number: step.map(|_| event.seq.0 + 1),
-            at: moment(event.at),
+            at: rfc3339_millis(event.at),
             payload: payload.clone(),
             meta: Meta {
                 worker: worker(event),
                 environment: Some(plan.environment),
-                traceparent: Some(record.story()),
+                traceparent: Some(record.trace_context()),
             },
         });
-        (place, line)
+        (id, envelope)
     };
     (0..).zip(kinds(event)).map(one).collect()
 }
 
-/// What the stream says of itself: which type, and what that means.
-pub(super) fn of_stream(turn: Turn, at: domain::Timestamp, (event, text): (&str, &str)) -> Line {
-    written(&Envelope {
+/// An envelope about the stream itself, with its type and text.
+pub(super) fn of_stream(turn: TenantEventId, at: domain::Timestamp, (event, text): (&str, &str)) -> Encoded {
+    encode(&Envelope {
         v: VERSION,
         id: &turn.to_string(),
         event,
@@ -97,19 +96,19 @@ pub(super) fn of_stream(turn: Turn, at: domain::Timestamp, (event, text): (&str,
         workflow: None,
         step: None,
         step_number: None,
-        at: moment(at),
+        at: rfc3339_millis(at),
         payload: json!({ "text": text }),
         meta: Meta::default(),
     })
 }
 
-fn written(envelope: &Envelope<'_>) -> Line {
-    // Names, numbers and JSON values: there is nothing in it that JSON could not hold.
+fn encode(envelope: &Envelope<'_>) -> Encoded {
+    // Names, numbers and JSON values always serialize.
     let json = serde_json::to_string(envelope).unwrap_or_default();
-    Line { id: envelope.id.to_owned(), json: json.into() }
+    Encoded { id: envelope.id.to_owned(), json: json.into() }
 }
 
-/// Who worked, if a worker did.
+/// The worker that caused the event, if one did.
 fn worker(event: &Event) -> Option<&str> {
     match &event.body {
         EventBody::StepSucceeded { attempt: Some(attempt), .. }

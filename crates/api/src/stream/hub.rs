@@ -1,7 +1,7 @@
-//! Hubs: one look at the store for any number of listeners.
+//! Hubs: one poller of the store for any number of listeners.
 //!
-//! A hub is opened for whoever comes first and goes when nobody has listened for a while; only as long as it is there
-//! does anything look at the store for its sake.
+//! A hub is opened for the first listener and closed some time after the last one has left. The store is polled only
+//! while the hub is open.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use super::feed::Feed;
 
-/// A feed, and how many listen to it.
+/// A feed and its number of listeners.
 pub(super) struct Hub<P> {
     pub(super) feed: Feed<P>,
     audience: Mutex<Audience>,
@@ -20,65 +20,64 @@ pub(super) struct Hub<P> {
 
 enum Audience {
     Listening(usize),
-    NobodySince(Instant),
-    /// The hub is no longer fed, and takes no listeners.
-    Gone,
+    EmptySince(Instant),
+    /// The hub is no longer fed and accepts no listeners.
+    Closed,
 }
 
-/// A listener's seat at a hub. Whoever drops it has left.
-pub(super) struct Seat<P> {
+/// The subscription of a listener to a hub, until it is dropped.
+pub(super) struct Subscription<P> {
     hub: Arc<Hub<P>>,
 }
 
 impl<P: Copy + Ord> Hub<P> {
-    /// A hub with this feed, to which nobody listens yet.
     pub(super) fn new(feed: Feed<P>) -> Arc<Self> {
-        Arc::new(Self { feed, audience: Mutex::new(Audience::NobodySince(Instant::now())) })
+        Arc::new(Self { feed, audience: Mutex::new(Audience::EmptySince(Instant::now())) })
     }
 
-    /// A seat, unless the hub is gone.
-    fn sit(self: &Arc<Self>) -> Option<Seat<P>> {
+    /// None if the hub is closed.
+    fn subscribe(self: &Arc<Self>) -> Option<Subscription<P>> {
         let mut audience = lock(&self.audience);
         *audience = match *audience {
             Audience::Listening(count) => Audience::Listening(count + 1),
-            Audience::NobodySince(_) => Audience::Listening(1),
-            Audience::Gone => return None,
+            Audience::EmptySince(_) => Audience::Listening(1),
+            Audience::Closed => return None,
         };
-        Some(Seat { hub: Arc::clone(self) })
+        Some(Subscription { hub: Arc::clone(self) })
     }
 
-    /// Whether the hub is gone: it is if nobody has listened for so long.
-    pub(super) fn is_gone_after(&self, linger: Duration) -> bool {
+    /// Closes the hub if it had no listeners for `linger`. Returns whether it is closed.
+    pub(super) fn closes_after(&self, linger: Duration) -> bool {
         let mut audience = lock(&self.audience);
-        if matches!(*audience, Audience::NobodySince(since) if since.elapsed() >= linger) {
-            *audience = Audience::Gone;
+        if matches!(*audience, Audience::EmptySince(since) if since.elapsed() >= linger) {
+            *audience = Audience::Closed;
         }
-        matches!(*audience, Audience::Gone)
+        matches!(*audience, Audience::Closed)
     }
 }
 
-impl<P> Seat<P> {
+impl<P> Subscription<P> {
     pub(super) fn feed(&self) -> &Feed<P> {
         &self.hub.feed
     }
 }
 
-impl<P> Drop for Seat<P> {
+impl<P> Drop for Subscription<P> {
     fn drop(&mut self) {
         let mut audience = lock(&self.hub.audience);
         *audience = match *audience {
             Audience::Listening(count) if count > 1 => Audience::Listening(count - 1),
-            Audience::Listening(_) => Audience::NobodySince(Instant::now()),
-            Audience::NobodySince(since) => Audience::NobodySince(since),
-            Audience::Gone => Audience::Gone,
+            Audience::Listening(_) => Audience::EmptySince(Instant::now()),
+            Audience::EmptySince(since) => Audience::EmptySince(since),
+            Audience::Closed => Audience::Closed,
         };
     }
 }
 
-/// A hub, once whoever came first has opened it.
+/// A hub that the first listener opens.
 type Opening<P> = Arc<OnceCell<Arc<Hub<P>>>>;
 
-/// The hubs of one kind, by what they are about.
+/// The hubs of one kind, by key.
 pub(super) struct Hubs<K, P> {
     hubs: Mutex<HashMap<K, Opening<P>>>,
 }
@@ -90,27 +89,27 @@ impl<K, P> Default for Hubs<K, P> {
 }
 
 impl<K: Clone + Eq + Hash, P: Copy + Ord> Hubs<K, P> {
-    /// A seat at the hub `of`; `open` makes it if there is none. Whoever comes meanwhile waits for that.
-    pub(super) async fn seat<E, F>(&self, of: &K, open: impl Fn() -> F) -> Result<Seat<P>, E>
+    /// Subscribes to the hub of `key`. `open` creates it if there is none; other listeners wait for that.
+    pub(super) async fn subscribe<E, F>(&self, of: &K, open: impl Fn() -> F) -> Result<Subscription<P>, E>
     where
         F: Future<Output = Result<Arc<Hub<P>>, E>>,
     {
         loop {
             let cell = Arc::clone(lock(&self.hubs).entry(of.clone()).or_default());
             let hub = cell.get_or_try_init(&open).await?;
-            if let Some(seat) = hub.sit() {
-                return Ok(seat);
+            if let Some(subscription) = hub.subscribe() {
+                return Ok(subscription);
             }
-            // It went between the two lines above.
+            // It was closed between the two lines above.
             self.forget(of, hub);
         }
     }
 
-    /// Forgets a hub that is gone.
+    /// Removes a closed hub.
     pub(super) fn forget(&self, of: &K, gone: &Arc<Hub<P>>) {
         let mut hubs = lock(&self.hubs);
-        let stands = hubs.get(of).and_then(|cell| cell.get());
-        if stands.is_some_and(|hub| Arc::ptr_eq(hub, gone)) {
+        let current = hubs.get(of).and_then(|cell| cell.get());
+        if current.is_some_and(|hub| Arc::ptr_eq(hub, gone)) {
             hubs.remove(of);
         }
     }
@@ -124,32 +123,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    async fn seat(hubs: &Hubs<u8, u32>) -> Seat<u32> {
+    async fn subscribe(hubs: &Hubs<u8, u32>) -> Subscription<u32> {
         let open = || async { Ok::<_, ()>(Hub::new(Feed::new(None, 1))) };
-        hubs.seat(&1, open).await.unwrap()
+        hubs.subscribe(&1, open).await.unwrap()
     }
 
     #[tokio::test]
-    async fn all_who_listen_to_the_same_share_a_hub_and_it_goes_after_the_last() {
+    async fn listeners_share_a_hub_until_the_last_leaves() {
         let hubs = Hubs::default();
-        let (one, two) = (seat(&hubs).await, seat(&hubs).await);
+        let (one, two) = (subscribe(&hubs).await, subscribe(&hubs).await);
         assert!(Arc::ptr_eq(&one.hub, &two.hub));
         let hub = Arc::clone(&one.hub);
         drop(one);
-        assert!(!hub.is_gone_after(Duration::ZERO), "somebody still listens");
+        assert!(!hub.closes_after(Duration::ZERO), "one listener is left");
         drop(two);
-        assert!(!hub.is_gone_after(Duration::from_hours(1)), "they may come back");
-        assert!(hub.is_gone_after(Duration::ZERO));
+        assert!(!hub.closes_after(Duration::from_hours(1)), "listeners may reconnect");
+        assert!(hub.closes_after(Duration::ZERO));
     }
 
     #[tokio::test]
-    async fn whoever_comes_when_a_hub_is_gone_gets_another() {
+    async fn closed_hub_is_replaced() {
         let hubs = Hubs::default();
-        let gone = Arc::clone(&seat(&hubs).await.hub);
-        assert!(gone.is_gone_after(Duration::ZERO));
-        let seat = seat(&hubs).await;
-        assert!(!Arc::ptr_eq(&seat.hub, &gone));
+        let gone = Arc::clone(&subscribe(&hubs).await.hub);
+        assert!(gone.closes_after(Duration::ZERO));
+        let subscription = subscribe(&hubs).await;
+        assert!(!Arc::ptr_eq(&subscription.hub, &gone));
         hubs.forget(&1, &gone);
-        assert!(lock(&hubs.hubs).contains_key(&1), "what is forgotten is the hub that is gone");
+        assert!(lock(&hubs.hubs).contains_key(&1), "only the closed hub is removed");
     }
 }

@@ -1,71 +1,71 @@
-//! Which types of event the stream has, and which of the chain's entries give which.
+//! The event types of the stream, and the types of each event of the chain.
 //!
-//! One entry of the chain may say several things at once: the step that ends last also ends the run. It gives an
-//! envelope for each, so that whoever waits for `session.completed` need not know which step comes last.
+//! One event of the chain can have several types: the event that completes the last step also completes the run. Each
+//! type gets its own envelope, so a listener for `session.completed` does not need to know the last step.
 
 use domain::{Event, EventBody, RunStatus, StepStatus};
 
-/// A type of event.
+/// An event type of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A run began.
+    /// A run was admitted.
     SessionCreated,
-    /// A worker took over from one that went silent.
+    /// A worker took over from one whose lease expired.
     SessionAssigned,
-    /// People are asked.
+    /// A step waits for approval.
     ApprovalRequested,
-    /// What people were asked is settled: they answered, nobody did in time, or the question was withdrawn.
+    /// The approval was decided, expired, or was withdrawn.
     ApprovalResolved,
     /// An effect is about to be attempted.
     StepStarted,
-    /// A step gave something.
+    /// A step produced its output.
     StepOutput,
-    /// A step is done.
+    /// A step completed.
     StepCompleted,
     /// An attempt or a step failed.
     StepFailed,
-    /// Effects are being taken back.
+    /// The run started to roll back its effects.
     RollbackStarted,
-    /// Everything that could be taken back is.
+    /// All effects that can be rolled back are rolled back.
     RollbackCompleted,
-    /// Every step succeeded, and the run is over.
+    /// The run succeeded.
     SessionCompleted,
-    /// The run failed, and is over.
+    /// The run failed.
     SessionFailed,
-    /// One of two people answered.
+    /// One approver decided, and a second one is required.
     ApprovalVoted,
-    /// People were asked again.
+    /// A reminder was sent to the approvers.
     ApprovalReminded,
-    /// Nobody answered in time, and others were told.
+    /// The approval is overdue and was escalated.
     ApprovalEscalated,
-    /// Policy said no.
+    /// The policy denied an action.
     ActionDenied,
-    /// Nobody knows whether an effect happened.
+    /// The outcome of an effect is unknown.
     OutcomeUnknown,
-    /// A step's effect was taken back.
+    /// The effect of a step was rolled back.
     StepRolledBack,
-    /// A wait was opened.
+    /// A step waits for an external event.
     WaitOpened,
-    /// A deadline passed.
+    /// The external event did not arrive in time.
     WaitTimedOut,
-    /// An event from outside came before its wait was open.
+    /// A signal arrived before its step waited for it.
     SignalKept,
-    /// An event from outside ended a wait.
+    /// A signal was delivered to its step.
     SignalDelivered,
-    /// Somebody asked to stop the run.
+    /// A user asked to cancel the run.
     CancelRequested,
-    /// The run was stopped, and is over.
+    /// The run was canceled.
     RunCanceled,
-    /// Somebody asked to pause the run.
+    /// A user asked to pause the run.
     PauseRequested,
     /// The run waits for an operator.
     RunPaused,
-    /// An operator said to go on.
+    /// An operator resumed the run.
     RunResumed,
 }
 
 impl Kind {
-    /// Every type, those of the twelve first.
+    /// Every type, the twelve standard types first.
     pub const ALL: [Self; 27] = [
         Self::SessionCreated,
         Self::SessionAssigned,
@@ -96,7 +96,7 @@ impl Kind {
         Self::RunResumed,
     ];
 
-    /// As an envelope names it. Those that are not among the twelve of C16 begin with our name.
+    /// The name in an envelope. All but the twelve standard types start with `countersign.`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionCreated => "session.created",
@@ -129,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is about the whole run rather than about the step where the run stood.
+    /// Whether the type is about the whole run, not about the current step.
     pub(super) fn is_about_the_run(self) -> bool {
         matches!(
             self,
@@ -148,7 +148,7 @@ impl Kind {
     }
 }
 
-/// What an entry of the chain says: first what it is itself, then what became of the step and the run by it.
+/// The types of an event of the chain: its own type, then the types for the new status of the step and of the run.
 pub fn kinds(event: &Event) -> Vec<Kind> {
     let mut kinds = vec![own(event)];
     for kind in [of_the_step(event), of_the_run(event)].into_iter().flatten() {
@@ -169,7 +169,7 @@ fn own(event: &Event) -> Kind {
         EventBody::LeaseExpired { .. } => Kind::SessionAssigned,
         EventBody::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
         EventBody::WaitOpened { .. } => Kind::WaitOpened,
-        EventBody::EventKept { .. } => Kind::SignalKept,
+        EventBody::EventBuffered { .. } => Kind::SignalKept,
         EventBody::EventDelivered { .. } => Kind::SignalDelivered,
         EventBody::TimedOut { .. } => Kind::WaitTimedOut,
         EventBody::EffectIntended { .. } => Kind::StepStarted,
@@ -182,7 +182,7 @@ fn own(event: &Event) -> Kind {
         EventBody::ApprovalReminded { .. } => Kind::ApprovalReminded,
         EventBody::ApprovalEscalated { .. } => Kind::ApprovalEscalated,
         EventBody::CancelRequested { .. } => Kind::CancelRequested,
-        // A run that rolls back is stopped only when everything is taken back.
+        // A run that rolls back is canceled only after the rollback.
         EventBody::RunCanceled { .. } if was_rolling_back => Kind::RollbackCompleted,
         EventBody::RunCanceled { .. } => Kind::RunCanceled,
         EventBody::RunFailed { .. } => Kind::RollbackCompleted,
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    fn told(mut event: Value, more: Value) -> Vec<&'static str> {
+    fn types(mut event: Value, more: Value) -> Vec<&'static str> {
         let common = json!({ "n": 1, "at": 0, "by": { "cause": "system", "id": "w" }, "seq": 0 });
         for part in [common, more] {
             event.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
@@ -239,44 +239,44 @@ mod tests {
     }
 
     #[test]
-    fn the_step_that_ends_last_also_ends_the_run() {
+    fn last_step_also_ends_the_run() {
         let failed =
             json!({ "kind": "step_failed", "number": 0, "failure": { "code": "X", "message": "x" } });
-        assert_eq!(told(failed.clone(), run("running", "running")), ["execution.step.failed"]);
+        assert_eq!(types(failed.clone(), run("running", "running")), ["execution.step.failed"]);
         let ends = ["execution.step.failed", "session.failed"];
-        assert_eq!(told(failed, run("running", "failed_terminal")), ends);
+        assert_eq!(types(failed, run("running", "failed_terminal")), ends);
     }
 
     #[test]
-    fn a_step_that_gave_something_is_done_with_it() {
+    fn output_completes_the_step() {
         let output = json!({ "sha256": "0".repeat(64), "bytes": 2 });
         let succeeded = json!({ "kind": "step_succeeded", "output": output });
         let step = json!({ "step": { "seq": 0, "id": "a", "from": "running", "to": "succeeded" } });
-        assert_eq!(told(succeeded, step), ["execution.step.output", "execution.step.completed"]);
+        assert_eq!(types(succeeded, step), ["execution.step.output", "execution.step.completed"]);
     }
 
     #[test]
-    fn a_gate_that_is_passed_is_a_step_that_is_done() {
+    fn resolved_approval_completes_the_step() {
         let step = json!({ "step": { "seq": 0, "id": "a", "from": "waiting_approval", "to": "succeeded" } });
         let resolved = json!({ "kind": "approval_withdrawn", "approval": "a.1", "reason": "" });
-        assert_eq!(told(resolved, step), ["approval.resolved", "execution.step.completed"]);
+        assert_eq!(types(resolved, step), ["approval.resolved", "execution.step.completed"]);
     }
 
     #[test]
-    fn a_rollback_is_complete_when_the_run_that_rolled_back_ends() {
+    fn rollback_completes_when_the_run_ends() {
         let effects = json!({ "done": 1, "undone": 1, "unknown": 0 });
         let canceled = json!({ "kind": "run_canceled", "reason": "", "effects": effects });
         let failed = json!({ "kind": "run_failed", "reason": "", "effects": effects });
-        let stopped = ["countersign.run.canceled"];
-        assert_eq!(told(canceled.clone(), run("paused", "canceled")), stopped);
-        let taken_back = ["execution.rollback.completed", "countersign.run.canceled"];
-        assert_eq!(told(canceled, run("rolling_back", "canceled")), taken_back);
-        let taken_back = ["execution.rollback.completed", "session.failed"];
-        assert_eq!(told(failed, run("rolling_back", "failed_terminal")), taken_back);
+        let canceled_only = ["countersign.run.canceled"];
+        assert_eq!(types(canceled.clone(), run("paused", "canceled")), canceled_only);
+        let rolled_back = ["execution.rollback.completed", "countersign.run.canceled"];
+        assert_eq!(types(canceled, run("rolling_back", "canceled")), rolled_back);
+        let rolled_back = ["execution.rollback.completed", "session.failed"];
+        assert_eq!(types(failed, run("rolling_back", "failed_terminal")), rolled_back);
     }
 
     #[test]
-    fn every_type_has_a_name_of_its_own_and_stands_in_the_document() {
+    fn every_type_is_unique_and_documented() {
         let document = include_str!("../../../../docs/stream.md");
         for kind in Kind::ALL {
             assert!(document.contains(&format!("| `{}` |", kind.as_str())), "{}", kind.as_str());

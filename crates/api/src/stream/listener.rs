@@ -1,4 +1,4 @@
-//! A listener: one place in a feed, and what is to be told from there.
+//! A listener: a position in a feed, and the next envelope.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,146 +6,143 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::envelope::Line;
-use super::feed::Behind;
-use super::hub::Seat;
-use super::{Inner, Ticket};
+use super::envelope::Encoded;
+use super::feed::After;
+use super::hub::Subscription;
+use super::{Inner, ListenerSlot};
 
-/// How many envelopes are taken from a feed at once.
+/// The number of envelopes to read from a feed at once.
 const BATCH: usize = 64;
 
-/// What a feed no longer holds.
+/// Envelopes that a feed has dropped.
 pub(super) trait History<P> {
-    /// The envelopes behind `last` up to `gone`, or the first of them; `None` if nobody has them.
-    fn between(&self, last: Option<P>, gone: P) -> impl Future<Output = Option<Vec<(P, Line)>>> + Send;
+    /// The envelopes after `last` up to `gone`, or the first of them; `None` if they are lost.
+    fn between(&self, last: Option<P>, gone: P) -> impl Future<Output = Option<Vec<(P, Encoded)>>> + Send;
 }
 
-/// Nobody has what a feed no longer holds.
+/// Dropped envelopes are lost.
 pub(super) struct Forgotten;
 
 impl<P: Send> History<P> for Forgotten {
-    async fn between(&self, _last: Option<P>, _gone: P) -> Option<Vec<(P, Line)>> {
+    async fn between(&self, _last: Option<P>, _gone: P) -> Option<Vec<(P, Encoded)>> {
         None
     }
 }
 
-/// What a listener is told next.
-pub(super) enum Told {
-    /// An envelope.
-    Line(Line),
-    /// That the server is still there.
-    Beat,
-    /// Nothing more.
+/// The next message for a listener.
+pub(super) enum Next {
+    Envelope(Encoded),
+    Heartbeat,
     End(End),
 }
 
 /// Why a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The listener left.
+    /// The client disconnected.
     Left,
-    /// The listener sent something, and there is nobody to hear it.
+    /// The client sent a message.
     Spoke,
-    /// The listener does not read as fast as things happen.
+    /// The client does not read fast enough.
     Slow,
-    /// The listener's credential does not hold any more.
-    Unwelcome,
-    /// The server leaves.
+    /// The credential is no longer valid.
+    Unauthenticated,
+    /// The server shuts down.
     Closing,
 }
 
 impl End {
-    /// How a WebSocket is closed; nothing is said to whoever has left.
+    /// The close code and reason of a WebSocket; none if the client disconnected.
     pub(super) fn close(self) -> Option<(u16, &'static str)> {
         match self {
             Self::Left => None,
-            Self::Closing => Some((1001, "the server leaves; come back with last_event_id")),
-            Self::Spoke => Some((1003, "this stream only tells")),
-            Self::Unwelcome => Some((1008, "the credential does not hold any more")),
-            Self::Slow => Some((1013, "too slow; come back with last_event_id")),
+            Self::Closing => Some((1001, "the server shuts down; reconnect with last_event_id")),
+            Self::Spoke => Some((1003, "the stream accepts no messages")),
+            Self::Unauthenticated => Some((1008, "the credential is no longer valid")),
+            Self::Slow => Some((1013, "too slow; reconnect with last_event_id")),
         }
     }
 }
 
-/// One place in a feed, and what is to be told from there.
+/// A position in a feed.
 pub(super) struct Listener<P, H> {
     streams: Arc<Inner>,
-    seat: Seat<P>,
+    subscription: Subscription<P>,
     history: H,
     last: Option<P>,
-    ready: VecDeque<(P, Line)>,
+    ready: VecDeque<(P, Encoded)>,
     news: watch::Receiver<()>,
     closing: watch::Receiver<bool>,
     beat: Interval,
-    _ticket: Ticket,
+    _slot: ListenerSlot,
 }
 
-/// Where a listener begins.
+/// The start of a listener.
 pub(super) struct Start<P> {
-    /// Behind this place; at the beginning, if absent.
+    /// The last received id; none to start at the first envelope.
     pub(super) last: Option<P>,
-    /// What it is told before anything else.
-    pub(super) first: Option<Line>,
+    /// An envelope to send first.
+    pub(super) first: Option<Encoded>,
 }
 
 impl<P: Copy + Ord, H: History<P>> Listener<P, H> {
     pub(super) fn new(
         streams: &Arc<Inner>,
-        (seat, ticket): (Seat<P>, Ticket),
+        (subscription, slot): (Subscription<P>, ListenerSlot),
         history: H,
         start: Start<P>,
     ) -> Self {
-        let every = streams.settings.beat_every;
+        let every = streams.settings.heartbeat_every;
         let mut beat = interval_at(Instant::now() + every, every);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let first = start.first.and_then(|line| start.last.map(|place| (place, line)));
+        let first = start.first.and_then(|line| start.last.map(|id| (id, line)));
         Self {
-            news: seat.feed().news(),
+            news: subscription.feed().news(),
             closing: streams.closing.subscribe(),
             streams: Arc::clone(streams),
-            seat,
+            subscription,
             history,
             last: start.last,
             ready: first.into_iter().collect(),
             beat,
-            _ticket: ticket,
+            _slot: slot,
         }
     }
 
-    /// What it is told next. Nothing is lost if nobody waits for the answer.
-    pub(super) async fn next(&mut self) -> Told {
+    /// The next message. Cancel safe.
+    pub(super) async fn next(&mut self) -> Next {
         loop {
-            if let Some((place, line)) = self.ready.pop_front() {
-                self.last = Some(place);
-                return Told::Line(line);
+            if let Some((id, line)) = self.ready.pop_front() {
+                self.last = Some(id);
+                return Next::Envelope(line);
             }
-            match self.seat.feed().behind(self.last, BATCH) {
-                Behind::Lines(lines) if lines.is_empty() => {
-                    if let Some(told) = self.wait().await {
-                        return told;
+            match self.subscription.feed().after(self.last, BATCH) {
+                After::Envelopes(lines) if lines.is_empty() => {
+                    if let Some(next) = self.wait().await {
+                        return next;
                     }
                 }
-                Behind::Lines(lines) => self.ready.extend(lines),
-                Behind::Gone(gone) => match self.history.between(self.last, gone).await {
-                    // Nothing is missing up to there.
+                After::Envelopes(lines) => self.ready.extend(lines),
+                After::Dropped(gone) => match self.history.between(self.last, gone).await {
+                    // No envelope is missing up to there.
                     Some(lines) if lines.is_empty() => self.last = Some(gone),
                     Some(lines) => self.ready.extend(lines),
-                    None => return Told::End(End::Slow),
+                    None => return Next::End(End::Slow),
                 },
             }
         }
     }
 
-    /// Waits for news; or there is something else to tell.
-    async fn wait(&mut self) -> Option<Told> {
+    /// Waits for new envelopes. Returns another message if one is due first.
+    async fn wait(&mut self) -> Option<Next> {
         tokio::select! {
             _ = self.news.changed() => None,
-            _ = self.beat.tick() => Some(Told::Beat),
-            _ = self.closing.wait_for(|closing| *closing) => Some(Told::End(End::Closing)),
+            _ = self.beat.tick() => Some(Next::Heartbeat),
+            _ = self.closing.wait_for(|closing| *closing) => Some(Next::End(End::Closing)),
         }
     }
 
-    /// How long it may take to hand on what it is told.
+    /// The timeout for sending a message.
     pub(super) fn patience(&self) -> tokio::time::Duration {
         self.streams.settings.stall_max
     }

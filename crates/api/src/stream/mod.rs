@@ -1,20 +1,20 @@
-//! The live stream: what happens to a run, or to all runs of a tenant, as it happens.
+//! The live stream of events of a run, or of all runs of a tenant.
 //!
-//! Over a WebSocket where one is asked for, else as server-sent events; the envelopes are the same. A listener that
-//! was away says which it saw last and gets what came since, without gap or repeat: of a run for ever, since the ids
-//! are places in its chain; of a tenant as far back as this server remembers. `docs/stream.md` has the types.
+//! The stream is a WebSocket on request, and otherwise server-sent events, with the same envelopes. A listener that
+//! reconnects sends its last id and resumes without gaps or duplicates: for a run always, because the ids are numbers in
+//! its chain; for a tenant as far back as the buffer of this server. `docs/stream.md` lists the event types.
 
-mod asked;
 mod envelope;
 mod feed;
 mod hub;
+mod ids;
 pub mod kind;
 mod listener;
-mod lookout;
-mod place;
+mod poller;
+mod request;
 mod run;
 mod tenant;
-mod told;
+mod transport;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,63 +29,63 @@ use tokio::time::{Duration, sleep, timeout};
 
 use crate::Shared;
 use crate::at::Viewer;
-use crate::extract::Named;
-use crate::problem::Problem;
+use crate::extract::PathParam;
+use crate::problem::ApiError;
 
-use asked::Asked;
 use hub::Hubs;
+use ids::{RunEventId, TenantEventId};
 use listener::{Forgotten, History, Listener, Start};
-use place::{Place, Turn};
-use told::Pass;
+use request::StreamRequest;
+use transport::StreamSession;
 
-/// How streams behave.
+/// The settings of streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSettings {
-    /// How often the store is looked at while somebody listens.
-    pub look_every: Duration,
-    /// How often a listener hears that the server is still there.
-    pub beat_every: Duration,
-    /// How long a listener may take to read what it is sent, before its stream is ended.
+    /// How often the store is polled while there are listeners.
+    pub poll_every: Duration,
+    /// The interval of heartbeats.
+    pub heartbeat_every: Duration,
+    /// The timeout for sending a message. A slower listener is disconnected.
     pub stall_max: Duration,
-    /// For how long a tenant's stream goes on without listeners, so that one who comes back misses nothing.
+    /// How long the stream of a tenant continues without listeners, so that one that reconnects misses nothing.
     pub linger: Duration,
-    /// How many envelopes of a tenant are remembered. A listener that is further behind is too slow.
-    pub lines_max: usize,
-    /// How many may listen at once, of each tenant.
+    /// The number of buffered envelopes of a tenant. A listener that is further behind is disconnected.
+    pub envelopes_max: usize,
+    /// The maximum number of listeners of a tenant.
     pub listeners_max: usize,
 }
 
 impl Default for StreamSettings {
     fn default() -> Self {
         Self {
-            // An approval is to be seen within two seconds; a quarter of one is not felt.
-            look_every: Duration::from_millis(250),
-            // Proxies cut what is silent for a minute, some for half of one.
-            beat_every: Duration::from_secs(15),
+            // An approval must be visible within two seconds.
+            poll_every: Duration::from_millis(250),
+            // Proxies close connections that are idle for a minute, some for 30 seconds.
+            heartbeat_every: Duration::from_secs(15),
             stall_max: Duration::from_secs(5),
             linger: Duration::from_mins(1),
             // About 8 MB.
-            lines_max: 4_096,
-            // Each takes a connection and some 20 KB.
+            envelopes_max: 4_096,
+            // Each takes a connection and about 20 KB.
             listeners_max: 2_000,
         }
     }
 }
 
-/// What a stream is, where it is no WebSocket.
+/// The content type of server-sent events.
 pub(crate) const KIND: &str = "text/event-stream";
 
-/// However often somebody nudges, the store is left in peace for so long.
-const LOOK_LEAST: Duration = Duration::from_millis(20);
+/// The minimum time between two polls, regardless of nudges.
+const POLL_MIN: Duration = Duration::from_millis(20);
 
-/// Who listens to what.
+/// The open streams.
 #[derive(Clone)]
 pub struct Streams(Arc<Inner>);
 
 pub(crate) struct Inner {
     settings: StreamSettings,
-    runs: Hubs<(TenantId, RunId), Place>,
-    tenants: Hubs<TenantId, Turn>,
+    runs: Hubs<(TenantId, RunId), RunEventId>,
+    tenants: Hubs<TenantId, TenantEventId>,
     listeners: Arc<Mutex<HashMap<TenantId, usize>>>,
     nudge: watch::Sender<()>,
     closing: watch::Sender<bool>,
@@ -98,7 +98,6 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Streams to which nobody listens yet.
     pub fn new(settings: StreamSettings) -> Self {
         Self(Arc::new(Inner {
             settings,
@@ -110,17 +109,17 @@ impl Streams {
         }))
     }
 
-    /// How many listen, to anything.
+    /// The number of listeners.
     pub fn listeners(&self) -> usize {
         self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// Something was committed in this process: whoever listens need not wait for the next look.
+    /// Polls the store early, after a commit in this process.
     pub fn nudge(&self) {
         self.0.nudge.send_replace(());
     }
 
-    /// Ends every stream, so that a server can leave. Listeners are told to come back.
+    /// Ends every stream for a shutdown. Clients are asked to reconnect.
     pub fn close(&self) {
         self.0.closing.send_replace(true);
         self.nudge();
@@ -128,8 +127,7 @@ impl Streams {
 }
 
 impl Inner {
-    /// Waits until the store should be looked at again: for so long, or until somebody nudges after the first part
-    /// of that.
+    /// Waits until the next poll: for `length`, or until a nudge after `least`.
     async fn pause(&self, nudged: &mut watch::Receiver<()>, length: Duration, least: Duration) {
         sleep(least.min(length)).await;
         let _ = timeout(length.saturating_sub(least), nudged.changed()).await;
@@ -139,31 +137,35 @@ impl Inner {
         *self.closing.borrow()
     }
 
-    /// Room for one more listener of a tenant.
-    fn admit(&self, tenant: &TenantId) -> Result<Ticket, Problem> {
+    /// Counts one more listener of a tenant.
+    fn admit(&self, tenant: &TenantId) -> Result<ListenerSlot, ApiError> {
         if self.is_closing() {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "the server leaves")
-                .remedy("come back in a moment, with `last_event_id`"));
+            return Err(ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "UNAVAILABLE",
+                "the server shuts down",
+            )
+            .remedy("reconnect with `last_event_id`"));
         }
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let count = listeners.entry(tenant.clone()).or_default();
         if *count >= self.settings.listeners_max {
-            let detail = "as many listen to this tenant as this server has room for";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "TOO_MANY_LISTENERS", detail)
-                .remedy("close a stream that nobody looks at, or come back later"));
+            let detail = "the tenant has reached its maximum of open streams";
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TOO_MANY_LISTENERS", detail)
+                .remedy("close an unused stream, or try again later"));
         }
         *count += 1;
-        Ok(Ticket { tenant: tenant.clone(), listeners: Arc::clone(&self.listeners) })
+        Ok(ListenerSlot { tenant: tenant.clone(), listeners: Arc::clone(&self.listeners) })
     }
 }
 
-/// One listener of a tenant, counted for as long as it is there.
-struct Ticket {
+/// A counted listener of a tenant, until it is dropped.
+struct ListenerSlot {
     tenant: TenantId,
     listeners: Arc<Mutex<HashMap<TenantId, usize>>>,
 }
 
-impl Drop for Ticket {
+impl Drop for ListenerSlot {
     fn drop(&mut self) {
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = listeners.get_mut(&self.tenant) {
@@ -175,57 +177,62 @@ impl Drop for Ticket {
     }
 }
 
-/// What happens to one run, from its beginning or from behind what was seen last.
+/// The stream of one run, from its start or from the last received id.
 pub(crate) async fn of_run<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
-    Named(run): Named<RunId>,
-    asked: Asked,
-) -> Result<Response, Problem> {
+    PathParam(run): PathParam<RunId>,
+    request: StreamRequest,
+) -> Result<Response, ApiError> {
     let record = handle.record(&run).await?;
-    let last = asked.last.as_deref().map(|id| place_in(record.events, id)).transpose()?;
+    let last = request.last.as_deref().map(|id| run_event_id(record.events, id)).transpose()?;
     let streams = Arc::clone(&api.streams.0);
-    let ticket = streams.admit(&caller.tenant)?;
-    let open = || std::future::ready(Ok::<_, Problem>(run::open(&streams, handle.clone(), &record)));
-    let seat = streams.runs.seat(&(caller.tenant.clone(), run), open).await?;
+    let slot = streams.admit(&caller.tenant)?;
+    let open = || std::future::ready(Ok::<_, ApiError>(run::open(&streams, handle.clone(), &record)));
+    let subscription = streams.runs.subscribe(&(caller.tenant.clone(), run), open).await?;
     let history = run::Ledger { handle, record: record.clone() };
-    let listener = Listener::new(&streams, (seat, ticket), history, Start { last, first: None });
-    Ok(respond(api, caller, asked, listener))
+    let listener = Listener::new(&streams, (subscription, slot), history, Start { last, first: None });
+    Ok(respond(api, caller, request, listener))
 }
 
-/// The place that `id` names in a chain of so many entries.
-fn place_in(events: u32, id: &str) -> Result<Place, Problem> {
-    let place = id.parse::<Place>().ok().filter(|place| place.n < events);
-    place.ok_or_else(|| {
-        Problem::bad_request("`last_event_id` is not the id of an envelope of this run")
-            .remedy("send the id as it came, or none to begin at the beginning")
+/// Parses `id` as an id in a chain with `events` events.
+fn run_event_id(events: u32, id: &str) -> Result<RunEventId, ApiError> {
+    let id = id.parse::<RunEventId>().ok().filter(|id| id.n < events);
+    id.ok_or_else(|| {
+        ApiError::bad_request("`last_event_id` is not the id of an envelope of this run")
+            .remedy("send the id of the last received envelope, or omit it to start at the first event")
     })
 }
 
-/// What happens to all runs of the tenant, from now on or from behind what was seen last.
+/// The stream of all runs of the tenant, from now on or from the last received id.
 pub(crate) async fn of_tenant<S: Store>(
     State(api): State<Shared<S>>,
     Viewer { handle, caller }: Viewer<S>,
-    asked: Asked,
-) -> Result<Response, Problem> {
+    request: StreamRequest,
+) -> Result<Response, ApiError> {
     let streams = Arc::clone(&api.streams.0);
-    let ticket = streams.admit(&caller.tenant)?;
-    let seat = tenant::seat(&streams, &handle).await?;
-    let start = tenant::start(&seat, &handle, asked.last.as_deref());
-    let listener = Listener::new(&streams, (seat, ticket), Forgotten, start);
-    Ok(respond(api, caller, asked, listener))
+    let slot = streams.admit(&caller.tenant)?;
+    let subscription = tenant::subscribe(&streams, &handle).await?;
+    let start = tenant::start(&subscription, &handle, request.last.as_deref());
+    let listener = Listener::new(&streams, (subscription, slot), Forgotten, start);
+    Ok(respond(api, caller, request, listener))
 }
 
-fn respond<S, P, H>(api: Shared<S>, caller: crate::Caller, asked: Asked, listener: Listener<P, H>) -> Response
+fn respond<S, P, H>(
+    api: Shared<S>,
+    caller: crate::Caller,
+    request: StreamRequest,
+    listener: Listener<P, H>,
+) -> Response
 where
     S: Store,
     P: Copy + Ord + Send + Sync + 'static,
     H: History<P> + Send + Sync + 'static,
 {
-    let Asked { socket, headers, uri, .. } = asked;
-    let pass = Pass { api, caller, headers, uri };
+    let StreamRequest { socket, headers, uri, .. } = request;
+    let session = StreamSession { api, caller, headers, uri };
     match socket {
-        Some(socket) => socket.on_upgrade(|socket| told::over_socket(socket, pass, listener)),
-        None => told::as_events(pass, listener),
+        Some(socket) => socket.on_upgrade(|socket| transport::over_socket(socket, session, listener)),
+        None => transport::as_events(session, listener),
     }
 }

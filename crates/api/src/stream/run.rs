@@ -1,4 +1,4 @@
-//! The stream of one run. Its ids are places in the chain, so the ledger itself is what is replayed from.
+//! The stream of one run. Its ids are numbers in the chain, so a replay reads the ledger.
 
 use std::sync::Arc;
 
@@ -7,72 +7,72 @@ use engine::{EngineError, TenantHandle};
 use store::Store;
 use tokio::time::Duration;
 
-use super::envelope::{Line, of_event};
+use super::envelope::{Encoded, of_event};
 use super::feed::Feed;
 use super::hub::Hub;
+use super::ids::RunEventId;
 use super::listener::History;
-use super::place::Place;
-use super::{Inner, LOOK_LEAST};
+use super::{Inner, POLL_MIN};
 
-/// How many entries of the chain are read at once.
+/// The number of events of the chain to read at once.
 const ENTRIES: u32 = 100;
 
-/// More than anybody is behind who reads; whoever is further behind reads the ledger.
-const LINES_MAX: usize = 256;
+/// The number of buffered envelopes. A listener that is further behind reads the ledger.
+const ENVELOPES_MAX: usize = 256;
 
-/// How often it is looked whether anybody still listens to a run that is over.
-const OVER_EVERY: Duration = Duration::from_secs(5);
+/// How often the hub of a finished run checks for listeners.
+const FINISHED_EVERY: Duration = Duration::from_secs(5);
 
-/// A hub for the run, from behind what `record` counts.
+/// A hub for the run, after the events that `record` counts.
 pub(super) fn open<S: Store>(
     streams: &Arc<Inner>,
     handle: TenantHandle<S>,
     record: &RunRecord,
-) -> Arc<Hub<Place>> {
-    let newest = record.events.checked_sub(1).map(Place::behind);
-    let hub = Hub::new(Feed::new(newest, LINES_MAX));
-    let watch = Watch {
+) -> Arc<Hub<RunEventId>> {
+    let newest = record.events.checked_sub(1).map(RunEventId::last_of);
+    let hub = Hub::new(Feed::new(newest, ENVELOPES_MAX));
+    let poller = RunPoller {
         streams: Arc::clone(streams),
         handle,
         run: record.key.run.clone(),
-        told: record.events,
+        sent: record.events,
         hub: Arc::clone(&hub),
     };
-    tokio::spawn(watch.run());
+    tokio::spawn(poller.run());
     hub
 }
 
-/// Looks at one run, and tells what is new.
-struct Watch<S> {
+/// Polls one run and sends its new events.
+struct RunPoller<S> {
     streams: Arc<Inner>,
     handle: TenantHandle<S>,
     run: RunId,
-    /// How many entries of the chain have been told.
-    told: u32,
-    hub: Arc<Hub<Place>>,
+    /// The number of events that were sent.
+    sent: u32,
+    hub: Arc<Hub<RunEventId>>,
 }
 
-impl<S: Store> Watch<S> {
+impl<S: Store> RunPoller<S> {
     async fn run(mut self) {
-        let every = self.streams.settings.look_every;
+        let every = self.streams.settings.poll_every;
         let mut nudged = self.streams.nudge.subscribe();
         let mut pause = every;
         loop {
-            self.streams.pause(&mut nudged, pause, LOOK_LEAST).await;
-            // What was told stands in the ledger, so nobody loses anything by a hub that goes at once.
-            if self.hub.is_gone_after(Duration::ZERO) || self.streams.is_closing() {
+            self.streams.pause(&mut nudged, pause, POLL_MIN).await;
+            // Everything sent is in the ledger, so the hub can close at once.
+            if self.hub.closes_after(Duration::ZERO) || self.streams.is_closing() {
                 break;
             }
-            pause = match self.look().await {
-                Ok(over) => {
-                    if over {
-                        OVER_EVERY.max(every)
+            pause = match self.poll().await {
+                Ok(finished) => {
+                    if finished {
+                        FINISHED_EVERY.max(every)
                     } else {
                         every
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(run = %self.run, error = %engine::told(&error), "a run was not looked at");
+                    tracing::warn!(event = "stream_poll_failed", run = %self.run, error = %engine::error_chain(&error), "poll failed");
                     every.saturating_mul(4)
                 }
             };
@@ -81,26 +81,26 @@ impl<S: Store> Watch<S> {
         self.streams.runs.forget(&key, &self.hub);
     }
 
-    /// Tells what is new; says whether nothing more will come.
-    async fn look(&mut self) -> Result<bool, EngineError> {
+    /// Sends new events. Returns whether the run has finished.
+    async fn poll(&mut self) -> Result<bool, EngineError> {
         let record = self.handle.record(&self.run).await?;
-        while self.told < record.events {
-            let lines = lines(&self.handle, &record, self.told, record.events - 1).await?;
-            self.told = lines.read.max(self.told + 1);
-            self.hub.feed.push(lines.lines);
+        while self.sent < record.events {
+            let read = envelopes(&self.handle, &record, self.sent, record.events - 1).await?;
+            self.sent = read.next.max(self.sent + 1);
+            self.hub.feed.push(read.envelopes);
         }
         Ok(record.status.is_terminal())
     }
 }
 
-/// Envelopes, and where the chain goes on behind them.
+/// Envelopes, and the number of the next event.
 pub(super) struct Read {
-    pub(super) lines: Vec<(Place, Line)>,
-    pub(super) read: u32,
+    pub(super) envelopes: Vec<(RunEventId, Encoded)>,
+    pub(super) next: u32,
 }
 
-/// The envelopes of the entries `from` to `to`, or of the first of them.
-pub(super) async fn lines<S: Store>(
+/// The envelopes of the events `from` to `to`, or of the first of them.
+pub(super) async fn envelopes<S: Store>(
     handle: &TenantHandle<S>,
     record: &RunRecord,
     from: u32,
@@ -109,13 +109,12 @@ pub(super) async fn lines<S: Store>(
     let plan = handle.plan_of(record).await?;
     let limit = (to.saturating_sub(from)).saturating_add(1).min(ENTRIES);
     let events = events(handle, &record.key.run, from, limit).await?;
-    let place = |n| move |part| Place { n, part };
-    let lines = events.iter().flat_map(|event| of_event((record, plan.plan()), event, place(event.n)));
-    Ok(Read { lines: lines.collect(), read: from.saturating_add(limit) })
+    let id = |n| move |part| RunEventId { n, part };
+    let envelopes = events.iter().flat_map(|event| of_event((record, plan.plan()), event, id(event.n)));
+    Ok(Read { envelopes: envelopes.collect(), next: from.saturating_add(limit) })
 }
 
-/// The entries of a run's chain from `from` on. One that cannot be read is left out: the chain is verified where it is
-/// proof of something.
+/// The events of a run from `from` on. An unreadable event is skipped: the stream does not verify the chain.
 pub(super) async fn events<S: Store>(
     handle: &TenantHandle<S>,
     run: &RunId,
@@ -126,37 +125,41 @@ pub(super) async fn events<S: Store>(
     let read = |canonical: &[u8]| match serde_json::from_slice(canonical) {
         Ok(event) => Some(event),
         Err(error) => {
-            tracing::error!(%run, %error, "an entry of the chain cannot be read");
+            tracing::error!(event = "chain_unreadable", %run, %error, "event of a chain cannot be read");
             None
         }
     };
     Ok(entries.iter().filter_map(|entry| read(&entry.canonical)).collect())
 }
 
-/// What a listener missed, from the ledger.
+/// Replays missed events from the ledger.
 pub(super) struct Ledger<S> {
     pub(super) handle: TenantHandle<S>,
     pub(super) record: RunRecord,
 }
 
-impl<S: Store> History<Place> for Ledger<S> {
-    async fn between(&self, last: Option<Place>, gone: Place) -> Option<Vec<(Place, Line)>> {
+impl<S: Store> History<RunEventId> for Ledger<S> {
+    async fn between(
+        &self,
+        last: Option<RunEventId>,
+        gone: RunEventId,
+    ) -> Option<Vec<(RunEventId, Encoded)>> {
         let mut from = last.map_or(0, |last| last.n);
         loop {
-            let read = match lines(&self.handle, &self.record, from, gone.n).await {
+            let read = match envelopes(&self.handle, &self.record, from, gone.n).await {
                 Ok(read) => read,
                 Err(error) => {
-                    tracing::warn!(run = %self.record.key, error = %engine::told(&error), "a replay broke off");
+                    tracing::warn!(event = "stream_replay_failed", run = %self.record.key, error = %engine::error_chain(&error), "replay failed");
                     return None;
                 }
             };
-            let missed = |place: &Place| Some(*place) > last && *place <= gone;
-            let lines: Vec<_> = read.lines.into_iter().filter(|(place, _)| missed(place)).collect();
-            // A page may hold nothing but what the listener has already.
-            if !lines.is_empty() || read.read > gone.n {
-                return Some(lines);
+            let missed = |id: &RunEventId| Some(*id) > last && *id <= gone;
+            let envelopes: Vec<_> = read.envelopes.into_iter().filter(|(id, _)| missed(id)).collect();
+            // A page can consist of envelopes that the listener already has.
+            if !envelopes.is_empty() || read.next > gone.n {
+                return Some(envelopes);
             }
-            from = read.read;
+            from = read.next;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The stream of all runs of a tenant. Its ids count what one server told, so they mean something to that server
-//! alone, and only as far back as it remembers; whoever comes with another is told to look for themselves.
+//! The stream of all runs of a tenant. One server counts its ids, so they are valid only on that server and only as far
+//! back as its buffer. A listener with another id must resync.
 
 use std::sync::Arc;
 
@@ -10,134 +10,134 @@ use tokio::time::Instant;
 
 use super::envelope::{of_event, of_stream};
 use super::feed::Feed;
-use super::hub::{Hub, Seat};
+use super::hub::{Hub, Subscription};
+use super::ids::TenantEventId;
 use super::listener::Start;
-use super::lookout::{Lookout, Overlooked};
-use super::place::Turn;
-use super::{Inner, LOOK_LEAST};
+use super::poller::{PollError, TenantPoller};
+use super::{Inner, POLL_MIN};
 
-const OPENED: (&str, &str) = ("stream.opened", "what happens from now on is told here");
+const OPENED: (&str, &str) = ("stream.opened", "the stream starts here");
 
 const RESYNC: (&str, &str) = (
     "stream.resync",
-    "what happened since that id is not known here any more; list the runs again, then go on from here",
+    "events after the given id are not available; list the runs again, then continue from this id",
 );
 
-/// A look is followed by a pause of as many times its length, however many runs are open and whoever nudges: so the
-/// store is looked at for a quarter of the time at most.
+/// A poll is followed by a pause of at least this many times its duration, regardless of nudges. So polling takes at
+/// most a quarter of the time.
 const REST: u32 = 3;
 
-/// A seat at the tenant's hub.
-pub(super) async fn seat<S: Store>(
+/// A subscription to the hub of the tenant.
+pub(super) async fn subscribe<S: Store>(
     streams: &Arc<Inner>,
     handle: &TenantHandle<S>,
-) -> Result<Seat<Turn>, EngineError> {
-    streams.tenants.seat(handle.tenant_id(), || open(streams, handle)).await
+) -> Result<Subscription<TenantEventId>, EngineError> {
+    streams.tenants.subscribe(handle.tenant_id(), || open(streams, handle)).await
 }
 
 async fn open<S: Store>(
     streams: &Arc<Inner>,
     handle: &TenantHandle<S>,
-) -> Result<Arc<Hub<Turn>>, EngineError> {
-    // Looked at before anybody is told that they listen, so that nothing is missed from then on.
-    let lookout = Lookout::begin(handle.clone()).await?;
-    let at = Turn { epoch: epoch(), seq: 0 };
-    let hub = Hub::new(Feed::new(Some(at), streams.settings.lines_max));
-    let watch = Watch { streams: Arc::clone(streams), lookout, hub: Arc::clone(&hub), at };
-    tokio::spawn(watch.run(handle.tenant_id().clone()));
+) -> Result<Arc<Hub<TenantEventId>>, EngineError> {
+    // The first poll runs before the stream opens, so that no later event is missed.
+    let poller = TenantPoller::start(handle.clone()).await?;
+    let at = TenantEventId { epoch: epoch(), seq: 0 };
+    let hub = Hub::new(Feed::new(Some(at), streams.settings.envelopes_max));
+    let publisher = Publisher { streams: Arc::clone(streams), poller, hub: Arc::clone(&hub), at };
+    tokio::spawn(publisher.run(handle.tenant_id().clone()));
     Ok(hub)
 }
 
-/// A number that no other hub has, here or elsewhere.
+/// A number that is unique among all hubs of all servers.
 fn epoch() -> u64 {
     getrandom::u64().unwrap_or_else(|error| {
-        // Then an id of another server may be taken for one of this one; it would be told as far as that goes.
-        tracing::warn!(%error, "there is no randomness");
+        // Then an id of another server can be mistaken for one of this server.
+        tracing::warn!(event = "random_source_failed", %error, "random source failed");
         0
     })
 }
 
-/// Where a listener begins that has seen `last`, if it has seen anything.
+/// The start of a listener whose last received id is `last`.
 pub(super) fn start<S: Store>(
-    seat: &Seat<Turn>,
+    subscription: &Subscription<TenantEventId>,
     handle: &TenantHandle<S>,
     last: Option<&str>,
-) -> Start<Turn> {
-    let here = last.and_then(|id| id.parse().ok()).filter(|turn| seat.feed().reaches(*turn));
+) -> Start<TenantEventId> {
+    let here = last.and_then(|id| id.parse().ok()).filter(|id| subscription.feed().reaches(*id));
     if here.is_some() {
         return Start { last: here, first: None };
     }
-    let newest = seat.feed().newest();
-    let said = if last.is_some() { RESYNC } else { OPENED };
-    Start { last: newest, first: newest.map(|turn| of_stream(turn, handle.now(), said)) }
+    let newest = subscription.feed().newest();
+    let envelope = if last.is_some() { RESYNC } else { OPENED };
+    Start { last: newest, first: newest.map(|id| of_stream(id, handle.now(), envelope)) }
 }
 
-/// Looks at a tenant's runs, and tells what is new.
-struct Watch<S> {
+/// Polls the runs of a tenant and sends new events.
+struct Publisher<S> {
     streams: Arc<Inner>,
-    lookout: Lookout<S>,
-    hub: Arc<Hub<Turn>>,
-    at: Turn,
+    poller: TenantPoller<S>,
+    hub: Arc<Hub<TenantEventId>>,
+    at: TenantEventId,
 }
 
-impl<S: Store> Watch<S> {
+impl<S: Store> Publisher<S> {
     async fn run(mut self, tenant: TenantId) {
         let settings = self.streams.settings.clone();
         let mut nudged = self.streams.nudge.subscribe();
-        let mut rest = LOOK_LEAST;
+        let mut rest = POLL_MIN;
         loop {
-            self.streams.pause(&mut nudged, settings.look_every.max(rest), rest).await;
-            if self.hub.is_gone_after(settings.linger) || self.streams.is_closing() {
+            self.streams.pause(&mut nudged, settings.poll_every.max(rest), rest).await;
+            if self.hub.closes_after(settings.linger) || self.streams.is_closing() {
                 break;
             }
-            let begun = Instant::now();
-            if let Err(error) = self.look().await {
-                tracing::warn!(%tenant, %error, "a tenant's runs were not all looked at");
+            let start = Instant::now();
+            if let Err(error) = self.poll().await {
+                tracing::warn!(event = "stream_poll_failed", %tenant, %error, "poll failed");
             }
-            rest = LOOK_LEAST.max(begun.elapsed().saturating_mul(REST));
+            rest = POLL_MIN.max(start.elapsed().saturating_mul(REST));
         }
         self.streams.tenants.forget(&tenant, &self.hub);
     }
 
-    async fn look(&mut self) -> Result<(), EngineError> {
-        let news = match self.lookout.look().await {
+    async fn poll(&mut self) -> Result<(), EngineError> {
+        let news = match self.poller.poll().await {
             Ok(news) => news,
-            Err(Overlooked::Engine(error)) => return Err(error),
-            Err(Overlooked::TooMany) => return self.begin_again().await,
+            Err(PollError::Engine(error)) => return Err(error),
+            Err(PollError::TooMany) => return self.resync().await,
         };
         for record in news {
-            // What cannot be told of one run is tried again at the next look, and keeps nobody from the others.
-            if let Err(error) = self.tell(&record).await {
-                tracing::warn!(run = %record.key, error = %engine::told(&error), "a run's events were not told");
+            // A failure is retried at the next poll and does not affect other runs.
+            if let Err(error) = self.publish(&record).await {
+                tracing::warn!(event = "stream_publish_failed", run = %record.key, error = %engine::error_chain(&error), "events of a run not sent");
             }
         }
         Ok(())
     }
 
-    async fn tell(&mut self, record: &RunRecord) -> Result<(), EngineError> {
-        let plan = self.lookout.handle().plan_of(record).await?;
+    async fn publish(&mut self, record: &RunRecord) -> Result<(), EngineError> {
+        let plan = self.poller.handle().plan_of(record).await?;
         let plan: &Plan = plan.plan();
         loop {
-            let events = self.lookout.tell(record).await?;
+            let events = self.poller.next_events(record).await?;
             if events.is_empty() {
                 return Ok(());
             }
-            let mut lines = Vec::new();
+            let mut envelopes = Vec::new();
             for event in &events {
-                lines.extend(of_event((record, plan), event, |_| {
+                envelopes.extend(of_event((record, plan), event, |_| {
                     self.at.seq += 1;
                     self.at
                 }));
             }
-            self.hub.feed.push(lines);
+            self.hub.feed.push(envelopes);
         }
     }
 
-    /// Tells everybody that something was left out, and goes on from here.
-    async fn begin_again(&mut self) -> Result<(), EngineError> {
-        self.lookout = Lookout::begin(self.lookout.handle().clone()).await?;
+    /// Asks all listeners to resync, and continues from here.
+    async fn resync(&mut self) -> Result<(), EngineError> {
+        self.poller = TenantPoller::start(self.poller.handle().clone()).await?;
         self.at.seq += 1;
-        self.hub.feed.push(vec![(self.at, of_stream(self.at, self.lookout.handle().now(), RESYNC))]);
+        self.hub.feed.push(vec![(self.at, of_stream(self.at, self.poller.handle().now(), RESYNC))]);
         Ok(())
     }
 }

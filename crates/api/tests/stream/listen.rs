@@ -1,4 +1,4 @@
-//! Two ways to listen, and one to see the bytes of an answer.
+//! Listeners over WebSocket and server-sent events, and raw responses.
 
 use futures_util::StreamExt as _;
 use serde_json::Value;
@@ -9,17 +9,16 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::scene::{PATIENCE, Scene, key_of};
+use crate::test_env::{TIMEOUT, TestEnv, key_of};
 
-/// As little as the kernel takes.
+/// The smallest buffer that the kernel allows.
 const RECEIVE_BYTES: u32 = 4 * 1024;
 
-/// What a listener heard.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Envelope(Value),
-    Beat,
-    /// The stream ended; with this code, if it said one.
+    Heartbeat,
+    /// The end of the stream, with its close code.
     End(Option<u16>),
 }
 
@@ -27,45 +26,45 @@ pub(crate) enum Heard {
 pub(crate) struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
-    pub(crate) async fn open(scene: &Scene, path: &str) -> Self {
+    pub(crate) async fn open(env: &TestEnv, path: &str) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(RECEIVE_BYTES).unwrap();
-        let stream = socket.connect(scene.at).await.unwrap();
-        let mut request = format!("ws://{}/api/v1{path}", scene.at).into_client_request().unwrap();
+        let stream = socket.connect(env.at).await.unwrap();
+        let mut request = format!("ws://{}/api/v1{path}", env.at).into_client_request().unwrap();
         let credential = format!("Bearer {}", key_of("acme")).parse().unwrap();
         request.headers_mut().insert("authorization", credential);
-        let (socket, _) = timeout(PATIENCE, client_async(request, stream)).await.unwrap().unwrap();
+        let (socket, _) = timeout(TIMEOUT, client_async(request, stream)).await.unwrap().unwrap();
         Self(socket)
     }
 
-    pub(crate) async fn hear(&mut self) -> Heard {
-        match timeout(PATIENCE, self.0.next()).await.unwrap() {
-            Some(Ok(Message::Text(text))) => Heard::Envelope(serde_json::from_str(&text).unwrap()),
-            Some(Ok(Message::Ping(_))) => Heard::Beat,
-            Some(Ok(Message::Close(frame))) => Heard::End(frame.map(|frame| frame.code.into())),
+    pub(crate) async fn receive(&mut self) -> Received {
+        match timeout(TIMEOUT, self.0.next()).await.unwrap() {
+            Some(Ok(Message::Text(text))) => Received::Envelope(serde_json::from_str(&text).unwrap()),
+            Some(Ok(Message::Ping(_))) => Received::Heartbeat,
+            Some(Ok(Message::Close(frame))) => Received::End(frame.map(|frame| frame.code.into())),
             Some(Ok(other)) => panic!("{other}"),
-            Some(Err(_)) | None => Heard::End(None),
+            Some(Err(_)) | None => Received::End(None),
         }
     }
 
-    /// The next envelope, whatever is heard before it.
+    /// The next envelope, after any heartbeats.
     pub(crate) async fn envelope(&mut self) -> Value {
         loop {
-            match self.hear().await {
-                Heard::Envelope(envelope) => return envelope,
-                Heard::Beat => {}
-                end @ Heard::End(_) => panic!("{end:?}"),
+            match self.receive().await {
+                Received::Envelope(envelope) => return envelope,
+                Received::Heartbeat => {}
+                end @ Received::End(_) => panic!("{end:?}"),
             }
         }
     }
 
     /// Every envelope up to one of this type.
     pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
-            heard.push(self.envelope().await);
-            if heard.last().unwrap()["event"] == event {
-                return heard;
+            received.push(self.envelope().await);
+            if received.last().unwrap()["event"] == event {
+                return received;
             }
         }
     }
@@ -75,14 +74,14 @@ impl Socket {
 pub(crate) struct Events(Lines<BufReader<TcpStream>>);
 
 impl Events {
-    pub(crate) async fn open(scene: &Scene, path: &str) -> Self {
-        Self::open_with(scene, path, "").await
+    pub(crate) async fn open(env: &TestEnv, path: &str) -> Self {
+        Self::open_with(env, path, "").await
     }
 
-    /// Opens with another header, as a browser does that comes back.
-    pub(crate) async fn open_with(scene: &Scene, path: &str, header: &str) -> Self {
-        let mut stream = TcpStream::connect(scene.at).await.unwrap();
-        // In HTTP/1.0 the body is what it is, without chunks.
+    /// Opens with another header, like a browser that reconnects.
+    pub(crate) async fn open_with(env: &TestEnv, path: &str, header: &str) -> Self {
+        let mut stream = TcpStream::connect(env.at).await.unwrap();
+        // HTTP/1.0 has no chunked encoding.
         let request = format!(
             "GET /api/v1{path} HTTP/1.0\r\nAccept: text/event-stream\r\nAuthorization: Bearer {}\r\n{header}\r\n",
             key_of("acme")
@@ -98,50 +97,50 @@ impl Events {
         Self(lines)
     }
 
-    pub(crate) async fn hear(&mut self) -> Heard {
+    pub(crate) async fn receive(&mut self) -> Received {
         let mut id = None;
-        while let Some(line) = timeout(PATIENCE, self.0.next_line()).await.unwrap().unwrap() {
+        while let Some(line) = timeout(TIMEOUT, self.0.next_line()).await.unwrap().unwrap() {
             match line.split_once(':') {
-                Some(("", _)) => return Heard::Beat,
+                Some(("", _)) => return Received::Heartbeat,
                 Some(("id", text)) => id = Some(text.trim().to_owned()),
                 Some(("data", text)) => {
                     let envelope: Value = serde_json::from_str(text.trim()).unwrap();
-                    assert_eq!(envelope["id"].as_str(), id.as_deref(), "a browser comes back with this id");
-                    return Heard::Envelope(envelope);
+                    assert_eq!(envelope["id"].as_str(), id.as_deref(), "a browser reconnects with this id");
+                    return Received::Envelope(envelope);
                 }
                 _ => assert!(line.is_empty(), "{line}"),
             }
         }
-        Heard::End(None)
+        Received::End(None)
     }
 
     /// Every envelope up to one of this type.
     pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
-            match self.hear().await {
-                Heard::Envelope(envelope) => heard.push(envelope),
-                Heard::Beat => continue,
-                end @ Heard::End(_) => panic!("{end:?}"),
+            match self.receive().await {
+                Received::Envelope(envelope) => received.push(envelope),
+                Received::Heartbeat => continue,
+                end @ Received::End(_) => panic!("{end:?}"),
             }
-            if heard.last().unwrap()["event"] == event {
-                return heard;
+            if received.last().unwrap()["event"] == event {
+                return received;
             }
         }
     }
 }
 
-/// The head of an answer without its date, and its body, byte for byte.
-pub(crate) async fn answer(scene: &Scene, path: &str, headers: &[(&str, &str)]) -> (Vec<String>, String) {
-    let mut stream = TcpStream::connect(scene.at).await.unwrap();
+/// The head of a response without its date, and its body.
+pub(crate) async fn response(env: &TestEnv, path: &str, headers: &[(&str, &str)]) -> (Vec<String>, String) {
+    let mut stream = TcpStream::connect(env.at).await.unwrap();
     let headers: Vec<String> = headers.iter().map(|(name, text)| format!("{name}: {text}\r\n")).collect();
-    let request = format!("GET /api/v1{path} HTTP/1.1\r\nHost: {}\r\n{}\r\n", scene.at, headers.concat());
+    let request = format!("GET /api/v1{path} HTTP/1.1\r\nHost: {}\r\n{}\r\n", env.at, headers.concat());
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
         let mut line = String::new();
-        timeout(PATIENCE, reader.read_line(&mut line)).await.unwrap().unwrap();
+        timeout(TIMEOUT, reader.read_line(&mut line)).await.unwrap().unwrap();
         match line.trim_end() {
             "" => break,
             line if line.starts_with("date:") => {}

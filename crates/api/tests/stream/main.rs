@@ -1,9 +1,9 @@
-//! The live stream, as its listeners have it: a real server, real connections, and a worker that moves the runs.
+//! The live stream with a real server, real connections and a worker.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod doors;
+mod access;
 mod ends;
 mod listen;
 mod replay;
-mod scene;
 mod tenant;
+mod test_env;

@@ -1,136 +1,135 @@
-//! The bars of a run, drawn with characters.
+//! Draws a timeline with characters.
 
-use super::{Bar, Doing, MarkKind, Row, Timeline};
+use super::{Activity, MarkKind, Segment, Timeline, TimelineRow};
 use crate::table::wrapped;
-use crate::time::{length, moment};
+use crate::time::{duration, timestamp};
 
-/// A step's name takes at most this many columns; the bars need the rest.
+/// The maximum width of a step name; the bars need the rest.
 const NAME_MAX: usize = 24;
 
-/// Fewer columns than this tell nothing.
+/// Fewer columns are not readable.
 const BARS_MIN: usize = 10;
 
-/// `  2 h 59 min`: the column for how long a step took.
-const LENGTH_WIDTH: usize = 12;
+/// `59m 59s`: the width of the column for the duration of a step.
+const DURATION_WIDTH: usize = 8;
 
-/// With which characters it is drawn.
+/// The characters of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strokes {
-    /// Blocks and shades.
-    Shaded,
-    /// ASCII alone.
-    Plain,
+pub enum ChartStyle {
+    Unicode,
+    Ascii,
 }
 
-impl Strokes {
-    fn bar(self, bar: &Bar) -> char {
-        let (shaded, plain) = match bar.doing {
-            Doing::Working if bar.undo => ('◀', '<'),
-            Doing::Working => ('█', '#'),
-            Doing::Queued => ('·', '.'),
-            Doing::BackingOff => ('░', '-'),
-            Doing::AwaitingEvent => ('▒', '~'),
-            Doing::AwaitingPeople => ('▓', '='),
-            Doing::Paused => ('‖', '|'),
+impl ChartStyle {
+    fn segment(self, segment: &Segment) -> char {
+        let (unicode, ascii) = match segment.activity {
+            Activity::Working if segment.undo => ('◀', '<'),
+            Activity::Working => ('█', '#'),
+            Activity::Queued => ('·', '.'),
+            Activity::BackingOff => ('░', '-'),
+            Activity::AwaitingEvent => ('▒', '~'),
+            Activity::AwaitingApproval => ('▓', '='),
+            Activity::Paused => ('‖', '|'),
         };
-        self.one(shaded, plain)
+        self.choose(unicode, ascii)
     }
 
     fn mark(self, kind: MarkKind) -> char {
-        let (shaded, plain) = match kind {
+        let (unicode, ascii) = match kind {
             MarkKind::Retry => ('↻', 'r'),
             MarkKind::TakeOver => ('⇄', 't'),
             MarkKind::Unknown => ('?', '?'),
             MarkKind::Failed => ('✗', 'x'),
-            MarkKind::Yes => ('✓', 'y'),
-            MarkKind::No => ('✕', 'n'),
+            MarkKind::Approved => ('✓', 'a'),
+            MarkKind::Rejected => ('✕', 'd'),
         };
-        self.one(shaded, plain)
+        self.choose(unicode, ascii)
     }
 
     fn open(self) -> char {
-        self.one('▶', '>')
+        self.choose('▶', '>')
     }
 
     fn edge(self) -> char {
-        self.one('│', '|')
+        self.choose('│', '|')
     }
 
-    fn one(self, shaded: char, plain: char) -> char {
+    fn choose(self, unicode: char, ascii: char) -> char {
         match self {
-            Self::Shaded => shaded,
-            Self::Plain => plain,
+            Self::Unicode => unicode,
+            Self::Ascii => ascii,
         }
     }
 }
 
-/// The bars in lines of at most `width` columns, with what the characters mean below. Ends with a line feed.
-pub fn chart(timeline: &Timeline, width: usize, strokes: Strokes) -> String {
+/// Draws the timeline in lines of at most `width` columns, with a legend. Ends with a line feed.
+pub fn chart(timeline: &Timeline, width: usize, style: ChartStyle) -> String {
     let name = timeline.rows.iter().map(|row| row.step.chars().count()).max().unwrap_or(0).min(NAME_MAX);
-    let cells = width.saturating_sub(name + LENGTH_WIDTH + 4).max(BARS_MIN);
-    let rows: String = timeline.rows.iter().map(|row| line(timeline, row, (name, cells), strokes)).collect();
-    format!("{}{rows}\n{}", scale(timeline, (name, cells)), wrapped(&legend(timeline, strokes), width))
+    let cells = width.saturating_sub(name + DURATION_WIDTH + 4).max(BARS_MIN);
+    let rows: String = timeline.rows.iter().map(|row| line(timeline, row, (name, cells), style)).collect();
+    format!("{}{rows}\n{}", scale(timeline, (name, cells)), wrapped(&legend(timeline, style), width))
 }
 
-/// When it began, and how long it took, over the bars.
+/// The start and the duration of the run, above the bars.
 fn scale(timeline: &Timeline, (name, cells): (usize, usize)) -> String {
-    let began = moment(timeline.from);
-    let took = length(timeline.length());
-    let took = if timeline.over { took } else { format!("{took} until now") };
-    // Where there is no room for both, each still tells what it tells.
-    let gap = cells.saturating_sub(began.chars().count()).max(took.chars().count() + 1);
-    format!("{:name$}  {began}{took:>gap$}\n", "")
+    let start = timestamp(timeline.from);
+    let took = duration(timeline.length());
+    let took = if timeline.finished { took } else { format!("{took} until now") };
+    // A narrow chart is widened rather than cut.
+    let gap = cells.saturating_sub(start.chars().count()).max(took.chars().count() + 1);
+    format!("{:name$}  {start}{took:>gap$}\n", "")
 }
 
-fn line(timeline: &Timeline, row: &Row, (name, cells): (usize, usize), strokes: Strokes) -> String {
+fn line(timeline: &Timeline, row: &TimelineRow, (name, cells): (usize, usize), style: ChartStyle) -> String {
     let step: String = row.step.chars().take(name).collect();
-    let took = if row.bars.is_empty() { String::new() } else { length(row.length()) };
-    let edge = strokes.edge();
-    let bars: String = drawn(timeline, row, cells, strokes).into_iter().collect();
+    let took = if row.segments.is_empty() { String::new() } else { duration(row.length()) };
+    let edge = style.edge();
+    let bars: String = drawn(timeline, row, cells, style).into_iter().collect();
     format!("{step:<name$} {edge}{bars}{edge} {took}").trim_end().to_owned() + "\n"
 }
 
-fn drawn(timeline: &Timeline, row: &Row, cells: usize, strokes: Strokes) -> Vec<char> {
+fn drawn(timeline: &Timeline, row: &TimelineRow, cells: usize, style: ChartStyle) -> Vec<char> {
     let mut drawn = vec![' '; cells];
     let whole = u32::try_from(cells).unwrap_or(u32::MAX);
     let last = cells.saturating_sub(1);
-    let cell = |at| (timeline.place(at, whole) as usize).min(last);
-    // Waits first: where both fall into one cell, the work is what is looked for.
+    let cell = |at| (timeline.position(at, whole) as usize).min(last);
+    // Waits first, so that work in the same cell covers them.
     for wait in [true, false] {
-        for bar in row.bars.iter().filter(|bar| bar.doing.is_a_wait() == wait) {
-            let from = cell(bar.from);
-            // However short, it is seen.
-            let until = (timeline.place(bar.until, whole) as usize).clamp(from + 1, cells.max(from + 1));
-            drawn[from..until].fill(strokes.bar(bar));
+        for segment in row.segments.iter().filter(|segment| segment.activity.is_a_wait() == wait) {
+            let from = cell(segment.from);
+            // Even a short segment takes one cell.
+            let until =
+                (timeline.position(segment.until, whole) as usize).clamp(from + 1, cells.max(from + 1));
+            drawn[from..until].fill(style.segment(segment));
         }
     }
-    if row.bars.iter().any(|bar| bar.open) {
-        drawn[last] = strokes.open();
+    if row.segments.iter().any(|segment| segment.open) {
+        drawn[last] = style.open();
     }
     for mark in &row.marks {
-        drawn[cell(mark.at)] = strokes.mark(mark.kind);
+        drawn[cell(mark.at)] = style.mark(mark.kind);
     }
     drawn
 }
 
-/// What those characters mean that are there.
-fn legend(timeline: &Timeline, strokes: Strokes) -> String {
-    let mut told: Vec<String> = Vec::new();
-    let mut tell = |stroke: char, words: &str| {
-        let entry = format!("{stroke} {words}");
-        if !told.contains(&entry) {
-            told.push(entry);
+/// The meaning of the characters in the chart.
+fn legend(timeline: &Timeline, style: ChartStyle) -> String {
+    let mut entries: Vec<String> = Vec::new();
+    let mut add = |character: char, words: &str| {
+        let entry = format!("{character} {words}");
+        if !entries.contains(&entry) {
+            entries.push(entry);
         }
     };
-    for bar in timeline.rows.iter().flat_map(|row| &row.bars) {
-        let back = bar.undo && bar.doing == Doing::Working;
-        tell(strokes.bar(bar), if back { "taken back" } else { bar.doing.words() });
+    for segment in timeline.rows.iter().flat_map(|row| &row.segments) {
+        let rollback = segment.undo && segment.activity == Activity::Working;
+        add(style.segment(segment), if rollback { "rollback" } else { segment.activity.words() });
     }
     for mark in timeline.rows.iter().flat_map(|row| &row.marks) {
-        tell(strokes.mark(mark.kind), mark.kind.words());
+        add(style.mark(mark.kind), mark.kind.words());
     }
-    if !timeline.over {
-        tell(strokes.open(), "goes on");
+    if !timeline.finished {
+        add(style.open(), "in progress");
     }
-    told.join(", ")
+    entries.join(", ")
 }

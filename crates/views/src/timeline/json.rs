@@ -1,42 +1,41 @@
-//! The bars of a run as one JSON document, for programs.
+//! A timeline as a JSON document.
 
 use serde_json::{Value, json};
 
-use super::{Bar, Mark, Row, Timeline};
-use crate::time::moment;
+use super::{Mark, Segment, Timeline, TimelineRow};
+use crate::time::rfc3339_millis;
 
-/// The bars of a run.
 pub fn timeline_json(timeline: &Timeline) -> Value {
     json!({
-        "from": moment(timeline.from),
-        "until": moment(timeline.until),
-        "over": timeline.over,
+        "from": rfc3339_millis(timeline.from),
+        "until": rfc3339_millis(timeline.until),
+        "finished": timeline.finished,
         "steps": timeline.rows.iter().map(row).collect::<Value>(),
     })
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &TimelineRow) -> Value {
     json!({
         "seq": row.seq,
         "id": row.step,
         "tool": row.tool,
-        "bars": row.bars.iter().map(bar).collect::<Value>(),
+        "segments": row.segments.iter().map(segment).collect::<Value>(),
         "marks": row.marks.iter().map(mark).collect::<Value>(),
     })
 }
 
-fn bar(bar: &Bar) -> Value {
+fn segment(segment: &Segment) -> Value {
     json!({
-        "doing": bar.doing.name(),
-        "undo": bar.undo,
-        "from": moment(bar.from),
-        "until": moment(bar.until),
-        "open": bar.open,
-        "vain": bar.vain,
-        "worker": bar.worker,
+        "activity": segment.activity.name(),
+        "undo": segment.undo,
+        "from": rfc3339_millis(segment.from),
+        "until": rfc3339_millis(segment.until),
+        "open": segment.open,
+        "failed": segment.failed,
+        "worker": segment.worker,
     })
 }
 
 fn mark(mark: &Mark) -> Value {
-    json!({ "at": moment(mark.at), "kind": mark.kind.name(), "text": mark.text })
+    json!({ "at": rfc3339_millis(mark.at), "kind": mark.kind.name(), "text": mark.text })
 }

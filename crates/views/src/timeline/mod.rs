@@ -1,9 +1,8 @@
-//! A run as bars over time: one row for each step, with what was done when, what it waited for, and where it was
-//! tried again or taken over.
+//! A run over time: one row for each step, with its work, its waits, its retries and its take-overs.
 //!
-//! [`Timeline::of`] reads a run that was looked at; [`Timeline::told`] reads the chain alone, for whoever has it from
-//! somewhere else. Both are pure. [`chart()`] draws the bars with characters; a page can draw the same bars with
-//! [`Timeline::place`], which gives each moment its share of the whole.
+//! [`Timeline::of`] reads a run snapshot. [`Timeline::from_events`] reads the chain alone, for a caller that has it
+//! from a server. Both are pure. [`chart()`] draws the timeline with characters; a page can draw it with
+//! [`Timeline::position`].
 
 mod chart;
 mod json;
@@ -14,216 +13,199 @@ mod tests;
 use domain::plan::Plan;
 use domain::{ChainFault, Event, Live, Millis, StepSeq, Timestamp};
 
-use crate::Seen;
+use crate::RunSnapshot;
 use crate::text::{numbered, tool};
 
-pub use chart::{Strokes, chart};
+pub use chart::{ChartStyle, chart};
 pub use json::timeline_json;
 
-/// A run as bars over time.
+/// A run over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
-    /// When the run was admitted.
+    /// The start of the run.
     pub from: Timestamp,
-    /// When it was over, or when it was looked at.
+    /// The end of the run, or the time of the snapshot.
     pub until: Timestamp,
-    /// Whether it is over.
-    pub over: bool,
-    /// The steps in the order of the plan; those that were never reached have no bars.
-    pub rows: Vec<Row>,
+    pub finished: bool,
+    /// The steps in the order of the plan. Steps that were not reached have no segments.
+    pub rows: Vec<TimelineRow>,
 }
 
-/// The bars of one step.
+/// One step over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Its place in the run.
+pub struct TimelineRow {
     pub seq: StepSeq,
-    /// Its name.
     pub step: String,
-    /// The tool it calls, as the workflow file writes it.
+    /// The name of the tool in the workflow file.
     pub tool: String,
-    /// What was done, oldest first; bars do not overlap.
-    pub bars: Vec<Bar>,
-    /// What happened at one moment, oldest first.
+    /// Oldest first, without overlaps.
+    pub segments: Vec<Segment>,
+    /// Oldest first.
     pub marks: Vec<Mark>,
 }
 
-/// A length of time in which one thing was done.
+/// A period of a step with one activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bar {
-    /// What was done.
-    pub doing: Doing,
-    /// Whether that was for taking the step back.
+pub struct Segment {
+    pub activity: Activity,
+    /// Whether the activity belongs to the rollback of the step.
     pub undo: bool,
-    /// Since when.
     pub from: Timestamp,
-    /// Until when; until the run was looked at, if it goes on.
+    /// The end, or the time of the snapshot.
     pub until: Timestamp,
-    /// Whether it goes on.
+    /// Whether the activity is still in progress.
     pub open: bool,
-    /// Whether it was work that came to nothing.
-    pub vain: bool,
-    /// Who worked, where that is known.
+    /// Whether this is a failed attempt.
+    pub failed: bool,
+    /// The worker of the attempt, if known.
     pub worker: Option<String>,
 }
 
-/// What is done with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// It could be worked on, and nobody has taken it.
+pub enum Activity {
+    /// Ready, but not claimed by a worker.
     Queued,
-    /// Somebody works on it.
+    /// In progress on a worker.
     Working,
-    /// It failed, and the next attempt is not due yet.
+    /// Waits for the next attempt.
     BackingOff,
-    /// It waits for an event from outside.
+    /// Waits for an external event.
     AwaitingEvent,
-    /// It waits for people to answer.
-    AwaitingPeople,
-    /// The run is paused at it.
+    AwaitingApproval,
     Paused,
 }
 
-/// What happened at one moment.
+/// An event of a step that the timeline marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub kind: MarkKind,
-    /// The same in words.
+    /// The sentence for the event.
     pub text: String,
 }
 
-/// What can happen at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
-    /// An attempt failed, and another one follows.
+    /// An attempt failed and will be retried.
     Retry,
-    /// A worker went silent, and another took over.
+    /// The lease of a worker expired and another worker took over.
     TakeOver,
-    /// Nobody knows whether an effect happened.
+    /// The outcome of an effect is unknown.
     Unknown,
-    /// The step failed for good.
+    /// The step failed permanently.
     Failed,
-    /// Somebody said yes.
-    Yes,
-    /// Somebody, or policy, said no.
-    No,
+    /// An approver approved.
+    Approved,
+    /// An approver rejected, or the policy denied.
+    Rejected,
 }
 
-/// What is known of a run beside its chain.
+/// The current step of a run, which the chain does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Now {
-    /// When it was looked at.
+pub struct LiveStep {
+    /// The time of the snapshot.
     pub at: Timestamp,
-    /// The step it stands at.
     pub seq: StepSeq,
-    /// Who works on that step, and since when.
+    /// The worker that runs the step, and since when.
     pub held: Option<(String, Timestamp)>,
 }
 
 impl Timeline {
-    /// The bars of a run that was looked at. None if its chain is broken: what cannot be verified is not shown.
-    pub fn of(seen: &Seen) -> Result<Self, &ChainFault> {
-        let events = seen.view.events.as_ref()?;
-        let record = &seen.view.record;
+    /// The timeline of a run. Fails if the chain does not verify.
+    pub fn of(snapshot: &RunSnapshot) -> Result<Self, &ChainFault> {
+        let events = snapshot.view.events.as_ref()?;
+        let record = &snapshot.view.record;
         let held = match &record.live {
             Live::Running(lease) => Some((lease.owner.to_string(), lease.since)),
             _ => None,
         };
-        let now = Now { at: seen.now, seq: record.at, held };
-        Ok(Self::told(rows(seen.view.plan()), events, &now))
+        let now = LiveStep { at: snapshot.now, seq: record.at, held };
+        Ok(Self::from_events(rows(snapshot.view.plan()), events, &now))
     }
 
-    /// The bars that `events`, the whole chain of a run, tell of the steps in `rows`.
-    pub fn told(rows: Vec<Row>, events: &[Event], now: &Now) -> Self {
+    /// The timeline of the steps in `rows` from `events`, the whole chain of a run.
+    pub fn from_events(rows: Vec<TimelineRow>, events: &[Event], now: &LiveStep) -> Self {
         read::read(rows, events, now)
     }
 
-    /// How long the whole took until now.
     pub fn length(&self) -> Millis {
         self.until - self.from
     }
 
-    /// Where `at` is between the beginning, 0, and the end, `whole`.
-    pub fn place(&self, at: Timestamp, whole: u32) -> u32 {
+    /// The position of `at` on a scale from 0, the start, to `whole`, the end.
+    pub fn position(&self, at: Timestamp, whole: u32) -> u32 {
         let length = u128::from(self.length().0.max(1));
         let share = u128::from((at - self.from).0) * u128::from(whole) / length;
         u32::try_from(share).unwrap_or(whole).min(whole)
     }
 }
 
-impl Row {
-    /// A step of which nothing has been told yet.
+impl TimelineRow {
+    /// A step without segments.
     pub fn new(seq: StepSeq, step: impl Into<String>, tool: impl Into<String>) -> Self {
-        Self { seq, step: step.into(), tool: tool.into(), bars: Vec::new(), marks: Vec::new() }
+        Self { seq, step: step.into(), tool: tool.into(), segments: Vec::new(), marks: Vec::new() }
     }
 
-    /// How long it took, waits and all.
+    /// The duration of the step, including waits.
     pub fn length(&self) -> Millis {
-        Millis(self.bars.iter().map(|bar| (bar.until - bar.from).0).sum())
+        Millis(self.segments.iter().map(|segment| (segment.until - segment.from).0).sum())
     }
 }
 
-impl Doing {
-    /// Whether nothing is done but waiting.
+impl Activity {
     pub fn is_a_wait(self) -> bool {
         self != Self::Working
     }
 
-    /// Its name, for programs.
+    /// The name in JSON documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Working => "working",
             Self::BackingOff => "backing_off",
             Self::AwaitingEvent => "awaiting_event",
-            Self::AwaitingPeople => "awaiting_people",
+            Self::AwaitingApproval => "awaiting_approval",
             Self::Paused => "paused",
         }
     }
 
-    /// The same in words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Queued => "no worker yet",
-            Self::Working => "work",
-            Self::BackingOff => "until the next attempt",
+            Self::Queued => "queued",
+            Self::Working => "working",
+            Self::BackingOff => "retry delay",
             Self::AwaitingEvent => "waits for an event",
-            Self::AwaitingPeople => "asks people",
+            Self::AwaitingApproval => "waits for approval",
             Self::Paused => "paused",
         }
     }
 }
 
 impl MarkKind {
-    /// Its name, for programs.
+    /// The name in JSON documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::TakeOver => "take_over",
             Self::Unknown => "outcome_unknown",
             Self::Failed => "failed",
-            Self::Yes => "yes",
-            Self::No => "no",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
         }
     }
 
-    /// The same in words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Retry => "tried again",
-            Self::TakeOver => "taken over",
+            Self::Retry => "retry",
+            Self::TakeOver => "take-over",
             Self::Unknown => "outcome unknown",
             Self::Failed => "failed",
-            Self::Yes => "said yes",
-            Self::No => "said no",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected or denied",
         }
     }
 }
 
-/// The steps of a plan, with nothing told of them yet.
-fn rows(plan: &Plan) -> Vec<Row> {
-    numbered(plan).map(|(seq, step)| Row::new(seq, step.id.as_str(), tool(&step.work))).collect()
+fn rows(plan: &Plan) -> Vec<TimelineRow> {
+    numbered(plan).map(|(seq, step)| TimelineRow::new(seq, step.id.as_str(), tool(&step.work))).collect()
 }

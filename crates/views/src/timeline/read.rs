@@ -1,117 +1,120 @@
-//! From a chain to bars.
+//! Reads a timeline from a chain.
 //!
-//! The chain tells how each thing ended. That a worker took a step is no event of its own: it stands in the attempt
-//! of the event that ends the work, or, while that goes on, in the lease.
+//! The chain has an event for the end of each activity. A claim is no event: the attempt in the event that ends the
+//! work names its start, and the lease names it while the work is in progress.
 
 use domain::{ApprovalStatus, Event, EventBody, RunStatus, StepSeq, StepStatus, Timestamp};
 
-use super::{Bar, Doing, Mark, MarkKind, Now, Row, Timeline};
+use super::{Activity, LiveStep, Mark, MarkKind, Segment, Timeline, TimelineRow};
 use crate::event::body;
 
-pub(super) fn read(rows: Vec<Row>, events: &[Event], now: &Now) -> Timeline {
+pub(super) fn read(rows: Vec<TimelineRow>, events: &[Event], now: &LiveStep) -> Timeline {
     let from = events.first().map_or(now.at, |event| event.at);
-    let mut reader = Reader { rows, doing: Doing::Queued, since: from, due: None, undo: false, over: false };
+    let mut reader =
+        Reader { rows, activity: Activity::Queued, since: from, due: None, undo: false, finished: false };
     for event in events {
         reader.take(event);
     }
-    if !reader.over {
-        reader.go_on(now);
+    if !reader.finished {
+        reader.add_open(now);
     }
-    Timeline { from, until: reader.since, over: reader.over, rows: reader.rows }
+    Timeline { from, until: reader.since, finished: reader.finished, rows: reader.rows }
 }
 
-/// How far the chain has been read.
+/// The state after a part of the chain.
 struct Reader {
-    rows: Vec<Row>,
-    /// What is done since the last event that changed it.
-    doing: Doing,
+    rows: Vec<TimelineRow>,
+    /// The activity since `since`.
+    activity: Activity,
     since: Timestamp,
-    /// When the next attempt is due.
+    /// The earliest time of the next attempt.
     due: Option<Timestamp>,
     undo: bool,
-    over: bool,
+    finished: bool,
 }
 
-/// Where a bar goes, and how it ends.
+/// The end of the current activity.
 struct End<'a> {
     seq: StepSeq,
     at: Timestamp,
     worker: Option<&'a str>,
     open: bool,
-    vain: bool,
+    failed: bool,
 }
 
 impl Reader {
     fn take(&mut self, event: &Event) {
-        // Clocks of different workers may disagree; the order of the chain does not.
+        // Clocks of workers may differ; the order of the chain is authoritative.
         let at = event.at.max(self.since);
         self.mark(event, at);
         let Some(next) = after(event) else { return };
         self.undo = event.undo;
-        let (began, worker) = self.work(event);
-        if let Some(began) = began {
-            self.begin(event.seq, began.clamp(self.since, at));
+        let (start, worker) = self.work(event);
+        if let Some(start) = start {
+            self.start_work(event.seq, start.clamp(self.since, at));
         }
-        self.end(&End { seq: event.seq, at, worker, open: false, vain: is_in_vain(event) });
-        self.doing = next;
+        self.end(&End { seq: event.seq, at, worker, open: false, failed: is_failed_attempt(event) });
+        self.activity = next;
         self.due = match event.body {
             EventBody::AttemptFailed { not_before, .. } => Some(not_before),
             _ => None,
         };
         self.undo |= matches!(event.body, EventBody::RollbackStarted { .. });
-        self.over = event.run.is_some_and(|run| run.to.is_terminal());
+        self.finished = event.run.is_some_and(|run| run.to.is_terminal());
     }
 
-    /// What has begun and not ended.
-    fn go_on(&mut self, now: &Now) {
+    /// Adds the activity in progress.
+    fn add_open(&mut self, now: &LiveStep) {
         let at = now.at.max(self.since);
-        if let Some((_, began)) = &now.held {
-            self.begin(now.seq, (*began).clamp(self.since, at));
+        if let Some((_, start)) = &now.held {
+            self.start_work(now.seq, (*start).clamp(self.since, at));
         }
         let worker = now.held.as_ref().map(|(worker, _)| worker.as_str());
-        self.end(&End { seq: now.seq, at, worker, open: true, vain: false });
+        self.end(&End { seq: now.seq, at, worker, open: true, failed: false });
     }
 
-    /// Since when the work went on that `event` ends, if it is not told yet, and who did it.
+    /// The start of the work that `event` ends, and its worker.
     fn work<'a>(&self, event: &'a Event) -> (Option<Timestamp>, Option<&'a str>) {
-        let unnoted = self.due.unwrap_or(self.since);
+        let estimated = self.due.unwrap_or(self.since);
         match &event.body {
             EventBody::StepSucceeded { attempt: Some(attempt), .. }
             | EventBody::StepRolledBack { attempt: Some(attempt), .. } => {
                 (Some(attempt.since), Some(attempt.worker.as_str()))
             }
-            EventBody::LeaseExpired { silent, .. } => (Some(unnoted), Some(silent.as_str())),
+            EventBody::LeaseExpired { previous_worker: silent, .. } => {
+                (Some(estimated), Some(silent.as_str()))
+            }
             EventBody::AttemptFailed { .. }
             | EventBody::StepFailed { .. }
-            | EventBody::OutcomeUnknown { .. } => (Some(unnoted), Some(event.by.id.as_str())),
+            | EventBody::OutcomeUnknown { .. } => (Some(estimated), Some(event.by.id.as_str())),
             _ => (None, None),
         }
     }
 
-    /// Work begins, if it has not begun before and nothing else is waited for.
-    fn begin(&mut self, seq: StepSeq, at: Timestamp) {
-        if matches!(self.doing, Doing::Queued | Doing::BackingOff) {
-            self.end(&End { seq, at, worker: None, open: false, vain: false });
-            self.doing = Doing::Working;
+    /// Starts work, unless work or another wait is in progress.
+    fn start_work(&mut self, seq: StepSeq, at: Timestamp) {
+        if matches!(self.activity, Activity::Queued | Activity::BackingOff) {
+            self.end(&End { seq, at, worker: None, open: false, failed: false });
+            self.activity = Activity::Working;
         }
     }
 
-    /// Ends what was done. What took no time is not told.
+    /// Ends the current activity. An activity without duration adds no segment.
     fn end(&mut self, end: &End<'_>) {
-        let bar = Bar {
-            doing: self.doing,
+        let segment = Segment {
+            activity: self.activity,
             undo: self.undo,
             from: self.since,
             until: end.at,
             open: end.open,
-            vain: end.vain && self.doing == Doing::Working,
-            worker: end.worker.filter(|_| self.doing == Doing::Working).map(str::to_owned),
+            failed: end.failed && self.activity == Activity::Working,
+            worker: end.worker.filter(|_| self.activity == Activity::Working).map(str::to_owned),
         };
         self.since = end.at;
-        // A call that took less than a millisecond was made all the same.
-        let is_told = bar.until > bar.from || bar.open || bar.worker.is_some();
-        if let Some(row) = self.rows.get_mut(end.seq.index()).filter(|_| is_told) {
-            row.bars.push(bar);
+        // A call within one millisecond is shown, too.
+        let is_shown = segment.until > segment.from || segment.open || segment.worker.is_some();
+        if let Some(row) = self.rows.get_mut(end.seq.index()).filter(|_| is_shown) {
+            row.segments.push(segment);
         }
     }
 
@@ -122,12 +125,12 @@ impl Reader {
             EventBody::OutcomeUnknown { .. } => MarkKind::Unknown,
             EventBody::ApprovalVoted { vote, .. } => {
                 if vote.approve {
-                    MarkKind::Yes
+                    MarkKind::Approved
                 } else {
-                    MarkKind::No
+                    MarkKind::Rejected
                 }
             }
-            EventBody::ActionDenied { .. } => MarkKind::No,
+            EventBody::ActionDenied { .. } => MarkKind::Rejected,
             _ if event.step.as_ref().is_some_and(|step| step.to == StepStatus::FailedTerminal) => {
                 MarkKind::Failed
             }
@@ -139,8 +142,8 @@ impl Reader {
     }
 }
 
-/// Whether the work that `event` ends came to nothing.
-fn is_in_vain(event: &Event) -> bool {
+/// Whether `event` ends a failed attempt.
+fn is_failed_attempt(event: &Event) -> bool {
     matches!(
         event.body,
         EventBody::AttemptFailed { .. }
@@ -150,19 +153,19 @@ fn is_in_vain(event: &Event) -> bool {
     )
 }
 
-/// What is done after `event`; none if that does not change.
-fn after(event: &Event) -> Option<Doing> {
+/// The activity after `event`; none if the event does not change it.
+fn after(event: &Event) -> Option<Activity> {
     if event.run.is_some_and(|run| run.to == RunStatus::Paused) {
-        return Some(Doing::Paused);
+        return Some(Activity::Paused);
     }
     match &event.body {
-        EventBody::EffectIntended { .. } | EventBody::LeaseExpired { .. } => Some(Doing::Working),
-        EventBody::AttemptFailed { .. } => Some(Doing::BackingOff),
-        EventBody::WaitOpened { .. } => Some(Doing::AwaitingEvent),
-        EventBody::ApprovalRequested { .. } => Some(Doing::AwaitingPeople),
-        EventBody::OutcomeUnknown { .. } | EventBody::RunPaused { .. } => Some(Doing::Paused),
+        EventBody::EffectIntended { .. } | EventBody::LeaseExpired { .. } => Some(Activity::Working),
+        EventBody::AttemptFailed { .. } => Some(Activity::BackingOff),
+        EventBody::WaitOpened { .. } => Some(Activity::AwaitingEvent),
+        EventBody::ApprovalRequested { .. } => Some(Activity::AwaitingApproval),
+        EventBody::OutcomeUnknown { .. } | EventBody::RunPaused { .. } => Some(Activity::Paused),
         EventBody::ApprovalVoted { status: ApprovalStatus::Requested, .. }
-        | EventBody::EventKept { .. }
+        | EventBody::EventBuffered { .. }
         | EventBody::ApprovalReminded { .. }
         | EventBody::ApprovalEscalated { .. }
         | EventBody::CancelRequested { .. }
@@ -180,6 +183,6 @@ fn after(event: &Event) -> Option<Doing> {
         | EventBody::RunCanceled { .. }
         | EventBody::RunFailed { .. }
         | EventBody::RunResumed { .. }
-        | EventBody::RollbackStarted { .. } => Some(Doing::Queued),
+        | EventBody::RollbackStarted { .. } => Some(Activity::Queued),
     }
 }

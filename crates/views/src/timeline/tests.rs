@@ -1,10 +1,10 @@
-//! What the bars of a run say, and how they are drawn.
+//! Timelines: segments, marks and charts.
 
 use domain::event::{Attempt, RunTransition, StepTransition};
 use domain::payload::Fingerprint;
 use domain::{Cause, Event, EventBody, Failure, Fence, Initiator, RunStatus, StepSeq, StepStatus, Timestamp};
 
-use super::{Doing, MarkKind, Now, Row, Strokes, Timeline, chart};
+use super::{Activity, ChartStyle, LiveStep, MarkKind, Timeline, TimelineRow, chart};
 
 const FIRST: StepSeq = StepSeq(0);
 const SECOND: StepSeq = StepSeq(1);
@@ -44,7 +44,7 @@ fn failed(at: i64, not_before: i64) -> Event {
 }
 
 fn silent(at: i64) -> Event {
-    let body = EventBody::LeaseExpired { silent: "w1".parse().unwrap(), fence: Fence(2), number: 1 };
+    let body = EventBody::LeaseExpired { previous_worker: "w1".parse().unwrap(), fence: Fence(2), number: 1 };
     event(at, FIRST, body)
 }
 
@@ -54,36 +54,37 @@ fn over(mut event: Event, status: RunStatus) -> Event {
 }
 
 fn timeline(events: &[Event], now: i64, held: Option<i64>) -> Timeline {
-    let rows = vec![Row::new(FIRST, "look", "http.request"), Row::new(SECOND, "tell", "slack.post")];
+    let rows =
+        vec![TimelineRow::new(FIRST, "look", "http.request"), TimelineRow::new(SECOND, "tell", "slack.post")];
     let held = held.map(|since| ("w3".to_owned(), Timestamp(since)));
     let seq = events.last().map_or(FIRST, |event| event.seq);
-    Timeline::told(rows, events, &Now { at: Timestamp(now), seq, held })
+    Timeline::from_events(rows, events, &LiveStep { at: Timestamp(now), seq, held })
 }
 
-/// What was done with a step, from when until when.
-fn bars(timeline: &Timeline, seq: StepSeq) -> Vec<(Doing, i64, i64)> {
+/// The segments of a step: activity, start and end.
+fn segments(timeline: &Timeline, seq: StepSeq) -> Vec<(Activity, i64, i64)> {
     let row = &timeline.rows[seq.index()];
-    row.bars.iter().map(|bar| (bar.doing, bar.from.0, bar.until.0)).collect()
+    row.segments.iter().map(|segment| (segment.activity, segment.from.0, segment.until.0)).collect()
 }
 
 #[test]
-fn work_begins_when_it_was_taken_and_the_next_step_where_it_ended() {
+fn work_starts_with_the_claim() {
     let events = [resumed(0, FIRST), done(20, 50, FIRST), over(done(50, 100, SECOND), RunStatus::Succeeded)];
     let timeline = timeline(&events, 900, None);
-    assert_eq!(bars(&timeline, FIRST), [(Doing::Queued, 0, 20), (Doing::Working, 20, 50)]);
-    assert_eq!(bars(&timeline, SECOND), [(Doing::Working, 50, 100)]);
-    assert_eq!((timeline.until, timeline.over), (Timestamp(100), true));
-    assert_eq!(timeline.rows[0].bars[1].worker.as_deref(), Some("w1"));
+    assert_eq!(segments(&timeline, FIRST), [(Activity::Queued, 0, 20), (Activity::Working, 20, 50)]);
+    assert_eq!(segments(&timeline, SECOND), [(Activity::Working, 50, 100)]);
+    assert_eq!((timeline.until, timeline.finished), (Timestamp(100), true));
+    assert_eq!(timeline.rows[0].segments[1].worker.as_deref(), Some("w1"));
 }
 
 #[test]
-fn a_retry_is_work_a_pause_and_work_again() {
+fn retry_is_work_delay_and_work() {
     let events = [resumed(0, FIRST), failed(10, 40), done(45, 60, FIRST)];
     let timeline = timeline(&events, 60, None);
-    let expected = [(Doing::Working, 0, 10), (Doing::BackingOff, 10, 45), (Doing::Working, 45, 60)];
-    assert_eq!(bars(&timeline, FIRST)[..3], expected);
+    let expected = [(Activity::Working, 0, 10), (Activity::BackingOff, 10, 45), (Activity::Working, 45, 60)];
+    assert_eq!(segments(&timeline, FIRST)[..3], expected);
     assert_eq!(
-        timeline.rows[0].bars.iter().map(|bar| bar.vain).collect::<Vec<_>>()[..3],
+        timeline.rows[0].segments.iter().map(|segment| segment.failed).collect::<Vec<_>>()[..3],
         [true, false, false]
     );
     assert_eq!(timeline.rows[0].marks[0].kind, MarkKind::Retry);
@@ -91,77 +92,77 @@ fn a_retry_is_work_a_pause_and_work_again() {
 }
 
 #[test]
-fn a_take_over_ends_the_silent_workers_bar_and_begins_another() {
+fn take_over_starts_a_new_segment() {
     let events = [resumed(0, FIRST), silent(30), done(30, 60, FIRST)];
     let timeline = timeline(&events, 60, None);
-    assert_eq!(bars(&timeline, FIRST)[..2], [(Doing::Working, 0, 30), (Doing::Working, 30, 60)]);
+    assert_eq!(segments(&timeline, FIRST)[..2], [(Activity::Working, 0, 30), (Activity::Working, 30, 60)]);
     assert_eq!(timeline.rows[0].marks[0].kind, MarkKind::TakeOver);
 }
 
 #[test]
-fn a_step_under_way_is_open_at_the_end() {
+fn step_in_progress_is_open() {
     let events = [resumed(0, FIRST)];
     let held = timeline(&events, 100, Some(40));
-    assert_eq!(bars(&held, FIRST), [(Doing::Queued, 0, 40), (Doing::Working, 40, 100)]);
-    assert!(held.rows[0].bars[1].open && !held.over);
-    assert_eq!(held.rows[0].bars[1].worker.as_deref(), Some("w3"));
+    assert_eq!(segments(&held, FIRST), [(Activity::Queued, 0, 40), (Activity::Working, 40, 100)]);
+    assert!(held.rows[0].segments[1].open && !held.finished);
+    assert_eq!(held.rows[0].segments[1].worker.as_deref(), Some("w3"));
     let waiting = timeline(&[resumed(0, FIRST), waits(10, FIRST)], 100, None);
-    assert_eq!(bars(&waiting, FIRST).last(), Some(&(Doing::AwaitingEvent, 10, 100)));
+    assert_eq!(segments(&waiting, FIRST).last(), Some(&(Activity::AwaitingEvent, 10, 100)));
 }
 
 #[test]
-fn a_clock_that_is_behind_draws_no_bar_backwards() {
+fn slow_clock_yields_no_negative_segment() {
     let events = [resumed(100, FIRST), waits(110, FIRST), came(90, FIRST), done(80, 95, SECOND)];
     let timeline = timeline(&events, 50, None);
-    for bar in timeline.rows.iter().flat_map(|row| &row.bars) {
-        assert!(bar.from <= bar.until, "{bar:?}");
+    for segment in timeline.rows.iter().flat_map(|row| &row.segments) {
+        assert!(segment.from <= segment.until, "{segment:?}");
     }
     assert_eq!(timeline.until, Timestamp(110));
 }
 
 #[test]
-fn a_step_that_failed_for_good_is_marked() {
+fn permanent_failure_is_marked() {
     let body = EventBody::StepFailed { number: 0, failure: Failure::new("HTTP_STATUS", "404") };
     let mut event = over(event(10, FIRST, body), RunStatus::FailedTerminal);
     let (from, to) = (StepStatus::Running, StepStatus::FailedTerminal);
     event.step = Some(StepTransition { seq: FIRST, id: "look".parse().unwrap(), from, to });
     let timeline = timeline(&[resumed(0, FIRST), event], 20, None);
     assert_eq!(timeline.rows[0].marks[0].kind, MarkKind::Failed);
-    assert!(timeline.rows[1].bars.is_empty());
+    assert!(timeline.rows[1].segments.is_empty());
 }
 
 #[test]
-fn a_place_is_a_share_of_the_whole() {
+fn position_is_a_share_of_the_duration() {
     let timeline = timeline(&[over(resumed(0, FIRST), RunStatus::Succeeded)], 0, None);
     let timeline = Timeline { until: Timestamp(200), ..timeline };
-    assert_eq!([0, 100, 200, 900].map(|at| timeline.place(Timestamp(at), 1000)), [0, 500, 1000, 1000]);
+    assert_eq!([0, 100, 200, 900].map(|at| timeline.position(Timestamp(at), 1000)), [0, 500, 1000, 1000]);
 }
 
 #[test]
-fn a_run_is_drawn_with_shades_or_in_plain_ascii() {
+fn chart_is_unicode_or_ascii() {
     let events =
         [resumed(0, FIRST), failed(20_000, 40_000), done(40_000, 50_000, FIRST), waits(50_000, SECOND)];
     let timeline = timeline(&events, 100_000, None);
     assert_eq!(
-        chart(&timeline, 60, Strokes::Plain),
-        "      1970-01-01T00:00:00.000Z 1 min until now\n\
-         look |########r-------####                    | 50.0 s\n\
-         tell |                    ~~~~~~~~~~~~~~~~~~~>| 50.0 s\n\
+        chart(&timeline, 60, ChartStyle::Ascii),
+        "      1970-01-01T00:00:00Z        1m 40s until now\n\
+         look |########r--------#####                      | 50s\n\
+         tell |                      ~~~~~~~~~~~~~~~~~~~~~>| 50s\n\
          \n\
-         # work, - until the next attempt, ~ waits for an event, r\n\
-         tried again, > goes on\n"
+         # working, - retry delay, ~ waits for an event, r retry, >\n\
+         in progress\n"
     );
-    let shaded = chart(&timeline, 60, Strokes::Shaded);
-    assert!(shaded.contains("look │████████↻░░░░░░░████"), "{shaded}");
-    assert!(chart(&timeline, 60, Strokes::Plain).is_ascii());
+    let shaded = chart(&timeline, 60, ChartStyle::Unicode);
+    assert!(shaded.contains("look │████████↻░░░░░░░░█████"), "{shaded}");
+    assert!(chart(&timeline, 60, ChartStyle::Ascii).is_ascii());
 }
 
 #[test]
-fn however_narrow_the_terminal_and_short_the_step_it_is_seen() {
+fn short_segment_is_drawn_at_any_width() {
     let events = [resumed(0, FIRST), done(0, 0, FIRST), waits(0, SECOND)];
     let timeline = timeline(&events, 86_400_000, None);
     for width in [0, 1, 20, 200] {
-        let drawn = chart(&timeline, width, Strokes::Plain);
-        assert!(drawn.contains('#') && drawn.contains('~'), "{drawn}");
+        let text = chart(&timeline, width, ChartStyle::Ascii);
+        assert!(text.contains('#') && text.contains('~'), "{text}");
     }
 }

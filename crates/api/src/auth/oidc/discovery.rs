@@ -1,4 +1,4 @@
-//! What the provider says of itself: where people log in, where codes are exchanged, where its keys are.
+//! The discovery document of the identity provider.
 
 use std::sync::Arc;
 
@@ -7,112 +7,114 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::http::{Line, Unreachable};
+use super::http::{ProviderClient, ProviderError};
 
-/// Where a provider says it.
+/// The path of the discovery document.
 const WELL_KNOWN: &str = ".well-known/openid-configuration";
 
-/// It changes when a provider moves, which takes weeks.
+/// The document rarely changes.
 const LASTS: Millis = Millis::mins(15);
 
-/// A provider that did not answer is asked again after so long: people wait at the login page.
-const ASK_AGAIN_AFTER: Millis = Millis::secs(5);
+/// The delay before another request after a failure. It is short, because users wait for the login page.
+const RETRY_AFTER: Millis = Millis::secs(5);
 
-/// Where the provider is spoken to about what.
+/// The endpoints of the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::auth) struct Document {
-    /// Where people log in.
+    /// The authorization endpoint.
     pub(in crate::auth) authorization: Url,
-    /// Where a code is exchanged for tokens.
+    /// The token endpoint.
     pub(in crate::auth) token: Url,
-    /// Where its keys are.
+    /// The key set.
     pub(super) key_set: Url,
-    /// Whether it wants our secret in the form, and takes it in no header.
-    pub(in crate::auth) takes_the_secret_in_the_form: bool,
+    /// Whether the provider accepts the client secret only in the form, not in a header.
+    pub(in crate::auth) secret_in_form: bool,
 }
 
 impl Document {
-    /// What `said` says, if `issuer` says it, to the letter.
-    fn read(said: &Value, issuer: &str) -> Result<Self, &'static str> {
-        if said.get("issuer").and_then(Value::as_str) != Some(issuer) {
-            return Err("what the identity provider says of itself names another issuer");
+    /// Reads the document. The issuer in it must equal `issuer` exactly.
+    fn read(document: &Value, issuer: &str) -> Result<Self, &'static str> {
+        if document.get("issuer").and_then(Value::as_str) != Some(issuer) {
+            return Err("the discovery document names another issuer");
         }
         let address = |name: &str| {
-            let url: Option<Url> = said.get(name)?.as_str()?.parse().ok();
-            // Else somebody on the way could read or exchange what is sent there.
+            let url: Option<Url> = document.get(name)?.as_str()?.parse().ok();
+            // Otherwise an attacker on the network could read or replace the traffic.
             url.filter(http_client::is_safe)
         };
-        let missing = "what the identity provider says of itself lacks an address with https";
-        let ways = said.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
-        let takes = |way: &str| ways.is_some_and(|ways| ways.iter().any(|known| known.as_str() == Some(way)));
+        let missing = "the discovery document lacks an endpoint with https";
+        let methods = document.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+        let supports = |method: &str| {
+            methods.is_some_and(|methods| methods.iter().any(|known| known.as_str() == Some(method)))
+        };
         Ok(Self {
             authorization: address("authorization_endpoint").ok_or(missing)?,
             token: address("token_endpoint").ok_or(missing)?,
             key_set: address("jwks_uri").ok_or(missing)?,
-            takes_the_secret_in_the_form: takes("client_secret_post") && !takes("client_secret_basic"),
+            secret_in_form: supports("client_secret_post") && !supports("client_secret_basic"),
         })
     }
 }
 
-/// Asks the provider about itself, now and then.
+/// Fetches and caches the discovery document.
 pub(super) struct Discovery {
     issuer: String,
     url: Url,
-    line: Line,
-    /// Held by whoever asks.
-    known: Mutex<Known>,
+    client: ProviderClient,
+    /// Locked during a request.
+    cached: Mutex<Cached>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cached {
     document: Option<(Arc<Document>, Timestamp)>,
     failed_at: Option<Timestamp>,
 }
 
 impl Discovery {
-    /// What `issuer` says of itself; nothing, if anybody on the way could say it.
-    pub(super) fn new(issuer: &str, line: Line) -> Option<Self> {
+    /// None if the address of `issuer` is not safe.
+    pub(super) fn new(issuer: &str, client: ProviderClient) -> Option<Self> {
         let url: Url = format!("{}/{WELL_KNOWN}", issuer.trim_end_matches('/')).parse().ok()?;
         let plain = url.query().is_none() && url.fragment().is_none();
         (plain && http_client::is_safe(&url)).then(|| Self {
             issuer: issuer.to_owned(),
             url,
-            line,
-            known: Mutex::default(),
+            client,
+            cached: Mutex::default(),
         })
     }
 
-    /// What the provider says of itself. While it does not answer, what it said last.
-    pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, Unreachable> {
-        let mut known = self.known.lock().await;
-        if let Some((document, at)) = &known.document
+    /// The document. While the provider does not respond, the cached one.
+    pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, ProviderError> {
+        let mut cached = self.cached.lock().await;
+        if let Some((document, at)) = &cached.document
             && now < *at + LASTS
         {
             return Ok(Arc::clone(document));
         }
-        let asked = match known.failed_at.filter(|at| now < *at + ASK_AGAIN_AFTER) {
-            Some(_) => Err(Unreachable::Lately),
-            None => self.ask().await,
+        let fetched = match cached.failed_at.filter(|at| now < *at + RETRY_AFTER) {
+            Some(_) => Err(ProviderError::Lately),
+            None => self.fetch().await,
         };
-        match (asked, &known.document) {
+        match (fetched, &cached.document) {
             (Ok(document), _) => {
                 let document = Arc::new(document);
-                *known = Known { document: Some((Arc::clone(&document), now)), failed_at: None };
+                *cached = Cached { document: Some((Arc::clone(&document), now)), failed_at: None };
                 Ok(document)
             }
             (Err(error), old) => {
                 let old = old.as_ref().map(|(document, _)| Arc::clone(document));
-                if !matches!(error, Unreachable::Lately) {
-                    known.failed_at = Some(now);
+                if !matches!(error, ProviderError::Lately) {
+                    cached.failed_at = Some(now);
                 }
                 old.ok_or(error)
             }
         }
     }
 
-    async fn ask(&self) -> Result<Document, Unreachable> {
-        let said = self.line.get(self.url.clone()).await?;
-        Document::read(&said, &self.issuer).map_err(Unreachable::Says)
+    async fn fetch(&self) -> Result<Document, ProviderError> {
+        let document = self.client.get(self.url.clone()).await?;
+        Document::read(&document, &self.issuer).map_err(ProviderError::Invalid)
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
 
     const ISSUER: &str = "https://id.example.com/acme";
 
-    fn said() -> Value {
+    fn document() -> Value {
         json!({
             "issuer": ISSUER,
             "authorization_endpoint": "https://id.example.com/authorize",
@@ -133,40 +135,40 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_speaks_for_itself_alone_and_names_addresses_that_are_safe() {
-        assert_eq!(Document::read(&said(), ISSUER).unwrap().token.path(), "/token");
-        assert!(Document::read(&said(), "https://id.example.com/acme/").is_err());
+    fn document_needs_its_own_issuer_and_safe_urls() {
+        assert_eq!(Document::read(&document(), ISSUER).unwrap().token.path(), "/token");
+        assert!(Document::read(&document(), "https://id.example.com/acme/").is_err());
         for name in ["authorization_endpoint", "token_endpoint", "jwks_uri", "issuer"] {
             for value in
                 [json!("http://id.example.com/x"), json!("javascript:alert(1)"), json!(7), json!(null)]
             {
-                let mut said = said();
-                said[name] = value;
-                assert!(Document::read(&said, ISSUER).is_err(), "{said}");
+                let mut document = document();
+                document[name] = value;
+                assert!(Document::read(&document, ISSUER).is_err(), "{document}");
             }
         }
     }
 
     #[test]
-    fn our_secret_goes_into_a_header_unless_only_the_form_will_do() {
-        let in_the_form = |ways: Value| {
-            let mut said = said();
-            said["token_endpoint_auth_methods_supported"] = ways;
-            Document::read(&said, ISSUER).unwrap().takes_the_secret_in_the_form
+    fn secret_is_sent_in_the_header_by_default() {
+        let in_form = |methods: Value| {
+            let mut document = document();
+            document["token_endpoint_auth_methods_supported"] = methods;
+            Document::read(&document, ISSUER).unwrap().secret_in_form
         };
-        assert!(in_the_form(json!(["client_secret_post"])));
-        assert!(!in_the_form(json!(["client_secret_post", "client_secret_basic"])));
-        assert!(!in_the_form(json!(null)));
+        assert!(in_form(json!(["client_secret_post"])));
+        assert!(!in_form(json!(["client_secret_post", "client_secret_basic"])));
+        assert!(!in_form(json!(null)));
     }
 
     #[test]
-    fn an_issuer_is_an_address_that_is_safe() {
+    fn issuer_must_be_a_safe_url() {
         for issuer in
             ["http://id.example.com", "id.example.com", "", "https://id.example.com?a=b", "file:///etc"]
         {
-            assert!(Discovery::new(issuer, Line::new().unwrap()).is_none(), "{issuer}");
+            assert!(Discovery::new(issuer, ProviderClient::new().unwrap()).is_none(), "{issuer}");
         }
-        assert!(Discovery::new(ISSUER, Line::new().unwrap()).is_some());
-        assert!(Discovery::new("http://127.0.0.1:8080", Line::new().unwrap()).is_some());
+        assert!(Discovery::new(ISSUER, ProviderClient::new().unwrap()).is_some());
+        assert!(Discovery::new("http://127.0.0.1:8080", ProviderClient::new().unwrap()).is_some());
     }
 }

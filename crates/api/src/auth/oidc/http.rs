@@ -1,4 +1,4 @@
-//! Speaking to the provider: over our own line, with a bound on time and bytes, and along no redirect.
+//! Requests to the identity provider, with limits on time and size, and without redirects.
 
 use std::time::Duration;
 
@@ -7,49 +7,49 @@ use domain::json;
 use serde_json::Value;
 use url::Url;
 
-/// Longer than any provider takes to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// The timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A set of keys has a few kilobytes, and so has everything else that a provider says.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Responses of a provider, such as a key set, have a few kilobytes.
+const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
-/// Why the provider's answer is not to be had.
+/// Why a request to the provider failed.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::auth) enum Unreachable {
-    #[error("ask the identity provider")]
-    Ask(#[from] reqwest::Error),
-    #[error("the identity provider answers with more than {ANSWER_BYTES_MAX} bytes")]
+pub(in crate::auth) enum ProviderError {
+    #[error("request to the identity provider failed")]
+    Request(#[from] reqwest::Error),
+    #[error("the response of the identity provider is larger than {RESPONSE_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("read what the identity provider answers")]
+    #[error("the response of the identity provider is not valid JSON")]
     Read(#[from] json::InvalidJson),
     #[error("{0}")]
-    Says(&'static str),
-    #[error("it did not answer a moment ago")]
+    Invalid(&'static str),
+    #[error("the previous request to the identity provider failed")]
     Lately,
 }
 
-/// The line to the provider.
+/// The HTTP client for the provider.
 #[derive(Clone)]
-pub(in crate::auth) struct Line(reqwest::Client);
+pub(in crate::auth) struct ProviderClient(reqwest::Client);
 
-impl Line {
+impl ProviderClient {
     pub(super) fn new() -> reqwest::Result<Self> {
-        Ok(Self(http_client::client().timeout(ANSWER_MAX).build()?))
+        Ok(Self(http_client::client().timeout(TIMEOUT).build()?))
     }
 
-    /// The document at `url`.
-    pub(super) async fn get(&self, url: Url) -> Result<Value, Unreachable> {
+    /// Fetches the JSON document at `url`.
+    pub(super) async fn get(&self, url: Url) -> Result<Value, ProviderError> {
         let reply = self.0.get(url).send().await?.error_for_status()?;
         Ok(json::parse(&whole(reply).await?)?)
     }
 
-    /// What is answered to a form that is sent to `url`, and under which status. `basic` is the header that proves us.
+    /// Posts a form to `url`. `basic` is the `Authorization` header.
     pub(in crate::auth) async fn post(
         &self,
         url: Url,
         form: String,
         basic: Option<String>,
-    ) -> Result<(StatusCode, Value), Unreachable> {
+    ) -> Result<(StatusCode, Value), ProviderError> {
         let mut request = self.0.post(url).header(header::ACCEPT, "application/json");
         request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
         if let Some(basic) = basic {
@@ -61,12 +61,12 @@ impl Line {
     }
 }
 
-async fn whole(mut reply: reqwest::Response) -> Result<Vec<u8>, Unreachable> {
+async fn whole(mut reply: reqwest::Response) -> Result<Vec<u8>, ProviderError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = reply.chunk().await? {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(Unreachable::TooLarge);
+        if bytes.len() > RESPONSE_BYTES_MAX {
+            return Err(ProviderError::TooLarge);
         }
     }
     Ok(bytes)

@@ -1,7 +1,7 @@
-//! The provider's keys, as they were last fetched.
+//! The cached key set of the identity provider.
 //!
-//! Whoever shows tokens with names of keys that there are not makes us ask the provider at most once in a while, and
-//! while it does not answer, the keys known so far go on working.
+//! Tokens with unknown key ids cause a limited number of requests to the provider. While it does not respond, the cached
+//! keys stay valid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,119 +12,116 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::discovery::Discovery;
-use super::http::{Line, Unreachable};
+use super::http::{ProviderClient, ProviderError};
 
-/// The provider is asked at most this often.
+/// The minimum time between two requests.
 const REFETCH_AFTER: Millis = Millis::secs(30);
 
-/// A key that the provider took away is believed for at most this long, while it answers.
+/// A key that the provider removed is accepted for at most this long, while the provider responds.
 const KEYS_LAST: Millis = Millis::mins(15);
 
-/// What is known about a key.
-pub(super) enum Found {
-    /// Here it is.
+pub(super) enum KeyLookup {
     Key(Arc<Jwk>),
-    /// The provider has none of that name.
+    /// The provider has no key with this id.
     Unknown,
-    /// The provider does not answer.
+    /// The provider does not respond.
     Unreachable,
 }
 
-/// The provider's keys.
+/// The key set of the provider.
 pub(super) struct KeySet {
-    /// Where they are, if not where the provider says itself.
+    /// The configured address; by default the one in the discovery document.
     url: Option<Url>,
     discovery: Arc<Discovery>,
-    line: Line,
-    known: RwLock<Known>,
-    /// Held by whoever asks the provider.
-    asking: Mutex<Option<Asked>>,
+    client: ProviderClient,
+    cached: RwLock<Cached>,
+    /// Locked during a request.
+    last_fetch: Mutex<Option<LastFetch>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cached {
     keys: HashMap<String, Arc<Jwk>>,
     at: Option<Timestamp>,
 }
 
-/// When the provider was asked last, and whether it answered.
+/// The last request, and whether the provider responded.
 #[derive(Clone, Copy)]
-struct Asked {
+struct LastFetch {
     at: Timestamp,
-    answered: bool,
+    responded: bool,
 }
 
 impl KeySet {
-    /// The keys at `url`, or else where the provider says itself.
-    pub(super) fn new(url: Option<Url>, discovery: Arc<Discovery>, line: Line) -> Self {
-        Self { url, discovery, line, known: RwLock::default(), asking: Mutex::new(None) }
+    pub(super) fn new(url: Option<Url>, discovery: Arc<Discovery>, client: ProviderClient) -> Self {
+        Self { url, discovery, client, cached: RwLock::default(), last_fetch: Mutex::new(None) }
     }
 
-    /// The key of this name.
-    pub(super) async fn find(&self, id: &str, now: Timestamp) -> Found {
-        match self.known(id, now) {
-            (Some(key), true) => Found::Key(key),
-            // It is old, and still the best there is: one asks whether it still counts, the others go on.
-            (Some(key), false) => match self.asking.try_lock() {
-                Ok(mut asked) => {
-                    self.ask(&mut asked, now).await;
-                    self.known(id, now).0.map_or(Found::Unknown, Found::Key)
+    /// The key with this id.
+    pub(super) async fn find(&self, id: &str, now: Timestamp) -> KeyLookup {
+        match self.cached(id, now) {
+            (Some(key), true) => KeyLookup::Key(key),
+            // The cached key is old: one caller refreshes it, the others use it.
+            (Some(key), false) => match self.last_fetch.try_lock() {
+                Ok(mut last) => {
+                    self.refresh(&mut last, now).await;
+                    self.cached(id, now).0.map_or(KeyLookup::Unknown, KeyLookup::Key)
                 }
-                Err(_) => Found::Key(key),
+                Err(_) => KeyLookup::Key(key),
             },
             (None, _) => {
-                let mut asked = self.asking.lock().await;
-                // Whoever asked before may have found it.
-                if let (Some(key), _) = self.known(id, now) {
-                    return Found::Key(key);
+                let mut last = self.last_fetch.lock().await;
+                // Another caller may have fetched it meanwhile.
+                if let (Some(key), _) = self.cached(id, now) {
+                    return KeyLookup::Key(key);
                 }
-                let answered = self.ask(&mut asked, now).await;
-                match self.known(id, now).0 {
-                    Some(key) => Found::Key(key),
-                    None if answered => Found::Unknown,
-                    None => Found::Unreachable,
+                let responded = self.refresh(&mut last, now).await;
+                match self.cached(id, now).0 {
+                    Some(key) => KeyLookup::Key(key),
+                    None if responded => KeyLookup::Unknown,
+                    None => KeyLookup::Unreachable,
                 }
             }
         }
     }
 
-    /// A key that is known, and whether that is recent.
-    fn known(&self, id: &str, now: Timestamp) -> (Option<Arc<Jwk>>, bool) {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let recent = known.at.is_some_and(|at| now < at + KEYS_LAST);
-        (known.keys.get(id).cloned(), recent)
+    /// The cached key, and whether the cache is recent.
+    fn cached(&self, id: &str, now: Timestamp) -> (Option<Arc<Jwk>>, bool) {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        let recent = cached.at.is_some_and(|at| now < at + KEYS_LAST);
+        (cached.keys.get(id).cloned(), recent)
     }
 
-    /// Asks the provider, unless it was asked a moment ago. Whether it answered, then or now.
-    async fn ask(&self, asked: &mut Option<Asked>, now: Timestamp) -> bool {
-        if let Some(asked) = asked.filter(|asked| now < asked.at + REFETCH_AFTER) {
-            return asked.answered;
+    /// Fetches the key set, unless the last request is recent. Returns whether the provider responded.
+    async fn refresh(&self, last: &mut Option<LastFetch>, now: Timestamp) -> bool {
+        if let Some(last) = last.filter(|last| now < last.at + REFETCH_AFTER) {
+            return last.responded;
         }
         let fetched = self.fetch(now).await;
-        *asked = Some(Asked { at: now, answered: fetched.is_ok() });
+        *last = Some(LastFetch { at: now, responded: fetched.is_ok() });
         match fetched {
             Ok(keys) => {
-                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-                *known = Known { keys, at: Some(now) };
+                let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+                *cached = Cached { keys, at: Some(now) };
                 true
             }
             Err(error) => {
-                tracing::error!(error = %engine::told(&error), "the identity provider's keys could not be had");
+                tracing::error!(event = "oidc_keys_unavailable", error = %engine::error_chain(&error), "key set of the identity provider unavailable");
                 false
             }
         }
     }
 
-    async fn fetch(&self, now: Timestamp) -> Result<HashMap<String, Arc<Jwk>>, Unreachable> {
+    async fn fetch(&self, now: Timestamp) -> Result<HashMap<String, Arc<Jwk>>, ProviderError> {
         let url = match &self.url {
             Some(url) => url.clone(),
             None => self.discovery.document(now).await?.key_set.clone(),
         };
-        let mut set = self.line.get(url).await?;
+        let mut set = self.client.get(url).await?;
         let Some(keys) = set.get_mut("keys").and_then(|keys| keys.as_array_mut()) else {
-            return Err(Unreachable::Says("the key set has no `keys`"));
+            return Err(ProviderError::Invalid("the key set has no `keys`"));
         };
-        // A key of a kind that nobody knows keeps none of the others from being used.
+        // A key of an unknown type is skipped.
         let read = keys.drain(..).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         Ok(read.filter_map(|key| Some((key.common.key_id.clone()?, Arc::new(key)))).collect())
     }

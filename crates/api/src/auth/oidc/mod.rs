@@ -1,8 +1,8 @@
 //! Tokens of an identity provider (`OpenID` Connect).
 //!
-//! Which algorithms count is settled in the configuration and never by a token. A token is believed when its
-//! signature fits a key of the provider's set, it was issued by that provider for us, and its time has come and not
-//! gone. Whatever else is wrong with it is told in the words for a key that opens nothing.
+//! The configuration lists the accepted algorithms; a token cannot choose another. A token is accepted if its signature
+//! matches a key of the provider, the provider issued it for us, and it is neither expired nor too early. Every other
+//! token gets the same response as an invalid API key.
 
 mod discovery;
 mod http;
@@ -19,34 +19,34 @@ use serde_json::Value;
 use url::Url;
 
 use super::Caller;
-use crate::problem::Problem;
+use crate::problem::ApiError;
 use discovery::Discovery;
-use http::Line;
-use keys::{Found, KeySet};
+use http::ProviderClient;
+use keys::{KeyLookup, KeySet};
 
 pub(super) use discovery::Document;
-pub(super) use http::Unreachable;
+pub(super) use http::ProviderError;
 
-/// Clocks of two houses differ by this much at most.
+/// The maximum clock difference between the provider and this server.
 const LEEWAY: Millis = Millis::secs(60);
 
-/// More than any provider puts into a token.
+/// Larger than the tokens of any provider.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Said of a person who cannot be named here; many providers call people by their mail addresses.
-const NO_NAME: &str = "the person that its claims name cannot be one here: allowed are letters, digits, `.`, `_` and `-`, \
-                       and no `@`; let `claims.person` name another claim";
+/// For a person claim that is not a valid name; many providers use mail addresses.
+const NO_NAME: &str = "the person claim is not a valid name: allowed are letters, digits, `.`, `_` and `-`, but not \
+                       `@`; set `claims.person` to another claim";
 
-/// How a token may be signed.
+/// A signature algorithm of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signed {
+pub enum TokenAlgorithm {
     /// RSA with SHA-256.
     Rs256,
     /// ECDSA on P-256 with SHA-256.
     Es256,
 }
 
-impl Signed {
+impl TokenAlgorithm {
     fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
@@ -62,7 +62,7 @@ impl Signed {
         }
     }
 
-    /// Whether `key` is one for signatures of this kind.
+    /// Whether `key` is for this algorithm.
     fn fits(self, key: &Jwk) -> bool {
         match (&key.algorithm, self) {
             (AlgorithmParameters::RSA(_), Self::Rs256) => true,
@@ -72,163 +72,157 @@ impl Signed {
     }
 }
 
-/// Who is believed, and what their tokens say where.
+/// The identity provider and the claims of its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// Who issues tokens: `iss`, to the letter.
+    /// The exact value of `iss`.
     pub issuer: String,
-    /// For whom they must be: us, among `aud`.
+    /// Must be among `aud`.
     pub audience: String,
-    /// Where the provider's keys are, over HTTPS or on this machine; if absent, where it says itself.
+    /// The address of the key set, over HTTPS or on this machine. By default from the discovery document.
     pub key_set: Option<Url>,
-    /// How tokens may be signed.
-    pub signed: Vec<Signed>,
-    /// The claim that names the tenant.
+    /// The accepted algorithms.
+    pub signed: Vec<TokenAlgorithm>,
     pub tenant_claim: String,
-    /// The claim that names the person, as the tenant's directory does.
+    /// The claim with the name of the user in the directory of the tenant.
     pub person_claim: String,
-    /// The claim that lists roles, as an array or separated by blanks; what is no role of ours is passed over.
+    /// The claim with the roles, as an array or separated by spaces. Unknown roles are ignored.
     pub roles_claim: String,
 }
 
-/// Why settings cannot be used.
+/// Why the settings are invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum BadSettings {
-    /// Keys that anybody on the way could exchange.
-    #[error("the key set is at {0}; it must be fetched over https, or from this machine")]
+pub enum InvalidOidcSettings {
+    /// An attacker on the network could replace the keys.
+    #[error("key set {0}: the address must use https, or be on this machine")]
     Insecure(Url),
-    /// What it says of itself could be exchanged on the way.
-    #[error("the issuer is {0:?}; it must be an address with https, or of this machine")]
+    /// An attacker on the network could replace the discovery document.
+    #[error("issuer {0:?}: it must be an https URL, or a URL on this machine")]
     BadIssuer(String),
-    /// People would send what they log in with in the clear.
-    #[error("browsers are to reach this server at {0}; it must be an address with https, or of this machine")]
+    /// Users would log in over an unencrypted connection.
+    #[error("public URL {0}: it must be an https URL, or a URL on this machine")]
     BadUrl(Url),
-    /// Nothing would be believed.
-    #[error("no algorithm is named; name RS256, ES256 or both")]
+    #[error("no algorithm is configured; configure RS256, ES256 or both")]
     NoAlgorithm,
-    /// No client for HTTPS could be made.
-    #[error("prepare to speak to the identity provider")]
+    #[error("create the HTTPS client for the identity provider")]
     Client(#[source] reqwest::Error),
 }
 
-/// An identity provider whose tokens are believed.
+/// An identity provider.
 pub struct Oidc {
     settings: OidcSettings,
     discovery: Arc<Discovery>,
-    line: Line,
+    client: ProviderClient,
     keys: KeySet,
 }
 
-/// A token that is believed.
-pub(super) struct Believed {
-    /// Who it speaks of.
+/// A verified token.
+pub(super) struct VerifiedToken {
     pub(super) caller: Caller,
-    /// Until when it is believed.
+    /// The expiry, with the leeway.
     pub(super) until: Timestamp,
-    /// All that it says.
     pub(super) claims: Value,
 }
 
 impl Oidc {
-    /// A provider as the operator describes it. Nothing is fetched yet.
-    pub fn new(settings: OidcSettings) -> Result<Self, BadSettings> {
+    /// Fetches nothing yet.
+    pub fn new(settings: OidcSettings) -> Result<Self, InvalidOidcSettings> {
         if settings.signed.is_empty() {
-            return Err(BadSettings::NoAlgorithm);
+            return Err(InvalidOidcSettings::NoAlgorithm);
         }
-        // Else somebody on the way could exchange the keys.
+        // Otherwise an attacker on the network could replace the keys.
         if let Some(url) = settings.key_set.as_ref().filter(|url| !http_client::is_safe(url)) {
-            return Err(BadSettings::Insecure(url.clone()));
+            return Err(InvalidOidcSettings::Insecure(url.clone()));
         }
-        let line = Line::new().map_err(BadSettings::Client)?;
-        let discovery = Discovery::new(&settings.issuer, line.clone())
-            .ok_or_else(|| BadSettings::BadIssuer(settings.issuer.clone()))?;
+        let client = ProviderClient::new().map_err(InvalidOidcSettings::Client)?;
+        let discovery = Discovery::new(&settings.issuer, client.clone())
+            .ok_or_else(|| InvalidOidcSettings::BadIssuer(settings.issuer.clone()))?;
         let discovery = Arc::new(discovery);
-        let keys = KeySet::new(settings.key_set.clone(), Arc::clone(&discovery), line.clone());
-        Ok(Self { settings, discovery, line, keys })
+        let keys = KeySet::new(settings.key_set.clone(), Arc::clone(&discovery), client.clone());
+        Ok(Self { settings, discovery, client, keys })
     }
 
-    /// Who shows this token at `now`.
-    pub(super) async fn caller(&self, token: &str, now: Timestamp) -> Result<Caller, Problem> {
-        Ok(self.believed(token, now).await?.caller)
+    /// The caller with this token.
+    pub(super) async fn caller(&self, token: &str, now: Timestamp) -> Result<Caller, ApiError> {
+        Ok(self.verify(token, now).await?.caller)
     }
 
-    /// What this token says at `now`, if it is believed.
-    pub(super) async fn believed(&self, token: &str, now: Timestamp) -> Result<Believed, Problem> {
-        let (signed, id) = self.heading(token).ok_or_else(Problem::unauthenticated)?;
+    pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<VerifiedToken, ApiError> {
+        let (signed, id) = self.header(token).ok_or_else(ApiError::unauthenticated)?;
         let key = match self.keys.find(&id, now).await {
-            Found::Key(key) => key,
-            Found::Unknown => return Err(refused("its key is none of the provider's")),
-            Found::Unreachable => return Err(Problem::cannot_check()),
+            KeyLookup::Key(key) => key,
+            KeyLookup::Unknown => return Err(refused("the provider has no such key")),
+            KeyLookup::Unreachable => return Err(ApiError::cannot_check()),
         };
         let claims = self.claims(token, signed, &key).map_err(refused)?;
-        let until = in_time(&claims, now).map_err(refused)?;
+        let until = expiry(&claims, now).map_err(refused)?;
         let caller = self.read(&claims).map_err(refused)?;
-        Ok(Believed { caller, until, claims })
+        Ok(VerifiedToken { caller, until, claims })
     }
 
-    /// Where the provider is spoken to about what, as it says itself.
-    pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, Unreachable> {
+    /// The discovery document.
+    pub(super) async fn document(&self, now: Timestamp) -> Result<Arc<Document>, ProviderError> {
         self.discovery.document(now).await
     }
 
-    pub(super) fn line(&self) -> &Line {
-        &self.line
+    pub(super) fn client(&self) -> &ProviderClient {
+        &self.client
     }
 
     pub(super) fn settings(&self) -> &OidcSettings {
         &self.settings
     }
 
-    /// How the token says it is signed, if that is a way that counts, and with which key.
-    fn heading(&self, token: &str) -> Option<(Signed, String)> {
+    /// The algorithm and the key id of the token, if the algorithm is accepted.
+    fn header(&self, token: &str) -> Option<(TokenAlgorithm, String)> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let heading = BASE64.decode(token.split('.').next()?).ok()?;
-        let heading = json::parse(&heading).ok()?;
-        // Whatever it demands to be understood is not.
-        if heading.get("crit").is_some() {
+        let header = BASE64.decode(token.split('.').next()?).ok()?;
+        let header = json::parse(&header).ok()?;
+        // No critical extension is supported.
+        if header.get("crit").is_some() {
             return None;
         }
-        let signed = Signed::named(heading.get("alg")?.as_str()?)?;
-        let id = heading.get("kid")?.as_str()?.to_owned();
+        let signed = TokenAlgorithm::named(header.get("alg")?.as_str()?)?;
+        let id = header.get("kid")?.as_str()?.to_owned();
         self.settings.signed.contains(&signed).then_some((signed, id))
     }
 
-    fn claims(&self, token: &str, signed: Signed, key: &Jwk) -> Result<Value, &'static str> {
+    fn claims(&self, token: &str, signed: TokenAlgorithm, key: &Jwk) -> Result<Value, &'static str> {
         if !signed.fits(key) {
-            return Err("its key is for another algorithm");
+            return Err("the key is for another algorithm");
         }
-        let mut wanted = Validation::new(signed.algorithm());
-        wanted.set_audience(&[&self.settings.audience]);
-        wanted.set_issuer(&[&self.settings.issuer]);
-        wanted.set_required_spec_claims(&["aud", "exp", "iss"]);
-        // Time is told by the clock that everything else goes by.
-        wanted.validate_exp = false;
-        wanted.validate_nbf = false;
-        let key = DecodingKey::from_jwk(key).map_err(|_| "its key cannot be used")?;
-        let read = jsonwebtoken::decode::<Value>(token, &key, &wanted);
-        read.map(|read| read.claims).map_err(|_| "its signature, issuer or audience is wrong")
+        let mut validation = Validation::new(signed.algorithm());
+        validation.set_audience(&[&self.settings.audience]);
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_required_spec_claims(&["aud", "exp", "iss"]);
+        // The clock of the engine decides about times, in `expiry`.
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        let key = DecodingKey::from_jwk(key).map_err(|_| "the key cannot be used")?;
+        let read = jsonwebtoken::decode::<Value>(token, &key, &validation);
+        read.map(|read| read.claims).map_err(|_| "the signature, issuer or audience is wrong")
     }
 
     fn read(&self, claims: &Value) -> Result<Caller, &'static str> {
         let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
-        let tenant = text(&self.settings.tenant_claim).ok_or("its claims name no tenant")?;
-        let tenant: TenantId = tenant.parse().map_err(|_| "the tenant that its claims name cannot be one")?;
-        let person = text(&self.settings.person_claim).ok_or("its claims name no person")?;
+        let tenant = text(&self.settings.tenant_claim).ok_or("the tenant claim is missing")?;
+        let tenant: TenantId = tenant.parse().map_err(|_| "the tenant claim is not a valid tenant id")?;
+        let person = text(&self.settings.person_claim).ok_or("the person claim is missing")?;
         let person: PersonId = person.parse().map_err(|_| NO_NAME)?;
         let roles = roles(claims.get(&self.settings.roles_claim).unwrap_or(&Value::Null));
-        // A subject may be any text; what stands for it may stand anywhere.
-        let subject = text("sub").ok_or("its claims name no subject")?;
+        // A subject can be any text, so its digest is used.
+        let subject = text("sub").ok_or("the `sub` claim is missing")?;
         let digest = Digest::of_parts("countersign/oidc-subject/v1", &[&self.settings.issuer, subject]);
         let credential = format!("oidc:{}", &digest.to_string()[..32]);
         Ok(Caller { tenant, person, roles, credential })
     }
 }
 
-pub(super) fn refused(why: &'static str) -> Problem {
-    tracing::warn!(why, "a token that opens nothing was shown");
-    Problem::unauthenticated()
+pub(super) fn refused(why: &'static str) -> ApiError {
+    tracing::warn!(event = "token_rejected", reason = why, "token rejected");
+    ApiError::unauthenticated()
 }
 
 fn roles(claim: &Value) -> Roles {
@@ -240,22 +234,22 @@ fn roles(claim: &Value) -> Roles {
     named.into_iter().filter_map(|name| name.parse::<Role>().ok()).collect()
 }
 
-/// Until when it is believed, if its time has come and not gone.
-fn in_time(claims: &Value, now: Timestamp) -> Result<Timestamp, &'static str> {
-    let moment = |claim: &str| claims.get(claim).map(|seconds| seconds.as_f64().and_then(millis));
-    let until = match moment("exp") {
+/// The expiry with the leeway, if the token is valid now.
+fn expiry(claims: &Value, now: Timestamp) -> Result<Timestamp, &'static str> {
+    let timestamp = |claim: &str| claims.get(claim).map(|seconds| seconds.as_f64().and_then(millis));
+    let until = match timestamp("exp") {
         Some(Some(end)) if now < end + LEEWAY => end + LEEWAY,
-        _ => return Err("its time is over, or it names no end"),
+        _ => return Err("the token has expired, or has no expiry"),
     };
-    match moment("nbf") {
+    match timestamp("nbf") {
         None => Ok(until),
         Some(Some(begin)) if begin <= now + LEEWAY => Ok(until),
-        Some(_) => Err("its time has not come"),
+        Some(_) => Err("the token is not valid yet"),
     }
 }
 
-/// A moment in seconds since 1970, as a token says it.
-#[expect(clippy::cast_possible_truncation, reason = "what is beyond the bounds was refused")]
+/// A timestamp of a token, in seconds since 1970.
+#[expect(clippy::cast_possible_truncation, reason = "values out of bounds are rejected")]
 fn millis(seconds: f64) -> Option<Timestamp> {
     const SECONDS_MAX: f64 = 1e12;
     (0.0..SECONDS_MAX).contains(&seconds).then_some(Timestamp((seconds * 1000.0) as i64))
@@ -267,24 +261,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_no_role_of_ours_is_passed_over() {
-        let wanted = Roles::from_iter([Role::Viewer, Role::Operator]);
-        assert_eq!(roles(&json!(["operator", "root", "viewer", 7])), wanted);
-        assert_eq!(roles(&json!("viewer operator")), wanted);
+    fn unknown_roles_are_ignored() {
+        let validation = Roles::from_iter([Role::Viewer, Role::Operator]);
+        assert_eq!(roles(&json!(["operator", "root", "viewer", 7])), validation);
+        assert_eq!(roles(&json!("viewer operator")), validation);
         assert_eq!(roles(&json!({ "admin": true })), Roles::default());
     }
 
     #[test]
-    fn a_token_has_a_beginning_and_an_end() {
+    fn token_validity_has_start_and_end() {
         let now = Timestamp(1_000_000_000);
         let at = |seconds: i64| json!({ "exp": 1_000_000 + seconds });
-        assert!(in_time(&at(1), now).is_ok());
-        assert!(in_time(&at(-59), now).is_ok());
-        assert!(in_time(&at(-60), now).is_err());
+        assert!(expiry(&at(1), now).is_ok());
+        assert!(expiry(&at(-59), now).is_ok());
+        assert!(expiry(&at(-60), now).is_err());
         for claims in [json!({}), json!({ "exp": "never" }), json!({ "exp": -1 }), json!({ "exp": 1e300 })] {
-            assert!(in_time(&claims, now).is_err(), "{claims}");
+            assert!(expiry(&claims, now).is_err(), "{claims}");
         }
-        assert!(in_time(&json!({ "exp": 2_000_000, "nbf": 1_000_061 }), now).is_err());
-        assert!(in_time(&json!({ "exp": 2_000_000, "nbf": "soon" }), now).is_err());
+        assert!(expiry(&json!({ "exp": 2_000_000, "nbf": 1_000_061 }), now).is_err());
+        assert!(expiry(&json!({ "exp": 2_000_000, "nbf": "soon" }), now).is_err());
     }
 }

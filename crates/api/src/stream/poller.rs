@@ -1,8 +1,8 @@
-//! What changed among a tenant's runs since the last look, without going through all of them.
+//! Finds the runs of a tenant that changed since the last poll, without reading all runs.
 //!
-//! Three lists tell: the newest runs as far back as the last look reached, the runs that are not over, by their
-//! status, and those that were not over at the last look and are in neither. A record counts its run's events, so it
-//! shows how many are new. A run that began and ended between two looks is among the newest.
+//! A poll reads three lists: the newest runs back to those of the last poll, the unfinished runs by status, and the
+//! runs that were unfinished at the last poll and are in neither list. A record counts the events of its run, so it
+//! shows how many are new. A run that started and finished between two polls is among the newest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,41 +12,38 @@ use store::{Cursor, RunQuery, Store};
 
 use super::run::events;
 
-/// How many runs are listed at once.
+/// The page size of a list of runs.
 const PAGE: u32 = 100;
 
-/// How far back the list of the newest runs is read at every look. Lists are by the clocks of those who admit runs,
-/// so one that is admitted later may stand a little further back.
+/// How far back a poll reads the list of the newest runs. The list is sorted by the clocks of the servers that admit
+/// runs, so a run that is admitted later can appear a little further back.
 const RANGE: usize = 100;
 
-/// How many pages of new runs a look goes through. More have not begun since the last one, or nobody could follow.
+/// The maximum number of pages of new runs in one poll. Beyond that, listeners must resync.
 const PAGES_MAX: usize = 50;
 
-/// How many entries of a chain are read at once.
+/// The number of events of a chain to read at once.
 const ENTRIES: u32 = 100;
 
-/// What one look did not cover.
+/// Why a poll is incomplete.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Overlooked {
-    /// So much has begun that it was not gone through.
-    #[error("more runs have begun than one look goes through")]
+pub(super) enum PollError {
+    #[error("more runs have started than one poll reads")]
     TooMany,
-    /// The store did not answer.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// What is known of a tenant's runs.
-pub(super) struct Lookout<S> {
+/// The known state of the runs of a tenant.
+pub(super) struct TenantPoller<S> {
     handle: TenantHandle<S>,
-    /// The runs that are not over, and how many events of each have been told.
+    /// The unfinished runs, with the number of events that were sent.
     watched: BTreeMap<RunId, u32>,
-    /// The newest runs, newest first.
     newest: Vec<RunId>,
     since: Timestamp,
 }
 
-/// What one look found: the newest record of each run.
+/// The latest record of each run in one poll.
 #[derive(Default)]
 struct Found(BTreeMap<RunId, RunRecord>);
 
@@ -61,28 +58,27 @@ impl Found {
     }
 }
 
-impl<S: Store> Lookout<S> {
-    /// Looks for the first time: what has happened so far has been told.
-    pub(super) async fn begin(handle: TenantHandle<S>) -> Result<Self, EngineError> {
+impl<S: Store> TenantPoller<S> {
+    /// The first poll. Events so far count as sent.
+    pub(super) async fn start(handle: TenantHandle<S>) -> Result<Self, EngineError> {
         let since = handle.now();
         let page = handle.runs(RunQuery::newest(PAGE)).await?;
         let newest = page.runs.iter().take(RANGE).map(|record| record.key.run.clone()).collect();
-        let mut lookout = Self { handle, watched: BTreeMap::new(), newest, since };
+        let mut poller = Self { handle, watched: BTreeMap::new(), newest, since };
         let mut found = Found::default();
         page.runs.into_iter().for_each(|record| found.add(record));
-        lookout.find_open(&mut found).await?;
+        poller.find_open(&mut found).await?;
         let open = found.0.into_iter().filter(|(_, record)| !record.status.is_terminal());
-        lookout.watched = open.map(|(run, record)| (run, record.events)).collect();
-        Ok(lookout)
+        poller.watched = open.map(|(run, record)| (run, record.events)).collect();
+        Ok(poller)
     }
 
-    /// The handle it looks from.
     pub(super) fn handle(&self) -> &TenantHandle<S> {
         &self.handle
     }
 
-    /// The runs of which something is to be told, those that began first in front.
-    pub(super) async fn look(&mut self) -> Result<Vec<RunRecord>, Overlooked> {
+    /// The runs with new events, oldest run first.
+    pub(super) async fn poll(&mut self) -> Result<Vec<RunRecord>, PollError> {
         let mut found = Found::default();
         self.find_newest(&mut found).await?;
         self.find_open(&mut found).await?;
@@ -92,46 +88,46 @@ impl<S: Store> Lookout<S> {
         for run in left {
             match self.handle.record(&run).await {
                 Ok(record) => found.add(record),
-                Err(EngineError::NoRun { .. } | EngineError::NotBegun { .. }) => {
+                Err(EngineError::NoRun { .. } | EngineError::NotStarted { .. }) => {
                     self.watched.remove(&run);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         let is_news =
-            |record: &RunRecord| self.watched.get(&record.key.run).is_some_and(|told| *told < record.events);
+            |record: &RunRecord| self.watched.get(&record.key.run).is_some_and(|sent| *sent < record.events);
         let mut news: Vec<RunRecord> = found.0.into_values().filter(is_news).collect();
         news.sort_by_key(|record| record.created_at);
         Ok(news)
     }
 
-    /// The next events of a run of which something is to be told; none, when all that `record` counts have been.
-    pub(super) async fn tell(&mut self, record: &RunRecord) -> Result<Vec<Event>, EngineError> {
+    /// The next new events of a run; empty after the last event that `record` counts.
+    pub(super) async fn next_events(&mut self, record: &RunRecord) -> Result<Vec<Event>, EngineError> {
         let run = &record.key.run;
-        let Some(told) = self.watched.get(run).copied().filter(|told| *told < record.events) else {
+        let Some(sent) = self.watched.get(run).copied().filter(|sent| *sent < record.events) else {
             return Ok(Vec::new());
         };
-        let limit = (record.events - told).min(ENTRIES);
-        let events = events(&self.handle, run, told, limit).await?;
-        self.watched.insert(run.clone(), told + limit);
-        if told + limit == record.events && record.status.is_terminal() {
+        let limit = (record.events - sent).min(ENTRIES);
+        let events = events(&self.handle, run, sent, limit).await?;
+        self.watched.insert(run.clone(), sent + limit);
+        if sent + limit == record.events && record.status.is_terminal() {
             self.watched.remove(run);
         }
         Ok(events)
     }
 
-    /// The newest runs, down to the oldest that the last look had among them.
-    async fn find_newest(&mut self, found: &mut Found) -> Result<(), Overlooked> {
+    /// The newest runs, down to the oldest one of the last poll.
+    async fn find_newest(&mut self, found: &mut Found) -> Result<(), PollError> {
         let known: BTreeSet<&RunId> = self.newest.iter().collect();
         let floor = self.newest.last().filter(|_| self.newest.len() == RANGE);
         let mut newest = Vec::new();
         let mut before: Option<Cursor> = None;
         'pages: for page in 0.. {
             if page == PAGES_MAX {
-                return Err(Overlooked::TooMany);
+                return Err(PollError::TooMany);
             }
-            let wanted = RunQuery { before: before.take(), ..RunQuery::newest(PAGE) };
-            let list = self.handle.runs(wanted).await?;
+            let query = RunQuery { before: before.take(), ..RunQuery::newest(PAGE) };
+            let list = self.handle.runs(query).await?;
             for record in list.runs {
                 let run = record.key.run.clone();
                 if !known.contains(&run) {
@@ -154,14 +150,14 @@ impl<S: Store> Lookout<S> {
         Ok(())
     }
 
-    /// All runs that are not over.
+    /// All unfinished runs.
     async fn find_open(&self, found: &mut Found) -> Result<(), EngineError> {
         for status in RunStatus::ALL.into_iter().filter(|status| !status.is_terminal()) {
             let mut before = None;
             loop {
                 let status = Some(status);
-                let wanted = RunQuery { status, before, ..RunQuery::newest(PAGE) };
-                let list = self.handle.runs(wanted).await?;
+                let query = RunQuery { status, before, ..RunQuery::newest(PAGE) };
+                let list = self.handle.runs(query).await?;
                 list.runs.into_iter().for_each(|record| found.add(record));
                 before = list.next;
                 if before.is_none() {
@@ -172,8 +168,8 @@ impl<S: Store> Lookout<S> {
         Ok(())
     }
 
-    /// Runs that are not over and that no look has seen: one may slip from one list into another while both are
-    /// read. It is older than the first look, or by a clock that is behind, so of its events the new ones are told.
+    /// Unfinished runs that no poll has seen: a run can move from one list to another while both are read. It is older
+    /// than the first poll, or admitted with a slow clock, so only its new events are sent.
     async fn find_stragglers(&mut self, found: &Found) -> Result<(), EngineError> {
         let newest: BTreeSet<&RunId> = self.newest.iter().collect();
         for (run, record) in &found.0 {

@@ -1,37 +1,37 @@
-//! One request, and what came back.
+//! Requests and replies.
 
 use reqwest::{Method, StatusCode, header::HeaderName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded::Serializer;
 
-use crate::error::{ClientError, Problem};
+use api_types::Problem;
 
-/// A request.
+use crate::error::ClientError;
+
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ApiRequest {
     pub(crate) method: Method,
     path: String,
     query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Vec<u8>>,
     key: Option<String>,
-    /// Whether asking twice is the same as asking once.
+    /// Whether the request may be sent twice.
     pub(crate) repeatable: bool,
 }
 
-impl Ask {
-    /// Looks at something.
+impl ApiRequest {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path.into(), true)
     }
 
-    /// Says something that counts once, however often it is said.
-    pub(crate) fn say(method: Method, path: impl Into<String>) -> Self {
+    /// A request that has the same result if it is repeated.
+    pub(crate) fn repeatable(method: Method, path: impl Into<String>) -> Self {
         Self::new(method, path.into(), true)
     }
 
-    /// Says something that must not be said again unless somebody looks first.
-    pub(crate) fn say_once(method: Method, path: impl Into<String>) -> Self {
+    /// A request that must not be repeated automatically.
+    pub(crate) fn once(method: Method, path: impl Into<String>) -> Self {
         Self::new(method, path.into(), false)
     }
 
@@ -39,25 +39,25 @@ impl Ask {
         Self { method, path, query: Vec::new(), body: None, key: None, repeatable }
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
+    pub(crate) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.query.extend(value.map(|value| (name, value.to_string())));
         self
     }
 
-    pub(crate) fn sending(mut self, document: &impl Serialize) -> Result<Self, ClientError> {
+    pub(crate) fn json(mut self, document: &impl Serialize) -> Result<Self, ClientError> {
         let body = serde_json::to_vec(document);
         self.body = Some(body.map_err(|error| ClientError::unreadable(error.to_string()))?);
         Ok(self)
     }
 
-    /// The same, named by `key`: the server does it once.
-    pub(crate) fn under(mut self, key: String) -> Self {
+    /// Sends `key` as the idempotency key, which makes the request repeatable.
+    pub(crate) fn with_key(mut self, key: String) -> Self {
         self.key = Some(key);
         self.repeatable = true;
         self
     }
 
-    /// Where it goes, from the root of the server.
+    /// The path and query of the request.
     pub(crate) fn path(&self) -> String {
         if self.query.is_empty() {
             return format!("{}{}", api_types::PREFIX, self.path);
@@ -72,7 +72,6 @@ impl Ask {
     }
 }
 
-/// What came back.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -80,19 +79,18 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The document that it holds.
     pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         serde_json::from_slice(&self.body).map_err(|error| ClientError::unreadable(error.to_string()))
     }
 
-    /// Whether something that stands before the server could get no answer from it.
-    pub(crate) fn is_from_between(&self) -> bool {
+    /// Whether the reply comes from a proxy that got no response from the server.
+    pub(crate) fn is_from_proxy(&self) -> bool {
         use StatusCode as S;
         matches!(self.status, S::BAD_GATEWAY | S::SERVICE_UNAVAILABLE | S::GATEWAY_TIMEOUT)
             && serde_json::from_slice::<Problem>(&self.body).is_err()
     }
 
-    /// The no that it is. What is no problem of ours came from something in between.
+    /// The error of the reply. A body that is no problem document does not come from our server.
     pub(crate) fn problem(&self) -> ClientError {
         match serde_json::from_slice::<Problem>(&self.body) {
             Ok(problem) => ClientError::Refused(problem),

@@ -1,7 +1,7 @@
-//! Who is let in.
+//! Access to streams.
 
-use crate::listen::answer;
-use crate::scene::{Scene, key_of, quick, steps};
+use crate::listen::response;
+use crate::test_env::{TestEnv, key_of, quick, steps};
 
 const WEBSOCKET: [(&str, &str); 4] = [
     ("Connection", "Upgrade"),
@@ -13,15 +13,15 @@ const WEBSOCKET: [(&str, &str); 4] = [
 const EVENTS: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_another_tenant_is_refused_byte_for_byte_as_one_that_there_is_not() {
-    let scene = Scene::open(quick()).await;
-    let of_tenant = scene.run("umbrella", "k", &steps(1)).await.run;
+async fn foreign_run_looks_like_an_unknown_run() {
+    let env = TestEnv::open(quick()).await;
+    let of_tenant = env.run("umbrella", "k", &steps(1)).await.run;
     let credential = format!("Bearer {}", key_of("acme"));
     let unknown: String = of_tenant.as_str().chars().rev().collect();
     for kind in [&WEBSOCKET[..], &EVENTS[..]] {
         for query in ["", "?last_event_id=0", "?last_event_id=nonsense"] {
             let headers = [kind, &[("Authorization", credential.as_str())]].concat();
-            let ask = async |run: &str| answer(&scene, &format!("/runs/{run}/stream{query}"), &headers).await;
+            let ask = async |run: &str| response(&env, &format!("/runs/{run}/stream{query}"), &headers).await;
             let no = ask(&unknown).await;
             assert_eq!(no.0[0], "HTTP/1.1 404 Not Found");
             assert_eq!(ask(of_tenant.as_str()).await, no);
@@ -31,24 +31,24 @@ async fn a_run_of_another_tenant_is_refused_byte_for_byte_as_one_that_there_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_listens_without_a_key_or_with_one_in_the_address() {
-    let scene = Scene::open(quick()).await;
-    let run = scene.run("acme", "k", &steps(1)).await.run;
+async fn stream_needs_a_key_outside_the_url() {
+    let env = TestEnv::open(quick()).await;
+    let run = env.run("acme", "k", &steps(1)).await.run;
     for path in ["/stream".to_owned(), format!("/runs/{run}/stream")] {
         for kind in [&WEBSOCKET[..], &EVENTS[..]] {
-            let (head, _) = answer(&scene, &path, kind).await;
+            let (head, _) = response(&env, &path, kind).await;
             assert_eq!(head[0], "HTTP/1.1 401 Unauthorized");
-            let (head, _) = answer(&scene, &format!("{path}?token={}", key_of("acme")), kind).await;
+            let (head, _) = response(&env, &format!("{path}?token={}", key_of("acme")), kind).await;
             assert_eq!(head[0], "HTTP/1.1 400 Bad Request");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_host_opens_no_socket_with_somebodys_credential() {
-    let scene = Scene::open(quick()).await;
+async fn foreign_page_opens_no_socket() {
+    let env = TestEnv::open(quick()).await;
     let credential = format!("Bearer {}", key_of("acme"));
-    let here = format!("http://{}", scene.at);
+    let here = format!("http://{}", env.at);
     for (origin, status) in [
         (here.as_str(), "HTTP/1.1 101 Switching Protocols"),
         ("http://elsewhere.example", "HTTP/1.1 403 Forbidden"),
@@ -56,24 +56,24 @@ async fn a_page_of_another_host_opens_no_socket_with_somebodys_credential() {
     ] {
         let headers =
             [&WEBSOCKET[..], &[("Authorization", credential.as_str()), ("Origin", origin)]].concat();
-        assert_eq!(answer(&scene, "/stream", &headers).await.0[0], status, "{origin}");
+        assert_eq!(response(&env, "/stream", &headers).await.0[0], status, "{origin}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_id_of_an_own_run_and_a_wish_that_cannot_be_met_are_explained() {
-    let scene = Scene::open(quick()).await;
-    let run = scene.run("acme", "k", &steps(1)).await.run;
+async fn bad_stream_request_names_the_problem() {
+    let env = TestEnv::open(quick()).await;
+    let run = env.run("acme", "k", &steps(1)).await.run;
     let credential = format!("Bearer {}", key_of("acme"));
     let key = ("Authorization", credential.as_str());
     for id in ["2", "-1", "nonsense"] {
         let path = format!("/runs/{run}/stream?last_event_id={id}");
-        let (head, body) = answer(&scene, &path, &[key, EVENTS[0]]).await;
+        let (head, body) = response(&env, &path, &[key, EVENTS[0]]).await;
         assert_eq!(head[0], "HTTP/1.1 400 Bad Request", "{id}");
         assert!(body.contains("last_event_id"), "{body}");
     }
-    let (head, _) = answer(&scene, "/stream", &[key, ("Accept", "application/json")]).await;
+    let (head, _) = response(&env, "/stream", &[key, ("Accept", "application/json")]).await;
     assert_eq!(head[0], "HTTP/1.1 406 Not Acceptable");
-    let (head, _) = answer(&scene, "/stream", &[key, ("Upgrade", "websocket")]).await;
+    let (head, _) = response(&env, "/stream", &[key, ("Upgrade", "websocket")]).await;
     assert_eq!(head[0], "HTTP/1.1 400 Bad Request");
 }

@@ -1,69 +1,73 @@
-//! A server, an engine and a worker on a store in memory, and two tenants.
+//! A server, an engine and a worker on an in-memory store, with two tenants.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::{Allow, Settings};
+use connectors::{ConnectorSettings, HostAllowList};
 use countersign_api::stream::{StreamSettings, Streams};
-use countersign_api::{Api, CursorSecret, Gate, router};
-use domain::access::{ShownKey, secret_digest};
+use countersign_api::{Api, Authenticator, CursorSecret, router};
+use domain::access::{PresentedKey, secret_digest};
 use domain::{
     ApiKey, ApprovalId, Cause, Channel, Initiator, KeyId, Role, Roles, RunKey, RunStatus, TenantId, Timestamp,
 };
-use engine::{Engine, Parts, Reply, StartRun, Timing};
+use engine::{Engine, EngineParts, StartRun, Timing, VoteRequest};
 use serde_json::json;
 use store::{Access as _, Governance as _, Ledger as _, SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpSocket;
-use worker::{Leave, Worker, WorkerSettings, leaving};
+use worker::{CancellationToken, Worker, WorkerSettings};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// As little as the kernel takes, so that a listener that does not read is noticed after a few kilobytes.
+/// The smallest buffer that the kernel allows, so that a slow listener is noticed after a few kilobytes.
 const SEND_BYTES: u32 = 4 * 1024;
 
-/// Longer than anything here takes; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// A test that waits longer has failed.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Scene {
+pub(crate) struct TestEnv {
     pub(crate) engine: Arc<Engine<SqliteStore>>,
     pub(crate) streams: Streams,
     pub(crate) at: SocketAddr,
-    _leave: Leave,
+    _shutdown: CancellationToken,
 }
 
-/// A quick server.
+/// A server that polls often.
 pub(crate) fn quick() -> StreamSettings {
-    StreamSettings { look_every: Duration::from_millis(25), ..StreamSettings::default() }
+    StreamSettings { poll_every: Duration::from_millis(25), ..StreamSettings::default() }
 }
 
-/// A server that looks only when it is nudged.
-pub(crate) fn only_nudged() -> StreamSettings {
-    StreamSettings { look_every: Duration::from_hours(1), ..StreamSettings::default() }
+/// A server that polls only after a nudge.
+pub(crate) fn nudged_only() -> StreamSettings {
+    StreamSettings { poll_every: Duration::from_hours(1), ..StreamSettings::default() }
 }
 
-impl Scene {
+impl TestEnv {
     pub(crate) async fn open(settings: StreamSettings) -> Self {
-        let engine = Arc::new(Engine::new(Parts {
+        let engine = Arc::new(Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: connectors::standard(Allow::default(), Settings::default()),
+            tools: connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         }));
-        let (leave, leaving) = leaving();
-        let worker =
-            Worker::new(Arc::clone(&engine), WorkerSettings::default(), "w".parse().unwrap(), leaving);
+        let shutdown = CancellationToken::new();
+        let worker = Worker::new(
+            Arc::clone(&engine),
+            WorkerSettings::default(),
+            "w".parse().unwrap(),
+            shutdown.clone(),
+        );
         tokio::spawn(worker.run());
         let streams = Streams::new(settings);
         let at = serve(Arc::clone(&engine), streams.clone());
-        let scene = Self { engine, streams, at, _leave: leave };
+        let env = Self { engine, streams, at, _shutdown: shutdown };
         for tenant in ["acme", "umbrella"] {
-            scene.put_key(tenant, 0, None).await;
+            env.put_key(tenant, 0, None).await;
         }
-        scene
+        env
     }
 
     async fn put_key(&self, tenant: &str, revision: u32, revoked_at: Option<Timestamp>) {
@@ -83,14 +87,13 @@ impl Scene {
         assert_eq!(self.engine.store().put_key(key).await.unwrap(), store::Write::Committed);
     }
 
-    pub(crate) async fn take_the_key_back(&self, tenant: &str) {
+    pub(crate) async fn revoke_key(&self, tenant: &str) {
         self.put_key(tenant, 1, Some(self.engine.now())).await;
     }
 
-    /// Starts a run of these steps.
     pub(crate) async fn start(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
         let names = self.engine.tools().names().cloned().collect();
-        let wish = StartRun {
+        let request = StartRun {
             tenant: tenant.parse().unwrap(),
             workspace: "main".parse().unwrap(),
             plan: workflow::parse(&format!("workflow: w\nversion: 1\nsteps:\n{steps}"), &names).unwrap(),
@@ -100,10 +103,10 @@ impl Scene {
             input: json!({}),
             by: Initiator::new(Cause::User, "ada"),
         };
-        self.engine.start(wish).await.unwrap().run
+        self.engine.start(request).await.unwrap().run
     }
 
-    /// Starts a run and waits until it has ended well.
+    /// Starts a run and waits until it has succeeded.
     pub(crate) async fn run(&self, tenant: &str, key: &str, steps: &str) -> RunKey {
         let run = self.start(tenant, key, steps).await;
         self.until(&run, RunStatus::Succeeded).await;
@@ -114,14 +117,13 @@ impl Scene {
         eventually(async || self.engine.store().load(run).await.unwrap().unwrap().status == status).await;
     }
 
-    /// Says yes to what `run` asks.
     pub(crate) async fn approve(&self, run: &RunKey) {
-        let asked = self.engine.store().approvals(run).await.unwrap().pop().unwrap();
-        self.answer(run, asked.id, asked.subject.hash()).await;
+        let approval = self.engine.store().approvals(run).await.unwrap().pop().unwrap();
+        self.decide(run, approval.id, approval.subject.hash()).await;
     }
 
-    async fn answer(&self, run: &RunKey, approval: ApprovalId, subject: domain::Digest) {
-        let reply = Reply {
+    async fn decide(&self, run: &RunKey, approval: ApprovalId, subject: domain::Digest) {
+        let reply = VoteRequest {
             approval,
             subject: Some(subject),
             person: "grace".parse().unwrap(),
@@ -133,12 +135,12 @@ impl Scene {
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(crate) async fn eventually(is_so: impl AsyncFn() -> bool) {
     eventually_some(async || is_so().await.then_some(())).await;
 }
 
-/// Waits until there is one.
+/// Waits until there is a value.
 pub(crate) async fn eventually_some<T>(found: impl AsyncFn() -> Option<T>) -> T {
     let waits = async {
         loop {
@@ -148,22 +150,22 @@ pub(crate) async fn eventually_some<T>(found: impl AsyncFn() -> Option<T>) -> T 
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waits).await.unwrap()
+    tokio::time::timeout(TIMEOUT, waits).await.unwrap()
 }
 
-/// So many steps that do nothing.
+/// Steps without effects.
 pub(crate) fn steps(count: usize) -> String {
     let step = |n| format!("  - {{ id: s{n}, tool: transform, with: {{ value: {n} }} }}\n");
     (0..count).map(step).collect::<Vec<_>>().concat()
 }
 
-/// A step that asks a person.
+/// A step that waits for approval.
 pub(crate) fn gate(id: &str) -> String {
     format!("  - {{ id: {id}, tool: approval.gate, with: {{ message: 'Go on?' }} }}\n")
 }
 
 pub(crate) fn key_of(tenant: &str) -> String {
-    ShownKey::write(&tenant.parse().unwrap(), &"00ff".parse().unwrap(), SECRET)
+    PresentedKey::format(&tenant.parse().unwrap(), &"00ff".parse().unwrap(), SECRET)
 }
 
 fn serve(engine: Arc<Engine<SqliteStore>>, streams: Streams) -> SocketAddr {
@@ -172,7 +174,9 @@ fn serve(engine: Arc<Engine<SqliteStore>>, streams: Streams) -> SocketAddr {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(128).unwrap();
     let at = listener.local_addr().unwrap();
-    let app = router(Arc::new(Api::new(Gate::new(engine), CursorSecret::new([7; 32])).with_streams(streams)));
+    let app = router(Arc::new(
+        Api::new(Authenticator::new(engine), CursorSecret::new([7; 32])).with_streams(streams),
+    ));
     tokio::spawn(async move { axum::serve(listener, app).await });
     at
 }

@@ -1,0 +1,25 @@
+//! Random bytes for names and secrets.
+
+use axum::http::StatusCode;
+
+use crate::problem::ApiError;
+
+pub fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES], ApiError> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(event = "random_source_failed", %error, "random source failed");
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "UNAVAILABLE",
+            "the random source of the server failed",
+        )
+    })?;
+    Ok(bytes)
+}
+
+/// `BYTES` random bytes as hex digits.
+pub fn hex<const BYTES: usize>() -> Result<String, ApiError> {
+    let bytes = random_bytes::<BYTES>()?;
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
+}
