@@ -1,4 +1,4 @@
-//! The style and the scripts. They are in the program; nothing is fetched from anywhere.
+//! Static files, embedded in the binary.
 
 use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -6,10 +6,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use domain::Digest;
 
-use crate::no::No;
+use crate::page_error::PageError;
 
-/// A browser may keep them, and asks each time whether they still stand.
-const ASK_AGAIN: &str = "no-cache";
+/// Browsers cache the files and revalidate them with every use.
+const REVALIDATE: &str = "no-cache";
 
 const FILES: [(&str, &str, &str); 4] = [
     ("console.css", "text/css; charset=utf-8", include_str!("../static/console.css")),
@@ -20,13 +20,13 @@ const FILES: [(&str, &str, &str); 4] = [
 
 pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some((_, kind, text)) = FILES.iter().find(|(known, ..)| *known == name) else {
-        return No::page().into_response();
+        return PageError::page_not_found().into_response();
     };
     let tag = format!("\"{}\"", Digest::of_bytes(text.as_bytes()).short());
     let known = headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
-    let about = [(ETAG, tag.as_str()), (CACHE_CONTROL, ASK_AGAIN), (CONTENT_TYPE, kind)];
+    let headers = [(ETAG, tag.as_str()), (CACHE_CONTROL, REVALIDATE), (CONTENT_TYPE, kind)];
     if known {
-        return (StatusCode::NOT_MODIFIED, about).into_response();
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
-    (about, *text).into_response()
+    (headers, *text).into_response()
 }

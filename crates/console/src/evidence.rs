@@ -1,148 +1,150 @@
-//! The evidence of a run, verified in front of whoever looks.
+//! The evidence of a run, verified on every view.
 
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::{Digest, Evidence, RunId};
 use engine::EngineError;
-use evidence::{Check, Fault, PublicKey, Verified, examine};
+use evidence::{Check, PublicKey, Verified, VerifyError, verify_with_progress};
 use maud::{Markup, html};
 use store::Store;
-use views::time::moment;
+use views::time::timestamp;
 
 use crate::Shared;
-use crate::at::{Named, Visitor};
+use crate::extract::{PathParams, SessionUser};
 use crate::guard::REPORT_POLICY;
-use crate::layout::{self, Entry, Page, Stream, facts};
-use crate::no::No;
-use crate::text::Seen;
+use crate::layout::{self, MenuItem, Page, Stream, facts};
+use crate::page_error::PageError;
+use crate::text::InlineText;
 
-/// What came of verifying.
-struct Examined {
-    /// Whether the file is the one that was recorded.
-    recorded: bool,
-    held: Vec<Check>,
-    outcome: Result<Verified, Fault>,
+struct Verification {
+    /// Whether the bundle has the recorded hash.
+    hash_matches: bool,
+    passed: Vec<Check>,
+    outcome: Result<Verified, VerifyError>,
 }
 
 pub(crate) async fn show<S: Store>(
-    visitor: Visitor<S>,
+    user: SessionUser<S>,
     State(console): State<Shared<S>>,
-    Named(run): Named<String>,
-) -> Result<Html<String>, No> {
-    let run = named(&run)?;
+    PathParams(run): PathParams<String>,
+) -> Result<Html<String>, PageError> {
+    let run = run_id(&run)?;
     let title = format!("Evidence of {run}");
-    let (live, stream) = match visitor.handle.evidence(&run).await {
-        Ok((evidence, bytes)) => (found(&run, &evidence, &bytes, console.key.as_ref()), Stream::None),
-        Err(EngineError::NoEvidence { .. }) => (not_yet(&run), Stream::Untold),
+    let (live, stream) = match user.handle.evidence(&run).await {
+        Ok((evidence, bytes)) => (bundle_page(&run, &evidence, &bytes, console.key.as_ref()), Stream::None),
+        Err(EngineError::NoEvidence { .. }) => (no_evidence(&run), Stream::Poll),
         Err(error) => return Err(error.into()),
     };
     let page = Page {
         title: &title,
-        under: Entry::Runs,
+        menu_item: MenuItem::Runs,
         stream,
         head: html! { h1 { "Evidence" } p.soft { "of run " a href={ "/runs/" (run) } { code { (run) } } } },
         live,
         foot: html! {},
     };
-    Ok(Html(layout::page(&visitor, &page).into_string()))
+    Ok(Html(layout::page(&user, &page).into_string()))
 }
 
-pub(crate) async fn bundle<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
-    let run = named(&run)?;
-    let (_, bytes) = visitor.handle.evidence(&run).await?;
+pub(crate) async fn bundle<S: Store>(
+    user: SessionUser<S>,
+    PathParams(run): PathParams<String>,
+) -> Result<Response, PageError> {
+    let run = run_id(&run)?;
+    let (_, bytes) = user.handle.evidence(&run).await?;
     let file = format!("attachment; filename=\"{run}.bundle.json\"");
     Ok(([(CONTENT_TYPE, "application/json"), (CONTENT_DISPOSITION, file.as_str())], bytes).into_response())
 }
 
 pub(crate) async fn report<S: Store>(
-    visitor: Visitor<S>,
+    user: SessionUser<S>,
     State(console): State<Shared<S>>,
-    Named(run): Named<String>,
-) -> Result<Response, No> {
-    let run = named(&run)?;
-    let (_, bytes) = visitor.handle.evidence(&run).await?;
-    // A report of what does not hold would lend it weight.
+    PathParams(run): PathParams<String>,
+) -> Result<Response, PageError> {
+    let run = run_id(&run)?;
+    let (_, bytes) = user.handle.evidence(&run).await?;
+    // There is no report of evidence that does not verify.
     let verified = console.key.as_ref().and_then(|key| evidence::verify(&bytes, key).ok());
-    let verified = verified.ok_or_else(|| No::such("report"))?;
+    let verified = verified.ok_or_else(|| PageError::not_found("report"))?;
     Ok(([(CONTENT_SECURITY_POLICY, REPORT_POLICY)], Html(evidence::html(&verified))).into_response())
 }
 
-fn named(run: &str) -> Result<RunId, No> {
-    RunId::new(run).map_err(|_| No::such("run"))
+fn run_id(run: &str) -> Result<RunId, PageError> {
+    RunId::new(run).map_err(|_| PageError::not_found("run"))
 }
 
-fn not_yet(run: &RunId) -> Markup {
+fn no_evidence(run: &RunId) -> Markup {
     html! {
-        p { "The evidence is not there yet. A worker puts it together when the run is over." }
-        p { a href={ "/runs/" (run) } { "How the run stands" } }
+        p { "No evidence yet. A worker builds it after the run ends." }
+        p { a href={ "/runs/" (run) } { "Back to the run" } }
     }
 }
 
-fn found(run: &RunId, evidence: &Evidence, bytes: &[u8], key: Option<&PublicKey>) -> Markup {
+fn bundle_page(run: &RunId, evidence: &Evidence, bytes: &[u8], key: Option<&PublicKey>) -> Markup {
     let about = facts(&[
         ("sha256", html! { code { (evidence.bundle.sha256) } }),
         ("Size", html! { (evidence.bundle.bytes) " bytes" }),
-        ("Put together", html! { (moment(evidence.sealed_at)) }),
-        ("Entry of the log", html! { (evidence.index) }),
+        ("Created", html! { (timestamp(evidence.sealed_at)) }),
+        ("Log index", html! { (evidence.index) }),
     ]);
-    let examined = key.map(|key| examined(evidence, bytes, key));
+    let verification = key.map(|key| verify(evidence, bytes, key));
     html! {
         (about)
-        @match &examined {
-            Some(examined) => (verdict(examined)),
-            None => p { "This server was not given the public key, so it cannot verify the file. " code { "countersign bundle verify" } " can." },
+        @match &verification {
+            Some(verification) => (checks(verification)),
+            None => p { "This server has no public key to verify the bundle. Verify it with " code { "countersign bundle verify" } "." },
         }
         p.links {
-            a.button href={ "/evidence/" (run) "/bundle" } download { "Download the bundle" }
-            @if examined.is_some_and(|examined| examined.outcome.is_ok()) {
-                " " a.button href={ "/evidence/" (run) "/report" } { "Read the report" }
+            a.button href={ "/evidence/" (run) "/bundle" } download { "Download bundle" }
+            @if verification.is_some_and(|verification| verification.outcome.is_ok()) {
+                " " a.button href={ "/evidence/" (run) "/report" } { "Open report" }
             }
         }
     }
 }
 
-fn examined(evidence: &Evidence, bytes: &[u8], key: &PublicKey) -> Examined {
-    let mut held = Vec::new();
-    let outcome = examine(bytes, key, &mut |check| held.push(check));
-    Examined { recorded: Digest::of_bytes(bytes) == evidence.bundle.sha256, held, outcome }
+fn verify(evidence: &Evidence, bytes: &[u8], key: &PublicKey) -> Verification {
+    let mut passed = Vec::new();
+    let outcome = verify_with_progress(bytes, key, &mut |check| passed.push(check));
+    Verification { hash_matches: Digest::of_bytes(bytes) == evidence.bundle.sha256, passed, outcome }
 }
 
-fn verdict(examined: &Examined) -> Markup {
-    let good = examined.recorded && examined.outcome.is_ok();
+fn checks(verification: &Verification) -> Markup {
+    let good = verification.hash_matches && verification.outcome.is_ok();
     html! {
         section aria-labelledby="verified" {
-            h2 #verified { @if good { "Verified just now" } @else { "This does not hold" } }
+            h2 #verified { @if good { "Verified just now" } @else { "Verification failed" } }
             ol.checks {
-                (line(Some(examined.recorded), "The file has the sha256 that was recorded when it was put together."))
-                @for check in Check::ALL { (line(passed(examined, check), check.says())) }
+                (line(Some(verification.hash_matches), "The bundle has the sha256 that was recorded when it was built."))
+                @for check in Check::ALL { (line(result(verification, check), check.description())) }
             }
-            @match &examined.outcome {
-                Ok(verified) => p { (Seen(&verified.summary())) },
-                Err(fault) => div.notice role="alert" { p { strong { (Seen(&fault.to_string())) } } },
+            @match &verification.outcome {
+                Ok(verified) => p { (InlineText(&verified.summary())) },
+                Err(fault) => div.notice role="alert" { p { strong { (InlineText(&fault.to_string())) } } },
             }
         }
     }
 }
 
-/// Whether a check passed; none, if it was not reached.
-fn passed(examined: &Examined, check: Check) -> Option<bool> {
-    let reached = examined.held.len();
-    let place = Check::ALL.iter().position(|known| *known == check).unwrap_or(usize::MAX);
-    match place {
-        place if place < reached => Some(true),
-        place if place == reached => Some(false),
+/// Whether a check passed; `None` if it was not reached.
+fn result(verification: &Verification, check: Check) -> Option<bool> {
+    let passed = verification.passed.len();
+    let position = Check::ALL.iter().position(|known| *known == check).unwrap_or(usize::MAX);
+    match position {
+        position if position < passed => Some(true),
+        position if position == passed => Some(false),
         _ => None,
     }
 }
 
-fn line(passed: Option<bool>, says: &str) -> Markup {
+fn line(passed: Option<bool>, text: &str) -> Markup {
     let (class, shape, word) = match passed {
-        Some(true) => ("good", "✓", "holds"),
-        Some(false) => ("bad", "✕", "does not hold"),
-        None => ("idle", "·", "not looked at"),
+        Some(true) => ("good", "✓", "passed"),
+        Some(false) => ("bad", "✕", "failed"),
+        None => ("idle", "·", "not checked"),
     };
     html! {
-        li { span class={ "status " (class) } { span aria-hidden="true" { (shape) } " " span.hidden { (word) } } " " (says) }
+        li { span class={ "status " (class) } { span aria-hidden="true" { (shape) } " " span.hidden { (word) } } " " (text) }
     }
 }

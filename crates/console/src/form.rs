@@ -1,10 +1,10 @@
-//! What somebody sends by a form.
+//! Forms with CSRF protection.
 //!
-//! A form is believed if a page of this server sent it, as the browser says, and if it brings the token of the
-//! session, which no other page can know.
+//! A form is accepted if the browser reports that a page of this server sent it, and if it contains the session's token,
+//! which pages of other sites cannot read.
 
-use api::Problem;
-use api::auth::session::is_from_here;
+use api::ApiError;
+use api::auth::session::is_same_origin;
 use axum::Form;
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use axum::http::{HeaderMap, StatusCode};
@@ -13,45 +13,47 @@ use serde::de::DeserializeOwned;
 use store::Store;
 
 use crate::Shared;
-use crate::at::Visitor;
-use crate::no::No;
+use crate::extract::SessionUser;
+use crate::page_error::PageError;
 
-/// The name of the field with the token.
 pub(crate) const TOKEN: &str = "token";
 
-/// A form that is believed, and who sent it.
-pub(crate) struct Sent<S, T> {
-    pub(crate) visitor: Visitor<S>,
+/// An accepted form, and the user who sent it.
+pub(crate) struct SessionForm<S, T> {
+    pub(crate) user: SessionUser<S>,
     pub(crate) form: T,
 }
 
 #[derive(Deserialize)]
-struct Tokened<T> {
+struct FormWithToken<T> {
     #[serde(default)]
     token: String,
     #[serde(flatten)]
     form: T,
 }
 
-impl<S: Store, T: DeserializeOwned> FromRequest<Shared<S>> for Sent<S, T> {
-    type Rejection = No;
+impl<S: Store, T: DeserializeOwned> FromRequest<Shared<S>> for SessionForm<S, T> {
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, console: &Shared<S>) -> Result<Self, No> {
-        must_be_from_here(request.headers())?;
+    async fn from_request(request: Request, console: &Shared<S>) -> Result<Self, PageError> {
+        require_same_site(request.headers())?;
         let (mut parts, body) = request.into_parts();
-        let visitor = Visitor::from_request_parts(&mut parts, console).await.map_err(|no| match no {
-            No::LogIn { script: false, .. } => No::Lapsed { page: page_of(parts.uri.path()).to_owned() },
-            no => no,
-        })?;
-        let Form(sent) = read::<Tokened<T>, S>(Request::from_parts(parts, body), console).await?;
-        if !visitor.session.is_token(&sent.token) {
-            return Err(stale().into());
+        let user =
+            SessionUser::from_request_parts(&mut parts, console).await.map_err(|error| match error {
+                PageError::LoginRequired { script: false, .. } => {
+                    PageError::SessionExpired { page: page_of(parts.uri.path()).to_owned() }
+                }
+                error => error,
+            })?;
+        let Form(sent) = read::<FormWithToken<T>, S>(Request::from_parts(parts, body), console).await?;
+        if !user.session.is_token(&sent.token) {
+            return Err(wrong_session().into());
         }
-        Ok(Self { visitor, form: sent.form })
+        Ok(Self { user, form: sent.form })
     }
 }
 
-/// The page that a form stands on: what is done to a thing is sent to an address below the thing's own.
+/// The page of a form. Forms that act on an object are sent to an address below the object's page.
 fn page_of(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
@@ -63,27 +65,26 @@ fn page_of(path: &str) -> &str {
     }
 }
 
-/// Refuses a form that another page sent.
-pub(crate) fn must_be_from_here(headers: &HeaderMap) -> Result<(), Problem> {
-    if is_from_here(headers) {
+/// Rejects a form from another site.
+pub(crate) fn require_same_site(headers: &HeaderMap) -> Result<(), ApiError> {
+    if is_same_origin(headers) {
         return Ok(());
     }
     let detail = "the form was not sent by a page of this server";
-    Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
-        .remedy("open the page here and send it again"))
+    Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
+        .remedy("open the page on this server and send the form again"))
 }
 
-/// The fields of a form.
 pub(crate) async fn read<T: DeserializeOwned, S: Store>(
     request: Request,
     console: &Shared<S>,
-) -> Result<Form<T>, Problem> {
+) -> Result<Form<T>, ApiError> {
     let read = Form::from_request(request, console).await;
-    read.map_err(|_| Problem::bad_request("the form cannot be read"))
+    read.map_err(|_| ApiError::bad_request("the form is invalid"))
 }
 
-fn stale() -> Problem {
+fn wrong_session() -> ApiError {
     let detail = "the form belongs to another session";
-    Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
-        .remedy("open the page again and send it from there")
+    ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail)
+        .remedy("reload the page and send the form again")
 }

@@ -1,5 +1,4 @@
-//! What every answer tells the browser: nothing comes from elsewhere, nothing goes elsewhere, nobody frames it, and
-//! nothing of it is kept.
+//! Security headers for every response: no content from other hosts, no requests to other hosts, no framing, no caching.
 
 use axum::http::HeaderValue;
 use axum::http::header::{
@@ -8,25 +7,25 @@ use axum::http::header::{
 };
 use axum::response::Response;
 
-/// What a page may do: show our style and our pictures, run our scripts, and ask and tell this server.
+/// Pages load styles, images and scripts from this server only, and send requests to this server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The report of a run stands by itself, with its style in it. Nothing runs there and nothing is fetched.
+/// The report of a run is self-contained, with inline style. It runs no script and loads nothing.
 pub(crate) const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
      frame-ancestors 'none'; base-uri 'none'; sandbox";
 
-/// The same answer, guarded. What it says itself of one of these stands.
-pub(crate) async fn guarded(mut answer: Response) -> Response {
-    let always: [(HeaderName, &'static str); 5] = [
+/// Adds the headers that the response does not set itself.
+pub(crate) async fn add_security_headers(mut response: Response) -> Response {
+    let headers: [(HeaderName, &'static str); 5] = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (X_FRAME_OPTIONS, "DENY"),
         (CACHE_CONTROL, "no-store"),
     ];
-    for (name, value) in always {
-        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    for (name, value) in headers {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
-    answer
+    response
 }

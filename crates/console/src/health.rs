@@ -1,212 +1,219 @@
-//! Which workers there are, whether messages pile up, what was given up, and the switch that stops all of it.
+//! Workers, queues, dead letters, and the dispatch switch.
 
-use api::{List, Problem};
+use api::{ApiError, List};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::failure::MESSAGE_CHARS_MAX;
-use domain::{DrainRequest, Role, Stopped, Timestamp, WorkerRecord, WorkerReport, WorkerStatus};
-use engine::{Dispatch, Health, StartSoFar};
+use domain::{DispatchStop, DrainRequest, Role, Timestamp, WorkerRecord, WorkerReport, WorkerStatus};
+use engine::{DispatchState, FleetHealth, StartProgress};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, Store};
 use views::counted;
 
-use crate::at::{Named, Visitor};
-use crate::form::Sent;
-use crate::layout::{self, Entry, Page, Stream, token};
-use crate::no::{No, notice};
-use crate::text::{self, Seen, badge, when};
-use crate::{Shared, pages};
+use crate::extract::{PathParams, SessionUser};
+use crate::form::SessionForm;
+use crate::layout::{self, MenuItem, Page, Stream, token};
+use crate::page_error::{PageError, notice};
+use crate::text::{self, InlineText, badge, relative_time};
+use crate::{Shared, paging};
 
-/// Where the page is.
-const HERE: &str = "/health";
+const PATH: &str = "/health";
 
 #[derive(Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct SwitchForm {
     #[serde(default)]
     reason: String,
-    /// How far a start is, as the form before said it.
+    /// The sealed progress of a start, from the previous form.
     #[serde(default)]
     rest: String,
 }
 
-/// What came of turning the switch.
-enum Came {
-    /// Nobody turned it just now.
-    Nothing,
-    /// It was refused.
-    Refused(Problem),
-    /// It is on. So many runs were told to go on, and what is left is for another request.
-    More { told: u64, rest: String },
+/// The result of a switch form.
+enum SwitchResult {
+    Done,
+    Refused(ApiError),
+    /// Dispatch is on, and `notified` runs were notified so far. The rest needs another request.
+    More {
+        notified: u64,
+        rest: String,
+    },
 }
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>) -> Result<Response, No> {
-    render(&visitor, &Came::Nothing).await
+pub(crate) async fn show<S: Store>(user: SessionUser<S>) -> Result<Response, PageError> {
+    render(&user, &SwitchResult::Done).await
 }
 
-/// Turns the switch of the tenant.
-pub(crate) async fn turn<S: Store>(
+/// Stops or starts dispatch for the tenant.
+pub(crate) async fn switch_dispatch<S: Store>(
     State(console): State<Shared<S>>,
-    Named(verb): Named<String>,
-    Sent { mut visitor, form }: Sent<S, Said>,
-) -> Result<Response, No> {
-    visitor.must_be(Role::Admin)?;
-    // Nothing is fetched from where a form was sent to.
-    HERE.clone_into(&mut visitor.address);
-    let came = match (verb.as_str(), form.reason.trim()) {
-        ("stop", "") => Came::Refused(Problem::bad_request("a stop needs a reason: others will wonder")),
-        ("stop", reason) => visitor.handle.stop_dispatch(reason).await.map(|_| Came::Nothing)?,
-        ("start", _) => started(&console, &visitor, &form.rest).await?,
-        _ => return Err(No::page()),
+    PathParams(verb): PathParams<String>,
+    SessionForm { mut user, form }: SessionForm<S, SwitchForm>,
+) -> Result<Response, PageError> {
+    user.require_role(Role::Admin)?;
+    // Live updates fetch the page, not the address of the form.
+    PATH.clone_into(&mut user.address);
+    let result = match (verb.as_str(), form.reason.trim()) {
+        ("stop", "") => SwitchResult::Refused(ApiError::bad_request("a stop needs a reason")),
+        ("stop", reason) => user.handle.stop_dispatch(reason).await.map(|_| SwitchResult::Done)?,
+        ("start", _) => start(&console, &user, &form.rest).await?,
+        _ => return Err(PageError::page_not_found()),
     };
-    match came {
-        Came::Nothing => Ok(Redirect::to(HERE).into_response()),
-        came => render(&visitor, &came).await,
+    match result {
+        SwitchResult::Done => Ok(Redirect::to(PATH).into_response()),
+        result => render(&user, &result).await,
     }
 }
 
-/// Starts dispatch, or goes on with a start: a request tells as many runs as somebody can wait for.
-async fn started<S: Store>(console: &Shared<S>, visitor: &Visitor<S>, rest: &str) -> Result<Came, No> {
-    let work = pages::list(console, visitor, "console-start", String::new());
-    let so_far = match so_far(&work, rest) {
-        Ok(so_far) => so_far,
-        Err(problem) => return Ok(Came::Refused(problem)),
+/// Starts dispatch, or continues a start: each request notifies a limited number of runs.
+async fn start<S: Store>(
+    console: &Shared<S>,
+    user: &SessionUser<S>,
+    rest: &str,
+) -> Result<SwitchResult, PageError> {
+    let work = paging::list(console, user, "console-start", String::new());
+    let progress = match progress(&work, rest) {
+        Ok(progress) => progress,
+        Err(problem) => return Ok(SwitchResult::Refused(problem)),
     };
-    let (told, rest) = visitor.handle.start_some(so_far).await?;
-    // What cannot be written is refused when it is brought.
-    let written = |rest: StartSoFar| serde_json::to_string(&rest).unwrap_or_default();
-    let rest = rest.map(|rest| work.seal(&Cursor::new(written(rest))));
-    Ok(rest.map_or(Came::Nothing, |rest| Came::More { told, rest }))
+    let (notified, rest) = user.handle.start_part(progress).await?;
+    // A progress that cannot be serialised becomes an invalid form.
+    let text = |rest: StartProgress| serde_json::to_string(&rest).unwrap_or_default();
+    let rest = rest.map(|rest| work.seal(&Cursor::new(text(rest))));
+    Ok(rest.map_or(SwitchResult::Done, |rest| SwitchResult::More { notified, rest }))
 }
 
-/// How far a start is, as the form says; one that says nothing begins it.
-fn so_far(work: &List<'_>, rest: &str) -> Result<Option<StartSoFar>, Problem> {
-    let unknown = || {
-        Problem::bad_request("the form is not one that was shown here")
-            .remedy("whoever starts dispatch begins anew; nothing is done twice by that")
+/// The progress in the form; `None` begins a start.
+fn progress(work: &List<'_>, rest: &str) -> Result<Option<StartProgress>, ApiError> {
+    let invalid = || {
+        ApiError::bad_request("the form is invalid")
+            .remedy("start dispatch again; notifying a run twice has no effect")
     };
-    let Some(opened) = pages::opened(work, rest).map_err(|_| unknown())? else { return Ok(None) };
-    serde_json::from_str(opened.as_str()).map(Some).map_err(|_| unknown())
+    let Some(opened) = paging::open_cursor(work, rest).map_err(|_| invalid())? else { return Ok(None) };
+    serde_json::from_str(opened.as_str()).map(Some).map_err(|_| invalid())
 }
 
-/// The page, with what came of turning the switch just now.
-async fn render<S: Store>(visitor: &Visitor<S>, came: &Came) -> Result<Response, No> {
-    visitor.must_be(Role::Operator)?;
-    let handle = &visitor.handle;
+async fn render<S: Store>(user: &SessionUser<S>, result: &SwitchResult) -> Result<Response, PageError> {
+    user.require_role(Role::Operator)?;
+    let handle = &user.handle;
     let (health, dispatch) = (handle.health().await?, handle.dispatch().await?);
-    // The switch is on this page too: it must be there whatever becomes of the roll.
+    // The page also has the dispatch switch, so it must load if the worker registry cannot be read.
     let workers = handle.workers().await;
     let oldest = handle.open_approvals(None, 1).await?.approvals.into_iter().next();
     let live = html! {
-        (switch(visitor, &dispatch))
+        (switch(user, &dispatch))
         (fleet(workers.as_deref().ok(), handle.now()))
         (queues(&health))
         section aria-labelledby="waiting" {
-            h2 #waiting { "What waits longest" }
+            h2 #waiting { "Oldest approval and overdue runs" }
             @match &oldest {
-                Some(asked) => p {
-                    "The oldest open request: " a href={ "/approvals/" (asked.id) } { (asked.workflow) ": " (asked.step) }
-                    ", asked " (when(asked.asked_at, handle.now())) "."
+                Some(approval) => p {
+                    "Oldest pending approval: " a href={ "/approvals/" (approval.id) } { (approval.workflow) ": " (approval.step) }
+                    ", requested " (relative_time(approval.requested_at, handle.now())) "."
                 },
-                None => p.soft { "Nobody is asked anything." },
+                None => p.soft { "No pending approvals." },
             }
-            @if health.overdue.of_tenant.is_empty() && health.overdue.all { p.soft { "No run is overdue." } }
-            @else if health.overdue.of_tenant.is_empty() { p.soft { "None of the hundred runs that are overdue longest, of all tenants, is yours." } }
+            @if health.overdue.of_tenant.is_empty() && health.overdue.all { p.soft { "No overdue runs." } }
+            @else if health.overdue.of_tenant.is_empty() { p.soft { "None of the 100 longest overdue runs of all tenants belongs to this tenant." } }
             @else {
-                p { "Overdue: nobody has looked at these in time. " (wonder(&dispatch)) }
+                p { "Overdue: no worker has processed these runs in time. " (overdue_hint(&dispatch)) }
                 ul { @for run in &health.overdue.of_tenant { li { a href={ "/runs/" (run.run) } { code { (run.run) } } } } }
             }
         }
-        (dead(&health, visitor))
+        (dead_letters(&health, user))
     };
     let head = html! {
         h1 { "Health" }
-        @match came {
-            Came::Nothing => {}
-            Came::Refused(problem) => (notice(problem)),
-            Came::More { told, rest } => (more(visitor, *told, rest)),
+        @match result {
+            SwitchResult::Done => {}
+            SwitchResult::Refused(problem) => (notice(problem)),
+            SwitchResult::More { notified, rest } => (more(user, *notified, rest)),
         }
     };
-    let page =
-        Page { title: "Health", under: Entry::Health, stream: Stream::Untold, head, live, foot: html! {} };
-    let status = match came {
-        Came::Refused(problem) => StatusCode::from_u16(problem.status).ok(),
-        Came::Nothing | Came::More { .. } => None,
+    let page = Page {
+        title: "Health",
+        menu_item: MenuItem::Health,
+        stream: Stream::Poll,
+        head,
+        live,
+        foot: html! {},
     };
-    let page = Html(layout::page(visitor, &page).into_string());
+    let status = match result {
+        SwitchResult::Refused(problem) => StatusCode::from_u16(problem.status).ok(),
+        SwitchResult::Done | SwitchResult::More { .. } => None,
+    };
+    let page = Html(layout::page(user, &page).into_string());
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
-/// The way to go on with a start.
-fn more<S>(visitor: &Visitor<S>, told: u64, rest: &str) -> Markup {
-    let told = counted(usize::try_from(told).unwrap_or(usize::MAX), "run");
+/// The form that continues a start.
+fn more<S>(user: &SessionUser<S>, notified: u64, rest: &str) -> Markup {
+    let notified = counted(usize::try_from(notified).unwrap_or(usize::MAX), "run");
     html! {
         div.why role="status" {
-            p { strong { "Dispatch is on, and there is more to do." } }
-            p { (told) " can go on so far. Tell the others, too; otherwise it takes them some minutes to notice." }
+            p { strong { "Dispatch is on. Some waiting runs are not woken yet." } }
+            p { (notified) " woken so far. Wake the rest, or the sweep does so within a few minutes." }
             form method="post" action="/health/start" {
-                (token(visitor))
+                (token(user))
                 input type="hidden" name="rest" value=(rest);
-                button.primary type="submit" { "Tell the others" }
+                button.primary type="submit" { "Wake the rest" }
             }
         }
     }
 }
 
-/// Why nobody may have looked.
-fn wonder(dispatch: &Dispatch) -> &'static str {
-    if dispatch.is_stopped() { "Dispatch is stopped." } else { "Is a worker running?" }
+fn overdue_hint(dispatch: &DispatchState) -> &'static str {
+    if dispatch.is_stopped() { "Dispatch is stopped." } else { "Check that a worker is running." }
 }
 
-/// How the switch stands, and the buttons of whoever may turn it.
-fn switch<S: Store>(visitor: &Visitor<S>, dispatch: &Dispatch) -> Markup {
-    let tenant = visitor.handle.tenant_id();
+/// The state of dispatch, with buttons for admins.
+fn switch<S: Store>(user: &SessionUser<S>, dispatch: &DispatchState) -> Markup {
+    let tenant = user.handle.tenant_id();
     html! {
         section aria-labelledby="dispatch" {
             h2 #dispatch { "Dispatch" }
             @match &dispatch.tenant {
-                Some(stopped) => (stood_still(visitor, &format!("tenant {tenant}"), stopped)),
-                None => p { (badge("good", "✓", "on")) " Steps of tenant " (tenant) " are begun." },
+                Some(stop) => (stopped(user, &format!("tenant {tenant}"), stop)),
+                None => p { (badge("good", "✓", "on")) " Steps start for tenant " (tenant) "." },
             }
-            @if let Some(stopped) = &dispatch.fleet {
-                (stood_still(visitor, "any tenant", stopped))
-                p.soft { "Only whoever operates the store starts dispatch for all again." }
+            @if let Some(stop) = &dispatch.fleet {
+                (stopped(user, "any tenant", stop))
+                p.soft { "Only someone with access to the store can start dispatch for all tenants." }
             }
-            @if visitor.may(Role::Admin) { div.verbs { (button(visitor, dispatch.tenant.is_some())) } }
+            @if user.has_role(Role::Admin) { div.verbs { (button(user, dispatch.tenant.is_some())) } }
         }
     }
 }
 
-fn stood_still<S: Store>(visitor: &Visitor<S>, whom: &str, stopped: &Stopped) -> Markup {
-    let Stopped { by, reason, at, backout } = stopped;
+fn stopped<S: Store>(user: &SessionUser<S>, scope: &str, stop: &DispatchStop) -> Markup {
+    let DispatchStop { by, reason, at, backout } = stop;
     html! {
         p {
-            (badge("warns", "‖", "stopped")) " Nothing is begun for " (whom) ". " (Seen(&by.id)) " stopped it "
-            (when(*at, visitor.handle.now())) ": " (Seen(reason))
+            (badge("warns", "‖", "stopped")) " No steps start for " (scope) ". Stopped by " (InlineText(&by.id)) " "
+            (relative_time(*at, user.handle.now())) ": " (InlineText(reason))
         }
         @if let Some(since) = backout {
-            p { "What was under way is being ended, since " (when(*since, visitor.handle.now())) "." }
+            p { "Backout of running work since " (relative_time(*since, user.handle.now())) "." }
         }
     }
 }
 
-/// The way to turn the switch.
-fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
+fn button<S>(user: &SessionUser<S>, is_stopped: bool) -> Markup {
     html! {
         @if is_stopped {
             form method="post" action="/health/start" {
-                (token(visitor))
-                p { "What waits goes on, in the order it can." }
+                (token(user))
+                p { "Waiting runs continue." }
                 button.primary type="submit" { "Start dispatch" }
             }
         } @else {
-            details #turn-stop {
+            details #stop-dispatch {
                 summary { "Stop dispatch" }
                 form.stack method="post" action="/health/stop" {
-                    (token(visitor))
-                    p { "No step is begun any more. Steps under way finish, what comes in is kept, and people can still answer." }
-                    label for="reason-stop" { "Why" }
+                    (token(user))
+                    p { "No new steps start. Running steps finish, inbound events are stored, and approvers can decide." }
+                    label for="reason-stop" { "Reason" }
                     input #reason-stop name="reason" type="text" required maxlength=(MESSAGE_CHARS_MAX) autocomplete="off";
                     button.danger type="submit" { "Stop dispatch" }
                 }
@@ -215,24 +222,24 @@ fn button<S>(visitor: &Visitor<S>, is_stopped: bool) -> Markup {
     }
 }
 
-/// The workers that are there, or should be.
+/// The workers that run, or should run.
 fn fleet(workers: Option<&[WorkerRecord]>, now: Timestamp) -> Markup {
-    let there: Vec<_> = workers.into_iter().flatten().filter(|worker| worker.is_expected(now)).collect();
+    let expected: Vec<_> = workers.into_iter().flatten().filter(|worker| worker.is_expected(now)).collect();
     html! {
         section aria-labelledby="workers" {
             h2 #workers { "Workers" }
-            @if workers.is_none() { p { "The roll of workers could not be read." } }
-            @else if there.is_empty() { p { "No worker has signed the roll." } }
+            @if workers.is_none() { p { "The worker registry cannot be read." } }
+            @else if expected.is_empty() { p { "No workers registered." } }
             @else {
-                p.soft { "They serve every tenant." }
+                p.soft { "Workers serve all tenants." }
                 table.cards {
-                    thead { tr { th scope="col" { "Worker" } th scope="col" { "WorkerStatus" } th scope="col" { "In hand" } th scope="col" { "Came" } th scope="col" { "Last heard of" } } }
-                    tbody { @for worker in there { tr {
+                    thead { tr { th scope="col" { "Worker" } th scope="col" { "Status" } th scope="col" { "Messages" } th scope="col" { "Started" } th scope="col" { "Last heartbeat" } } }
+                    tbody { @for worker in expected { tr {
                         td data-label="Worker" { code { (worker.worker) } }
-                        td data-label="WorkerStatus" { (stands(worker, worker.standing(now))) }
-                        td.number data-label="In hand" { (worker.says.in_hand()) }
-                        td data-label="Came" { (when(worker.since, now)) }
-                        td data-label="Last heard of" { (when(worker.seen, now)) }
+                        td data-label="Status" { (worker_status(worker, worker.status(now))) }
+                        td.number data-label="Messages" { (worker.report.in_flight()) }
+                        td data-label="Started" { (relative_time(worker.started_at, now)) }
+                        td data-label="Last heartbeat" { (relative_time(worker.heartbeat_at, now)) }
                     } } }
                 }
             }
@@ -240,48 +247,48 @@ fn fleet(workers: Option<&[WorkerRecord]>, now: Timestamp) -> Markup {
     }
 }
 
-fn stands(worker: &WorkerRecord, standing: WorkerStatus) -> Markup {
+fn worker_status(worker: &WorkerRecord, status: WorkerStatus) -> Markup {
     html! {
-        (text::standing(standing))
-        @if let WorkerReport::Unwell { why, .. } = &worker.says { " " (Seen(why)) }
-        @if let Some(DrainRequest { by, reason, .. }) = &worker.asked {
-            " asked to leave by " (Seen(&by.id)) ": " (Seen(reason))
+        (text::worker_status(status))
+        @if let WorkerReport::Unhealthy { reason, .. } = &worker.report { " " (InlineText(reason)) }
+        @if let Some(DrainRequest { by, reason, .. }) = &worker.drain_request {
+            " drain requested by " (InlineText(&by.id)) ": " (InlineText(reason))
         }
     }
 }
 
-fn queues(health: &Health) -> Markup {
+fn queues(health: &FleetHealth) -> Markup {
     html! {
         section aria-labelledby="queues" {
             h2 #queues { "Queues" }
-            p.soft { "Messages of the whole fleet." }
+            p.soft { "Messages of all tenants." }
             table.cards {
-                thead { tr { th scope="col" { "QueueName" } th scope="col" { "Nobody has taken" } th scope="col" { "In all" } } }
+                thead { tr { th scope="col" { "Queue" } th scope="col" { "Visible" } th scope="col" { "Total" } } }
                 tbody { @for queue in &health.queues { tr {
-                    td data-label="QueueName" { (queue.queue) }
-                    td.number data-label="Nobody has taken" { (queue.waiting) }
-                    td.number data-label="In all" { (queue.depth) }
+                    td data-label="Queue" { (queue.queue) }
+                    td.number data-label="Visible" { (queue.waiting) }
+                    td.number data-label="Total" { (queue.depth) }
                 } } }
             }
         }
     }
 }
 
-fn dead<S: Store>(health: &Health, visitor: &Visitor<S>) -> Markup {
+fn dead_letters<S: Store>(health: &FleetHealth, user: &SessionUser<S>) -> Markup {
     html! {
         section aria-labelledby="dead" {
             h2 #dead { "Dead letters" }
             @if health.dead.of_tenant.is_empty() && health.dead.all { p.soft { "None." } }
-            @else if health.dead.of_tenant.is_empty() { p.soft { "None of the hundred oldest, of all tenants, is yours." } }
+            @else if health.dead.of_tenant.is_empty() { p.soft { "None of the 100 oldest dead letters of all tenants belongs to this tenant." } }
             @else {
-                p { (health.dead.of_tenant.len()) " given up. Their runs are still looked at when they are due." }
+                p { "The sweep still wakes these runs when they are due." }
                 table.cards {
-                    thead { tr { th scope="col" { "Run" } th scope="col" { "QueueName" } th scope="col" { "Delivered" } th scope="col" { "Given up" } } }
+                    thead { tr { th scope="col" { "Run" } th scope="col" { "Queue" } th scope="col" { "Receive count" } th scope="col" { "Moved" } } }
                     tbody { @for letter in &health.dead.of_tenant { tr {
                         td data-label="Run" { a href={ "/runs/" (letter.run.run) } { code { (letter.run.run) } } }
-                        td data-label="QueueName" { (letter.queue) }
-                        td.number data-label="Delivered" { (letter.receives) " times" }
-                        td data-label="Given up" { (when(letter.at, visitor.handle.now())) }
+                        td data-label="Queue" { (letter.queue) }
+                        td.number data-label="Receive count" { (letter.receives) }
+                        td data-label="Moved" { (relative_time(letter.at, user.handle.now())) }
                     } } }
                 }
             }

@@ -1,33 +1,28 @@
-//! The frame around every page.
+//! The page layout.
 
 use domain::Role;
 use maud::{DOCTYPE, Markup, html};
 
-use crate::at::Visitor;
+use crate::extract::SessionUser;
 use crate::form::TOKEN;
 
-/// No style is injected and no text is run: the policy would refuse it.
+/// htmx injects no styles and evaluates no text: the content security policy forbids both.
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"historyEnabled":false}"#;
 
-/// A page of the console.
 pub(crate) struct Page<'a> {
-    /// What it is called.
     pub(crate) title: &'a str,
-    /// Under which entry of the menu it stands.
-    pub(crate) under: Entry,
-    /// Which events make it out of date.
+    pub(crate) menu_item: MenuItem,
     pub(crate) stream: Stream<'a>,
-    /// What stands still while the rest is fetched again.
+    /// Above the live part; not updated.
     pub(crate) head: Markup,
-    /// What is fetched again.
+    /// Updated when an event arrives.
     pub(crate) live: Markup,
-    /// What stands still below it.
+    /// Below the live part; not updated.
     pub(crate) foot: Markup,
 }
 
-/// The entries of the menu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum MenuItem {
     Overview,
     Runs,
     Approvals,
@@ -35,67 +30,64 @@ pub(crate) enum Entry {
     Health,
 }
 
-/// Which events make a page out of date.
+/// The events that trigger an update of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream<'a> {
-    /// None: it is what it is.
+    /// The page is never updated.
     None,
-    /// Those of the tenant.
     Tenant,
-    /// Those of a run.
     Run(&'a str),
-    /// No event tells; it is looked at every now and then.
-    Untold,
+    /// There are no events; the page is updated at intervals.
+    Poll,
 }
 
 impl Stream<'_> {
     fn address(self) -> Option<String> {
         match self {
-            Self::None | Self::Untold => None,
+            Self::None | Self::Poll => None,
             Self::Tenant => Some("/api/v1/stream".to_owned()),
             Self::Run(run) => Some(format!("/api/v1/runs/{run}/stream")),
         }
     }
 }
 
-const MENU: [(Entry, &str, &str, Role); 5] = [
-    (Entry::Overview, "/", "Overview", Role::Viewer),
-    (Entry::Runs, "/runs", "Runs", Role::Viewer),
-    (Entry::Approvals, "/approvals", "Approvals", Role::Viewer),
-    (Entry::Workflows, "/workflows", "Workflows", Role::Viewer),
-    (Entry::Health, "/health", "Health", Role::Operator),
+const MENU: [(MenuItem, &str, &str, Role); 5] = [
+    (MenuItem::Overview, "/", "Overview", Role::Viewer),
+    (MenuItem::Runs, "/runs", "Runs", Role::Viewer),
+    (MenuItem::Approvals, "/approvals", "Approvals", Role::Viewer),
+    (MenuItem::Workflows, "/workflows", "Workflows", Role::Viewer),
+    (MenuItem::Health, "/health", "Health", Role::Operator),
 ];
 
-/// The page as `visitor` sees it.
-pub(crate) fn page<S>(visitor: &Visitor<S>, page: &Page<'_>) -> Markup {
+pub(crate) fn page<S>(user: &SessionUser<S>, page: &Page<'_>) -> Markup {
     let main = html! {
         (page.head)
         @if page.stream == Stream::None { div #live { (page.live) } } @else {
             p #live-state .soft role="status" {}
-            div #live data-stream=[page.stream.address()] hx-get=(visitor.address) hx-trigger="changed from:body"
+            div #live data-stream=[page.stream.address()] hx-get=(user.address) hx-trigger="changed from:body"
                 hx-select="#live" hx-swap="outerHTML" { (page.live) }
         }
         (page.foot)
     };
-    shell(page.title, &html! { (menu(visitor, page.under)) (who(visitor)) }, &main)
+    shell(page.title, &html! { (menu(user, page.menu_item)) (who(user)) }, &main)
 }
 
-/// A page for whoever it may be: nothing of them stands on it.
+/// A page without any data of the user.
 pub(crate) fn bare(title: &str, main: &Markup) -> Markup {
     shell(title, &html! {}, main)
 }
 
-/// Leads the browser to `to`, from here.
+/// Redirects the browser to `to` from a page of this server.
 pub(crate) fn bounce(to: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="refresh" content=(format!("0;url={}", inside(to)));
+                meta http-equiv="refresh" content=(format!("0;url={}", local_path(to)));
                 title { "Countersign" }
             }
-            body { p { a href=(inside(to)) { "Go on" } } }
+            body { p { a href=(local_path(to)) { "Continue" } } }
         }
     }
 }
@@ -116,7 +108,7 @@ fn shell(title: &str, header: &Markup, main: &Markup) -> Markup {
                 script src="/static/live.js" defer {}
             }
             body {
-                a.skip href="#main" { "Skip to the content" }
+                a.skip href="#main" { "Skip to content" }
                 header.top { a.brand href="/" { "Countersign" } (header) }
                 main #main tabindex="-1" { (main) }
             }
@@ -124,13 +116,13 @@ fn shell(title: &str, header: &Markup, main: &Markup) -> Markup {
     }
 }
 
-fn menu<S>(visitor: &Visitor<S>, under: Entry) -> Markup {
+fn menu<S>(user: &SessionUser<S>, current: MenuItem) -> Markup {
     html! {
         nav aria-label="Console" {
             ul {
                 @for (entry, address, name, role) in MENU {
-                    @if visitor.may(role) {
-                        li { a href=(address) aria-current=[(entry == under).then_some("page")] { (name) } }
+                    @if user.has_role(role) {
+                        li { a href=(address) aria-current=[(entry == current).then_some("page")] { (name) } }
                     }
                 }
             }
@@ -138,35 +130,35 @@ fn menu<S>(visitor: &Visitor<S>, under: Entry) -> Markup {
     }
 }
 
-fn who<S>(visitor: &Visitor<S>) -> Markup {
-    let roles: Vec<&str> = visitor.caller.roles.iter().map(Role::as_str).collect();
+fn who<S>(user: &SessionUser<S>) -> Markup {
+    let roles: Vec<&str> = user.caller.roles.iter().map(Role::as_str).collect();
     html! {
         div.who {
-            span title=(roles.join(", ")) { (visitor.caller.person) " at " (visitor.caller.tenant) }
-            form method="post" action="/logout" { (token(visitor)) button.plain type="submit" { "Log out" } }
+            span title=(roles.join(", ")) { (user.caller.person) " at " (user.caller.tenant) }
+            form method="post" action="/logout" { (token(user)) button.plain type="submit" { "Log out" } }
         }
     }
 }
 
-/// What proves that a form is this session's.
-pub(crate) fn token<S>(visitor: &Visitor<S>) -> Markup {
-    html! { input type="hidden" name=(TOKEN) value=(visitor.session.token); }
+/// The hidden field with the session's token.
+pub(crate) fn token<S>(user: &SessionUser<S>) -> Markup {
+    html! { input type="hidden" name=(TOKEN) value=(user.session.token); }
 }
 
-/// Names with their values.
+/// A list of names and values.
 pub(crate) fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! {
         dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
     }
 }
 
-/// The address within this server that `to` names; the first page, if it names another server.
-pub(crate) fn inside(to: &str) -> &str {
+/// `to`, if it is a path on this server; otherwise the first page.
+pub(crate) fn local_path(to: &str) -> &str {
     let here = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n', '\t']);
     if here { to } else { "/" }
 }
 
-/// `text` as a value in the query of an address.
+/// `text` as a URL query value.
 pub(crate) fn encoded(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let one = |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -178,17 +170,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_led_to_another_server() {
+    fn local_path_rejects_other_servers() {
         for there in
             ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "", "/\t/evil.example"]
         {
-            assert_eq!(inside(there), "/", "{there}");
+            assert_eq!(local_path(there), "/", "{there}");
         }
-        assert_eq!(inside("/runs/r-1?a=b"), "/runs/r-1?a=b");
+        assert_eq!(local_path("/runs/r-1?a=b"), "/runs/r-1?a=b");
     }
 
     #[test]
-    fn a_value_cannot_leave_its_place_in_the_query() {
+    fn encoded_value_stays_in_its_parameter() {
         assert_eq!(encoded("/runs?a=b&c d#e"), "/runs%3Fa%3Db%26c%20d%23e");
     }
 }

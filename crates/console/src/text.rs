@@ -1,45 +1,45 @@
-//! Text as a person may see it.
+//! Text, times and status badges in HTML.
 
 use std::fmt::Write as _;
 
 use domain::{ApprovalStatus, Millis, RunStatus, StepStatus, Timestamp, WorkerStatus};
 use maud::{Markup, Render, html};
-use slack::escape::is_unseen;
-use views::time::{distance, moment};
+use slack::escape::is_invisible;
+use views::time::{relative, timestamp};
 
-/// Somebody's text: escaped, on one line, and with whatever cannot be seen written out.
-pub(crate) struct Seen<'a>(pub(crate) &'a str);
+/// Untrusted text on one line: escaped, with invisible characters as code points.
+pub(crate) struct InlineText<'a>(pub(crate) &'a str);
 
-/// The same for a text of several lines.
-pub(crate) struct Lines<'a>(pub(crate) &'a str);
+/// The same for text with line breaks.
+pub(crate) struct MultilineText<'a>(pub(crate) &'a str);
 
-impl Render for Seen<'_> {
+impl Render for InlineText<'_> {
     fn render_to(&self, buffer: &mut String) {
         visible(self.0, false).as_str().render_to(buffer);
     }
 }
 
-impl Render for Lines<'_> {
+impl Render for MultilineText<'_> {
     fn render_to(&self, buffer: &mut String) {
         visible(self.0, true).as_str().render_to(buffer);
     }
 }
 
-/// `text` with whatever cannot be seen written out. It is not escaped.
+/// `text` with invisible characters as code points. It is not escaped.
 pub(crate) fn visible(text: &str, lines: bool) -> String {
-    let mut seen = String::with_capacity(text.len());
+    let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_unseen(c) && !(lines && c == '\n') {
+        if is_invisible(c) && !(lines && c == '\n') {
             // Writing to a `String` does not fail.
-            let _written = write!(seen, "⟨U+{:04X}⟩", u32::from(c));
+            let _written = write!(shown, "⟨U+{:04X}⟩", u32::from(c));
         } else {
-            seen.push(c);
+            shown.push(c);
         }
     }
-    seen
+    shown
 }
 
-/// A status by word, colour and shape.
+/// The badge of a run status.
 pub(crate) fn status(status: RunStatus) -> Markup {
     let (kind, shape) = match status {
         RunStatus::Queued => ("idle", "○"),
@@ -56,7 +56,6 @@ pub(crate) fn status(status: RunStatus) -> Markup {
     badge(kind, shape, status.as_str())
 }
 
-/// The same for a step.
 pub(crate) fn step_status(status: StepStatus) -> Markup {
     let (kind, shape) = match status {
         StepStatus::Pending => ("idle", "·"),
@@ -73,7 +72,6 @@ pub(crate) fn step_status(status: StepStatus) -> Markup {
     badge(kind, shape, status.as_str())
 }
 
-/// The same for a request for approval.
 pub(crate) fn approval_status(status: ApprovalStatus) -> Markup {
     let (kind, shape) = match status {
         ApprovalStatus::Requested => ("asks", "◆"),
@@ -85,34 +83,33 @@ pub(crate) fn approval_status(status: ApprovalStatus) -> Markup {
     badge(kind, shape, status.as_str())
 }
 
-/// The same for a worker.
-pub(crate) fn standing(standing: WorkerStatus) -> Markup {
-    let (kind, shape) = match standing {
+pub(crate) fn worker_status(status: WorkerStatus) -> Markup {
+    let (kind, shape) = match status {
         WorkerStatus::Idle => ("good", "○"),
         WorkerStatus::Executing => ("moving", "●"),
         WorkerStatus::Errored => ("bad", "✕"),
         WorkerStatus::Draining => ("asks", "‖"),
         WorkerStatus::Offline => ("warns", "△"),
-        WorkerStatus::Left => ("idle", "–"),
+        WorkerStatus::Stopped => ("idle", "–"),
     };
-    badge(kind, shape, standing.as_str())
+    badge(kind, shape, status.as_str())
 }
 
-/// A word with its colour and its shape.
+/// A word with a colour and a shape, so that colour is not the only cue.
 pub(crate) fn badge(kind: &str, shape: &str, word: &str) -> Markup {
     html! {
         span class={ "status " (kind) } { span aria-hidden="true" { (shape) } " " (word.replace('_', " ")) }
     }
 }
 
-/// How far a moment is away, with the moment itself for whoever wants to know it.
-pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
-    html! { time datetime=(moment(at)) title=(moment(at)) { (distance(at, now)) } }
+/// A relative time, with the timestamp as its title.
+pub(crate) fn relative_time(at: Timestamp, now: Timestamp) -> Markup {
+    html! { time datetime=(timestamp(at)) title=(timestamp(at)) { (relative(at, now)) } }
 }
 
-/// A length of time, or what stands for none.
-pub(crate) fn length(length: Option<Millis>) -> String {
-    length.map_or_else(|| "–".to_owned(), views::time::length)
+/// A duration, or a dash.
+pub(crate) fn optional_duration(duration: Option<Millis>) -> String {
+    duration.map_or_else(|| "–".to_owned(), views::time::duration)
 }
 
 #[cfg(test)]
@@ -120,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_somebody_wrote_is_markup_and_nothing_in_it_is_unseen() {
-        let shown = html! { (Seen("<b>\u{202e}\n")) }.into_string();
+    fn untrusted_text_is_escaped_and_visible() {
+        let shown = html! { (InlineText("<b>\u{202e}\n")) }.into_string();
         assert_eq!(shown, "&lt;b&gt;⟨U+202E⟩⟨U+000A⟩");
-        assert_eq!(html! { (Lines("a\n\u{200b}")) }.into_string(), "a\n⟨U+200B⟩");
+        assert_eq!(html! { (MultilineText("a\n\u{200b}")) }.into_string(), "a\n⟨U+200B⟩");
     }
 }

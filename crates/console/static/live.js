@@ -1,14 +1,14 @@
-// Fetches the page again when something has happened. Without it a page is as good as its last visit.
+// Updates the page after an event.
 //
-// The server tells over a WebSocket that something happened, and not what: the page is fetched by its own address,
-// so there is one way to show things. While there is no connection, it is fetched every two seconds.
+// The WebSocket reports only that an event happened. The page is then fetched from its own address, so the server renders
+// it in one way. Without a connection the page is fetched every two seconds.
 "use strict";
 
 (() => {
-  const EVERY_MS = 2000;
-  const TOGETHER_MS = 150;
+  const POLL_MS = 2000;
+  const DEBOUNCE_MS = 150;
   const RETRY_MS = [1000, 2000, 5000, 10000];
-  const BY_THE_CLOCK = "Updated every two seconds.";
+  const POLLING = "Updated every two seconds.";
 
   const live = () => document.getElementById("live");
   const state = document.getElementById("live-state");
@@ -19,12 +19,12 @@
   let planned = null;
   let missed = false;
 
-  const say = (text) => {
+  const showState = (text) => {
     if (state.textContent === text) return;
     state.textContent = text;
   };
 
-  // Whoever types or presses a button is not interrupted.
+  // An update does not interrupt a user who types or presses a button.
   let pressed = false;
   addEventListener("pointerdown", () => (pressed = true), true);
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (pressed = false), true);
@@ -33,17 +33,17 @@
     return fields.some((field) => field === document.activeElement || field.value !== field.defaultValue);
   };
 
-  const fetchAgain = () => {
+  const update = () => {
     planned = null;
     if (document.hidden || !live()) return;
     missed = typing();
-    if (missed) say("Not updated while you type.");
+    if (missed) showState("Not updated while you type.");
     else htmx.trigger(document.body, "changed");
   };
 
-  // Several events at once are one change.
+  // Several events within the interval are one update.
   const changed = () => {
-    planned ??= setTimeout(fetchAgain, TOGETHER_MS);
+    planned ??= setTimeout(update, DEBOUNCE_MS);
   };
 
   const listen = () => {
@@ -53,13 +53,13 @@
     socket.addEventListener("open", () => {
       connected = true;
       failures = 0;
-      say("Live.");
+      showState("Live.");
       changed();
     });
     socket.addEventListener("message", changed);
     socket.addEventListener("close", () => {
       connected = false;
-      say(BY_THE_CLOCK);
+      showState(POLLING);
       setTimeout(listen, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
       failures += 1;
     });
@@ -67,30 +67,30 @@
 
   setInterval(() => {
     if (!connected || missed) changed();
-  }, EVERY_MS);
+  }, POLL_MS);
   document.addEventListener("visibilitychange", changed);
 
-  // What was unfolded, and where the reader stood, stay as they were.
-  const REACHED = "a, button, input, select, textarea, summary, [tabindex]";
-  let unfolded = [];
-  let stood = -1;
+  // An update keeps open details and the focus.
+  const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex]";
+  let opened = [];
+  let focused = -1;
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     if (pressed || typing()) {
       event.detail.shouldSwap = false;
       missed = true;
       return;
     }
-    unfolded = [...live().querySelectorAll("details[open][id]")].map((details) => details.id);
-    stood = [...live().querySelectorAll(REACHED)].indexOf(document.activeElement);
+    opened = [...live().querySelectorAll("details[open][id]")].map((details) => details.id);
+    focused = [...live().querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
   });
   document.body.addEventListener("htmx:afterSwap", () => {
-    for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
-    live()?.querySelectorAll(REACHED)[stood]?.focus({ preventScroll: true });
-    // What is settled is not fetched again.
-    const settled = !live()?.hasAttribute("hx-get");
-    say(settled ? "" : connected ? "Live." : BY_THE_CLOCK);
+    for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
+    live()?.querySelectorAll(FOCUSABLE)[focused]?.focus({ preventScroll: true });
+    // A page without `hx-get` is final and is not fetched again.
+    const final = !live()?.hasAttribute("hx-get");
+    showState(final ? "" : connected ? "Live." : POLLING);
   });
 
   if (live().dataset.stream) listen();
-  else say(BY_THE_CLOCK);
+  else showState(POLLING);
 })();

@@ -1,31 +1,29 @@
-//! The card: what Slack shows of a request, as a page shows it.
-//!
-//! It is made from the very blocks that Slack is given, so that people are told the same wherever they look.
+//! The approval card. It is rendered from the blocks of the Slack message, so both show the same content.
 
 use domain::Approval;
 use maud::{Markup, html};
 use serde_json::Value;
 use slack::card;
-use views::time::moment;
+use views::time::timestamp;
 
-use crate::text::Lines;
+use crate::text::MultilineText;
 
 /// The card of `approval`, without its buttons.
-pub(super) fn drawn(approval: &Approval) -> Markup {
+pub(super) fn card(approval: &Approval) -> Markup {
     let card = card::render(approval);
     let blocks = card["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
-        article.card aria-label="The request" {
-            @for block in blocks { (drawn_block(block)) }
+        article.card aria-label="Approval request" {
+            @for block in blocks { (block_markup(block)) }
             p.soft {
-                "Asked " (moment(approval.asked_at)) " · answer due " (moment(approval.sla_at))
-                " · lapses " (moment(approval.expires_at))
+                "Requested " (timestamp(approval.requested_at)) " · due " (timestamp(approval.sla_at))
+                " · expires " (timestamp(approval.expires_at))
             }
         }
     }
 }
 
-/// What is asked twice about, because a yes is hard to make good again.
+/// The confirmation text for an action that is hard to undo.
 pub(super) fn warning(approval: &Approval) -> Option<String> {
     let card = card::render(approval);
     let blocks = card["blocks"].as_array()?;
@@ -33,16 +31,16 @@ pub(super) fn warning(approval: &Approval) -> Option<String> {
     buttons.find_map(|button| button["confirm"]["text"]["text"].as_str()).map(plain)
 }
 
-fn drawn_block(block: &Value) -> Markup {
+fn block_markup(block: &Value) -> Markup {
     let fields = block["fields"].as_array();
     html! {
         @match (block["type"].as_str(), fields) {
-            (Some("header"), _) => h2 { (Lines(&text(&block["text"]))) },
+            (Some("header"), _) => h2 { (MultilineText(&text(&block["text"]))) },
             (Some("section"), Some(fields)) => dl.facts {
                 @for field in fields {
-                    @let said = text(field);
-                    @let (name, value) = said.split_once('\n').unwrap_or((said.as_str(), ""));
-                    div { dt { (Lines(name)) } dd { (Lines(value)) } }
+                    @let text = text(field);
+                    @let (name, value) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+                    div { dt { (MultilineText(name)) } dd { (MultilineText(value)) } }
                 }
             },
             (Some("section"), None) => (paragraph(&text(&block["text"]))),
@@ -51,12 +49,12 @@ fn drawn_block(block: &Value) -> Markup {
     }
 }
 
-/// A text whose first line says what the others are about.
-fn paragraph(said: &str) -> Markup {
+/// A text whose first line is a label.
+fn paragraph(text: &str) -> Markup {
     html! {
-        @match said.split_once('\n') {
-            Some((about, rest)) => p.lines { span.label { (Lines(about)) } (Lines(rest)) },
-            None => p.lines { (Lines(said)) },
+        @match text.split_once('\n') {
+            Some((label, rest)) => p.lines { span.label { (MultilineText(label)) } (MultilineText(rest)) },
+            None => p.lines { (MultilineText(text)) },
         }
     }
 }
@@ -65,7 +63,7 @@ fn text(element: &Value) -> String {
     plain(element["text"].as_str().unwrap_or_default())
 }
 
-/// What Slack would show of an escaped text. It is escaped again for the page, by the page's rules.
+/// Removes Slack's escapes. The page escapes the text again by its own rules.
 fn plain(escaped: &str) -> String {
     escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }

@@ -1,4 +1,4 @@
-//! Requests for approval.
+//! Approvals.
 
 mod card;
 mod list;

@@ -1,4 +1,4 @@
-//! What people say about a run: stop it, hold it, let it go on, take it back.
+//! The actions on a run: cancel, pause, resume, roll back.
 
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::{Live, Role, RunId, RunStatus, StepSeq};
@@ -8,24 +8,23 @@ use serde::Deserialize;
 use store::Store;
 
 use super::show::render;
-use crate::at::{Named, Visitor};
-use crate::form::Sent;
+use crate::extract::{PathParams, SessionUser};
+use crate::form::SessionForm;
 use crate::layout::token;
-use crate::no::No;
+use crate::page_error::PageError;
 
-/// More is an essay; the chain keeps it for ever.
+/// Reasons are stored in the chain permanently, so they are short.
 const REASON_CHARS_MAX: usize = 500;
 
-/// What can be said about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum RunAction {
     Cancel,
     Pause,
     Resume,
     RollBack,
 }
 
-impl Verb {
+impl RunAction {
     const ALL: [Self; 4] = [Self::Resume, Self::RollBack, Self::Pause, Self::Cancel];
 
     fn name(self) -> &'static str {
@@ -39,27 +38,27 @@ impl Verb {
 
     fn button(self) -> &'static str {
         match self {
-            Self::Cancel => "Cancel the run",
-            Self::Pause => "Pause the run",
-            Self::Resume => "Let it go on",
-            Self::RollBack => "Roll it back",
+            Self::Cancel => "Cancel run",
+            Self::Pause => "Pause run",
+            Self::Resume => "Resume run",
+            Self::RollBack => "Roll back run",
         }
     }
 
-    fn explained(self, view: &RunView) -> &'static str {
+    fn explanation(self, view: &RunView) -> &'static str {
         match self {
-            Self::Cancel => "It stops. What happened outside stands.",
-            Self::Pause => "It is held after the step under way, until somebody lets it go on.",
+            Self::Cancel => "The run stops. Its completed effects remain.",
+            Self::Pause => "The run pauses after the current step, until it is resumed.",
             Self::Resume if view.record.live.open().is_some() => {
-                "The step is tried again. If it happened before, it then happens twice."
+                "The step is attempted again. If its effect already happened, it happens twice."
             }
-            Self::Resume => "It goes on with the step it stands at.",
-            Self::RollBack => "Earlier steps are taken back, newest first, and the run ends.",
+            Self::Resume => "The run continues with the current step.",
+            Self::RollBack => "Completed steps are rolled back, newest first, and the run ends.",
         }
     }
 
-    /// Whether it means anything for the run as it stands. The rules decide; this only spares people a no.
-    fn fits(self, view: &RunView) -> bool {
+    /// Whether to offer the action. The engine decides; this only hides buttons that it would refuse.
+    fn is_offered(self, view: &RunView) -> bool {
         let record = &view.record;
         if record.status.is_terminal() {
             return false;
@@ -85,64 +84,68 @@ fn has_something_to_undo(view: &RunView) -> bool {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct ReasonForm {
     #[serde(default)]
     reason: String,
 }
 
 pub(crate) async fn act<S: Store>(
-    Named((run, verb)): Named<(String, String)>,
-    Sent { mut visitor, form }: Sent<S, Said>,
-) -> Result<Response, No> {
-    let verb = Verb::ALL.into_iter().find(|known| known.name() == verb).ok_or_else(No::page)?;
-    let run = RunId::new(&run).map_err(|_| No::such("run"))?;
-    visitor.must_be(Role::Operator)?;
+    PathParams((run, action)): PathParams<(String, String)>,
+    SessionForm { mut user, form }: SessionForm<S, ReasonForm>,
+) -> Result<Response, PageError> {
+    let action = RunAction::ALL
+        .into_iter()
+        .find(|known| known.name() == action)
+        .ok_or_else(PageError::page_not_found)?;
+    let run = RunId::new(&run).map_err(|_| PageError::not_found("run"))?;
+    user.require_role(Role::Operator)?;
     let reason: String = form.reason.trim().chars().take(REASON_CHARS_MAX).collect();
-    match done(&visitor, &run, verb, &reason).await {
+    match perform(&user, &run, action, &reason).await {
         Ok(()) => Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
         Err(EngineError::Refused(refusal)) => {
-            // Nothing is fetched from where a form was sent to.
-            visitor.address = format!("/runs/{run}");
-            render(visitor, &run, Some(refusal.into())).await
+            // Live updates fetch the page, not the address of the form.
+            user.address = format!("/runs/{run}");
+            render(user, &run, Some(refusal.into())).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn done<S: Store>(
-    visitor: &Visitor<S>,
+async fn perform<S: Store>(
+    user: &SessionUser<S>,
     run: &RunId,
-    verb: Verb,
+    action: RunAction,
     reason: &str,
 ) -> Result<(), EngineError> {
-    let handle = &visitor.handle;
-    match verb {
-        Verb::Cancel => handle.cancel(run, reason).await.map(|_| ()),
-        Verb::Pause => handle.pause(run, reason).await.map(|_| ()),
-        Verb::Resume => handle.resume(run, reason).await,
-        Verb::RollBack => handle.roll_back(run, reason).await.map(|_| ()),
+    let handle = &user.handle;
+    match action {
+        RunAction::Cancel => handle.cancel(run, reason).await.map(|_| ()),
+        RunAction::Pause => handle.pause(run, reason).await.map(|_| ()),
+        RunAction::Resume => handle.resume(run, reason).await,
+        RunAction::RollBack => handle.roll_back(run, reason).await.map(|_| ()),
     }
 }
 
-/// The buttons that this visitor may press now.
-pub(super) fn buttons<S>(visitor: &Visitor<S>, view: &RunView) -> Markup {
+/// The actions that this user can take now.
+pub(super) fn buttons<S>(user: &SessionUser<S>, view: &RunView) -> Markup {
     let run = &view.record.key.run;
-    let verbs: Vec<Verb> = Verb::ALL.into_iter().filter(|verb| verb.fits(view)).collect();
-    if verbs.is_empty() || !visitor.may(Role::Operator) {
+    let actions: Vec<RunAction> =
+        RunAction::ALL.into_iter().filter(|action| action.is_offered(view)).collect();
+    if actions.is_empty() || !user.has_role(Role::Operator) {
         return html! {};
     }
     html! {
         div.verbs {
-            @for verb in verbs {
-                details id={ "say-" (verb.name()) } {
-                    summary { (verb.button()) }
-                    form.stack method="post" action={ "/runs/" (run) "/" (verb.name()) } {
-                        (token(visitor))
-                        p { (verb.explained(view)) }
-                        label for={ "reason-" (verb.name()) } { "Why" }
-                        input id={ "reason-" (verb.name()) } name="reason" type="text" required maxlength=(REASON_CHARS_MAX)
+            @for action in actions {
+                details id={ "action-" (action.name()) } {
+                    summary { (action.button()) }
+                    form.stack method="post" action={ "/runs/" (run) "/" (action.name()) } {
+                        (token(user))
+                        p { (action.explanation(view)) }
+                        label for={ "reason-" (action.name()) } { "Reason" }
+                        input id={ "reason-" (action.name()) } name="reason" type="text" required maxlength=(REASON_CHARS_MAX)
                             autocomplete="off";
-                        button class=(if verb == Verb::Cancel { "danger" } else { "primary" }) type="submit" { (verb.button()) }
+                        button class=(if action == RunAction::Cancel { "danger" } else { "primary" }) type="submit" { (action.button()) }
                     }
                 }
             }

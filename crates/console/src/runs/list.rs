@@ -1,9 +1,9 @@
-//! The list of runs: by status, record, time and a word of the workflow's name, page by page.
+//! The list of runs, filtered by status, record, time and part of the workflow's name.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-use api::{List, Problem};
+use api::{ApiError, List};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -13,30 +13,29 @@ use domain::{RecordName, RunRecord, RunStatus, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 use store::{Cursor, RunPage, RunQuery, Store};
-use views::when::When;
+use views::time_arg::TimeArg;
 
 use crate::Shared;
-use crate::at::Visitor;
-use crate::layout::{self, Entry, Page, Stream, encoded};
-use crate::no::{No, notice};
-use crate::pages;
-use crate::text::{Seen, length, status, when};
+use crate::extract::SessionUser;
+use crate::layout::{self, MenuItem, Page, Stream, encoded};
+use crate::page_error::{PageError, notice};
+use crate::paging;
+use crate::text::{InlineText, optional_duration, relative_time, status};
 
-/// What fits on a screen or two.
+/// Two screens.
 const ROWS_MAX: usize = 50;
 
-/// There is no index by name, so a word is looked for in so many runs at a time; the rest is a click away.
-const LOOKED_AT_MAX: usize = 500;
+/// There is no index by name, so one page scans this many runs for a word. The next page continues.
+const SCANNED_MAX: usize = 500;
 
 /// Longer than the name of any workflow.
 const WORD_CHARS_MAX: usize = 128;
 
-/// Longer than any moment is written.
+/// Longer than any timestamp.
 const TIME_CHARS_MAX: usize = 40;
 
-/// Which runs are wanted.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct RunsQuery {
     #[serde(default)]
     status: String,
     #[serde(default)]
@@ -51,33 +50,32 @@ pub(crate) struct Wanted {
     before: String,
 }
 
-/// What somebody typed, if it is one; nothing, if they typed nothing.
-fn typed<T: FromStr<Err: Display>>(what: &str, text: &str) -> Result<Option<T>, Problem> {
-    let wrong = |error: T::Err| Problem::bad_request(format!("{what}: {error}"));
+/// Parses a filter; an empty one is `None`.
+fn parse_filter<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<Option<T>, ApiError> {
+    let invalid = |error: T::Err| ApiError::bad_request(format!("{name}: {error}"));
     let text = text.trim();
-    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(wrong) }
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(invalid) }
 }
 
-impl Wanted {
+impl RunsQuery {
     fn word(&self) -> String {
         self.workflow.trim().chars().take(WORD_CHARS_MAX).collect::<String>().to_lowercase()
     }
 
-    /// What is asked of the store, first of all. A filter that cannot be read is not passed over: it would show
-    /// everything.
-    fn first(&self, list: &List<'_>, now: Timestamp) -> Result<RunQuery, Problem> {
-        let moment = |when: When| when.moment(now);
+    /// The query for the store. An invalid filter is an error, because ignoring it would show all runs.
+    fn to_query(&self, list: &List<'_>, now: Timestamp) -> Result<RunQuery, ApiError> {
+        let resolve = |time: TimeArg| time.resolve(now);
         Ok(RunQuery {
-            status: typed::<RunStatus>("the status", &self.status)?,
-            record: typed::<RecordName>("the record", &self.record)?,
-            since: typed::<When>("since", &self.since)?.map(moment),
-            until: typed::<When>("until", &self.until)?.map(moment),
-            before: pages::opened(list, &self.before)?,
+            status: parse_filter::<RunStatus>("the status", &self.status)?,
+            record: parse_filter::<RecordName>("the record", &self.record)?,
+            since: parse_filter::<TimeArg>("since", &self.since)?.map(resolve),
+            until: parse_filter::<TimeArg>("until", &self.until)?.map(resolve),
+            before: paging::open_cursor(list, &self.before)?,
             limit: u32::try_from(ROWS_MAX).unwrap_or(u32::MAX),
         })
     }
 
-    /// What it is filtered by, as the address says it.
+    /// The filters as a URL query.
     fn filters(&self) -> String {
         let filters = [
             ("status", &self.status),
@@ -96,54 +94,58 @@ impl Wanted {
 
 pub(crate) async fn list<S: Store>(
     State(console): State<Shared<S>>,
-    visitor: Visitor<S>,
-    asked: Result<Query<Wanted>, QueryRejection>,
-) -> Result<Response, No> {
-    let unread = asked.as_ref().err().map(|rejection| Problem::bad_request(rejection.body_text()));
-    let wanted = asked.map(|Query(wanted)| wanted).unwrap_or_default();
-    let list = pages::list(&console, &visitor, "console-runs", wanted.filters());
-    let first = unread.map_or_else(|| wanted.first(&list, visitor.handle.now()), Err);
-    let (found, refused) = match first {
-        Ok(first) => (find(&visitor, &wanted.word(), first).await?, None),
+    user: SessionUser<S>,
+    query: Result<Query<RunsQuery>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let invalid = query.as_ref().err().map(|rejection| ApiError::bad_request(rejection.body_text()));
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let list = paging::list(&console, &user, "console-runs", query.filters());
+    let store_query = invalid.map_or_else(|| query.to_query(&list, user.handle.now()), Err);
+    let (found, error) = match store_query {
+        Ok(store_query) => (find(&user, &query.word(), store_query).await?, None),
         Err(problem) => (RunPage { runs: Vec::new(), next: None }, Some(problem)),
     };
     let live = html! {
-        @if let Some(problem) = &refused { (notice(problem)) }
-        @else if found.runs.is_empty() && found.next.is_some() { p.soft { "None of the newest runs fits that." } }
-        @else if found.runs.is_empty() { p.soft { "No run fits that." } }
-        @else { (table(&found.runs, visitor.handle.now())) }
-        @if let Some(next) = &found.next { p.pages { a href=(wanted.next(&list, next)) rel="next" { "Older runs" } } }
+        @if let Some(problem) = &error { (notice(problem)) }
+        @else if found.runs.is_empty() && found.next.is_some() { p.soft { "No match among the newest runs." } }
+        @else if found.runs.is_empty() { p.soft { "No runs match." } }
+        @else { (table(&found.runs, user.handle.now())) }
+        @if let Some(next) = &found.next { p.pages { a href=(query.next(&list, next)) rel="next" { "Older runs" } } }
     };
-    // A page further down is about the past; only the first one is about now.
-    let about_now = wanted.before.is_empty() && refused.is_none();
-    let stream = if about_now { Stream::Tenant } else { Stream::None };
-    let head = html! { h1 { "Runs" } (filters(&wanted)) };
-    let page = Page { title: "Runs", under: Entry::Runs, stream, head, live, foot: html! {} };
-    let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
-    let page = Html(layout::page(&visitor, &page).into_string());
+    // Only the first page is updated; later pages show older runs.
+    let is_first = query.before.is_empty() && error.is_none();
+    let stream = if is_first { Stream::Tenant } else { Stream::None };
+    let head = html! { h1 { "Runs" } (filters(&query)) };
+    let page = Page { title: "Runs", menu_item: MenuItem::Runs, stream, head, live, foot: html! {} };
+    let status = error.and_then(|problem| StatusCode::from_u16(problem.status).ok());
+    let page = Html(layout::page(&user, &page).into_string());
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
-async fn find<S: Store>(visitor: &Visitor<S>, word: &str, mut wanted: RunQuery) -> Result<RunPage, No> {
-    let (mut found, mut looked_at) = (Vec::new(), 0);
+async fn find<S: Store>(
+    user: &SessionUser<S>,
+    word: &str,
+    mut query: RunQuery,
+) -> Result<RunPage, PageError> {
+    let (mut found, mut scanned) = (Vec::new(), 0);
     loop {
-        let page = visitor.handle.runs(wanted.clone()).await?;
-        looked_at += page.runs.len();
-        found.extend(page.runs.into_iter().filter(|run| fits(run, word)));
-        wanted.before = page.next;
-        let enough = word.is_empty() || found.len() >= ROWS_MAX || looked_at >= LOOKED_AT_MAX;
-        if enough || wanted.before.is_none() {
-            return Ok(RunPage { runs: found, next: wanted.before });
+        let page = user.handle.runs(query.clone()).await?;
+        scanned += page.runs.len();
+        found.extend(page.runs.into_iter().filter(|run| matches_word(run, word)));
+        query.before = page.next;
+        let enough = word.is_empty() || found.len() >= ROWS_MAX || scanned >= SCANNED_MAX;
+        if enough || query.before.is_none() {
+            return Ok(RunPage { runs: found, next: query.before });
         }
     }
 }
 
-fn fits(run: &RunRecord, word: &str) -> bool {
+fn matches_word(run: &RunRecord, word: &str) -> bool {
     run.workflow.as_str().to_lowercase().contains(word)
 }
 
-fn filters(wanted: &Wanted) -> Markup {
-    let chosen: Option<RunStatus> = wanted.status.trim().parse().ok();
+fn filters(query: &RunsQuery) -> Markup {
+    let chosen: Option<RunStatus> = query.status.trim().parse().ok();
     html! {
         form.filters method="get" action="/runs" role="search" aria-label="Runs" {
             div {
@@ -157,47 +159,47 @@ fn filters(wanted: &Wanted) -> Markup {
             }
             div {
                 label for="workflow" { "Workflow" }
-                input #workflow name="workflow" type="search" value=(wanted.workflow) maxlength=(WORD_CHARS_MAX)
-                    placeholder="a part of its name";
+                input #workflow name="workflow" type="search" value=(query.workflow) maxlength=(WORD_CHARS_MAX)
+                    placeholder="part of the name";
             }
             div {
                 label for="record" { "Record" }
-                input #record name="record" type="search" value=(wanted.record) maxlength=(RECORD_BYTES_MAX)
+                input #record name="record" type="search" value=(query.record) maxlength=(RECORD_BYTES_MAX)
                     placeholder="servicenow:incident:…" spellcheck="false";
             }
-            (time("since", "Since", &wanted.since))
-            (time("until", "Before", &wanted.until))
-            button type="submit" { "Show" }
+            (time("since", "Since", &query.since))
+            (time("until", "Before", &query.until))
+            button type="submit" { "Filter" }
         }
     }
 }
 
-fn time(name: &str, label: &str, typed: &str) -> Markup {
+fn time(name: &str, label: &str, value: &str) -> Markup {
     html! {
         div {
             label for=(name) { (label) }
-            input id=(name) name=(name) type="search" value=(typed) maxlength=(TIME_CHARS_MAX)
-                placeholder="2h, 3d or a moment" title="How long ago, as 30m, 2h or 3d, or a moment, as 2026-11-15T08:00:00Z"
+            input id=(name) name=(name) type="search" value=(value) maxlength=(TIME_CHARS_MAX)
+                placeholder="2h, 3d or a time" title="A duration ago, such as 30m, 2h or 3d, or a time, such as 2026-11-15T08:00:00Z"
                 spellcheck="false";
         }
     }
 }
 
-/// Runs, one to a row; on a narrow screen, one to a card.
+/// One row per run; one card per run on a narrow screen.
 pub(crate) fn table(runs: &[RunRecord], now: Timestamp) -> Markup {
     html! {
         table.cards {
             thead { tr {
                 th scope="col" { "Workflow" } th scope="col" { "Status" } th scope="col" { "Step" }
-                th scope="col" { "About" } th scope="col" { "Started" } th scope="col" { "Took" } th scope="col" { "Run" }
+                th scope="col" { "Record" } th scope="col" { "Started" } th scope="col" { "Duration" } th scope="col" { "Run" }
             } }
             tbody { @for run in runs { tr {
                 td data-label="Workflow" { a href={ "/runs/" (run.key.run) } { (run.workflow) } " " span.soft { "v" (run.workflow_version) } }
                 td data-label="Status" { (status(run.status)) }
                 td.number data-label="Step" { (run.at.index() + 1) " of " (run.steps) }
-                td.long data-label="About" { @if let Some(record) = &run.trigger.record { (Seen(record.as_str())) } }
-                td data-label="Started" { (when(run.created_at, now)) }
-                td.number data-label="Took" { (length(run.duration())) }
+                td.long data-label="Record" { @if let Some(record) = &run.trigger.record { (InlineText(record.as_str())) } }
+                td data-label="Started" { (relative_time(run.created_at, now)) }
+                td.number data-label="Duration" { (optional_duration(run.duration())) }
                 td data-label="Run" { code { (run.key.run) } }
             } } }
         }

@@ -8,5 +8,5 @@ mod timeline;
 
 pub(crate) use act::act;
 pub(crate) use list::{list, table};
-pub(crate) use sections::place;
+pub(crate) use sections::rule_source;
 pub(crate) use show::show;

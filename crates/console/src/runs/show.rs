@@ -1,6 +1,6 @@
-//! One run: where it stands and why, what happened when, and what it did.
+//! One run: its status, timeline, approvals and effects.
 
-use api::Problem;
+use api::ApiError;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::{Event, EventBody, IdempotencyKey, Receipt, RunId};
@@ -8,46 +8,49 @@ use engine::EngineError;
 use maud::{Markup, html};
 use store::Store;
 use views::hint::Hints;
-use views::time::{length, moment};
-use views::{Seen as Look, canceled, money, waiting};
+use views::time::{duration, timestamp};
+use views::{RunSnapshot, canceled, money, waiting};
 
 use super::act::buttons;
 use super::sections;
 use super::timeline;
-use crate::at::{Named, Visitor};
-use crate::layout::{self, Entry, Page, Stream, encoded, facts};
-use crate::no::{No, notice};
-use crate::text::{Seen, status, when};
+use crate::extract::{PathParams, SessionUser};
+use crate::layout::{self, MenuItem, Page, Stream, encoded, facts};
+use crate::page_error::{PageError, notice};
+use crate::text::{InlineText, relative_time, status};
 
-pub(crate) async fn show<S: Store>(visitor: Visitor<S>, Named(run): Named<String>) -> Result<Response, No> {
-    let run = RunId::new(&run).map_err(|_| No::such("run"))?;
-    render(visitor, &run, None).await
+pub(crate) async fn show<S: Store>(
+    user: SessionUser<S>,
+    PathParams(run): PathParams<String>,
+) -> Result<Response, PageError> {
+    let run = RunId::new(&run).map_err(|_| PageError::not_found("run"))?;
+    render(user, &run, None).await
 }
 
-/// The page of a run, with what was refused just now.
+/// The page of a run, with the error of the last action.
 pub(super) async fn render<S: Store>(
-    visitor: Visitor<S>,
+    user: SessionUser<S>,
     run: &RunId,
-    refused: Option<Problem>,
-) -> Result<Response, No> {
-    let look = Look::at(&visitor.handle, run, Hints::plain()).await?;
-    let receipts = receipts(&visitor, &look).await?;
-    let record = &look.view.record;
+    refused: Option<ApiError>,
+) -> Result<Response, PageError> {
+    let snapshot = RunSnapshot::load_for(&user.handle, run, Hints::plain()).await?;
+    let receipts = receipts(&user, &snapshot).await?;
+    let record = &snapshot.view.record;
     let live = html! {
-        (standing(&look))
-        (why(&visitor, &look))
-        section aria-labelledby="timeline" { h2 #timeline { "Timeline" } (timeline::drawn(&look)) }
-        (sections::steps(&look))
-        (sections::approvals(&look))
-        (sections::verdicts(&look))
+        (summary(&snapshot))
+        (why(&user, &snapshot))
+        section aria-labelledby="timeline" { h2 #timeline { "Timeline" } (timeline::render(&snapshot)) }
+        (sections::steps(&snapshot))
+        (sections::approvals(&snapshot))
+        (sections::verdicts(&snapshot))
         (sections::receipts(&receipts, &record.key.run))
-        (sections::costs(&look))
-        (sections::events(&look))
+        (sections::costs(&snapshot))
+        (sections::events(&snapshot))
     };
     let title = format!("{} {}", record.workflow, record.key.run);
     let page = Page {
         title: &title,
-        under: Entry::Runs,
+        menu_item: MenuItem::Runs,
         stream: Stream::Run(record.key.run.as_str()),
         head: html! {
             h1 { (record.workflow) " " span.soft { "v" (record.workflow_version) } }
@@ -58,22 +61,25 @@ pub(super) async fn render<S: Store>(
         foot: html! {},
     };
     let status = refused.and_then(|problem| StatusCode::from_u16(problem.status).ok());
-    let page = Html(layout::page(&visitor, &page).into_string());
+    let page = Html(layout::page(&user, &page).into_string());
     Ok((status.unwrap_or(StatusCode::OK), page).into_response())
 }
 
-/// The receipts that the chain speaks of, in its order; none, if the chain does not hold.
-async fn receipts<S: Store>(visitor: &Visitor<S>, look: &Look) -> Result<Vec<Receipt>, EngineError> {
-    let Ok(events) = &look.view.events else { return Ok(Vec::new()) };
-    let mut receipts = visitor.handle.receipts(&look.view.record.key.run).await?;
-    let first = |receipt: &Receipt| events.iter().position(|event| names(event, &receipt.key));
-    // What the run did since it was looked at comes last.
+/// The receipts in the order of the chain; none if the chain is broken.
+async fn receipts<S: Store>(
+    user: &SessionUser<S>,
+    snapshot: &RunSnapshot,
+) -> Result<Vec<Receipt>, EngineError> {
+    let Ok(events) = &snapshot.view.events else { return Ok(Vec::new()) };
+    let mut receipts = user.handle.receipts(&snapshot.view.record.key.run).await?;
+    let first = |receipt: &Receipt| events.iter().position(|event| is_about(event, &receipt.key));
+    // Receipts that are newer than the snapshot come last.
     receipts.sort_by_cached_key(|receipt| first(receipt).unwrap_or(usize::MAX));
     Ok(receipts)
 }
 
-/// Whether an event speaks of the effect under `key`.
-fn names(event: &Event, key: &IdempotencyKey) -> bool {
+/// Whether an event is about the effect with `key`.
+fn is_about(event: &Event, key: &IdempotencyKey) -> bool {
     match &event.body {
         EventBody::EffectIntended { receipt, .. } | EventBody::OutcomeUnknown { receipt, .. } => {
             receipt.key == *key
@@ -85,59 +91,59 @@ fn names(event: &Event, key: &IdempotencyKey) -> bool {
     }
 }
 
-fn standing(look: &Look) -> Markup {
-    let record = &look.view.record;
-    let took = record.duration().map(|took| html! { " after " (length(took)) });
+fn summary(snapshot: &RunSnapshot) -> Markup {
+    let record = &snapshot.view.record;
+    let took = record.duration().map(|took| html! { " after " (duration(took)) });
     let evidence = record.status.is_terminal().then(|| {
-        html! { a href={ "/evidence/" (record.key.run) } { "Verify it" } }
+        html! { a href={ "/evidence/" (record.key.run) } { "Verify" } }
     });
     let by = record.trigger.requester.as_ref().map(ToString::to_string);
-    let mut told = vec![
+    let mut rows = vec![
         ("Status", html! { (status(record.status)) @if let Some(took) = took { (took) } }),
         (
             "Started",
-            html! { (when(record.created_at, look.now)) " " span.soft { (moment(record.created_at)) } },
+            html! { (relative_time(record.created_at, snapshot.now)) " " span.soft { (timestamp(record.created_at)) } },
         ),
-        ("By", html! { (by.unwrap_or_else(|| record.trigger.kind.clone())) }),
-        ("Key", html! { code { (Seen(record.trigger.reference.as_str())) } }),
+        ("Started by", html! { (by.unwrap_or_else(|| record.trigger.kind.clone())) }),
+        ("Idempotency key", html! { code { (InlineText(record.trigger.reference.as_str())) } }),
         ("Cost", html! { (money(record.cost_microusd)) }),
-        ("Evidence", evidence.unwrap_or_else(|| html! { span.soft { "when it is over" } })),
+        ("Evidence", evidence.unwrap_or_else(|| html! { span.soft { "after the run ends" } })),
     ];
-    if let Some(canceled) = canceled(look) {
-        let why = if canceled.reason.is_empty() { "no reason was given" } else { &canceled.reason };
-        told.insert(
+    if let Some(canceled) = canceled(snapshot) {
+        let why = if canceled.reason.is_empty() { "no reason given" } else { &canceled.reason };
+        rows.insert(
             1,
             (
                 "Canceled",
-                html! { "by " (Seen(&canceled.by)) ": " (Seen(why)) " " span.soft { (canceled.at) } },
+                html! { "by " (InlineText(&canceled.by)) ": " (InlineText(why)) " " span.soft { (canceled.at) } },
             ),
         );
     }
     if let Some(about) = &record.trigger.record {
         let runs = format!("/runs?record={}", encoded(about.as_str()));
-        told.push(("About", html! { a href=(runs) { (about) } }));
+        rows.push(("Record", html! { a href=(runs) { (about) } }));
     }
-    facts(&told)
+    facts(&rows)
 }
 
-fn why<S: Store>(visitor: &Visitor<S>, look: &Look) -> Markup {
-    let Some(waiting) = waiting(look) else { return html! {} };
-    let asked = look.asked().filter(|asked| asked.is_open());
+fn why<S: Store>(user: &SessionUser<S>, snapshot: &RunSnapshot) -> Markup {
+    let Some(waiting) = waiting(snapshot) else { return html! {} };
+    let approval = snapshot.approval().filter(|approval| approval.is_open());
     html! {
         section.why aria-labelledby="why" {
             h2 #why { "Why it waits" }
-            p { (Seen(&waiting.why)) }
-            @if let Some(asked) = asked {
-                p { a.button.primary href={ "/approvals/" (asked.id) } { "Read and answer" } }
+            p { (InlineText(&waiting.why)) }
+            @if let Some(approval) = approval {
+                p { a.button.primary href={ "/approvals/" (approval.id) } { "Review" } }
             }
             h3 { "What ends the wait" }
             ul.ways { @for way in &waiting.ends { li {
                 @match &way.command {
-                    Some(command) => { code { (Seen(command)) } " " (Seen(&way.what)) }
-                    None => { "By itself: " (Seen(&way.what)) }
+                    Some(command) => { code { (InlineText(command)) } " " (InlineText(&way.what)) }
+                    None => { "Automatically: " (InlineText(&way.what)) }
                 }
             } } }
-            (buttons(visitor, &look.view))
+            (buttons(user, &snapshot.view))
         }
     }
 }

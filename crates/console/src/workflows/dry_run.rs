@@ -1,11 +1,11 @@
-//! A dry run: what policy would say about a step, or about all of them, before anything is run.
+//! A dry run: evaluates policy for one step or all steps without running anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::Problem;
+use api::ApiError;
 use domain::{Plan, Reason, Ruling, StepId};
-use engine::{Counting, EngineError, Explain, Explained, Foreseen, Judged};
+use engine::{DryRun, DryRunRequest, EngineError, EvaluatedAction, StepForecast, TenantPolicy};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,16 +13,15 @@ use store::Store;
 use views::verdict::ruling;
 
 use super::json;
-use super::show::Shown;
-use crate::at::Visitor;
+use super::show::WorkflowVersion;
+use crate::extract::SessionUser;
 use crate::layout::token;
-use crate::no::{No, notice};
-use crate::runs::place;
-use crate::text::{Seen, when};
+use crate::page_error::{PageError, notice};
+use crate::runs::rule_source;
+use crate::text::{InlineText, relative_time};
 
-/// What somebody typed into the form.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Sample {
+pub(crate) struct DryRunForm {
     #[serde(default)]
     step: String,
     #[serde(default)]
@@ -31,179 +30,179 @@ pub(crate) struct Sample {
     outputs: String,
 }
 
-impl Sample {
-    /// What the form begins with.
-    pub(super) fn first(shown: &Shown) -> Self {
-        Self { step: String::new(), input: shown.sample(), outputs: "{}".to_owned() }
+impl DryRunForm {
+    pub(super) fn initial(workflow: &WorkflowVersion) -> Self {
+        Self { step: String::new(), input: workflow.sample(), outputs: "{}".to_owned() }
     }
 }
 
-/// What came of a dry run, or why there was none.
-pub(super) type Tried = Result<Explained, Problem>;
+pub(super) type DryRunResult = Result<DryRun, ApiError>;
 
-/// Tries a workflow out with a sample. Nothing is run.
-pub(super) async fn tried<S: Store>(
-    visitor: &Visitor<S>,
-    shown: &Shown,
-    sample: &Sample,
-) -> Result<Tried, No> {
-    let wish = match wish(shown, sample) {
-        Ok(wish) => wish,
+/// Evaluates policy with the form's input. Nothing is run.
+pub(super) async fn evaluate<S: Store>(
+    user: &SessionUser<S>,
+    workflow: &WorkflowVersion,
+    form: &DryRunForm,
+) -> Result<DryRunResult, PageError> {
+    let request = match request(workflow, form) {
+        Ok(request) => request,
         Err(problem) => return Ok(Err(problem)),
     };
-    match visitor.handle.explain(wish).await {
+    match user.handle.explain(request).await {
         Ok(explained) => Ok(Ok(explained)),
         Err(error @ (EngineError::BadInput { .. } | EngineError::Refused(_))) => Ok(Err(error.into())),
         Err(error) => Err(error.into()),
     }
 }
 
-fn wish(shown: &Shown, sample: &Sample) -> Result<Explain, Problem> {
-    let plan = shown.plan.plan();
-    if !sample.step.is_empty() {
-        known(plan, &sample.step)?;
+fn request(workflow: &WorkflowVersion, form: &DryRunForm) -> Result<DryRunRequest, ApiError> {
+    let plan = workflow.plan.plan();
+    if !form.step.is_empty() {
+        step_id(plan, &form.step)?;
     }
-    Ok(Explain {
-        plan: Arc::clone(&shown.plan),
+    Ok(DryRunRequest {
+        plan: Arc::clone(&workflow.plan),
         trigger_kind: "api".to_owned(),
-        input: json("the input", &sample.input)?,
-        outputs: outputs(plan, &sample.outputs)?,
+        input: json("the input", &form.input)?,
+        outputs: outputs(plan, &form.outputs)?,
         policy: None,
     })
 }
 
-/// What earlier steps give, by step.
-fn outputs(plan: &Plan, text: &str) -> Result<BTreeMap<StepId, Value>, Problem> {
-    let Value::Object(outputs) = json("what earlier steps give", text)? else {
-        return Err(Problem::bad_request("what earlier steps give is an object, with a field for each step"));
+/// The outputs of earlier steps.
+fn outputs(plan: &Plan, text: &str) -> Result<BTreeMap<StepId, Value>, ApiError> {
+    let Value::Object(outputs) = json("the outputs", text)? else {
+        return Err(ApiError::bad_request("the outputs must be an object with one field per step"));
     };
-    outputs.into_iter().map(|(step, output)| Ok((known(plan, &step)?, output))).collect()
+    outputs.into_iter().map(|(step, output)| Ok((step_id(plan, &step)?, output))).collect()
 }
 
-fn known(plan: &Plan, step: &str) -> Result<StepId, Problem> {
+fn step_id(plan: &Plan, step: &str) -> Result<StepId, ApiError> {
     let found = plan.steps.iter().find(|known| known.id.as_str() == step);
-    found.map(|found| found.id.clone()).ok_or_else(|| Problem::bad_request("the workflow has no such step"))
+    found
+        .map(|found| found.id.clone())
+        .ok_or_else(|| ApiError::bad_request("the workflow has no step of this name"))
 }
 
-/// The form, and what came of it.
+/// The form and its result.
 pub(super) fn section<S: Store>(
-    visitor: &Visitor<S>,
-    shown: &Shown,
-    sample: &Sample,
-    tried: Option<&Tried>,
+    user: &SessionUser<S>,
+    workflow: &WorkflowVersion,
+    form: &DryRunForm,
+    dry_run: Option<&DryRunResult>,
 ) -> Markup {
-    let plan = shown.plan.plan();
+    let plan = workflow.plan.plan();
     html! {
         section aria-labelledby="dry-run" {
             h2 #dry-run { "Dry run" }
-            p.soft { "What policy would say about a step of a run with this input, as if all before it had been done. Nothing is run, and nothing outside is looked at." }
-            @if let Some(Err(problem)) = tried { (notice(problem)) }
-            form.stack method="post" action={ (shown.address()) "#dry-run" } {
-                (token(visitor))
+            p.soft { "Evaluates policy for a run with this input, as if all earlier steps had succeeded. No step runs and no external system is called." }
+            @if let Some(Err(problem)) = dry_run { (notice(problem)) }
+            form.stack method="post" action={ (workflow.address()) "#dry-run" } {
+                (token(user))
                 label for="step" { "Step" }
                 select #step name="step" {
-                    option value="" { "every step" }
+                    option value="" { "all steps" }
                     @for step in &plan.steps {
-                        option value=(step.id) selected[step.id.as_str() == sample.step] { (step.id) }
+                        option value=(step.id) selected[step.id.as_str() == form.step] { (step.id) }
                     }
                 }
-                label for="input" { "Input, as JSON" }
-                textarea #input name="input" rows="5" spellcheck="false" { (sample.input) }
-                label for="outputs" { "What earlier steps give, as JSON with a field for each step" }
-                textarea #outputs name="outputs" rows="3" spellcheck="false" { (sample.outputs) }
-                button.primary type="submit" { "Try it out" }
+                label for="input" { "Input (JSON)" }
+                textarea #input name="input" rows="5" spellcheck="false" { (form.input) }
+                label for="outputs" { "Outputs of earlier steps (JSON object with one field per step)" }
+                textarea #outputs name="outputs" rows="3" spellcheck="false" { (form.outputs) }
+                button.primary type="submit" { "Evaluate" }
             }
-            @if let Some(Ok(explained)) = tried { (outcome(visitor, plan, sample, explained)) }
+            @if let Some(Ok(explained)) = dry_run { (outcome(user, plan, form, explained)) }
         }
     }
 }
 
 fn outcome<S: Store>(
-    visitor: &Visitor<S>,
+    user: &SessionUser<S>,
     plan: &Plan,
-    sample: &Sample,
-    Explained { counting, steps }: &Explained,
+    form: &DryRunForm,
+    DryRun { counting, steps }: &DryRun,
 ) -> Markup {
-    let wanted = |step: &StepId| sample.step.is_empty() || step.as_str() == sample.step;
+    let selected = |step: &StepId| form.step.is_empty() || step.as_str() == form.step;
     html! {
-        h3 { "What would come of it" }
-        (asked(visitor, counting))
+        h3 { "Result" }
+        (policy(user, counting))
         table.cards {
             thead { tr {
-                th scope="col" { "Step" } th scope="col" { "What would come of it" } th scope="col" { "Rule" } th scope="col" { "Where it stands" }
+                th scope="col" { "Step" } th scope="col" { "Result" } th scope="col" { "Rule" } th scope="col" { "Source" }
             } }
-            tbody { @for (step, foreseen) in plan.steps.iter().zip(steps).filter(|(step, _)| wanted(&step.id)) { tr {
+            tbody { @for (step, step_forecast) in plan.steps.iter().zip(steps).filter(|(step, _)| selected(&step.id)) { tr {
                 td data-label="Step" { (step.id) }
-                td.long data-label="What would come of it" { (told(foreseen)) }
-                td.long data-label="Rule" { (rules(foreseen)) }
-                td data-label="Where it stands" { @for reason in because(foreseen) { div { (place(reason)) } } }
+                td.long data-label="Result" { (forecast(step_forecast)) }
+                td.long data-label="Rule" { (rules(step_forecast)) }
+                td data-label="Source" { @for reason in reasons(step_forecast) { div { (rule_source(reason)) } } }
             } } }
         }
     }
 }
 
-/// Which policy was asked.
-fn asked<S: Store>(visitor: &Visitor<S>, counting: &Counting) -> Markup {
+/// The policy that was evaluated.
+fn policy<S: Store>(user: &SessionUser<S>, counting: &TenantPolicy) -> Markup {
     let hash = counting.hash();
     html! {
         p.soft {
-            "By policy " code title=(hash) { (hash.short()) }
-            @match (&counting.tenant.policy, &counting.tenant.policy_settled) {
-                (None, _) => ", which ships with the program.",
-                (Some(_), Some(settled)) => {
-                    ", which " (Seen(&settled.by.id)) " settled on " (when(settled.at, visitor.handle.now())) "."
+            "Policy " code title=(hash) { (hash.short()) }
+            @match (&counting.tenant.policy, &counting.tenant.policy_changed) {
+                (None, _) => ", the built-in policy.",
+                (Some(_), Some(changed)) => {
+                    ", applied by " (InlineText(&changed.by.id)) " " (relative_time(changed.at, user.handle.now())) "."
                 }
-                (Some(_), None) => ", which the tenant has settled on.",
+                (Some(_), None) => ", applied by the tenant.",
             }
         }
     }
 }
 
-fn because(foreseen: &Foreseen) -> &[Reason] {
-    match foreseen {
-        Foreseen::Judged(judged) => &judged.verdict.because,
+fn reasons(step_forecast: &StepForecast) -> &[Reason] {
+    match step_forecast {
+        StepForecast::Evaluated(evaluated) => &evaluated.verdict.reasons,
         _ => &[],
     }
 }
 
-/// The rules that led to the verdict, and those that held and did not decide.
-fn rules(foreseen: &Foreseen) -> Markup {
-    let because = because(foreseen);
+/// The rules that decided the verdict, and the other rules that matched.
+fn rules(step_forecast: &StepForecast) -> Markup {
+    let reasons = reasons(step_forecast);
     html! {
-        @for reason in because { div { code { (Seen(&reason.rule)) } ": " (Seen(&reason.says)) } }
-        @for (rule, set) in held(foreseen) {
-            @if because.iter().all(|reason| reason.rule != rule) {
-                div.soft { code { (Seen(rule)) } " held as well (" (set) ")" }
+        @for reason in reasons { div { code { (InlineText(&reason.rule)) } ": " (InlineText(&reason.message)) } }
+        @for (rule, set) in matched_rules(step_forecast) {
+            @if reasons.iter().all(|reason| reason.rule != rule) {
+                div.soft { code { (InlineText(rule)) } " also matched (" (set) ")" }
             }
         }
     }
 }
 
-/// Every rule of the policy that held, with the set it adds to.
-fn held(foreseen: &Foreseen) -> Vec<(&str, &'static str)> {
-    let Foreseen::Judged(judged) = foreseen else { return Vec::new() };
-    let rules = judged.explanation.iter().flat_map(|explanation| &explanation.rules);
-    rules.filter(|rule| rule.fired()).map(|rule| (rule.rule.as_str(), rule.set.name())).collect()
+/// Every rule of the policy that matched, with its set.
+fn matched_rules(step_forecast: &StepForecast) -> Vec<(&str, &'static str)> {
+    let StepForecast::Evaluated(evaluated) = step_forecast else { return Vec::new() };
+    let rules = evaluated.explanation.iter().flat_map(|explanation| &explanation.rules);
+    rules.filter(|rule| rule.matched()).map(|rule| (rule.rule.as_str(), rule.set.name())).collect()
 }
 
-fn told(foreseen: &Foreseen) -> Markup {
+fn forecast(step_forecast: &StepForecast) -> Markup {
     html! {
-        @match foreseen {
-            Foreseen::NoEffect => "Changes nothing outside; policy is not asked.",
-            Foreseen::Waits => "Waits for an event; policy is not asked.",
-            Foreseen::Asks(demand) => { (ruling(&Ruling::NeedsApproval(demand.clone()))) ": the workflow itself asks." }
-            Foreseen::Reads(missing) => {
-                "Not known yet: it reads what "
-                (missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")) " gives."
+        @match step_forecast {
+            StepForecast::NoEffect => "No external effect; policy is not evaluated.",
+            StepForecast::Waits => "Waits for an event; policy is not evaluated.",
+            StepForecast::Asks(requirement) => { (ruling(&Ruling::NeedsApproval(requirement.clone()))) ": the workflow requests approval." }
+            StepForecast::Reads(missing) => {
+                "Unknown: it reads the output of "
+                (missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")) "."
             }
-            Foreseen::Unbound(why) => { "Not known: " (Seen(why)) }
-            Foreseen::Refused(why) => { "Would fail before policy is asked: " (Seen(why)) }
-            Foreseen::OutOfTime => "Not known: the steps before it took all the time there is.",
-            Foreseen::Judged(judged) => (judged_told(judged)),
+            StepForecast::Unbound(why) => { "Unknown: " (InlineText(why)) }
+            StepForecast::Refused(why) => { "Fails before policy is evaluated: " (InlineText(why)) }
+            StepForecast::OutOfTime => "Unknown: the time limit of the dry run was reached.",
+            StepForecast::Evaluated(evaluated) => (evaluated_action(evaluated)),
         }
     }
 }
 
-fn judged_told(Judged { action, verdict, .. }: &Judged) -> Markup {
-    html! { strong { (ruling(&verdict.ruling)) } " on " (Seen(&action.target)) }
+fn evaluated_action(EvaluatedAction { action, verdict, .. }: &EvaluatedAction) -> Markup {
+    html! { strong { (ruling(&verdict.ruling)) } " on " (InlineText(&action.target)) }
 }

@@ -1,33 +1,33 @@
-//! The workflows in use.
+//! The list of workflows.
 
 use axum::response::Html;
 use maud::html;
 use store::Store;
 
-use super::started_by;
-use crate::at::Visitor;
-use crate::layout::{self, Entry, Page, Stream};
-use crate::no::No;
-use crate::text::{Seen, when};
+use super::trigger;
+use crate::extract::SessionUser;
+use crate::layout::{self, MenuItem, Page, Stream};
+use crate::page_error::PageError;
+use crate::text::{InlineText, relative_time};
 
-pub(crate) async fn list<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, No> {
-    let applied = visitor.handle.workflows().await?;
-    let now = visitor.handle.now();
+pub(crate) async fn list<S: Store>(user: SessionUser<S>) -> Result<Html<String>, PageError> {
+    let applied = user.handle.workflows().await?;
+    let now = user.handle.now();
     let live = html! {
         @if applied.is_empty() {
-            p.soft { "None is in use yet. " code { "countersign workflow apply FILE" } " puts one to use." }
+            p.soft { "No workflows in use. Apply one with " code { "countersign workflow apply FILE" } "." }
         } @else {
             table.cards {
                 thead { tr {
-                    th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Started by" }
-                    th scope="col" { "In use since" } th scope="col" { "Put to use by" }
+                    th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Trigger" }
+                    th scope="col" { "Applied" } th scope="col" { "Applied by" }
                 } }
                 tbody { @for workflow in &applied { tr {
                     td data-label="Workflow" { a href={ "/workflows/" (workflow.workflow) } { (workflow.workflow) } }
                     td.number data-label="Version" { (workflow.version) }
-                    td data-label="Started by" { (started_by(workflow)) }
-                    td data-label="In use since" { (when(workflow.at, now)) }
-                    td data-label="Put to use by" { (Seen(&workflow.by.id)) }
+                    td data-label="Trigger" { (trigger(workflow)) }
+                    td data-label="Applied" { (relative_time(workflow.at, now)) }
+                    td data-label="Applied by" { (InlineText(&workflow.by.id)) }
                 } } }
             }
         }
@@ -35,11 +35,11 @@ pub(crate) async fn list<S: Store>(visitor: Visitor<S>) -> Result<Html<String>, 
     let head = html! { h1 { "Workflows" } };
     let page = Page {
         title: "Workflows",
-        under: Entry::Workflows,
+        menu_item: MenuItem::Workflows,
         stream: Stream::None,
         head,
         live,
         foot: html! {},
     };
-    Ok(Html(layout::page(&visitor, &page).into_string()))
+    Ok(Html(layout::page(&user, &page).into_string()))
 }

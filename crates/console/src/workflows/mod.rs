@@ -1,30 +1,30 @@
-//! The workflows in use, their versions, and what policy would say about them.
+//! Workflows: their versions, starting runs, and dry runs of policy.
 
 mod dry_run;
 mod list;
 mod show;
 mod start;
 
-use api::Problem;
-use domain::Applied;
+use api::ApiError;
+use domain::AppliedWorkflow;
 use serde_json::Value;
 
 pub(crate) use list::list;
-pub(crate) use show::{show, show_version, start, try_out, try_out_version};
+pub(crate) use show::{dry_run_form, dry_run_version, show, show_version, start};
 
-/// What is typed or pasted into a form; the API takes whole inputs.
-const TYPED_BYTES_MAX: usize = 64 * 1024;
+/// The size limit of JSON in a form. The API accepts larger inputs.
+const JSON_BYTES_MAX: usize = 64 * 1024;
 
-/// What somebody typed as JSON. Nothing typed is an empty object.
-fn json(what: &str, text: &str) -> Result<Value, Problem> {
-    if text.len() > TYPED_BYTES_MAX {
-        return Err(Problem::bad_request(format!("{what} has more than {TYPED_BYTES_MAX} bytes")));
+/// Parses JSON from a form. An empty field is an empty object.
+fn json(name: &str, text: &str) -> Result<Value, ApiError> {
+    if text.len() > JSON_BYTES_MAX {
+        return Err(ApiError::bad_request(format!("{name} has more than {JSON_BYTES_MAX} bytes")));
     }
     let text = if text.trim().is_empty() { "{}" } else { text };
-    domain::json::parse(text.as_bytes()).map_err(|error| Problem::bad_request(format!("{what}: {error}")))
+    domain::json::parse(text.as_bytes()).map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
 }
 
-/// What starts runs of a workflow.
-fn started_by(workflow: &Applied) -> String {
-    workflow.triggered_by.as_ref().map_or("people and programs".to_owned(), |by| by.source.to_string())
+/// The trigger of a workflow.
+fn trigger(workflow: &AppliedWorkflow) -> String {
+    workflow.triggered_by.as_ref().map_or("manual or API".to_owned(), |by| by.source.to_string())
 }

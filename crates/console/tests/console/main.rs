@@ -1,8 +1,8 @@
-//! The console as a browser meets it: the real router, on the embedded store.
+//! The console's router, on the embedded store.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod acting;
-mod entering;
-mod guarding;
-mod looking;
-mod scene;
+mod actions;
+mod env;
+mod pages;
+mod security;
+mod sessions;

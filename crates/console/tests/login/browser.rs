@@ -1,4 +1,4 @@
-//! As much of a browser as a login needs: it keeps cookies, by host, and goes where it is led.
+//! A minimal browser for logins: it stores cookies by host and follows redirects.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use axum::http::{HeaderMap, StatusCode, header};
 use url::Url;
 
-/// A login is a handful of steps.
+/// A login has fewer redirects.
 const STEPS_MAX: usize = 8;
 
 pub(crate) struct Browser {
@@ -15,7 +15,6 @@ pub(crate) struct Browser {
     cookies: Mutex<BTreeMap<(String, String), String>>,
 }
 
-/// What it shows.
 pub(crate) struct Page {
     pub(crate) url: Url,
     pub(crate) status: StatusCode,
@@ -24,19 +23,19 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The cookies that it brought, as they were given.
-    pub(crate) fn given(&self) -> Vec<&str> {
+    /// The `Set-Cookie` headers.
+    pub(crate) fn set_cookies(&self) -> Vec<&str> {
         self.headers.get_all(header::SET_COOKIE).iter().map(|value| value.to_str().unwrap()).collect()
     }
 
-    /// Where it leads without anybody pressing anything.
-    fn leads(&self) -> Option<Url> {
+    /// The target of a redirect or refresh.
+    fn redirect(&self) -> Option<Url> {
         let location = self.headers.get(header::LOCATION).map(|to| to.to_str().unwrap().to_owned());
         let refresh = || Some(self.body.split_once("content=\"0;url=")?.1.split('"').next()?.to_owned());
         Some(self.url.join(&location.or_else(refresh)?.replace("&amp;", "&")).unwrap())
     }
 
-    /// What a form on the page must bring.
+    /// The token that forms on the page must send.
     pub(crate) fn token(&self) -> String {
         let (_, rest) = self.body.split_once("name=\"token\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
@@ -49,13 +48,13 @@ impl Browser {
         Self { client, cookies: Mutex::default() }
     }
 
-    /// One page, whatever it leads to.
+    /// One page, without following redirects.
     pub(crate) async fn get(&self, url: impl AsRef<str>) -> Page {
         let url: Url = url.as_ref().parse().unwrap();
         self.send(self.client.get(url.clone()), url).await
     }
 
-    /// A form that a page of the same server sends.
+    /// Sends a form.
     pub(crate) async fn post(&self, url: &str, form: &str) -> Page {
         let url: Url = url.parse().unwrap();
         let request = self.client.post(url.clone()).body(form.to_owned());
@@ -63,27 +62,27 @@ impl Browser {
         self.send(request.header(header::CONTENT_TYPE, kind), url).await
     }
 
-    /// The page that it comes to rest at.
+    /// Follows redirects to the last page.
     pub(crate) async fn go(&self, url: impl AsRef<str>) -> Page {
         let mut page = self.get(url).await;
         for _ in 0..STEPS_MAX {
-            let Some(to) = page.leads() else { return page };
+            let Some(to) = page.redirect() else { return page };
             page = self.get(to).await;
         }
-        panic!("it is led in circles at {}", page.url);
+        panic!("too many redirects at {}", page.url);
     }
 
-    /// Goes where it is led until an address that holds `part` is next, and gives that back unopened.
+    /// Follows redirects until the next address contains `part`, and returns that address without opening it.
     pub(crate) async fn go_until(&self, url: impl AsRef<str>, part: &str) -> String {
         let mut page = self.get(url).await;
         for _ in 0..STEPS_MAX {
-            let to = page.leads().unwrap();
+            let to = page.redirect().unwrap();
             if to.as_str().contains(part) {
                 return to.into();
             }
             page = self.get(to).await;
         }
-        panic!("it is led in circles at {}", page.url);
+        panic!("too many redirects at {}", page.url);
     }
 
     /// The cookie of this name, for any host.
@@ -92,7 +91,7 @@ impl Browser {
         cookies.iter().find(|((_, name), _)| name == named).map(|(_, value)| value.clone())
     }
 
-    /// Puts a cookie back that was there before.
+    /// Sets a cookie.
     pub(crate) fn put(&self, url: &str, name: &str, value: &str) {
         let host = Url::parse(url).unwrap().authority().to_owned();
         self.cookies.lock().unwrap().insert((host, name.to_owned()), value.to_owned());
@@ -100,15 +99,15 @@ impl Browser {
 
     async fn send(&self, request: reqwest::RequestBuilder, url: Url) -> Page {
         let host = url.authority().to_owned();
-        let kept: Vec<String> = {
+        let sent: Vec<String> = {
             let cookies = self.cookies.lock().unwrap();
             let ours = cookies.iter().filter(|((of, _), _)| *of == host);
             ours.map(|((_, name), value)| format!("{name}={value}")).collect()
         };
-        let answer = request.header(header::COOKIE, kept.join("; ")).send().await.unwrap();
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let page = Page { url, status, headers, body: answer.text().await.unwrap() };
-        for given in page.given() {
+        let response = request.header(header::COOKIE, sent.join("; ")).send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let page = Page { url, status, headers, body: response.text().await.unwrap() };
+        for given in page.set_cookies() {
             let (pair, attributes) = given.split_once(';').unwrap();
             let (name, value) = pair.split_once('=').unwrap();
             let key = (host.clone(), name.to_owned());

@@ -1,4 +1,5 @@
-//! An identity provider: it grants a code to whoever comes, for one token, to whoever proves that they asked for it.
+//! A fake identity provider. It issues a code for every authorization request, and one token for each code with a valid
+//! verifier.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use url::Url;
 
-/// No library that we use makes RSA keys; these are for tests alone.
+/// Test keys: no library in the workspace generates RSA keys.
 const RSA: &[u8] = include_bytes!("../../../../tests/contract/tests/contract/keys/rsa.der");
 const OTHER: &[u8] = include_bytes!("../../../../tests/contract/tests/contract/keys/other.der");
 const MODULUS: &str = include_str!("../../../../tests/contract/tests/contract/keys/rsa.modulus");
@@ -26,65 +27,64 @@ const MODULUS: &str = include_str!("../../../../tests/contract/tests/contract/ke
 pub(crate) const CLIENT: &str = "countersign console";
 pub(crate) const SECRET: &str = "a secret: with & and =";
 
-/// How a token is signed.
+/// How the issuer signs tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rs256,
     Es256,
-    /// With another key than it says.
+    /// With another key than `kid` names.
     Other,
-    /// Not at all.
     Unsigned,
-    /// With what everybody knows.
+    /// With the public key as the secret.
     Hs256,
 }
 
-/// What it does with whoever comes.
+/// How the issuer responds.
 #[derive(Clone)]
-pub(crate) struct Manner {
+pub(crate) struct Behaviour {
     pub(crate) kind: Kind,
-    /// What takes the place of what it would say.
+    /// Claims that replace the default ones.
     pub(crate) instead: Value,
-    /// What it says instead of a code.
-    pub(crate) refuses: Option<(String, String)>,
+    /// An error and its description instead of a code.
+    pub(crate) error: Option<(String, String)>,
 }
 
-impl Default for Manner {
+impl Default for Behaviour {
     fn default() -> Self {
-        Self { kind: Kind::Rs256, instead: json!({}), refuses: None }
+        Self { kind: Kind::Rs256, instead: json!({}), error: None }
     }
 }
 
 pub(crate) struct Issuer {
     pub(crate) url: String,
-    pub(crate) manner: Mutex<Manner>,
-    /// How many tokens it has given out.
+    pub(crate) behaviour: Mutex<Behaviour>,
+    /// The number of tokens issued.
     pub(crate) tokens: Mutex<u32>,
-    back: String,
+    redirect_uri: String,
     ec: Vec<u8>,
     point: Vec<u8>,
-    granted: Mutex<BTreeMap<String, Granted>>,
+    granted: Mutex<BTreeMap<String, Grant>>,
 }
 
-struct Granted {
+struct Grant {
     challenge: String,
     nonce: String,
 }
 
-type Asked = BTreeMap<String, String>;
+type Params = BTreeMap<String, String>;
 
 impl Issuer {
-    /// An issuer that is called `host`, which is this machine, and leads people back to `back`.
-    pub(crate) async fn start(host: &str, back: String) -> Arc<Self> {
+    /// Starts an issuer under the name `host` that redirects to `redirect_uri`.
+    pub(crate) async fn start(host: &str, redirect_uri: String) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let random = SystemRandom::new();
         let ec = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, ec.as_ref(), &random).unwrap();
         let issuer = Arc::new(Self {
             url: format!("http://{host}:{}", listener.local_addr().unwrap().port()),
-            manner: Mutex::default(),
+            behaviour: Mutex::default(),
             tokens: Mutex::default(),
-            back,
+            redirect_uri,
             ec: ec.as_ref().to_vec(),
             point: pair.public_key().as_ref().to_vec(),
             granted: Mutex::default(),
@@ -99,8 +99,8 @@ impl Issuer {
         issuer
     }
 
-    pub(crate) fn behave(&self, manner: Manner) {
-        *self.manner.lock().unwrap() = manner;
+    pub(crate) fn behave(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().unwrap() = behaviour;
     }
 
     pub(crate) fn tokens(&self) -> u32 {
@@ -120,7 +120,7 @@ impl Issuer {
             "name": "grace",
             "roles": ["viewer", "approver", "of-something-else"],
         });
-        let instead = self.manner.lock().unwrap().instead.clone();
+        let instead = self.behaviour.lock().unwrap().instead.clone();
         claims.as_object_mut().unwrap().extend(instead.as_object().unwrap().clone());
         claims
     }
@@ -130,7 +130,7 @@ impl Issuer {
             let header = Header { kid: Some(kid.to_owned()), ..Header::new(algorithm) };
             jsonwebtoken::encode(&header, claims, key).unwrap()
         };
-        match self.manner.lock().unwrap().kind {
+        match self.behaviour.lock().unwrap().kind {
             Kind::Rs256 => encode(Algorithm::RS256, "rsa", &EncodingKey::from_rsa_der(RSA)),
             Kind::Es256 => encode(Algorithm::ES256, "ec", &EncodingKey::from_ec_der(&self.ec)),
             Kind::Other => encode(Algorithm::RS256, "rsa", &EncodingKey::from_rsa_der(OTHER)),
@@ -145,9 +145,9 @@ impl Issuer {
     }
 }
 
-type At = State<Arc<Issuer>>;
+type IssuerState = State<Arc<Issuer>>;
 
-async fn describe(State(issuer): At) -> Json<Value> {
+async fn describe(State(issuer): IssuerState) -> Json<Value> {
     let url = &issuer.url;
     Json(json!({
         "issuer": url,
@@ -157,7 +157,7 @@ async fn describe(State(issuer): At) -> Json<Value> {
     }))
 }
 
-async fn keys(State(issuer): At) -> Json<Value> {
+async fn keys(State(issuer): IssuerState) -> Json<Value> {
     let (x, y) = (BASE64.encode(&issuer.point[1..33]), BASE64.encode(&issuer.point[33..]));
     Json(json!({ "keys": [
         { "kty": "RSA", "use": "sig", "kid": "rsa", "alg": "RS256", "n": MODULUS.trim(), "e": "AQAB" },
@@ -165,49 +165,51 @@ async fn keys(State(issuer): At) -> Json<Value> {
     ] }))
 }
 
-/// Everybody is logged in here already.
-async fn authorize(State(issuer): At, Query(asked): Query<Asked>) -> Response {
-    let said = |name: &str| asked.get(name).map_or("", String::as_str);
-    let right = said("response_type") == "code"
-        && said("client_id") == CLIENT
-        && said("redirect_uri") == issuer.back
-        && said("code_challenge_method") == "S256"
-        && said("scope").split(' ').any(|scope| scope == "openid");
-    if !right {
-        return (StatusCode::BAD_REQUEST, format!("{asked:?}")).into_response();
+/// Every user is already logged in.
+async fn authorize(State(issuer): IssuerState, Query(params): Query<Params>) -> Response {
+    let param = |name: &str| params.get(name).map_or("", String::as_str);
+    let valid = param("response_type") == "code"
+        && param("client_id") == CLIENT
+        && param("redirect_uri") == issuer.redirect_uri
+        && param("code_challenge_method") == "S256"
+        && param("scope").split(' ').any(|scope| scope == "openid");
+    if !valid {
+        return (StatusCode::BAD_REQUEST, format!("{params:?}")).into_response();
     }
-    let mut to: Url = issuer.back.parse().unwrap();
-    to.query_pairs_mut().append_pair("state", said("state")).append_pair("iss", &issuer.url);
-    if let Some((error, description)) = &issuer.manner.lock().unwrap().refuses {
+    let mut to: Url = issuer.redirect_uri.parse().unwrap();
+    to.query_pairs_mut().append_pair("state", param("state")).append_pair("iss", &issuer.url);
+    if let Some((error, description)) = &issuer.behaviour.lock().unwrap().error {
         to.query_pairs_mut().append_pair("error", error).append_pair("error_description", description);
         return Redirect::to(to.as_str()).into_response();
     }
     let mut granted = issuer.granted.lock().unwrap();
-    let code = format!("code-{}-{}", granted.len(), said("code_challenge"));
+    let code = format!("code-{}-{}", granted.len(), param("code_challenge"));
     to.query_pairs_mut().append_pair("code", &code);
-    let (challenge, nonce) = (said("code_challenge").to_owned(), said("nonce").to_owned());
-    granted.insert(code, Granted { challenge, nonce });
+    let (challenge, nonce) = (param("code_challenge").to_owned(), param("nonce").to_owned());
+    granted.insert(code, Grant { challenge, nonce });
     Redirect::to(to.as_str()).into_response()
 }
 
-async fn token(State(issuer): At, headers: HeaderMap, Form(asked): Form<Asked>) -> Response {
-    let said = |name: &str| asked.get(name).map_or("", String::as_str);
-    let no = |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
+async fn token(State(issuer): IssuerState, headers: HeaderMap, Form(params): Form<Params>) -> Response {
+    let param = |name: &str| params.get(name).map_or("", String::as_str);
+    let refuse = |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     if headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap()) != Some(&basic()) {
-        return no("invalid_client");
+        return refuse("invalid_client");
     }
-    // Whatever comes of it, a code is used up.
-    let Some(granted) = issuer.granted.lock().unwrap().remove(said("code")) else {
-        return no("invalid_grant");
+    // A code can be used once, even if the request fails.
+    let Some(granted) = issuer.granted.lock().unwrap().remove(param("code")) else {
+        return refuse("invalid_grant");
     };
-    let proved = BASE64.encode(Sha256::digest(said("code_verifier"))) == granted.challenge;
-    if !proved || said("grant_type") != "authorization_code" || said("redirect_uri") != issuer.back {
-        return no("invalid_grant");
+    let verified = BASE64.encode(Sha256::digest(param("code_verifier"))) == granted.challenge;
+    if !verified
+        || param("grant_type") != "authorization_code"
+        || param("redirect_uri") != issuer.redirect_uri
+    {
+        return refuse("invalid_grant");
     }
     *issuer.tokens.lock().unwrap() += 1;
     let token = issuer.signed(&issuer.claims(&granted.nonce));
-    Json(json!({ "access_token": "of no use here", "token_type": "Bearer", "id_token": token }))
-        .into_response()
+    Json(json!({ "access_token": "unused", "token_type": "Bearer", "id_token": token })).into_response()
 }
 
 fn basic() -> String {

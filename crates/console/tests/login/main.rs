@@ -1,9 +1,8 @@
-//! Logging in with an identity provider, as a browser goes through it: the real routers on a port, and an issuer on
-//! another.
+//! Login with an identity provider: the real routers on one port, a fake issuer on another.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod browser;
+mod env;
 mod flow;
 mod issuer;
 mod refusals;
-mod scene;

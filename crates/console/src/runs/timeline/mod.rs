@@ -1,23 +1,21 @@
-//! A run as a picture: a row for each step, bars for what its time was spent on, marks for what befell it.
+//! The timeline of a run: a row for each step, bars for how its time was spent, and marks for events.
 //!
-//! What was when is read by [`views::timeline`], as for a terminal; [`svg`] draws it. Each bar and each mark says in
-//! words what it shows, can be reached with the keyboard, and is told from the others by its pattern or shape as well
-//! as by its colour.
+//! [`views::timeline`] computes it, as for the terminal; [`svg`] draws it. Each bar and mark has a text, can be reached
+//! with the keyboard, and differs from the others in pattern or shape as well as in colour.
 
 mod svg;
 
 use maud::{Markup, html};
-use views::Seen;
+use views::RunSnapshot;
 use views::timeline::Timeline;
 
-/// The picture of a run.
-pub(super) fn drawn(look: &Seen) -> Markup {
-    match Timeline::of(look) {
-        Ok(timeline) => svg::drawn(look, &timeline),
-        Err(fault) => html! {
+pub(super) fn render(snapshot: &RunSnapshot) -> Markup {
+    match Timeline::of(snapshot) {
+        Ok(timeline) => svg::render(snapshot, &timeline),
+        Err(error) => html! {
             div.notice role="alert" {
-                p { strong { "The chain of events is broken: " (fault.to_string()) "." } }
-                p { "What happened is not shown, because nothing proves it." }
+                p { strong { "The event chain is broken: " (error.to_string()) "." } }
+                p { "The timeline is not shown because the events cannot be verified." }
             }
         },
     }

@@ -1,28 +1,28 @@
-//! Two tenants with a run each, and people with keys.
+//! A console with test tools, runs and API keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use api::CursorSecret;
-use api::auth::session::{Over, Sessions};
+use api::auth::session::{CookieSecurity, Sessions};
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use connectors::{Ask, Call, Done, Outcome, Survey, Tool, Toolbox};
+use connectors::{Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolRegistry, ToolResult};
 use countersign_console::{Console, Parts, router};
-use domain::access::{ShownKey, secret_digest};
+use domain::access::{PresentedKey, secret_digest};
 use domain::{
     Action, ApiKey, Approval, Cause, Digest, EffectClass, Failure, FieldChange, IdempotencyKey, Initiator,
     KeyId, PersonId, Reversibility, Role, RunKey, TenantId, Timestamp, ToolName,
 };
-use engine::{AdvanceLimits, Engine, Sealing, StartRun, Timing};
+use engine::{AdvanceLimits, Engine, EvidenceSigner, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Access as _, Governance as _, PageQuery, SqliteOptions, SqliteStore, SystemClock};
 use tower::ServiceExt as _;
 
-/// Changes one record outside, which needs approval in production.
+/// Changes an external record, which needs approval in production.
 pub(crate) const CHANGE: &str = "\
 workflow: change-it
 version: 3
@@ -33,7 +33,7 @@ steps:
   - { id: ask, tool: approval.gate, with: { message: \"Was it right?\" } }
 ";
 
-/// Changes a record under a key that every run shares, and nobody is asked.
+/// Changes a record under an idempotency key that all runs share, without approval.
 pub(crate) const ONCE: &str = "\
 workflow: once
 version: 1
@@ -42,7 +42,7 @@ steps:
   - { id: update, tool: test.once, blast_radius: low }
 ";
 
-/// Every page with nothing to name.
+/// The pages without path parameters.
 pub(crate) const PAGES: [&str; 5] = ["/", "/runs", "/approvals", "/workflows", "/health"];
 
 struct SetIt(Mutex<String>);
@@ -53,13 +53,13 @@ impl Tool for SetIt {
         "test.set".parse().unwrap()
     }
 
-    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
-        Survey::Found(json!(*self.0.lock().unwrap()))
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
+        Observed::Found(json!(*self.0.lock().unwrap()))
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let (before, after) = (ask.found.cloned(), ask.fields["to"].clone());
+        let (before, after) = (ask.observed.cloned(), ask.fields["to"].clone());
         Ok(Action {
             tool: self.name(),
             contract: 1,
@@ -75,17 +75,17 @@ impl Tool for SetIt {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let change = &call.action.changes[0];
-        let mut says = self.0.lock().unwrap();
-        let before = json!(*says);
-        change.after.as_str().unwrap().clone_into(&mut says);
+        let mut value = self.0.lock().unwrap();
+        let before = json!(*value);
+        change.after.as_str().unwrap().clone_into(&mut value);
         let inverse = json!({ "tool": "test.set", "with": { "to": before } });
-        Outcome::Done(Done { inverse: Some(inverse), ..Done::default() })
+        ToolOutcome::Done(ToolResult { inverse: Some(inverse), ..ToolResult::default() })
     }
 }
 
-/// Fails the first time, for good, and never again.
+/// Fails terminally the first time and then succeeds.
 #[derive(Default)]
 struct FailsFirst(AtomicBool);
 
@@ -95,7 +95,7 @@ impl Tool for FailsFirst {
         "test.once".parse().unwrap()
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         Ok(Action {
             tool: self.name(),
             contract: 1,
@@ -111,66 +111,69 @@ impl Tool for FailsFirst {
         })
     }
 
-    async fn perform(&self, _call: Call<'_>) -> Outcome {
+    async fn perform(&self, _call: ToolCall<'_>) -> ToolOutcome {
         if self.0.swap(true, Ordering::SeqCst) {
-            return Outcome::Done(Done::default());
+            return ToolOutcome::Done(ToolResult::default());
         }
-        Outcome::Terminal(Failure::new("NO_SUCH_FIELD", "the record has no such field"))
+        ToolOutcome::Terminal(Failure::new("NO_SUCH_FIELD", "the record has no such field"))
     }
 }
 
-/// A console on a store of its own.
-pub(crate) struct Scene {
+pub(crate) struct TestEnv {
     pub(crate) engine: Arc<Engine<SqliteStore>>,
     pub(crate) router: Router,
 }
 
-/// An answer.
-pub(crate) struct Answer {
+pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl Page {
     pub(crate) fn location(&self) -> &str {
         self.headers[header::LOCATION].to_str().unwrap()
     }
 
-    /// The session that it begins.
+    /// The cookie of the new session.
     pub(crate) fn cookie(&self) -> String {
         let set = self.headers[header::SET_COOKIE].to_str().unwrap();
         set.split(';').next().unwrap().to_owned()
     }
 
-    /// What a form on the page must bring.
+    /// The token that forms on the page must send.
     pub(crate) fn token(&self) -> String {
         let (_, rest) = self.body.split_once("name=\"token\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 }
 
-impl Scene {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         let key = SigningKey::from_seed([7; 32]);
         let public = key.public();
-        let engine = Arc::new(Engine::new(engine::Parts {
+        let engine = Arc::new(Engine::new(engine::EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default().with(SetIt(Mutex::new("old".to_owned()))).with(FailsFirst::default()),
+            tools: ToolRegistry::default()
+                .with(SetIt(Mutex::new("old".to_owned())))
+                .with(FailsFirst::default()),
             clock: Arc::new(SystemClock),
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: Some(Sealing { key: Arc::new(key), origin: "test.example/log".to_owned() }),
+            notifier: None,
+            evidence_signer: Some(EvidenceSigner {
+                key: Arc::new(key),
+                origin: "test.example/log".to_owned(),
+            }),
         }));
-        let sessions = Arc::new(Sessions::new([1; 32], Over::Https));
+        let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Https));
         let cursors = CursorSecret::new([2; 32]);
         let parts = Parts { engine: Arc::clone(&engine), sessions, cursors, key: Some(public) };
         let console = Console::new(parts);
         Self { router: router(Arc::new(console)), engine }
     }
 
-    /// A key of `person`, as it is shown to them.
+    /// A new API key of `person`.
     pub(crate) async fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
         let tenant: TenantId = tenant.parse().unwrap();
         let person: PersonId = person.parse().unwrap();
@@ -189,7 +192,7 @@ impl Scene {
             revision: 0,
         };
         self.engine.store().put_key(key).await.unwrap();
-        ShownKey::write(&tenant, &id, &secret)
+        PresentedKey::format(&tenant, &id, &secret)
     }
 
     pub(crate) async fn revoke(&self, tenant: &str) {
@@ -201,15 +204,15 @@ impl Scene {
         }
     }
 
-    /// The session of somebody with these roles.
-    pub(crate) async fn enter(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
+    /// The session cookie of a user with these roles.
+    pub(crate) async fn log_in(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
         let key = self.key(tenant, person, roles).await;
-        let answer = self.send("/login", "", &[("key", &key), ("next", "/runs")]).await;
-        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
-        answer.cookie()
+        let page = self.send("/login", "", &[("key", &key), ("next", "/runs")]).await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{}", page.body);
+        page.cookie()
     }
 
-    /// A run that was asked for by ada and waits for somebody to say yes.
+    /// A run that ada requested and that waits for approval.
     pub(crate) async fn run(&self, tenant: &str, to: &str) -> RunKey {
         self.run_of(CHANGE, tenant, json!({ "to": to })).await
     }
@@ -218,7 +221,7 @@ impl Scene {
         self.run_about(None, source, tenant, input).await
     }
 
-    /// The same, about a record outside.
+    /// The same, about an external record.
     pub(crate) async fn run_about(
         &self,
         record: Option<&str>,
@@ -231,7 +234,7 @@ impl Scene {
         run
     }
 
-    /// The same, which nobody has worked on.
+    /// The same, but not advanced.
     pub(crate) async fn started(
         &self,
         record: Option<&str>,
@@ -246,7 +249,7 @@ impl Scene {
         self.engine.apply(&tenant, &plan, by.clone()).await.unwrap();
         let key = format!("{}:{input}", plan.workflow);
         let key = Digest::of_bytes(key.as_bytes()).short();
-        let wish = StartRun {
+        let request = StartRun {
             tenant,
             workspace: "main".parse().unwrap(),
             plan,
@@ -256,36 +259,36 @@ impl Scene {
             input,
             by,
         };
-        self.engine.start(wish).await.unwrap().run
+        self.engine.start(request).await.unwrap().run
     }
 
     pub(crate) async fn advance(&self, run: &RunKey) {
         Box::pin(self.engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
     }
 
-    pub(crate) async fn asked(&self, run: &RunKey) -> Approval {
+    pub(crate) async fn approval(&self, run: &RunKey) -> Approval {
         self.engine.store().approvals(run).await.unwrap().pop().unwrap()
     }
 
-    pub(crate) async fn get(&self, path: &str, cookie: &str) -> Answer {
-        self.ask(Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap()).await
+    pub(crate) async fn get(&self, path: &str, cookie: &str) -> Page {
+        self.request(Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap()).await
     }
 
-    /// A form that a page of this server sends.
-    pub(crate) async fn send(&self, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Answer {
+    /// Sends a form from a page of this server.
+    pub(crate) async fn send(&self, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
         let request = Request::post(path)
             .header(header::COOKIE, cookie)
             .header(header::HOST, "console.example")
             .header(header::ORIGIN, "https://console.example")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        self.ask(request.body(Body::from(form(fields))).unwrap()).await
+        self.request(request.body(Body::from(form(fields))).unwrap()).await
     }
 
-    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn request(&self, request: Request<Body>) -> Page {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap();
-        Answer { status: parts.status, headers: parts.headers, body }
+        Page { status: parts.status, headers: parts.headers, body }
     }
 }
 

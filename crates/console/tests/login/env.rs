@@ -1,13 +1,13 @@
-//! A console and its API on a port, and the issuer that they believe.
+//! A console with its API, and the issuer that they trust.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use api::auth::login::{CALLBACK, Login, LoginSettings};
-use api::auth::session::{Over, Sessions};
-use api::auth::{OidcSettings, Signed};
-use api::{Api, CursorSecret, Gate};
-use connectors::Toolbox;
+use api::auth::session::{CookieSecurity, Sessions};
+use api::auth::{OidcSettings, TokenAlgorithm};
+use api::{Api, Authenticator, CursorSecret};
+use connectors::ToolRegistry;
 use countersign_console::{Console, Parts, router};
 use domain::{Millis, Timestamp};
 use engine::{Engine, Timing};
@@ -16,55 +16,54 @@ use tokio::net::TcpListener;
 
 use crate::issuer::{CLIENT, Issuer, SECRET};
 
-/// A clock that can be put forward.
+/// A clock that tests can advance.
 #[derive(Default)]
-pub(crate) struct Watch(AtomicI64);
+pub(crate) struct TestClock(AtomicI64);
 
-impl Watch {
-    pub(crate) fn forward(&self, by: Millis) {
+impl TestClock {
+    pub(crate) fn advance(&self, by: Millis) {
         self.0.fetch_add(i64::try_from(by.0).unwrap(), Ordering::SeqCst);
     }
 }
 
-impl Clock for Watch {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
     }
 }
 
-pub(crate) struct Scene {
+pub(crate) struct TestEnv {
     pub(crate) url: String,
     pub(crate) issuer: Arc<Issuer>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) clock: Arc<TestClock>,
 }
 
-impl Scene {
+impl TestEnv {
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let issuer = Issuer::start("127.0.0.1", format!("{url}{CALLBACK}")).await;
-        let watch = Arc::new(Watch::default());
-        let engine = Arc::new(Engine::new(engine::Parts {
+        let clock = Arc::new(TestClock::default());
+        let engine = Arc::new(Engine::new(engine::EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default(),
-            clock: Arc::clone(&watch) as _,
+            tools: ToolRegistry::default(),
+            clock: Arc::clone(&clock) as _,
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         }));
-        let sessions = Arc::new(Sessions::new([1; 32], Over::Loopback));
-        let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
+        let sessions = Arc::new(Sessions::new([1; 32], CookieSecurity::Loopback));
+        let gate = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
         let cursors = CursorSecret::new([2; 32]);
         let console = Console::new(Parts { engine, sessions, cursors: cursors.clone(), key: None });
         let console = console.with_login(Login::new(settings(&url, &issuer.url)).unwrap());
         let api = api::router(Arc::new(Api::new(gate, cursors)));
         let routes = router(Arc::new(console)).merge(api);
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { url, issuer, watch }
+        Self { url, issuer, clock }
     }
 
-    /// An address of the console.
     pub(crate) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
@@ -76,7 +75,7 @@ fn settings(url: &str, issuer: &str) -> LoginSettings {
             issuer: issuer.to_owned(),
             audience: CLIENT.to_owned(),
             key_set: None,
-            signed: vec![Signed::Rs256, Signed::Es256],
+            signed: vec![TokenAlgorithm::Rs256, TokenAlgorithm::Es256],
             tenant_claim: "org".to_owned(),
             person_claim: "name".to_owned(),
             roles_claim: "roles".to_owned(),

@@ -1,0 +1,352 @@
+//! The content of the pages.
+
+use axum::http::{StatusCode, header};
+use domain::{Millis, Role, RunKey, WorkerRecord, WorkerReport};
+use engine::{DispatchScope, VoteRequest};
+use serde_json::json;
+use store::WorkerRegistry as _;
+
+use crate::env::{CHANGE, ONCE, TestEnv};
+
+const PLAIN: &str = "workflow: plain\nversion: 1\nsteps:\n  - { id: ask, tool: approval.gate, with: { message: \"Go on?\" } }\n";
+
+/// Approves everything until the run ends and its evidence is built.
+async fn finish(env: &TestEnv, run: &RunKey) {
+    for _ in 0..2 {
+        let approval = env.approval(run).await;
+        let reply = VoteRequest {
+            approval: approval.id,
+            subject: None,
+            person: "grace".parse().unwrap(),
+            approve: true,
+            reason: String::new(),
+            through: domain::Channel::CommandLine,
+        };
+        Box::pin(env.engine.answer(&run.tenant, reply)).await.unwrap();
+        env.advance(run).await;
+    }
+    env.engine.build_evidence(run).await.unwrap();
+}
+
+#[tokio::test]
+async fn waiting_run_shows_reason_timeline_and_verdicts() {
+    let env = TestEnv::new();
+    let run = env.run("acme", "new").await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
+    for expected in [
+        "Why it waits",
+        "waits for approval of",
+        "waiting approval",
+        "<svg",
+        "set: waits for approval for",
+        "Policy verdicts",
+        ".rego",
+        "started by ada: workflow change-it, version 3",
+        &format!("data-stream=\"/api/v1/runs/{}/stream\"", run.run),
+    ] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+}
+
+#[tokio::test]
+async fn finished_run_shows_its_effects() {
+    let env = TestEnv::new();
+    let run = env.run("acme", "new").await;
+    finish(&env, &run).await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
+    for expected in
+        ["succeeded", "set: executed by w for", "grace approved", "External effects", "the record"]
+    {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+    assert!(!body.contains("Why it waits"));
+}
+
+#[tokio::test]
+async fn evidence_is_verified_on_the_page() {
+    let env = TestEnv::new();
+    let run = env.run("acme", "new").await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let page = format!("/evidence/{}", run.run);
+    assert!(env.get(&page, &vera).await.body.contains("No evidence yet"));
+    finish(&env, &run).await;
+    let (evidence, bytes) = env.engine.evidence(&run).await.unwrap();
+    let shown = env.get(&page, &vera).await.body;
+    assert!(
+        shown.contains("Verified just now") && shown.contains(&evidence.bundle.sha256.to_string()),
+        "{shown}"
+    );
+    assert_eq!(shown.matches("✓").count(), evidence::Check::ALL.len() + 1, "{shown}");
+    let bundle = env.get(&format!("{page}/bundle"), &vera).await;
+    assert_eq!(bundle.body.as_bytes(), bytes);
+    assert!(bundle.headers[header::CONTENT_DISPOSITION].to_str().unwrap().starts_with("attachment"));
+    let report = env.get(&format!("{page}/report"), &vera).await;
+    assert!(
+        report.body.contains("Evidence of")
+            && report.headers["content-security-policy"].to_str().unwrap().contains("sandbox")
+    );
+}
+
+#[tokio::test]
+async fn runs_are_filtered_by_status_and_workflow_in_pages() {
+    let env = TestEnv::new();
+    for n in 0..3 {
+        env.run_of(PLAIN, "acme", json!({ "n": n })).await;
+    }
+    let other = env.run("acme", "new").await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let rows = |body: &str| body.matches("<td data-label=\"Run\">").count();
+    for (query, found) in [
+        ("", 4),
+        ("?status=waiting_approval", 4),
+        ("?status=succeeded", 0),
+        ("?workflow=PLA", 3),
+        ("?workflow=change&status=", 1),
+        ("?workflow=%3Cb%3E", 0),
+        ("?workflow=%FF", 0),
+    ] {
+        let page = env.get(&format!("/runs{query}"), &vera).await;
+        assert_eq!((page.status, rows(&page.body)), (StatusCode::OK, found), "{query}");
+    }
+    for n in 3..60 {
+        env.run_of(PLAIN, "acme", json!({ "n": n })).await;
+    }
+    let first = env.get("/runs", &vera).await.body;
+    let (_, next) = first.split_once("href=\"/runs?status=").unwrap();
+    let next = next.split('"').next().unwrap().replace("&amp;", "&");
+    let second = env.get(&format!("/runs?status={next}"), &vera).await.body;
+    assert_eq!((rows(&first), rows(&second)), (50, 11));
+    let word = env.get("/runs?workflow=change", &vera).await.body;
+    assert!(word.contains(other.run.as_str()), "the search continues beyond the first page");
+}
+
+/// The link to the next page.
+fn next_page(body: &str) -> String {
+    let (before, _) = body.split_once("\" rel=\"next\"").unwrap();
+    before.rsplit_once("href=\"").unwrap().1.replace("&amp;", "&")
+}
+
+#[tokio::test]
+async fn page_links_are_sealed_to_their_list() {
+    let env = TestEnv::new();
+    for n in 0..52 {
+        env.run_of(PLAIN, "acme", json!({ "n": n })).await;
+    }
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let (runs, approvals) = (env.get("/runs", &vera).await, env.get("/approvals", &vera).await);
+    let (runs, approvals) = (next_page(&runs.body), next_page(&approvals.body));
+    let text = |next: &str| next.rsplit_once('=').unwrap().1.to_owned();
+    for next in [&runs, &approvals] {
+        assert_eq!(env.get(next, &vera).await.status, StatusCode::OK, "{next}");
+        assert!(text(next).len() > 40, "the link is not sealed: {next}");
+    }
+    let mallory = env.log_in("umbrella", "mallory", &[Role::Viewer]).await;
+    for (who, address) in [
+        (&vera, "/runs?before=x".to_owned()),
+        (&vera, "/runs?before=7".to_owned()),
+        (&vera, "/approvals?after=7".to_owned()),
+        (&vera, format!("/runs?before={}", text(&approvals))),
+        (&vera, format!("/approvals?after={}", text(&runs))),
+        (&vera, runs.replace("status=", "status=running")),
+        (&vera, runs.replace("workflow=", "workflow=plain")),
+        (&mallory, runs.clone()),
+        (&mallory, approvals.clone()),
+    ] {
+        let page = env.get(&address, who).await;
+        assert_eq!(page.status, StatusCode::BAD_REQUEST, "{address}");
+        assert!(page.body.contains("role=\"alert\"") && !page.body.contains("<td"), "{}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn run_shows_its_own_attempt_of_a_shared_effect() {
+    let env = TestEnv::new();
+    let failed = env.run_of(ONCE, "acme", json!({ "n": 1 })).await;
+    let succeeded = env.run_of(ONCE, "acme", json!({ "n": 2 })).await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    for (run, outcome) in [(&failed, "failed: <code>NO_SUCH_FIELD</code>"), (&succeeded, "done</td>")] {
+        let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
+        assert!(body.contains(&format!("data-label=\"Outcome\">{outcome}")), "{outcome} is not in {body}");
+        assert!(body.contains("the-one-update") && !body.contains("by run "), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn runs_are_filtered_by_record_and_time() {
+    let env = TestEnv::new();
+    let about = env.run_about(Some("github:acme/shop#7"), PLAIN, "acme", json!({ "n": 1 })).await;
+    env.run_of(PLAIN, "acme", json!({ "n": 2 })).await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let rows = |body: &str| body.matches("<td data-label=\"Run\">").count();
+    for (query, found) in [
+        ("?record=github%3Aacme%2Fshop%237", 1),
+        ("?record=github%3Aacme%2Fshop%238", 0),
+        ("?since=1h", 2),
+        ("?until=1h", 0),
+        ("?since=2000-01-01T00%3A00%3A00Z&record=+github%3Aacme%2Fshop%237", 1),
+        ("?record=&since=&until=", 2),
+    ] {
+        let page = env.get(&format!("/runs{query}"), &vera).await;
+        assert_eq!((page.status, rows(&page.body)), (StatusCode::OK, found), "{query}");
+    }
+    // An invalid filter does not show all runs.
+    for query in [
+        "?record=%3Cb%3E",
+        "?since=yesterday",
+        "?until=%22%3E%3Cscript%3E",
+        "?status=nonsense",
+        "?status=succeeded&status=failed",
+    ] {
+        let page = env.get(&format!("/runs{query}"), &vera).await;
+        assert_eq!((page.status, rows(&page.body)), (StatusCode::BAD_REQUEST, 0), "{query}");
+        assert!(page.body.contains("role=\"alert\"") && !page.body.contains("<b>"), "{}", page.body);
+    }
+    let page = env.get(&format!("/runs/{}", about.run), &vera).await.body;
+    assert!(page.contains("href=\"/runs?record=github%3Aacme/shop%237\""), "{page}");
+}
+
+#[tokio::test]
+async fn dry_run_names_the_rule_its_file_and_line() {
+    let env = TestEnv::new();
+    env.run("acme", "new").await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let token = env.get("/workflows/change-it", &vera).await.token();
+    let fields = [("token", token.as_str()), ("input", "{\"to\": \"other\"}")];
+    let body = env.send("/workflows/change-it", &vera, &fields).await.body;
+    assert!(body.contains("needs approval by") && body.contains(".rego:"), "{body}");
+    assert!(body.contains("the workflow requests approval"), "{body}");
+    assert!(body.contains("the built-in policy"), "{body}");
+}
+
+#[tokio::test]
+async fn dry_run_of_one_step_shows_only_that_step() {
+    let env = TestEnv::new();
+    env.run("acme", "new").await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let token = env.get("/workflows/change-it", &vera).await.token();
+    let send = async |step: &str, outputs: &str| {
+        let fields = [("token", token.as_str()), ("step", step), ("input", "{}"), ("outputs", outputs)];
+        env.send("/workflows/change-it", &vera, &fields).await
+    };
+    let one = send("ask", "").await;
+    assert_eq!(one.status, StatusCode::OK, "{}", one.body);
+    assert!(
+        one.body.contains("the workflow requests approval")
+            && !one.body.contains("needs approval by one person, low")
+    );
+    assert_eq!(one.body.matches("data-label=\"Result\"").count(), 1, "{}", one.body);
+    // The step reads an output that is not given.
+    assert!(send("set", "{}").await.body.contains("Unknown: "));
+    for (step, outputs) in [("none", "{}"), ("ask", "[]"), ("ask", "{\"none\": 1}"), ("ask", "{")] {
+        let refused = send(step, outputs).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{step} {outputs}");
+        assert!(refused.body.contains("role=\"alert\""), "{}", refused.body);
+    }
+}
+
+#[tokio::test]
+async fn every_version_has_a_page_and_a_dry_run() {
+    let env = TestEnv::new();
+    env.run("acme", "new").await;
+    let newer = CHANGE.replace("version: 3", "version: 4").replace("Was it right?", "Is it right?");
+    env.run_of(&newer, "acme", json!({ "to": "newer" })).await;
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let page = env.get("/workflows/change-it", &vera).await;
+    let at = |text: &str| page.body.find(text).unwrap_or_else(|| panic!("{text} is not in {}", page.body));
+    assert!(at("/workflows/change-it/versions/4") < at("/workflows/change-it/versions/3"));
+    assert!(page.body.contains("Is it right?") && !page.body.contains("Was it right?"), "{}", page.body);
+    assert!(page.body.contains("<td data-label=\"By\">ada</td>"), "{}", page.body);
+
+    let old = "/workflows/change-it/versions/3";
+    let page_3 = env.get(old, &vera).await.body;
+    assert!(page_3.contains("Was it right?") && page_3.contains("An earlier version."), "{page_3}");
+    assert!(page_3.contains(&format!("action=\"{old}#dry-run\"")), "{page_3}");
+    let token = page.token();
+    let fields = [("token", token.as_str()), ("step", "set"), ("input", "{\"to\": \"other\"}")];
+    let dry_run = env.send(old, &vera, &fields).await.body;
+    assert!(dry_run.contains("needs approval by") && dry_run.contains("Was it right?"), "{dry_run}");
+}
+
+#[tokio::test]
+async fn canceled_run_shows_who_canceled_it_and_why() {
+    let env = TestEnv::new();
+    let run = env.run("acme", "new").await;
+    let by = domain::Initiator::new(domain::Cause::User, "otto");
+    env.engine.cancel(&run, &by, "the <wrong> record").await.unwrap();
+    let vera = env.log_in("acme", "vera", &[Role::Viewer]).await;
+    let body = env.get(&format!("/runs/{}", run.run), &vera).await.body;
+    assert!(body.contains("<dt>Canceled</dt><dd>by otto: the &lt;wrong&gt; record"), "{body}");
+}
+
+#[tokio::test]
+async fn health_shows_queues_and_oldest_approval() {
+    let env = TestEnv::new();
+    env.run("acme", "new").await;
+    let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
+    let body = env.get("/health", &otto).await.body;
+    for expected in ["ingest", "decisions", "steps", "Oldest pending approval", "Dead letters"] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+}
+
+#[tokio::test]
+async fn health_shows_the_expected_workers() {
+    let env = TestEnv::new();
+    let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
+    let none = env.get("/health", &otto).await.body;
+    assert!(none.contains("No workers registered."), "{none}");
+
+    let now = env.engine.now();
+    let put_worker = async |name: &str, report, seen_at| {
+        let worker = WorkerRecord::new(name.parse().unwrap(), report, seen_at);
+        env.engine.store().put_worker(worker).await.unwrap();
+    };
+    put_worker("busy", WorkerReport::Working { in_flight: 41 }, now).await;
+    put_worker("sick", WorkerReport::Unhealthy { in_flight: 0, reason: "a <b>store</b>".to_owned() }, now)
+        .await;
+    put_worker("lost", WorkerReport::Working { in_flight: 1 }, now.earlier(Millis::mins(5))).await;
+    put_worker("gone", WorkerReport::Stopped { drained: true }, now).await;
+    put_worker("old", WorkerReport::Working { in_flight: 0 }, now).await;
+    let by = domain::Initiator::new(domain::Cause::User, "root");
+    env.engine.request_drain(&"old".parse().unwrap(), &by, "a <i>release</i>").await.unwrap();
+
+    let body = env.get("/health", &otto).await.body;
+    for expected in [
+        "<code>busy</code>",
+        "executing",
+        ">41<",
+        "errored",
+        "a &lt;b&gt;store",
+        "offline",
+        "draining",
+        "drain requested by root: a &lt;i&gt;release",
+    ] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+    assert!(!body.contains("<code>gone</code>"), "{body}");
+}
+
+#[tokio::test]
+async fn health_shows_who_stopped_dispatch_and_why() {
+    let env = TestEnv::new();
+    let otto = env.log_in("acme", "otto", &[Role::Operator]).await;
+    let on = env.get("/health", &otto).await.body;
+    assert!(on.contains("Steps start for tenant acme.") && !on.contains("/health/stop"), "{on}");
+    let by = |name: &str| domain::Initiator::new(domain::Cause::User, name);
+    let acme = DispatchScope::Tenant("acme".parse().unwrap());
+    env.engine.stop_dispatch(&acme, &by("adam"), "a <b>fire</b>").await.unwrap();
+    let off = env.get("/health", &otto).await.body;
+    assert!(
+        off.contains("No steps start for tenant acme. Stopped by adam") && off.contains("a &lt;b&gt;fire"),
+        "{off}"
+    );
+    env.engine.stop_dispatch(&DispatchScope::All, &by("root"), "a flood").await.unwrap();
+    env.engine.start_dispatch(&acme, &by("adam")).await.unwrap();
+    let all = env.get("/health", &otto).await.body;
+    assert!(
+        all.contains("No steps start for any tenant. Stopped by root") && all.contains("a flood"),
+        "{all}"
+    );
+}
