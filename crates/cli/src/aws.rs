@@ -1,30 +1,27 @@
-//! Runs that are kept on AWS.
+//! The store on AWS.
 
 use std::fmt;
 
-use store::aws::{AwsSettings, AwsStore, S3Blobs, SqsQueue, open, open_stand_in};
+use store::aws::{AwsSettings, AwsStore, S3Blobs, SqsQueue, open, open_local};
 
-use crate::config::Variable;
 use crate::error::CliError;
+use crate::input::Variable;
 
-/// What everything is called on a stand-in.
+/// The name of the table and the prefix of queues and buckets on an emulator.
 const NAME: &str = "countersign-dev";
 
-/// Where a stand-in is, as `cargo xtask local up` says it.
-const STAND_IN: &str = "COUNTERSIGN_AWS";
+/// The endpoint of an AWS emulator, as `cargo xtask local up` prints it.
+const EMULATOR: &str = "COUNTERSIGN_AWS";
 
-/// Where its table is, if that is another one.
-const LEDGER: &str = "COUNTERSIGN_DYNAMODB";
+/// The endpoint of a separate DynamoDB emulator.
+const DYNAMODB: &str = "COUNTERSIGN_DYNAMODB";
 
-/// The store on AWS.
-pub(crate) type OnAws = AwsStore<SqsQueue, S3Blobs>;
+pub(crate) type AccountStore = AwsStore<SqsQueue, S3Blobs>;
 
-/// An account, or a stand-in for one.
+/// An AWS account or an emulator of one.
 #[derive(Clone)]
 pub(crate) struct Account {
-    /// The store in it.
-    pub(crate) store: OnAws,
-    /// The name of its table.
+    pub(crate) store: AccountStore,
     pub(crate) table: String,
 }
 
@@ -35,24 +32,24 @@ impl fmt::Debug for Account {
 }
 
 impl Account {
-    /// The one that the environment names; on a stand-in what it needs is made.
+    /// Opens the account that the environment names. On an emulator, creates the missing resources.
     pub(crate) async fn open(variable: Variable) -> Result<Self, CliError> {
-        if let Some(aws) = variable(STAND_IN) {
-            let store = open_stand_in(&aws, variable(LEDGER).as_deref(), NAME).await?;
+        if let Some(aws) = variable(EMULATOR) {
+            let store = open_local(&aws, variable(DYNAMODB).as_deref(), NAME).await?;
             return Ok(Self { store, table: NAME.to_owned() });
         }
         let missing = |name: &str| {
             CliError::Usage(format!(
-                "neither {STAND_IN}, where a stand-in is, nor {name} is set; localstack/README.md says how to come by both"
+                "--aws needs {name} for an account or {EMULATOR} for an emulator, and neither is set; see \
+                 localstack/README.md"
             ))
         };
-        let settings = AwsSettings::told(|name| variable(name).ok_or_else(|| missing(name)))?;
+        let settings = AwsSettings::from_env(|name| variable(name).ok_or_else(|| missing(name)))?;
         let table = settings.table.clone();
         Ok(Self { store: open(settings).await, table })
     }
 
-    /// What to call it.
     pub(crate) fn name(&self) -> String {
-        format!("the table {} on AWS", self.table)
+        format!("table {} on AWS", self.table)
     }
 }

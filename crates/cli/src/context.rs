@@ -1,99 +1,90 @@
-//! What every verb works with: the store, the tenant, who is asking, and how to answer.
+//! The context of every command: store or server, tenant, user and output format.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connectors::{Allow, Settings, Toolbox};
+use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
 use domain::{Cause, Initiator, RunKey, TenantId, WorkerId};
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, EngineParts, Timing};
 use serde_json::Value;
 use store::{SqliteOptions, SqliteStore, Store, SystemClock};
 use url::Url;
 
-use crate::args::Common;
 #[cfg(feature = "aws")]
-use crate::aws::{Account, OnAws};
-use crate::config::Variable;
+use crate::aws::{Account, AccountStore};
+use crate::common::Common;
 use crate::error::CliError;
+use crate::input::Variable;
 use crate::profile::{self, ProfileName, Profiles, Server};
 use crate::run_name::RunName;
 use crate::{random, screen};
 use views::hint::{Hints, STORE_DEFAULT, TENANT_DEFAULT};
 
-/// What the process was started with, beside its arguments. Only `main` finds it out.
+/// The environment of the process. Only `main` reads it.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
-    /// The store's file, if the environment names one.
+pub(crate) struct Env {
     pub(crate) store: Option<PathBuf>,
-    /// The profile, if the environment names one.
     pub(crate) profile: Option<String>,
-    /// The file of profiles.
+    /// The file that holds the profiles.
     pub(crate) config: Option<PathBuf>,
-    /// The name of the user.
     pub(crate) user: Option<String>,
-    /// What is to be logged.
+    /// The value of `RUST_LOG`.
     pub(crate) log: Option<String>,
-    /// Whether the terminal shows more than ASCII.
+    /// Whether the locale uses UTF-8.
     pub(crate) utf8: bool,
-    /// This program's own file.
+    /// The path of this executable.
     pub(crate) program: Option<PathBuf>,
-    /// Where temporary files go.
     pub(crate) temp: PathBuf,
-    /// Looks an environment variable up, for credentials that a configuration names.
+    /// Looks up the variables in which a configuration or profile keeps its credentials.
     pub(crate) variable: Variable,
 }
 
-/// What every verb works with.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// The store's file.
+    /// The store file.
     pub(crate) store: PathBuf,
-    /// Whose runs are meant.
     pub(crate) tenant: TenantId,
-    /// Whose runs are meant, if somebody said so.
+    /// The value of `--tenant`.
     pub(crate) tenant_named: Option<TenantId>,
-    /// What was said about where the command goes.
-    pub(crate) goes: Goes,
-    /// The account on AWS, once it is opened, if the command goes there.
+    /// The target that the options name.
+    pub(crate) target: Target,
+    /// Set by [`Context::open_account`] if the target is AWS.
     #[cfg(feature = "aws")]
     pub(crate) account: Option<Account>,
-    /// Whether a program reads the answer.
     pub(crate) json: bool,
-    /// What the process was started with.
-    pub(crate) surroundings: Surroundings,
+    pub(crate) env: Env,
 }
 
-/// Where a command goes, as somebody typed it.
+/// The system on which a command acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Goes {
-    /// To the store in a file.
+pub(crate) enum Target {
+    /// A store file.
     Store,
-    /// To the store on AWS.
+    /// The store on AWS.
     Aws,
-    /// To this server.
     Server(Url),
-    /// To the server of this profile.
+    /// The server of a profile.
     Profile(ProfileName),
-    /// Nobody said; the environment and the file of profiles may.
-    Unsaid,
+    /// No option names a target; the environment and the selected profile decide.
+    Unspecified,
 }
 
 impl Context {
-    pub(crate) fn new(common: Common, mut surroundings: Surroundings) -> Result<Self, CliError> {
-        surroundings.user = common.user.map(|user| user.to_string()).or(surroundings.user);
-        let goes = match (common.server, common.profile, &common.store) {
-            (None, None, None) if common.aws => on_aws_if_built_for_it()?,
-            // What stands before the verb and what stands behind it are read apart.
+    pub(crate) fn new(common: Common, mut env: Env) -> Result<Self, CliError> {
+        env.user = common.user.map(|user| user.to_string()).or(env.user);
+        let target = match (common.server, common.profile, &common.store) {
+            (None, None, None) if common.aws => aws_target()?,
+            // clap does not detect a conflict between an option before the verb and one after it.
             _ if common.aws => {
-                let text = "--aws cannot be used with --store, --server or --profile; leave one of them out";
+                let text = "--aws cannot be used with --store, --server or --profile; remove one of them";
                 return Err(CliError::Usage(text.to_owned()));
             }
-            (Some(url), _, _) => Goes::Server(url),
-            (None, Some(profile), _) => Goes::Profile(profile),
-            (None, None, Some(_)) => Goes::Store,
-            (None, None, None) => Goes::Unsaid,
+            (Some(url), _, _) => Target::Server(url),
+            (None, Some(profile), _) => Target::Profile(profile),
+            (None, None, Some(_)) => Target::Store,
+            (None, None, None) => Target::Unspecified,
         };
-        let named = common.store.or_else(|| surroundings.store.clone());
+        let named = common.store.or_else(|| env.store.clone());
         let store = named.unwrap_or_else(|| STORE_DEFAULT.into());
         let tenant = match &common.tenant {
             Some(tenant) => tenant.clone(),
@@ -103,199 +94,194 @@ impl Context {
             store,
             tenant,
             tenant_named: common.tenant,
-            goes,
+            target,
             #[cfg(feature = "aws")]
             account: None,
             json: common.json,
-            surroundings,
+            env,
         })
     }
 
-    /// The same with the account opened, if the command goes to AWS.
+    /// Returns the context with the account opened if the target is AWS.
     #[cfg(feature = "aws")]
-    pub(crate) async fn on_aws(&self) -> Result<Self, CliError> {
-        if self.goes != Goes::Aws {
+    pub(crate) async fn open_account(&self) -> Result<Self, CliError> {
+        if self.target != Target::Aws {
             return Ok(self.clone());
         }
-        let account = Account::open(self.surroundings.variable).await?;
+        let account = Account::open(self.env.variable).await?;
         Ok(Self { account: Some(account), ..self.clone() })
     }
 
-    /// Who is asking, as the chain of events names them.
+    /// The user's name as recorded in the chain of events.
     pub(crate) fn user(&self) -> String {
         let uid = || format!("uid-{}", rustix::process::getuid().as_raw());
-        self.surroundings.user.clone().unwrap_or_else(uid)
+        self.env.user.clone().unwrap_or_else(uid)
     }
 
-    /// The person at the keyboard as the cause of what happens.
     pub(crate) fn by_user(&self) -> Initiator {
         Initiator::new(Cause::User, self.user())
     }
 
-    /// The run that was typed.
     pub(crate) fn run(&self, name: &RunName) -> RunKey {
         name.of(&self.tenant)
     }
 
-    /// Commands that can be typed next.
+    /// Renders follow-up commands with the options that lead to this target.
     pub(crate) fn hints(&self) -> Hints {
         self.hints_for(&self.tenant)
     }
 
-    /// The same for another tenant.
     pub(crate) fn hints_for(&self, tenant: &TenantId) -> Hints {
-        if self.goes == Goes::Aws { Hints::of_aws(tenant) } else { Hints::new(&self.store, tenant) }
+        if self.target == Target::Aws { Hints::of_aws(tenant) } else { Hints::new(&self.store, tenant) }
     }
 
-    /// The profiles.
     pub(crate) fn profiles(&self) -> Result<Profiles, CliError> {
-        self.surroundings.config.as_deref().map_or_else(|| Ok(Profiles::default()), profile::read)
+        self.env.config.as_deref().map_or_else(|| Ok(Profiles::default()), profile::read)
     }
 
-    /// The server that the command goes to; none, if it goes to the store.
+    /// The server that is the target; `None` for a store.
     pub(crate) fn server(&self) -> Result<Option<Server>, CliError> {
-        let variable = self.surroundings.variable;
-        let server = match self.goes()? {
-            Goes::Server(url) => Server::at(url, variable)?,
-            Goes::Profile(name) => Server::named(&name, &self.profiles()?, variable)?,
-            Goes::Store | Goes::Aws | Goes::Unsaid => return Ok(None),
+        let variable = self.env.variable;
+        let server = match self.resolve_target()? {
+            Target::Server(url) => Server::at(url, variable)?,
+            Target::Profile(name) => Server::named(&name, &self.profiles()?, variable)?,
+            Target::Store | Target::Aws | Target::Unspecified => return Ok(None),
         };
-        server.of(self.tenant_named.clone()).map(Some)
+        server.for_tenant(self.tenant_named.clone()).map(Some)
     }
 
-    /// Where the command goes: what was typed, or else what the environment says, or else the profile in use.
-    fn goes(&self) -> Result<Goes, CliError> {
-        if self.goes != Goes::Unsaid {
-            return Ok(self.goes.clone());
+    /// Precedence: options, then the environment, then the selected profile.
+    fn resolve_target(&self) -> Result<Target, CliError> {
+        if self.target != Target::Unspecified {
+            return Ok(self.target.clone());
         }
-        match (&self.surroundings.profile, &self.surroundings.store) {
+        match (&self.env.profile, &self.env.store) {
             (Some(_), Some(_)) => Err(CliError::Usage(
-                "COUNTERSIGN_PROFILE names a server and COUNTERSIGN_STORE a store; unset one, or say which with \
-                 --profile or --store"
+                "COUNTERSIGN_PROFILE and COUNTERSIGN_STORE are both set; unset one, or use --profile or --store"
                     .to_owned(),
             )),
             (Some(name), None) => {
-                let wrong = |why| CliError::Usage(format!("COUNTERSIGN_PROFILE cannot be used: {why}"));
-                Ok(Goes::Profile(name.parse().map_err(wrong)?))
+                let wrong = |why| CliError::Usage(format!("COUNTERSIGN_PROFILE is invalid: {why}"));
+                Ok(Target::Profile(name.parse().map_err(wrong)?))
             }
-            (None, Some(_)) => Ok(Goes::Store),
-            (None, None) => Ok(self.profiles()?.used.map_or(Goes::Store, Goes::Profile)),
+            (None, Some(_)) => Ok(Target::Store),
+            (None, None) => Ok(self.profiles()?.used.map_or(Target::Store, Target::Profile)),
         }
     }
 
-    /// Whether the command goes to a store in a file.
-    pub(crate) fn is_for_a_file(&self) -> Result<bool, CliError> {
-        Ok(matches!(self.goes()?, Goes::Store | Goes::Unsaid))
+    /// Whether the target is a store file.
+    pub(crate) fn targets_file(&self) -> Result<bool, CliError> {
+        Ok(matches!(self.resolve_target()?, Target::Store | Target::Unspecified))
     }
 
-    /// The server that the command goes to, in words; none, if it goes to a store.
-    fn server_in_words(&self) -> Result<Option<String>, CliError> {
-        Ok(match self.goes()? {
-            Goes::Server(url) => Some(format!("the server {url}")),
-            Goes::Profile(name) => Some(format!("the server of profile {}", name.as_str())),
-            Goes::Store | Goes::Aws | Goes::Unsaid => None,
+    /// The server that is the target, for error messages; `None` for a store.
+    fn server_label(&self) -> Result<Option<String>, CliError> {
+        Ok(match self.resolve_target()? {
+            Target::Server(url) => Some(format!("server {url}")),
+            Target::Profile(name) => Some(format!("the server of profile {}", name.as_str())),
+            Target::Store | Target::Aws | Target::Unspecified => None,
         })
     }
 
-    /// Refuses if the command goes to a server or to AWS: what was meant there must not happen here.
-    fn must_be_for_a_store(&self) -> Result<(), CliError> {
-        let elsewhere = match self.server_in_words()? {
+    /// Refuses a server or AWS as target, so that a command meant for them does not act on a local file.
+    fn require_file_store(&self) -> Result<(), CliError> {
+        let elsewhere = match self.server_label()? {
             Some(server) => server,
-            None if self.goes == Goes::Aws => "AWS".to_owned(),
+            None if self.target == Target::Aws => "AWS".to_owned(),
             None => return Ok(()),
         };
         Err(CliError::Usage(format!(
-            "this command works on a store in a file, and cannot be done on {elsewhere}; name the store with --store FILE"
+            "this command works on a store file and cannot run on {elsewhere}; name the file with --store FILE"
         )))
     }
 
-    /// Refuses if the command goes to a server: it is about all tenants, and works on a store in a file or on AWS.
-    pub(crate) fn must_not_be_for_a_server(&self) -> Result<(), CliError> {
-        let Some(server) = self.server_in_words()? else { return Ok(()) };
+    /// Refuses a server as target: the command affects all tenants, so it runs on a store file or on AWS.
+    pub(crate) fn require_store(&self) -> Result<(), CliError> {
+        let Some(server) = self.server_label()? else { return Ok(()) };
         Err(CliError::Usage(format!(
-            "this command works on a store, and cannot be done on {server}; name a file with --store FILE, or say \
-             --aws for the account that the environment names"
+            "this command works on a store and cannot run on {server}; name a file with --store FILE, or use --aws \
+             for the account that the environment names"
         )))
     }
 
-    /// Opens the store, and creates it if it is not there.
+    /// Opens the store file and creates it if it is missing.
     pub(crate) fn open_store(&self) -> Result<SqliteStore, CliError> {
-        self.must_be_for_a_store()?;
+        self.require_file_store()?;
         SqliteStore::open(&self.store, SqliteOptions::default())
             .map_err(|source| CliError::OpenStore { path: self.store.clone(), source })
     }
 
-    /// The engine on the store, which is created if it is not there.
+    /// An engine on the store file, which is created if it is missing.
     pub(crate) fn engine(&self) -> Result<Engine<SqliteStore>, CliError> {
         engine_on(self.open_store()?, tools())
     }
 
-    /// The engine on AWS, if the command goes there.
+    /// An engine on AWS, if the target is AWS.
     #[cfg(feature = "aws")]
-    pub(crate) fn engine_on_aws(&self, tools: Toolbox) -> Result<Option<Engine<OnAws>>, CliError> {
-        let account = self.account.as_ref().filter(|_| self.goes == Goes::Aws);
+    pub(crate) fn engine_on_aws(
+        &self,
+        tools: ToolRegistry,
+    ) -> Result<Option<Engine<AccountStore>>, CliError> {
+        let account = self.account.as_ref().filter(|_| self.target == Target::Aws);
         account.map(|account| engine_on(account.store.clone(), tools)).transpose()
     }
 
-    /// The engine on the store for whoever only looks, with `tools`: where there is no store, on one that holds nothing
-    /// and leaves no file behind.
-    pub(crate) fn looking_engine(&self, tools: Toolbox) -> Result<Engine<SqliteStore>, CliError> {
-        self.must_be_for_a_store()?;
+    /// An engine for reads. If the store file is missing, it uses an empty store in memory and creates no file.
+    pub(crate) fn read_only_engine(&self, tools: ToolRegistry) -> Result<Engine<SqliteStore>, CliError> {
+        self.require_file_store()?;
         if !is_missing(&self.store) {
             return engine_on(self.open_store()?, tools);
         }
         let path = self.store.clone();
-        let nothing = SqliteStore::memory(SqliteOptions::default());
-        engine_on(nothing.map_err(|source| CliError::OpenStore { path, source })?, tools)
+        let empty = SqliteStore::memory(SqliteOptions::default());
+        engine_on(empty.map_err(|source| CliError::OpenStore { path, source })?, tools)
     }
 
-    /// The engine on a store that must be there: looking for a run must not leave an empty file behind.
+    /// An engine on a store file that must exist: looking up a run must not create an empty file.
     pub(crate) fn existing_engine(&self) -> Result<Engine<SqliteStore>, CliError> {
-        self.must_be_for_a_store()?;
+        self.require_file_store()?;
         if is_missing(&self.store) {
             return Err(CliError::NoStore { path: self.store.clone() });
         }
         self.engine()
     }
 
-    /// Answers, in the form that was asked for.
-    pub(crate) fn answer(&self, text: &str, json: &Value) -> Result<(), CliError> {
+    /// Prints the result as text, or as JSON with `--json`.
+    pub(crate) fn print(&self, text: &str, json: &Value) -> Result<(), CliError> {
         if self.json { screen::json(json) } else { screen::text(text) }
     }
 }
 
-/// Where a command goes that is meant for AWS; refuses, if this program cannot speak to it.
-fn on_aws_if_built_for_it() -> Result<Goes, CliError> {
+fn aws_target() -> Result<Target, CliError> {
     if cfg!(feature = "aws") {
-        return Ok(Goes::Aws);
+        return Ok(Target::Aws);
     }
     Err(CliError::Usage(
-        "this program was built without AWS, so that it stays small; `cargo install --path cli --features aws` builds \
-         one with it"
+        "this binary was built without AWS support; run `cargo install --path crates/cli --features aws`"
             .to_owned(),
     ))
 }
 
-/// The tools of an engine that executes nothing: workflows are checked against what workers can do.
-pub(crate) fn tools() -> Toolbox {
-    connectors::standard(Allow::default(), Settings::default())
+/// The tools against which an engine that executes nothing checks workflows.
+pub(crate) fn tools() -> ToolRegistry {
+    connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default())
 }
 
-fn engine_on<S: Store>(store: S, tools: Toolbox) -> Result<Engine<S>, CliError> {
+fn engine_on<S: Store>(store: S, tools: ToolRegistry) -> Result<Engine<S>, CliError> {
     let me = WorkerId::new(&format!("cli-{}", random::hex::<8>()?)).map_err(CliError::Id)?;
-    Ok(Engine::new(Parts {
+    Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools,
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),
-        // People look for themselves, and workers put evidence together.
-        shows: None,
-        sealing: None,
+        // Workers post approval cards and build evidence.
+        notifier: None,
+        evidence_signer: None,
     }))
 }
 
-/// Whether there is nothing at `path`. A file that cannot be looked at is not missing; opening it says why.
+/// A file whose existence cannot be determined is not missing: opening it returns the cause.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }

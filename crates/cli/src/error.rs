@@ -1,4 +1,4 @@
-//! Why a command was not done: what it names, what caused it, the way out, and the exit code.
+//! Errors of commands: the message, its causes, the remedy and the exit code.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,109 +14,91 @@ use domain::refusal::NotApprover;
 use engine::EngineError;
 use serde_json::{Value, json};
 use store::StoreError;
-use workflow::Place;
+use workflow::SourcePosition;
 
-use crate::ending::Ending;
-use crate::screen::harmless;
+use crate::exit_status::ExitStatus;
+use crate::screen::sanitize;
 use views::hint::quoted;
 use views::refusal_in_words;
 
-/// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// The engine did not do it.
-    #[error("{}", in_words(.0))]
+    #[error("{}", engine_message(.0))]
     Engine(#[from] EngineError),
-    /// The API did not do it.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Nobody knows whether the run with this key was started.
+    /// It is unknown whether the run with this key was started.
     #[error("{source}")]
     MaybeStarted { source: Box<ClientError>, key: String },
-    /// The store did not answer.
-    #[error("the store did not answer")]
+    #[error("the store did not respond")]
     Store(#[from] StoreError),
-    /// The store's file cannot be used.
-    #[error("the store {} cannot be used", .path.display())]
+    #[error("cannot open the store {}", .path.display())]
     OpenStore {
         path: PathBuf,
         #[source]
         source: StoreError,
     },
-    /// There is no store to look into.
-    #[error("there is no store {}", .path.display())]
+    #[error("the store {} does not exist", .path.display())]
     NoStore { path: PathBuf },
-    /// A file cannot be read.
-    #[error("{} cannot be read", .path.display())]
+    #[error("cannot read {}", .path.display())]
     Read {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A file or an input is larger than anything that is accepted.
-    #[error("{what} has more than {most} bytes")]
+    #[error("{what} is larger than {most} bytes")]
     TooLarge { what: String, most: usize },
-    /// A file that should be text is not.
     #[error("{} is not UTF-8 text", .path.display())]
     NotText { path: PathBuf },
-    /// A file is no workflow; `shown` is the fault with its place and the line it is on.
+    /// `shown` is the parse error with its location and an excerpt of the file.
     #[error("{}, {shown}", .path.display())]
-    NotAWorkflow { path: PathBuf, place: Place, shown: String },
-    /// Some of the files that were checked are no workflows; each was reported.
-    #[error("{bad} of {all} files are not workflows")]
+    NotAWorkflow { path: PathBuf, place: SourcePosition, shown: String },
+    /// Each invalid file was already reported.
+    #[error("{bad} of {all} files are invalid")]
     SomeNotWorkflows { bad: usize, all: usize },
-    /// A directory is no policy; `shown` is the fault with its place and the line it is on.
+    /// `shown` is the parse error with its location and an excerpt of the file.
     #[error("{shown}")]
-    NotAPolicy { place: Option<policy::Place>, shown: String },
-    /// It could be done, and is not.
+    NotAPolicy { place: Option<policy::PolicyLocation>, shown: String },
     #[error("{0}")]
     Refused(String),
-    /// A value is not JSON, or JSON that readers disagree about.
-    #[error("{what} cannot be used")]
+    /// The value is not JSON, or is JSON that parsers read differently.
+    #[error("{what} is invalid")]
     BadJson {
         what: String,
         #[source]
         source: InvalidJson,
     },
-    /// A text is no id.
     #[error(transparent)]
     Id(#[from] InvalidId),
-    /// A file is no key.
-    #[error("{} cannot be used as a key: {why}", .path.display())]
+    #[error("{} is not a usable key: {why}", .path.display())]
     Key { path: PathBuf, why: String },
-    /// Options that do not go together, with the way out.
     #[error("{0}")]
     Usage(String),
-    /// Something that the program needs from the machine is not to be had.
-    #[error("{what} could not be started")]
+    #[error("cannot start {what}")]
     Start {
         what: &'static str,
         #[source]
         source: io::Error,
     },
-    /// The demo could not go on.
-    #[error("the demo could not go on: {0}")]
+    #[error("the demo stopped: {0}")]
     Demo(String),
-    /// A file cannot be written.
-    #[error("{} cannot be written", .path.display())]
+    #[error("cannot write {}", .path.display())]
     Write {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The output cannot be written.
-    #[error("the answer cannot be printed")]
+    #[error("cannot write to standard output")]
     Print(#[source] io::Error),
 }
 
 impl CliError {
-    /// How the program ends because of it.
-    pub(crate) fn ending(&self) -> Ending {
+    pub(crate) fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Engine(error) => engine_ending(error),
-            Self::Client(error) => client_ending(error),
-            Self::MaybeStarted { source, .. } => client_ending(source),
-            Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => Ending::NoStore,
+            Self::Engine(error) => engine_exit_status(error),
+            Self::Client(error) => client_exit_status(error),
+            Self::MaybeStarted { source, .. } => client_exit_status(source),
+            Self::Store(_) | Self::OpenStore { .. } | Self::NoStore { .. } => ExitStatus::Unavailable,
             Self::Read { .. }
             | Self::TooLarge { .. }
             | Self::NotText { .. }
@@ -126,16 +108,16 @@ impl CliError {
             | Self::BadJson { .. }
             | Self::Id(_)
             | Self::Key { .. }
-            | Self::Usage(_) => Ending::BadInput,
-            // Whoever reads us has seen enough: `… | head` is no failure.
-            Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
+            | Self::Usage(_) => ExitStatus::BadInput,
+            // The reader closed the pipe, as `… | head` does.
+            Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
             Self::Refused(_) | Self::Start { .. } | Self::Demo(_) | Self::Write { .. } | Self::Print(_) => {
-                Ending::NotDone
+                ExitStatus::Failure
             }
         }
     }
 
-    /// The code that stands for it on the API and in logs, if the rules said no.
+    /// The error code of the API, for a refusal.
     fn code(&self) -> Option<&str> {
         match self {
             Self::Engine(EngineError::Refused(refusal)) => Some(refusal.code().as_str()),
@@ -145,7 +127,7 @@ impl CliError {
         }
     }
 
-    /// Where in a file it is, if it is in one.
+    /// The location in a file, for a parse error.
     fn place(&self) -> Option<Value> {
         match self {
             Self::NotAWorkflow { path, place, .. } => {
@@ -158,44 +140,47 @@ impl CliError {
         }
     }
 
-    /// The way out, where the text does not say it.
+    /// The remedy, if the message does not contain it.
     fn help(&self) -> Option<Cow<'static, str>> {
         let words = match self {
-            Self::Engine(EngineError::Refused(refusal)) => way_out(refusal),
-            Self::Client(ClientError::Refused(problem)) => return way_out_of(problem),
+            Self::Engine(EngineError::Refused(refusal)) => remedy_for_refusal(refusal),
+            Self::Client(ClientError::Refused(problem)) => return remedy_for_problem(problem),
             Self::MaybeStarted { key, .. } => {
-                return Some(format!("start it again with --key {}: it starts one run", quoted(key)).into());
+                let key = quoted(key);
+                return Some(
+                    format!("repeat the command with --key {key}; it starts at most one run").into(),
+                );
             }
             Self::Engine(EngineError::Store(StoreError::Busy { .. })) => {
-                Some("another process holds the file, or AWS asks for less at once; try again")
+                Some("another process holds the file, or AWS throttles requests; try again")
             }
             Self::NoStore { .. } => Some(
-                "`countersign run start FILE` and `countersign worker` create one; --store or \
-                 COUNTERSIGN_STORE names another",
+                "create it with `countersign run start FILE` or `countersign worker`, or name another file with \
+                 --store or COUNTERSIGN_STORE",
             ),
-            Self::OpenStore { .. } => Some("--store or COUNTERSIGN_STORE names another file"),
+            Self::OpenStore { .. } => Some("name another file with --store or COUNTERSIGN_STORE"),
             _ => None,
         };
         words.map(Cow::Borrowed)
     }
 
-    /// Says on standard error what went wrong; gives back how the program ends.
-    pub(crate) fn report(&self, json: bool) -> Ending {
-        let ending = self.ending();
-        if ending != Ending::Done {
-            // If even this cannot be written there is nobody left to tell.
-            let _ = io::Write::write_all(&mut io::stderr(), self.told(json).as_bytes());
+    /// Prints the error on standard error and returns the exit status.
+    pub(crate) fn report(&self, json: bool) -> ExitStatus {
+        let status = self.exit_status();
+        if status != ExitStatus::Success {
+            // A failed write to standard error cannot be reported.
+            let _ = io::Write::write_all(&mut io::stderr(), self.render(json).as_bytes());
         }
-        ending
+        status
     }
 
-    fn told(&self, json: bool) -> String {
-        if json { format!("{}\n", self.to_json()) } else { harmless(&self.to_text()) }
+    fn render(&self, json: bool) -> String {
+        if json { format!("{}\n", self.to_json()) } else { sanitize(&self.to_text()) }
     }
 
     fn causes(&self) -> Vec<String> {
         let first = match self {
-            // Its own text already stands on top.
+            // The message already contains the text of the error itself.
             Self::Engine(error) => error.source(),
             Self::Client(error) => error.source(),
             Self::MaybeStarted { source, .. } => source.source(),
@@ -226,26 +211,26 @@ impl CliError {
             "place": self.place(),
             "causes": self.causes(),
             "help": self.help(),
-            "exit": self.ending().number(),
+            "exit": self.exit_status().code(),
         }})
     }
 }
 
-fn engine_ending(error: &EngineError) -> Ending {
+fn engine_exit_status(error: &EngineError) -> ExitStatus {
     match error {
         EngineError::Refused(_)
         | EngineError::BackoutOver
         | EngineError::PolicyBusy { .. }
         | EngineError::Contended { .. }
         | EngineError::TenantChanged { .. }
-        | EngineError::NotGreen { .. }
+        | EngineError::PolicyTestsFailed { .. }
         | EngineError::WorkerBusy { .. }
-        | EngineError::KeyTaken { .. } => Ending::NotDone,
-        EngineError::NotOver { .. } | EngineError::NoEvidence { .. } | EngineError::NotShown(_) => {
-            Ending::NotDone
+        | EngineError::KeyTaken { .. } => ExitStatus::Failure,
+        EngineError::NotFinished { .. } | EngineError::NoEvidence { .. } | EngineError::NotifyFailure(_) => {
+            ExitStatus::Failure
         }
         EngineError::NoRun { .. }
-        | EngineError::NotBegun { .. }
+        | EngineError::NotStarted { .. }
         | EngineError::NoApiKey { .. }
         | EngineError::NoWorker { .. }
         | EngineError::NoWorkflow { .. }
@@ -253,102 +238,103 @@ fn engine_ending(error: &EngineError) -> Ending {
         | EngineError::BadPolicy(_)
         | EngineError::BadPeople(_)
         | EngineError::TenantTooLarge { .. }
-        | EngineError::NotAPerson { .. } => Ending::BadInput,
+        | EngineError::NotAPerson { .. } => ExitStatus::BadInput,
         EngineError::Store(_)
         | EngineError::NoPlan { .. }
         | EngineError::BadPlan { .. }
         | EngineError::NoPayload { .. }
-        | EngineError::NoKey
+        | EngineError::NoSigningKey
         | EngineError::NoSlack
-        | EngineError::BadEvidence { .. } => Ending::NoStore,
+        | EngineError::BadEvidence { .. } => ExitStatus::Unavailable,
     }
 }
 
-fn client_ending(error: &ClientError) -> Ending {
+fn client_exit_status(error: &ClientError) -> ExitStatus {
     match error {
         ClientError::Refused(problem) => match problem.status {
-            400 | 404 | 413 | 415 => Ending::BadInput,
-            500.. => Ending::NoStore,
-            _ => Ending::NotDone,
+            400 | 404 | 413 | 415 => ExitStatus::BadInput,
+            500.. => ExitStatus::Unavailable,
+            _ => ExitStatus::Failure,
         },
-        ClientError::BadServer { .. } => Ending::BadInput,
+        ClientError::BadServer { .. } => ExitStatus::BadInput,
         ClientError::Unreachable { .. }
         | ClientError::NoAnswer { .. }
         | ClientError::Between { .. }
-        | ClientError::Unreadable(_) => Ending::NoStore,
+        | ClientError::Unreadable(_) => ExitStatus::Unavailable,
     }
 }
 
-/// The verbs of a run that the API's words speak of.
+/// The actions on a run that remedies of the API name.
 const VERBS: [&str; 4] = ["pause", "cancel", "undo", "retry"];
 
-/// The way out that this program has, or else the one that the API tells of, with the commands for its verbs.
-fn way_out_of(problem: &Problem) -> Option<Cow<'static, str>> {
+/// The remedy as commands of this program, or else the API's remedy with its actions rewritten as commands.
+fn remedy_for_problem(problem: &Problem) -> Option<Cow<'static, str>> {
     let words = match problem.code.as_str() {
-        "RUN_TERMINAL_STATE" => "`run start` begins another run; `run show` tells how this one ended",
-        "APPROVAL_REFUSED" => "`approval show` says who is asked and what was answered",
+        "RUN_TERMINAL_STATE" => "start another run with `run start`; see how this one ended with `run show`",
+        "APPROVAL_REFUSED" => "see who may approve and which decisions exist with `approval show`",
         "UNAUTHENTICATED" => {
-            "the key is unknown, has run out or was taken back; see `countersign profile list`"
+            "the API key is unknown, expired or revoked; see which key is used with `countersign profile list`"
         }
         _ if problem.remedy.is_empty() => return None,
         _ => {
-            let told = problem.remedy.clone();
-            let told = VERBS
-                .iter()
-                .fold(told, |told, verb| told.replace(&format!("`{verb}`"), &format!("`run {verb}`")));
-            return Some(told.into());
+            let as_command =
+                |text: String, verb: &&str| text.replace(&format!("`{verb}`"), &format!("`run {verb}`"));
+            return Some(VERBS.iter().fold(problem.remedy.clone(), as_command).into());
         }
     };
     Some(words.into())
 }
 
-/// An error of the engine, with moments as people read them.
-fn in_words(error: &EngineError) -> String {
+fn engine_message(error: &EngineError) -> String {
     match error {
         EngineError::Refused(refusal) => refusal_in_words(refusal),
-        EngineError::BadInput { what, .. } => format!("{what} cannot be used"),
+        EngineError::BadInput { what, .. } => format!("{what} is invalid"),
         other => other.to_string(),
     }
 }
 
-fn way_out(refusal: &Refusal) -> Option<&'static str> {
+fn remedy_for_refusal(refusal: &Refusal) -> Option<&'static str> {
     match refusal {
         Refusal::Terminal { .. } => {
-            Some("`run start` begins another run; `run show` tells how this one ended")
+            Some("start another run with `run start`; see how this one ended with `run show`")
         }
-        Refusal::KeyConflict { .. } => Some("send the first request again, or use another --key"),
-        Refusal::TicketTaken { .. } => {
-            Some("`run show` says how that run stands; when it is over, another one can start")
+        Refusal::KeyConflict { .. } => Some("repeat the first request, or use another --key"),
+        Refusal::ConcurrencyConflict { .. } => {
+            Some("see the status of that run with `run show`; another run can start when it has ended")
         }
-        Refusal::NoTicket { .. } => Some("send with the input what `ticket` of the workflow reads"),
-        Refusal::Held { .. } => Some("`run pause` holds the run once its step has finished; then try again"),
+        Refusal::InvalidConcurrencyKey { .. } => {
+            Some("add the field to the input that `concurrency.key` of the workflow reads")
+        }
+        Refusal::LeaseHeld { .. } => {
+            Some("pause the run with `run pause`, then try again when its current step has finished")
+        }
         Refusal::NotPaused { .. }
-        | Refusal::NotAsked { .. }
-        | Refusal::Lapsed { .. }
+        | Refusal::NoOpenApproval { .. }
+        | Refusal::ApprovalExpired { .. }
         | Refusal::AlreadyDecided { .. } => {
-            Some("`run show` says where the run stands and what it waits for")
+            Some("see the status of the run and what it waits for with `run show`")
         }
-        Refusal::UnknownApproval { .. } | Refusal::OtherSubject { .. } => {
-            Some("`approval list` shows what can be answered")
+        Refusal::UnknownApproval { .. } | Refusal::SubjectChanged { .. } => {
+            Some("list pending approvals with `approval list`")
         }
         Refusal::NotApprover {
             why: NotApprover::Requester | NotApprover::Author | NotApprover::NotInGroup,
             ..
-        } => Some("`approval show` says who is asked"),
-        Refusal::NotNewer { .. } => Some("`workflow list` shows the versions in use"),
-        Refusal::NothingToRollBack => Some("`run cancel` stops the run; its effects stand"),
-        Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongWork { .. } => {
-            Some("`run show` says what can be done with the run now")
+        } => Some("see who may approve with `approval show`"),
+        Refusal::WorkflowNotNewer { .. } => Some("list the applied versions with `workflow list`"),
+        Refusal::NothingToRollBack => Some("stop the run with `run cancel`; its effects stay in place"),
+        Refusal::Run(_) | Refusal::Step(_) | Refusal::WrongState { .. } => {
+            Some("see which commands apply to the run with `run show`")
         }
         Refusal::StaleFence { .. }
         | Refusal::NotStarted { .. }
-        | Refusal::Unjudged { .. }
+        | Refusal::NoVerdict { .. }
         | Refusal::NotBefore { .. }
         | Refusal::NotAwaited { .. }
-        | Refusal::TooManyEarly { .. }
+        | Refusal::BufferFull { .. }
         | Refusal::SignalConflict { .. }
         | Refusal::Paused { .. }
-        | Refusal::NotApprover { why: NotApprover::Stranger, .. }
+        | Refusal::NotApprover { why: NotApprover::UnknownUser, .. }
         | Refusal::OffPlan { .. } => None,
     }
 }
@@ -367,42 +353,43 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_code_and_the_way_out() {
+    fn refusal_shows_code_and_remedy() {
         assert_eq!(
             refused(Refusal::KeyConflict { run: run() }).to_text(),
-            "error: the key of run acme/run-1 was used before with a different input or record, or for \
-             another workflow [IDEMPOTENCY_CONFLICT]\n  help: send the first request again, or use another --key\n"
+            "error: the key of run acme/run-1 was used before with a different input, record or workflow \
+             [IDEMPOTENCY_CONFLICT]\n  help: repeat the first request, or use another --key\n"
         );
     }
 
     #[test]
-    fn where_nobody_knows_whether_a_run_was_started_its_key_is_told() {
+    fn unknown_start_outcome_names_the_key() {
         let source = ClientError::Between { server: "https://a.example/".to_owned(), status: 502 };
         let error = CliError::MaybeStarted { source: Box::new(source), key: "cli:7f".to_owned() };
-        assert!(error.to_text().contains("help: start it again with --key cli:7f"), "{}", error.to_text());
-        assert_eq!(error.ending(), Ending::NoStore);
+        let text = error.to_text();
+        assert!(text.contains("help: repeat the command with --key cli:7f"), "{text}");
+        assert_eq!(error.exit_status(), ExitStatus::Unavailable);
     }
 
     #[test]
-    fn causes_are_told_one_below_the_other() {
+    fn causes_are_listed_in_order() {
         let source = StoreError::broken("open the store's file", "disk on fire");
         let error = CliError::OpenStore { path: "a.db".into(), source };
         let text = error.to_text();
-        assert!(text.starts_with("error: the store a.db cannot be used\n"), "{text}");
+        assert!(text.starts_with("error: cannot open the store a.db\n"), "{text}");
         assert!(text.contains("  caused by: open the store's file\n  caused by: disk on fire\n"), "{text}");
-        assert_eq!(error.ending(), Ending::NoStore);
+        assert_eq!(error.exit_status(), ExitStatus::Unavailable);
     }
 
     #[test]
-    fn a_cause_is_not_told_twice() {
+    fn cause_is_not_repeated() {
         let error = CliError::from(EngineError::NoRun { run: run() });
-        assert_eq!(error.to_text(), "error: there is no run acme/run-1; `run list` shows those there are\n");
-        assert_eq!(error.ending(), Ending::BadInput);
+        assert_eq!(error.to_text(), "error: run acme/run-1 not found; `run list` lists runs\n");
+        assert_eq!(error.exit_status(), ExitStatus::BadInput);
     }
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure() {
+    fn closed_pipe_is_success() {
         let error = CliError::Print(io::ErrorKind::BrokenPipe.into());
-        assert_eq!(error.ending(), Ending::Done);
+        assert_eq!(error.exit_status(), ExitStatus::Success);
     }
 }

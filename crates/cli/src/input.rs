@@ -1,5 +1,5 @@
-//! What a person hands in: JSON on the command line, from a file or from standard input, and workflow files.
-//! Each is read up to its bound and not a byte further.
+//! Input from the user: JSON on the command line, from a file or from standard input, workflow files and the
+//! configuration. Every read has a size limit.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -7,12 +7,16 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use connectors::Toolbox;
+use config::{ConfigError, SystemsConfig};
+use connectors::ToolRegistry;
 use domain::{Plan, ToolName, json};
 use serde_json::Value;
 use workflow::SOURCE_BYTES_MAX;
 
 use crate::error::CliError;
+
+/// Looks up an environment variable.
+pub(crate) type Variable = fn(&str) -> Option<String>;
 
 /// Where a JSON value comes from: `JSON`, `@file`, or `-` for standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl FromStr for JsonSource {
 }
 
 impl JsonSource {
-    /// The value; `what` names it in errors.
+    /// Reads and parses the value; `what` names it in errors.
     pub(crate) fn read(&self, what: &str) -> Result<Value, CliError> {
         let (what, bytes) = match self {
             Self::Literal(text) => (what.to_owned(), text.clone().into_bytes()),
@@ -54,18 +58,32 @@ impl JsonSource {
     }
 }
 
-/// Reads the workflow at `path`; its steps may call `tools`.
-pub(crate) fn read_workflow(path: &Path, tools: &Toolbox) -> Result<Plan, CliError> {
+/// Reads the configuration of the external systems; without a file there are none.
+pub(crate) fn read_config(path: Option<&Path>) -> Result<SystemsConfig, CliError> {
+    let Some(path) = path else { return Ok(SystemsConfig::default()) };
+    let bytes = read_file(path, &path.display().to_string(), config::BYTES_MAX)?;
+    let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
+    SystemsConfig::parse(&text)
+        .map_err(|error| CliError::Usage(format!("{} is invalid: {error}", path.display())))
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Reads and parses the workflow at `path`; its steps may call `tools`.
+pub(crate) fn read_workflow(path: &Path, tools: &ToolRegistry) -> Result<Plan, CliError> {
     let source = read_source(path)?;
     let names: BTreeSet<ToolName> = tools.names().cloned().collect();
     workflow::parse(&source, &names).map_err(|error| CliError::NotAWorkflow {
         path: path.into(),
-        place: error.place,
+        place: error.position,
         shown: error.render(&source),
     })
 }
 
-/// Reads the text of the workflow at `path`.
 pub(crate) fn read_source(path: &Path) -> Result<String, CliError> {
     let bytes = read_file(path, &path.display().to_string(), SOURCE_BYTES_MAX)?;
     String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })
@@ -77,7 +95,7 @@ pub(crate) fn read_file(path: &Path, what: &str, most: usize) -> Result<Vec<u8>,
     bytes.ok_or_else(|| CliError::TooLarge { what: what.to_owned(), most })
 }
 
-/// All of `from`, if that is at most `most` bytes.
+/// Reads `from` to its end; `None` if it has more than `most` bytes.
 fn bounded(from: impl Read, most: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     from.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -94,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_from_the_line_a_file_or_standard_input() {
+    fn json_source_is_literal_file_or_stdin() {
         assert_eq!(source("{}"), JsonSource::Literal("{}".into()));
         assert_eq!(source("@a.json"), JsonSource::File("a.json".into()));
         assert_eq!(source("-"), JsonSource::Stdin);
@@ -102,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_named_with_its_place() {
+    fn invalid_json_error_names_line_and_column() {
         let error = source("{\"a\": }").read("the run's input").unwrap_err();
-        assert_eq!(error.to_string(), "the run's input cannot be used");
+        assert_eq!(error.to_string(), "the run's input is invalid");
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("line 1 column 7"), "{cause}");
     }
 
     #[test]
-    fn nothing_is_read_past_the_bound() {
+    fn read_stops_at_the_limit() {
         assert_eq!(bounded(&[7_u8; 4][..], 4).unwrap(), Some(vec![7; 4]));
         assert_eq!(bounded(io::repeat(7), 4).unwrap(), None);
     }

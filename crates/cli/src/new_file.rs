@@ -1,4 +1,4 @@
-//! Files that the program writes for a person. What is there already is left alone.
+//! Files that commands write. Existing files are not overwritten.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use crate::error::CliError;
 use crate::random;
 
-/// Writes a file that was not there before.
+/// Writes a file that must not exist yet.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(is_there(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(already_exists(path)),
         Err(source) => return Err(CliError::Write { path: path.into(), source }),
     };
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| {
-        // Half a file would be taken for a whole one.
+        // Remove a partial file, so that it is not taken for a complete one.
         let _ = fs::remove_file(path);
         CliError::Write { path: path.into(), source }
     })
 }
 
-/// Puts a file that only its owner reads in the place of what is at `path`. A crash leaves one or the other.
+/// Replaces the file at `path` atomically by one that only its owner can read.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let draft = with_ending(path, &format!(".{}", random::hex::<4>()?));
     let written = OpenOptions::new()
@@ -33,31 +33,27 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&draft, path));
     written.map_err(|source| {
-        // Half a file would be in the way.
         let _ = fs::remove_file(&draft);
         CliError::Write { path: path.into(), source }
     })
 }
 
-/// Refuses if there is something at `path`.
 pub(crate) fn must_be_new(path: &Path) -> Result<(), CliError> {
     match path.symlink_metadata() {
-        Ok(_) => Err(is_there(path)),
+        Ok(_) => Err(already_exists(path)),
         Err(_) => Ok(()),
     }
 }
 
-/// The path with `ending` after its name.
+/// Appends `ending` to the path.
 pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-fn is_there(path: &Path) -> CliError {
-    let text =
-        format!("{} is there already and is left alone; move it away, or name another", path.display());
-    CliError::Refused(text)
+fn already_exists(path: &Path) -> CliError {
+    CliError::Refused(format!("{} already exists; move it or choose another name", path.display()))
 }
 
 #[cfg(test)]
@@ -65,17 +61,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_left_alone() {
+    fn existing_file_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         write_new(&path, b"one").unwrap();
-        assert!(write_new(&path, b"two").unwrap_err().to_string().contains("left alone"));
+        assert!(write_new(&path, b"two").unwrap_err().to_string().contains("already exists"));
         assert!(must_be_new(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"one");
     }
 
     #[test]
-    fn an_ending_comes_after_the_whole_name() {
+    fn ending_is_appended_to_the_whole_name() {
         assert_eq!(with_ending(Path::new("a/b.bundle"), ".pub"), Path::new("a/b.bundle.pub"));
     }
 }

@@ -1,32 +1,30 @@
-//! A bar that shows how far a run is, while somebody watches.
-//!
-//! It is drawn on standard error, and only if that is a terminal: what is piped elsewhere gets plain lines.
+//! Progress on standard error, drawn only if that is a terminal.
 
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::screen::harmless;
+use crate::screen::sanitize;
 
-/// Often enough that the time is seen to pass.
+/// Redraws the elapsed time.
 const TICK: Duration = Duration::from_millis(250);
 
 const TEMPLATE: &str = "[{bar:24}] {pos}/{len} {wide_msg} {elapsed}";
 
-/// How far a run is.
+/// The progress bar of a run.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// The bar of a run that has so many steps.
     pub(crate) fn new(steps: usize, context: &Context) -> Self {
         let target = if context.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
-        let characters = if context.surroundings.utf8 { "█▌ " } else { "#> " };
-        // A template that cannot be read leaves the bar as the library draws it.
+        let characters = if context.env.utf8 { "█▌ " } else { "#> " };
+        // If the template is invalid, the bar keeps the default style.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.progress_chars(characters));
         }
@@ -36,19 +34,18 @@ impl Progress {
         Self { bar }
     }
 
-    /// Whether anybody sees it.
     pub(crate) fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }
 
-    /// So many steps are done, and this is what the run is at.
-    pub(crate) fn stands(&self, done: usize, at: &str) {
+    /// Sets the number of finished steps and the current position.
+    pub(crate) fn set(&self, done: usize, at: &str) {
         self.bar.set_position(done as u64);
-        self.bar.set_message(harmless(at).replace('\n', " "));
+        self.bar.set_message(sanitize(at).replace('\n', " "));
     }
 
-    /// Prints something, with the bar out of the way.
-    pub(crate) fn aside(&self, print: impl FnOnce() -> Result<(), CliError>) -> Result<(), CliError> {
+    /// Hides the bar while `print` writes.
+    pub(crate) fn suspend(&self, print: impl FnOnce() -> Result<(), CliError>) -> Result<(), CliError> {
         self.bar.suspend(print)
     }
 }
@@ -56,5 +53,34 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// One line that is overwritten while a command waits.
+pub(crate) struct StatusLine {
+    visible: bool,
+    written: bool,
+}
+
+impl StatusLine {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self { visible: !context.json && io::stderr().is_terminal(), written: false }
+    }
+
+    /// Replaces the text of the line.
+    pub(crate) fn set(&mut self, text: &str) {
+        if self.visible {
+            self.written = true;
+            // A failed write must not end the command.
+            let _ = write!(io::stderr(), "\r{text} …\x1b[K");
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if self.written {
+            let _ = writeln!(io::stderr());
+        }
     }
 }

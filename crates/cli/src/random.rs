@@ -1,10 +1,9 @@
-//! Chance, for names that must not be given twice.
+//! Random ids and secrets.
 
 use std::io;
 
 use crate::error::CliError;
 
-/// Random bytes.
 pub(crate) fn bytes<const BYTES: usize>() -> Result<[u8; BYTES], CliError> {
     let mut bytes = [0_u8; BYTES];
     getrandom::fill(&mut bytes)
@@ -24,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_names_differ() {
+    fn two_ids_differ() {
         let (one, two) = (hex::<8>().unwrap(), hex::<8>().unwrap());
         assert_eq!(one.len(), 16);
         assert_ne!(one, two);

@@ -1,11 +1,10 @@
-//! How a person names a run: `run-…`, or `tenant/run-…` as messages write it.
+//! A run on the command line: `run-…`, or `tenant/run-…` as messages print it.
 
 use std::str::FromStr;
 
 use domain::id::InvalidId;
 use domain::{RunId, RunKey, TenantId};
 
-/// A run as it was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunName {
     tenant: Option<TenantId>,
@@ -13,12 +12,11 @@ pub(crate) struct RunName {
 }
 
 impl RunName {
-    /// The tenant, if it was typed.
     pub(crate) fn tenant(&self) -> Option<&TenantId> {
         self.tenant.as_ref()
     }
 
-    /// The run that is meant, if the tenant was not typed with it, of `tenant`.
+    /// The key of the run; `tenant` applies if the name contains none.
     pub(crate) fn of(&self, tenant: &TenantId) -> RunKey {
         RunKey { tenant: self.tenant.as_ref().unwrap_or(tenant).clone(), run: self.run.clone() }
     }
@@ -44,13 +42,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_found_by_its_id_or_as_messages_write_it() {
+    fn name_may_contain_the_tenant() {
         assert_eq!(named("run-1"), "acme/run-1");
         assert_eq!(named("other/run-1"), "other/run-1");
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_id_is_refused() {
         for bad in ["", "/", "a/b/c", "run 1", "run-1\n", "rün"] {
             assert!(bad.parse::<RunName>().is_err(), "{bad:?}");
         }

@@ -1,18 +1,18 @@
-//! A message in Slack, as text in a terminal: every word of it, and the buttons.
+//! A Slack message rendered as text, with its buttons.
 
-use fakes::slack::Message;
+use fakes::slack::FakeMessage;
 use serde_json::Value;
 
 use views::table::{indented, wrapped};
 
-/// What a line of the card may be wide, so that the frame fits beside it.
+/// The width of a line without the frame.
 const WIDTH: usize = 88;
 
-/// The names of fields stand in a column of this width.
+/// The width of the column of field names.
 const NAMES: usize = 24;
 
-/// The message, with a line down its left side.
-pub(super) fn text(message: &Message) -> String {
+/// The message with a vertical line on its left.
+pub(super) fn text(message: &FakeMessage) -> String {
     let blocks = message.blocks.as_array().map(Vec::as_slice).unwrap_or_default();
     let lines: String = blocks.iter().map(block).collect();
     lines.lines().map(|line| format!("│ {line}").trim_end().to_owned() + "\n").collect()
@@ -20,21 +20,21 @@ pub(super) fn text(message: &Message) -> String {
 
 fn block(block: &Value) -> String {
     match block["type"].as_str() {
-        Some("header") => format!("{}\n\n", words(&block["text"])),
+        Some("header") => format!("{}\n\n", plain_text(&block["text"])),
         Some("divider") => String::new(),
         Some("actions") => format!("{}\n", each(block, "elements", |button| format!("[ {button} ]  "))),
         Some("context") => each(block, "elements", |small| wrapped(small, WIDTH)) + "\n",
         _ if block["fields"].is_array() => each(block, "fields", field) + "\n",
-        _ => paragraph(&words(&block["text"])),
+        _ => paragraph(&plain_text(&block["text"])),
     }
 }
 
 fn each(block: &Value, part: &str, shown: impl Fn(&str) -> String) -> String {
     let texts = block[part].as_array().into_iter().flatten();
-    texts.map(|text| shown(&words(text.get("elements").unwrap_or(text)))).collect()
+    texts.map(|text| shown(&plain_text(text.get("elements").unwrap_or(text)))).collect()
 }
 
-/// `Name      value`, the value indented where it goes on.
+/// `Name      value`, with an indent on wrapped lines of the value.
 fn field(text: &str) -> String {
     let (name, value) = text.split_once('\n').unwrap_or((text, ""));
     let value = wrapped(value, WIDTH - NAMES);
@@ -42,7 +42,7 @@ fn field(text: &str) -> String {
     value.lines().enumerate().map(line).collect()
 }
 
-/// A title and what stands below it, or one line.
+/// A title with indented lines below it, or one line.
 fn paragraph(text: &str) -> String {
     let mut lines = text.lines();
     let first = wrapped(lines.next().unwrap_or_default(), WIDTH);
@@ -51,9 +51,8 @@ fn paragraph(text: &str) -> String {
     format!("{first}{below}{gap}")
 }
 
-/// A text as Slack shows it: its escapes undone, and a date by what stands there for those who cannot tell the
-/// reader's time zone.
-fn words(text: &Value) -> String {
+/// The text as Slack shows it: without escapes, and with the fallback text of dates.
+fn plain_text(text: &Value) -> String {
     let text = text["text"].as_str().or_else(|| text["text"]["text"].as_str()).unwrap_or_default();
     let mut shown = String::new();
     let mut rest = text;
@@ -73,9 +72,9 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_card_is_shown_with_its_fields_its_changes_and_its_buttons() {
+    fn card_shows_fields_changes_and_buttons() {
         let plain = |text: &str| json!({ "type": "plain_text", "text": text });
-        let message = Message {
+        let message = FakeMessage {
             channel: "C1".into(),
             ts: "1.1".into(),
             thread: None,

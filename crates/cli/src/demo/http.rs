@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as the demo's service needs: one request per connection, read within bounds.
+//! The part of HTTP/1.1 that the phone service needs: one request per connection, with a size limit.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Our own worker is the only client; its requests are a few hundred bytes.
+/// The only client is a worker of the demo, whose requests have a few hundred bytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 
-/// A client that takes longer has gone away without saying so.
+/// A slower client is treated as dead.
 const READ_MAX: Duration = Duration::from_secs(10);
 
-/// A request, as far as the service looks at it.
+/// The parts of a request that the service reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: String,
@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub(super) key: Option<String>,
 }
 
-/// Reads one request, its body included.
+/// Reads one request with its body.
 pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Request> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     timeout(READ_MAX, read_whole(stream)).await.map_err(late)?
@@ -46,18 +46,18 @@ async fn read_whole(stream: &mut TcpStream) -> io::Result<Request> {
     }
 }
 
-/// The request, and how many bytes it has with its body; nothing as long as its head is not complete.
+/// The request and its length with the body; `None` while the head is incomplete.
 fn parse(bytes: &[u8]) -> io::Result<Option<(Request, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| invalid("the head is not text"))?;
     let (first, headers) = head.split_once("\r\n").unwrap_or((head, ""));
     let mut words = first.split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else {
-        return Err(invalid("the first line is no request line"));
+        return Err(invalid("the first line is not a request line"));
     };
     let body = match header(headers, "content-length") {
         None => 0,
-        Some(length) => length.parse().map_err(|_| invalid("the length is no number"))?,
+        Some(length) => length.parse().map_err(|_| invalid("the length is not a number"))?,
     };
     let key = header(headers, "idempotency-key").map(str::to_owned);
     let request = Request { method: method.to_owned(), path: path.to_owned(), key };
@@ -73,7 +73,7 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Answers with JSON and hangs up.
+/// Responds with JSON and closes the connection.
 pub(super) async fn reply(stream: &mut TcpStream, status: &str, body: &Value) -> io::Result<()> {
     let body = body.to_string();
     let head = format!(
@@ -84,8 +84,8 @@ pub(super) async fn reply(stream: &mut TcpStream, status: &str, body: &Value) ->
     stream.shutdown().await
 }
 
-/// Returns when the other side has hung up, however it did.
-pub(super) async fn gone(stream: &mut TcpStream) {
+/// Returns when the client has closed the connection.
+pub(super) async fn closed(stream: &mut TcpStream) {
     let mut rest = [0; 64];
     while matches!(stream.read(&mut rest).await, Ok(1..)) {}
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_with_its_key_and_its_length() {
+    fn request_is_parsed_with_key_and_length() {
         let bytes = b"POST /notes HTTP/1.1\r\nIdempotency-Key: k-1\r\nContent-Length: 5\r\n\r\nhello";
         let (request, length) = parse(bytes).unwrap().unwrap();
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/notes"));
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn half_a_head_is_no_request_yet() {
+    fn incomplete_head_is_not_a_request() {
         assert_eq!(parse(b"GET / HTTP/1.1\r\nHost: a\r\n").unwrap(), None);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_request_is_refused() {
         for bytes in
             [&b"nonsense\r\n\r\n"[..], b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"\xff\r\n\r\n"]
         {

@@ -1,17 +1,17 @@
-//! `countersign demo`: the promise, shown to somebody who has read nothing else.
+//! `countersign demo`: a run from proposal to undo, with a worker killed on the way.
 //!
-//! Two acts. In the first an incident is handed over: a model proposes, policy asks for a person, a worker
-//! process is killed after the change happened and before it was recorded, another takes over, and the change
-//! has still happened once; evidence is verified, and everything is taken back. In the second the other side
-//! gives no promise; nobody guesses, and a person decides. The demo ends well only if all of that was really so.
+//! In the first part, a model proposes to assign an incident and policy requires an approval. A worker is killed after
+//! the change and before it is recorded; another worker takes over, and the change happens once. The evidence is
+//! verified and the change is undone. In the second part, the external system offers no lookup; the run pauses, and an
+//! operator decides. The demo checks every statement it prints and fails if one does not hold.
 
 mod card;
-mod desk;
+mod env;
 mod http;
 mod incident;
 mod narrator;
-mod second_act;
-mod stage;
+mod phone_call;
+mod phone_service;
 mod verdict;
 
 use std::io::{self, IsTerminal as _};
@@ -20,126 +20,124 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::screen;
-use crate::stop::Stop;
+use crate::shutdown::ShutdownSignal;
 
-use narrator::{Narrator, Telling};
-use stage::Stage;
-
-pub(crate) use incident::WORKFLOW as TRIAGE;
+use env::DemoEnv;
+use narrator::{NarrationMode, Narrator};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign demo
-  countersign demo --pause                   wait for Enter between the scenes
-  countersign demo --keep /tmp/demo          keep the store, the evidence and the logs to look at
-  countersign demo --json                    only the verdict
+  countersign demo --pause                   wait for Enter between sections
+  countersign demo --keep /tmp/demo          keep the store, the evidence and the logs
+  countersign demo --json                    print only the checks
 
-With --keep, the evidence is DIR/bundle and its public key DIR/bundle.pub, so that
-`countersign bundle verify DIR/bundle` works.
+With --keep, the evidence is DIR/bundle and its public key is DIR/bundle.pub. To verify it, run
+`countersign bundle verify DIR/bundle`.
 
-Exit codes: 0 if everything that the demo claims was really so, 1 if not.";
+Exit codes: 0 if every check passes, 1 if one fails.";
 
-/// What somebody who has seen the demo may want to do.
 const NEXT: &str = "
-    countersign demo --keep DIR    keeps the store, the evidence and the logs, to look at
-    countersign dev                keeps it all running, to press the buttons yourself";
+    countersign demo --keep DIR    run it again and keep the store, the evidence and the logs
+    countersign dev                start a local environment and press the buttons yourself";
 
-/// See a change in production proposed, approved, interrupted by a crash, proved and taken back
+/// Show a run that is approved, interrupted by a crash, verified and undone
 ///
-/// Takes less than ten seconds and needs nothing but this program: it starts and kills processes of its own, and
-/// talks to a ServiceNow, a Slack and a model that it simulates on 127.0.0.1.
+/// Takes less than ten seconds and needs no other software. It starts and kills its own worker processes and uses a
+/// fake ServiceNow, Slack and model on 127.0.0.1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Play in this directory, which must be new or empty, and leave everything there
+    /// Use this directory, which must be new or empty, and keep it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Wait for Enter between the scenes
+    /// Wait for Enter between sections
     #[arg(long)]
     pause: bool,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    let telling = telling(args.pause, context.json, io::stdin().is_terminal())?;
-    let mut stop = Stop::listen()?;
-    let stage = Stage::set(args.keep.as_deref(), context).await?;
-    let mut narrator = Narrator::new(telling);
-    // The workers are killed when they are dropped, so whoever stops the demo stops them, too.
+pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let mode = narration_mode(args.pause, context.json, io::stdin().is_terminal())?;
+    let mut signals = ShutdownSignal::listen()?;
+    let env = DemoEnv::create(args.keep.as_deref(), context).await?;
+    let mut narrator = Narrator::new(mode);
+    // Dropping the workers kills them, so a signal stops them too.
     let played = tokio::select! {
-        played = Box::pin(play(&stage, &mut narrator)) => Some(played),
-        () = stop.asked() => None,
+        played = Box::pin(play(&env, &mut narrator)) => Some(played),
+        _ = signals.received() => None,
     };
-    let directory = stage.directory.clone();
-    drop(stage);
+    let directory = env.directory.clone();
+    drop(env);
     if args.keep.is_none() && matches!(played, None | Some(Ok(true))) {
-        // What cannot be removed is a few kilobytes among temporary files.
+        // On failure, a few kilobytes stay among the temporary files.
         let _ = std::fs::remove_dir_all(&directory);
     }
-    match played.unwrap_or_else(|| Err(CliError::Demo("it was stopped by a signal".to_owned()))) {
+    match played.unwrap_or_else(|| Err(CliError::Demo("received a signal".to_owned()))) {
         Ok(true) if args.keep.is_none() => {
             if !context.json {
                 screen::text(NEXT)?;
             }
-            Ok(Ending::Done)
+            Ok(ExitStatus::Success)
         }
-        Ok(held) => {
+        Ok(passed) => {
             if !context.json {
-                screen::text(&format!("Everything is still in {}.", directory.display()))?;
+                screen::text(&format!(
+                    "The store, the evidence and the logs are in {}.",
+                    directory.display()
+                ))?;
             }
-            Ok(Ending::done_if(held))
+            Ok(ExitStatus::success_if(passed))
         }
         Err(error) => Err(error),
     }
 }
 
-/// How the story is told, if that can be.
-fn telling(pause: bool, json: bool, terminal: bool) -> Result<Telling, CliError> {
+fn narration_mode(pause: bool, json: bool, terminal: bool) -> Result<NarrationMode, CliError> {
     match (pause, json) {
-        (false, false) => Ok(Telling::Straight),
-        (false, true) => Ok(Telling::Silent),
-        (true, true) => Err(CliError::Usage(
-            "--pause stops between scenes, and --json tells none; leave one of them away".to_owned(),
-        )),
-        (true, false) if terminal => Ok(Telling::Paused),
+        (false, false) => Ok(NarrationMode::Continuous),
+        (false, true) => Ok(NarrationMode::Silent),
+        (true, true) => {
+            Err(CliError::Usage("--pause cannot be used with --json; remove one of them".to_owned()))
+        }
+        (true, false) if terminal => Ok(NarrationMode::Paused),
         (true, false) => Err(CliError::Usage(
-            "--pause waits for Enter, and standard input is not a terminal; leave --pause away".to_owned(),
+            "--pause waits for Enter, but standard input is not a terminal; remove --pause".to_owned(),
         )),
     }
 }
 
-/// Plays both acts; says whether everything held.
-async fn play(stage: &Stage, narrator: &mut Narrator) -> Result<bool, CliError> {
-    prologue(stage, narrator)?;
-    let mut checks = Box::pin(incident::play(stage, narrator)).await?;
-    checks.extend(second_act::play(stage, narrator).await?);
+/// Runs both parts; returns whether every check passes.
+async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<bool, CliError> {
+    introduce(env, narrator)?;
+    let mut checks = Box::pin(incident::play(env, narrator)).await?;
+    checks.extend(phone_call::play(env, narrator).await?);
     let holds = verdict::all_hold(&checks);
-    narrator.title("The verdict")?;
+    narrator.title("Checks")?;
     narrator.show(&verdict::text(&checks))?;
     narrator.say(if holds {
-        "A model proposed, a person decided, and a worker died at the worst moment, twice. Nothing was lost, nothing \
-         outside happened twice without a person having said so, and all of it can be proved. That is the promise."
+        "Two workers were killed in the middle of an effect. No run was lost, no effect happened twice, every change \
+         in production was approved, and the evidence verifies."
     } else {
-        "Something did not hold; that is a fault in this program. Please report it with the lines above."
+        "A check failed. This is a bug in Countersign; please report it with the output above."
     })?;
-    if stage.context.json {
+    if env.context.json {
         screen::json(
-            &json!({ "ok": holds, "checks": verdict::to_json(&checks), "directory": stage.directory }),
+            &json!({ "ok": holds, "checks": verdict::to_json(&checks), "directory": env.directory }),
         )?;
     }
     Ok(holds)
 }
 
-fn prologue(stage: &Stage, narrator: &mut Narrator) -> Result<(), CliError> {
-    narrator.title("Countersign: a change in production, and a worker killed in the middle of it")?;
+fn introduce(env: &DemoEnv, narrator: &mut Narrator) -> Result<(), CliError> {
+    narrator.title("Countersign: a change in production, interrupted by a crash")?;
     narrator.say(&format!(
-        "Automation changes things in other systems, and more and more of what it does is proposed by a model. Three \
-         questions follow: who agreed to this change, did it happen exactly once, and can that be proved and taken \
-         back? This demo answers them with real processes, one of which is killed at the worst moment. All state is \
-         in one SQLite file, {}.",
-        stage.context.store.display()
+        "An automated change in production raises three questions: Who approved it? Did it happen exactly once? Can it \
+         be proved and undone? This demo answers them with real worker processes, two of which are killed in the middle \
+         of an effect. All state is in one SQLite file, {}.",
+        env.context.store.display()
     ))
 }
 
@@ -148,10 +146,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_waited_for_who_cannot_press_enter() {
-        assert_eq!(telling(true, false, true).unwrap(), Telling::Paused);
-        let error = telling(true, false, false).unwrap_err().to_string();
+    fn pause_requires_a_terminal() {
+        assert_eq!(narration_mode(true, false, true).unwrap(), NarrationMode::Paused);
+        let error = narration_mode(true, false, false).unwrap_err().to_string();
         assert!(error.contains("not a terminal"), "{error}");
-        assert!(telling(true, true, true).is_err());
+        assert!(narration_mode(true, true, true).is_err());
     }
 }

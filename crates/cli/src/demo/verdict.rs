@@ -1,30 +1,26 @@
-//! What the demo claims, and whether it really was so.
+//! The checks of the demo and their results.
 
 use serde_json::{Value, json};
 
-/// A claim that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
     claim: &'static str,
     holds: bool,
-    /// What was found, for whoever doubts it.
     found: String,
 }
 
 /// Checks that `found` is `expected`.
 pub(super) fn check<T: PartialEq + std::fmt::Debug>(claim: &'static str, found: &T, expected: &T) -> Check {
     let holds = found == expected;
-    let told =
-        if holds { format!("{found:?}") } else { format!("{found:?}, where {expected:?} was expected") };
-    Check { claim, holds, found: told }
+    let found = if holds { format!("{found:?}") } else { format!("found {found:?}, expected {expected:?}") };
+    Check { claim, holds, found }
 }
 
-/// Whether all of them hold.
 pub(super) fn all_hold(checks: &[Check]) -> bool {
     checks.iter().all(|check| check.holds)
 }
 
-/// One line for each claim.
+/// One line for each check.
 pub(super) fn text(checks: &[Check]) -> String {
     let line = |Check { claim, holds, found }: &Check| {
         if *holds { format!("[ok]     {claim}\n") } else { format!("[FAILED] {claim}: {found}\n") }
@@ -44,9 +40,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_does_not_hold_says_what_was_found() {
+    fn failed_check_shows_found_and_expected() {
         let checks = [check("once", &1, &1), check("verified", &false, &true)];
         assert!(!all_hold(&checks));
-        assert_eq!(text(&checks), "[ok]     once\n[FAILED] verified: false, where true was expected\n");
+        assert_eq!(text(&checks), "[ok]     once\n[FAILED] verified: found false, expected true\n");
     }
 }

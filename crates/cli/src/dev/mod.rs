@@ -1,167 +1,170 @@
-//! `countersign dev`: everything in one process, to try things out on a laptop.
+//! `countersign dev`: a complete local environment in one process.
 //!
-//! A worker, the console, the API with its live stream, the routes for Slack's clicks and for webhooks, a page of
-//! links, and an outside world that is simulated. What the runtime keeps is in one directory and is found again on
-//! the next start; so are the incidents of the simulated ServiceNow. Messages in the simulated Slack are not, so
-//! those that can still be answered are posted anew.
+//! It runs a worker, the console, the API with its live stream, the endpoints for Slack and webhooks, a page of links,
+//! and fake external systems. Runs and the incidents of the fake ServiceNow are stored in one directory and survive a
+//! restart. Messages of the fake Slack do not, so pending approvals are posted again.
 
-mod hook;
-mod kept;
+mod api_keys;
+pub(crate) mod env;
 mod page;
-mod people;
 mod records;
-pub(crate) mod world;
+mod state;
+mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::worker::{Worker, WorkerSettings, leaving};
-use api::auth::session::Over;
+use ::worker::{CancellationToken, Worker, WorkerSettings};
+use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
 use axum::Router;
-use connectors::Allow;
+use connectors::HostAllowList;
 use domain::{Card, Source, WorkerId};
 use engine::metrics::exporter::Serving;
-use engine::{Engine, Parts, Timing};
-use ingress::served::CLICKS;
+use engine::{Engine, EngineParts, Timing};
+use ingress::routes::SLACK_INTERACTIONS;
 use ingress::webhook::WebhookAuth;
 use serde_json::{Value, json};
 use store::{PageQuery, Store, SystemClock};
 
-use crate::config;
-use crate::context::{Context, Goes};
-use crate::demo::TRIAGE;
-use crate::ending::Ending;
+use crate::context::{Context, Target};
 use crate::error::CliError;
-use crate::front::served::Served;
-use crate::front::{Front, Seeds};
+use crate::exit_status::ExitStatus;
+use crate::http_server::background::BackgroundServer;
+use crate::http_server::{HttpServer, Seeds};
+use crate::input::read_config;
 use crate::input::read_workflow;
-use crate::metrics::Metrics;
-use crate::stop::Stop;
-use crate::{keys, logging, random};
+use crate::shutdown::ShutdownSignal;
+use crate::telemetry::{Metrics, start_logging};
+use crate::{keys, random};
 use views::hint::{Hints, quoted};
 
-use hook::Hook;
-use kept::Kept;
+use api_keys::Keys;
+use env::{DevEnv, Ports, credential, listen, tenant_of};
 use page::Page;
-use people::Keys;
-use world::{Ports, World, credential, listen, tenant_of};
+use state::DevState;
+use webhook::DevWebhook;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign dev
-  countersign dev --dir /tmp/try --port 0      any free ports
-  RUST_LOG=info countersign dev                and say what the worker does
+  countersign dev --dir /tmp/try --port 0      use free ports
+  RUST_LOG=info countersign dev                log what the worker does
 
-The console, the API and a page of links (/dev) are on the port that --port names; the simulated
-Slack, ServiceNow and model are on the three ports after it. All of it listens on 127.0.0.1 only.
-SIGTERM, Ctrl-C or a drain of its worker ends it; the next start on the same directory and ports
-goes on where it was. On other ports the systems outside are other systems, so what was approved
-for the old ones is asked again.";
+The console, the API and a page of links (/dev) use the port in --port. The fake Slack, ServiceNow
+and model use the three ports after it. All of them listen on 127.0.0.1 only.
 
-/// A workflow that is started by an incident.
+SIGTERM, Ctrl-C or a drain of the worker stops the environment. The next start with the same
+directory and ports continues from the saved state. With other ports, the fake systems have other
+addresses, so existing approvals do not apply to them and are requested again.";
+
+/// The sample workflow, also used by the demo.
+pub(crate) const TRIAGE: &str = include_str!("triage.yaml");
+
+/// A workflow that incidents trigger.
 const ON_INCIDENT: &str = include_str!("on-incident.yaml");
 
-/// The first of four ports. Nothing well known is on any of them.
+/// The first of four ports, none of which is well known.
 const PORT_DEFAULT: u16 = 7420;
 
-/// The steps under way may take so long to finish; the systems outside are on this machine.
+/// How long running steps may take to finish; the external systems are on this machine.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What is logged if nobody says otherwise: the page says the rest.
+/// The default log level; the page shows the rest.
 const FILTER: &str = "warn";
 
-/// More open questions than this are not posted anew.
+/// At most this many pending approvals are posted again.
 const REPOSTED_MAX: u32 = 200;
 
-/// Keep everything running on this machine: a worker, Slack, ServiceNow and a model, simulated
+/// Start a local environment with a worker, a server and fake external systems
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where everything is kept; made if it is not there
+    /// The directory for all state; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "countersign-dev")]
     dir: PathBuf,
-    /// The port of the page; the three after it are used, too; 0 for any that are free
+    /// The first of four consecutive ports; 0 for free ports
     #[arg(long, value_name = "N", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(..=65_532))]
     port: u16,
     #[command(flatten)]
     metrics: Metrics,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    logging::start(Some(context.surroundings.log.as_deref().unwrap_or(FILTER)), false)?;
-    let stop = Stop::listen()?;
-    let directory = made(&args.dir)?;
-    let context = Context { store: directory.join("dev.db"), goes: Goes::Store, ..context.clone() };
+pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
+    start_logging(Some(context.env.log.as_deref().unwrap_or(FILTER)), false)?;
+    let signals = ShutdownSignal::listen()?;
+    let directory = create_directory(&args.dir)?;
+    let context = Context { store: directory.join("dev.db"), target: Target::Store, ..context.clone() };
     #[cfg(feature = "aws")]
     if let Some(account) = context.account.clone() {
-        let kept = Kept::Table(account.name());
-        return Box::pin(live(&args, (account.store, kept), &directory, context, stop)).await;
+        let state = DevState::Table(account.name());
+        return Box::pin(serve(&args, (account.store, state), &directory, context, signals)).await;
     }
-    let (store, kept) = (context.open_store()?, Kept::File(context.store.clone()));
-    Box::pin(live(&args, (store, kept), &directory, context, stop)).await
+    let (store, state) = (context.open_store()?, DevState::File(context.store.clone()));
+    Box::pin(serve(&args, (store, state), &directory, context, signals)).await
 }
 
-/// Keeps everything running on `store` until somebody asks to stop.
-async fn live<S: Store>(
+/// Runs the environment on `store` until a signal or a drain.
+async fn serve<S: Store>(
     args: &Args,
-    (store, kept): (S, Kept),
+    (store, state): (S, DevState),
     directory: &Path,
     context: Context,
-    mut stop: Stop,
-) -> Result<Ending, CliError> {
-    // First of all: whoever has the ports has the directory's configuration.
+    mut signals: ShutdownSignal,
+) -> Result<ExitStatus, CliError> {
+    // Bind first: a second process on the same port must not overwrite the directory's configuration.
     let listener = listen(args.port, "the page").await?;
     let address = listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
     let url = format!("http://{address}");
     let metrics = args.metrics.start().await?;
-    let world = World::open(ports(args.port)).await?;
+    let systems = DevEnv::open(ports(args.port)).await?;
     let me = WorkerId::new(&format!("dev-{}", random::hex::<4>()?))?;
-    let engine = engine(directory, &world, (store, &context), me.clone())?;
-    settle(&engine, &context).await?;
+    let engine = engine(directory, &systems, (store, &context), me.clone())?;
+    create_tenant(&engine, &context).await?;
     let by_hand = sample(directory, "triage.yaml", TRIAGE)?;
-    put_to_use(&engine, &context, &by_hand).await?;
+    apply_sample(&engine, &context, &by_hand).await?;
     let triggered = sample(directory, "on-incident.yaml", ON_INCIDENT)?;
-    let keys = Keys::found(directory, &engine, &context.tenant).await?;
-    let hints = kept.hints(&context, &url);
+    let keys = Keys::load_or_create(directory, &engine, &context.tenant).await?;
+    let hints = state.hints(&context, &url);
     let page = Page {
         context: context.clone(),
-        slack: world.slack.url(),
-        servicenow: world.servicenow.url(),
-        model: world.model.url(),
-        first: kept.entry(&keys) + &kept.first(&hints, &by_hand, "triage-incident"),
+        slack: systems.slack.url(),
+        servicenow: systems.servicenow.url(),
+        model: systems.model.url(),
+        first: state.key_prefix(&keys) + &state.first_command(&hints, &by_hand, "triage-incident"),
         hints: hints.clone(),
-        store: kept.name(),
+        store: state.name(),
     };
-    let hook = Hook::new(context.tenant.clone())?;
-    let served = Served::start(listener, routes(&engine, &world, hook.doors()?, page.clone())?)?;
-    world.slack.call_back(&clicks(&served.url(), &context));
-    let records = records::Keeper::restore(&directory.join("servicenow.json"), &world)?;
+    let webhook = DevWebhook::new(context.tenant.clone())?;
+    let served =
+        BackgroundServer::start(listener, routes(&engine, &systems, webhook.webhook_auth()?, page.clone())?)?;
+    systems.slack.set_callback(&clicks(&served.url(), &context));
+    let records = records::RecordFile::restore(&directory.join("servicenow.json"), &systems)?;
     repost(&engine, &context).await?;
-    let apply = kept.entry(&keys) + &apply_command(&hints, &triggered);
-    let coming = Coming { apply, hook, keys, metrics: metrics.as_ref().map(Serving::url) };
-    context.answer(
-        &format!("{}{}", greeting(&page, &coming, &served.url()), coming.text(&served.url())),
-        &addresses(&page, &coming, &served.url()),
+    let apply = state.key_prefix(&keys) + &apply_command(&hints, &triggered);
+    let info = StartupInfo { apply, webhook, keys, metrics: metrics.as_ref().map(Serving::url) };
+    context.print(
+        &format!("{}{}", greeting(&page, &info, &served.url()), info.trigger_text(&served.url())),
+        &addresses(&page, &info, &served.url()),
     )?;
-    let finished = work(engine, me, &mut stop, records.keep(&world)).await;
-    records.save(&world)?;
+    let finished = work(engine, me, &mut signals, records.save_changes(&systems)).await;
+    records.save(&systems)?;
     if !context.json {
         crate::screen::text(&format!(
-            "Left. Everything is in {}; start again to go on.",
+            "Stopped. The state is in {}; run `countersign dev` again to continue.",
             directory.display()
         ))?;
     }
-    Ok(Ending::done_if(finished))
+    Ok(ExitStatus::success_if(finished))
 }
 
-fn made(directory: &Path) -> Result<PathBuf, CliError> {
+fn create_directory(directory: &Path) -> Result<PathBuf, CliError> {
     let failed = |source| CliError::Write { path: directory.into(), source };
     std::fs::create_dir_all(directory).and_then(|()| directory.canonicalize()).map_err(failed)
 }
 
-/// The ports after the page's.
+/// The ports after the first.
 fn ports(page: u16) -> Ports {
     match page {
         0 => Ports::default(),
@@ -171,34 +174,35 @@ fn ports(page: u16) -> Ports {
 
 fn engine<S: Store>(
     directory: &Path,
-    world: &World,
+    systems: &DevEnv,
     (store, context): (S, &Context),
     me: WorkerId,
 ) -> Result<Arc<Engine<S>>, CliError> {
     let file = directory.join("countersign.yaml");
-    std::fs::write(&file, world.config()).map_err(|source| CliError::Write { path: file.clone(), source })?;
-    let config = config::read(Some(&file))?;
-    Ok(Arc::new(Engine::new(Parts {
+    std::fs::write(&file, systems.config())
+        .map_err(|source| CliError::Write { path: file.clone(), source })?;
+    let config = read_config(Some(&file))?;
+    Ok(Arc::new(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow::default(), config.settings(&credential)?),
+        tools: connectors::standard_tools(HostAllowList::default(), config.settings(&credential)?),
         clock: Arc::new(SystemClock),
         me,
         timing: Timing::default(),
-        shows: config.showing(&credential)?,
-        sealing: Some(keys::sealing(&context.store)?),
+        notifier: config.notifier(&credential)?,
+        evidence_signer: Some(keys::evidence_signer(&context.store)?),
     })))
 }
 
-/// Writes down who the people are, unless somebody has settled that.
-async fn settle<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
+/// Creates the tenant with the sample users, unless it exists.
+async fn create_tenant<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     if engine.store().tenant(&context.tenant).await?.is_none() {
-        // Whoever was faster has settled it.
+        // If another process created it first, its record stays.
         engine.store().put_tenant(tenant_of(context.tenant.clone())?).await?;
     }
     Ok(())
 }
 
-/// A workflow to try, as its owner has left it.
+/// Writes a sample workflow, unless the file exists.
 fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
     let file = directory.join(name);
     if !file.try_exists().unwrap_or(false) {
@@ -207,8 +211,8 @@ fn sample(directory: &Path, name: &str, text: &str) -> Result<PathBuf, CliError>
     Ok(file)
 }
 
-/// Puts the workflow in `file` to use, so that there is one to start in the console, unless somebody has put any to use.
-async fn put_to_use<S: Store>(engine: &Engine<S>, context: &Context, file: &Path) -> Result<(), CliError> {
+/// Applies the workflow in `file`, so that the console can start one, unless a workflow is already applied.
+async fn apply_sample<S: Store>(engine: &Engine<S>, context: &Context, file: &Path) -> Result<(), CliError> {
     if engine.applied(&context.tenant).await?.is_empty() {
         let plan = read_workflow(file, engine.tools())?;
         engine.apply(&context.tenant, &plan, context.by_user()).await?;
@@ -220,66 +224,66 @@ fn apply_command(hints: &Hints, file: &Path) -> String {
     hints.line(&format!("workflow apply {}", quoted(&file.to_string_lossy())))
 }
 
-/// What comes in by itself.
-struct Coming {
-    /// Puts the workflow to use that wants it.
+/// The rest of the startup message.
+struct StartupInfo {
+    /// Applies the workflow that incidents trigger.
     apply: String,
-    hook: Hook,
-    /// Who may come in, and with which key.
+    webhook: DevWebhook,
     keys: Keys,
-    /// Where what is counted is told, if somebody wants it.
+    /// The URL of the metrics endpoint.
     metrics: Option<String>,
 }
 
-impl Coming {
-    fn text(&self, url: &str) -> String {
+impl StartupInfo {
+    fn trigger_text(&self, url: &str) -> String {
         format!(
-            "\nOr let an incident start a run by itself:\n\n  {}\n  {}\n\n\
-             Other systems deliver to {url}/webhook/SOURCE/{} and sign with {}, which is new at every start.\n",
+            "\nTo let an incident start a run:\n\n  {}\n  {}\n\n\
+             Webhook endpoint: {url}/webhook/SOURCE/{}\n\
+             Signing secret (new at every start): {}\n",
             self.apply,
-            self.hook.line(url),
-            self.hook.tenant,
-            self.hook.secret,
+            self.webhook.curl_command(url),
+            self.webhook.tenant,
+            self.webhook.secret,
         )
     }
 }
 
-/// What a server serves, and the page of links.
+/// The routes of a server, and the page of links.
 fn routes<S: Store>(
     engine: &Arc<Engine<S>>,
-    world: &World,
-    doors: WebhookAuth,
+    systems: &DevEnv,
+    webhook_auth: WebhookAuth,
     page: Page,
 ) -> Result<Router, CliError> {
-    let front = Front {
+    let server = HttpServer {
         engine: Arc::clone(engine),
-        over: Over::Loopback,
+        cookie_security: CookieSecurity::Loopback,
         seeds: Seeds::fresh()?,
         public: Some(keys::public(&keys::public_path(&page.context.store))?),
-        doors,
-        slack: [world.door(page.context.tenant.clone())?].into_iter().collect(),
+        webhook_auth,
+        slack: [systems.slack_installation(page.context.tenant.clone())?].into_iter().collect(),
         secrets: Vec::new(),
-        believes: None,
+        oidc: None,
         login: None,
         stream: StreamSettings::default(),
     };
-    let (routes, _streams) = front.routes();
+    let (routes, _streams) = server.routes();
     Ok(routes.merge(page::router(Arc::clone(engine), page)))
 }
 
-/// Where the simulated Slack delivers clicks.
+/// The endpoint for interactions of the fake Slack.
 fn clicks(url: &str, context: &Context) -> String {
-    format!("{url}{CLICKS}/{}", context.tenant)
+    format!("{url}{SLACK_INTERACTIONS}/{}", context.tenant)
 }
 
-/// Slack has forgotten its messages; what can still be answered is posted anew.
+/// The fake Slack lost its messages; post the pending approvals again.
 async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), CliError> {
     let open = engine.store().open_approvals(&context.tenant, PageQuery::first(REPOSTED_MAX)).await?;
     for approval in open.approvals {
         let tenant = &approval.run.tenant;
         if let Some(card) = engine.store().card(tenant, &approval.id).await? {
-            // A place that no message has, so that none of today's is taken for it.
-            let gone = Card { place: "C0APPROVALS/1.0".to_owned(), shown: 0, ..card.clone() };
+            // No message has this position, so that no current message is taken for the card.
+            let gone = Card { message: "C0APPROVALS/1.0".to_owned(), revision: 0, ..card.clone() };
             engine.store().put_card(tenant, &approval.id, gone, Some(card)).await?;
             engine.show(&approval.run, &approval.id).await?;
         }
@@ -287,44 +291,44 @@ async fn repost<S: Store>(engine: &Engine<S>, context: &Context) -> Result<(), C
     Ok(())
 }
 
-/// Works until a signal comes, or until the worker is asked to leave; says whether every step under way was finished.
+/// Runs the worker until a signal or a drain; returns whether every running step finished.
 async fn work<S: Store>(
     engine: Arc<Engine<S>>,
     me: WorkerId,
-    stop: &mut Stop,
-    keeping: impl Future<Output = ()>,
+    signals: &mut ShutdownSignal,
+    saving: impl Future<Output = ()>,
 ) -> bool {
-    let (leave, heard) = leaving();
+    let shutdown = CancellationToken::new();
     let settings = WorkerSettings { drain: DRAIN, ..WorkerSettings::default() };
-    let working = Worker::new(engine, settings, me, heard).run();
+    let working = Worker::new(engine, settings, me, shutdown.clone()).run();
     tokio::pin!(working);
     tokio::select! {
         finished = &mut working => return finished,
-        () = keeping => {}
-        () = stop.asked() => {}
+        () = saving => {}
+        _ = signals.received() => {}
     }
-    leave.ask();
+    shutdown.cancel();
     tokio::select! {
         finished = working => finished,
-        () = stop.asked() => false,
+        _ = signals.received() => false,
     }
 }
 
-fn greeting(page: &Page, coming: &Coming, url: &str) -> String {
-    let Coming { keys, metrics, .. } = coming;
+fn greeting(page: &Page, info: &StartupInfo, url: &str) -> String {
+    let StartupInfo { keys, metrics, .. } = info;
     let metrics = metrics.as_ref().map(|url| format!("  metrics     {url}\n")).unwrap_or_default();
     format!(
-        "Countersign is running. Ctrl-C ends it.\n\n  \
+        "Countersign is running. Press Ctrl-C to stop.\n\n  \
          console     {url}/    log in as ada with {}\n  \
-         API         {url}/api/v1/openapi.json    the other keys are in {}\n  \
+         API         {url}/api/v1/openapi.json    more keys: {}\n  \
          links       {url}/dev\n  \
-         Slack       {}/    press the buttons here, as ada, grace or ben\n  \
+         Slack       {}/    approve or reject here as ada, grace or ben\n  \
          ServiceNow  {}\n  \
          model       {}\n\
          {metrics}  \
          store       {}\n\n\
-         Try this in another terminal, and then look at the console:\n\n  {}\n\n\
-         The systems outside are simulated. Anybody on this machine can press any button in that Slack.\n",
+         Run this in another terminal, then open the console:\n\n  {}\n\n\
+         The external systems are fakes. Every user of this machine can press every button in the fake Slack.\n",
         keys.of("ada"),
         keys.file.display(),
         page.slack,
@@ -335,48 +339,48 @@ fn greeting(page: &Page, coming: &Coming, url: &str) -> String {
     )
 }
 
-fn addresses(page: &Page, coming: &Coming, url: &str) -> Value {
+fn addresses(page: &Page, info: &StartupInfo, url: &str) -> Value {
     json!({
         "console": url,
         "api": format!("{url}/api/v1"),
-        "keys": coming.keys.file,
+        "keys": info.keys.file,
         "page": format!("{url}/dev"),
-        "metrics": coming.metrics,
+        "metrics": info.metrics,
         "slack": page.slack,
         "slack_interactions": clicks(url, &page.context),
         "servicenow": page.servicenow,
         "model": page.model,
         "store": page.store,
         "first_command": page.first,
-        "webhook": coming.hook.address(url, Source::ServiceNow),
-        "webhook_secret": coming.hook.secret,
-        "webhook_command": coming.hook.line(url),
-        "apply_command": coming.apply,
+        "webhook": info.webhook.address(url, Source::ServiceNow),
+        "webhook_secret": info.webhook.secret,
+        "webhook_command": info.webhook.curl_command(url),
+        "apply_command": info.apply,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use connectors::Toolbox;
+    use connectors::ToolRegistry;
     use store::{SqliteOptions, SqliteStore};
 
     #[test]
-    fn the_workflow_to_try_begins_with_an_incident_that_there_is() {
+    fn sample_workflow_names_an_existing_incident() {
         let sample = format!("sample: {{ incident: {} }}", fakes::servicenow::INCIDENT);
         assert!(TRIAGE.contains(&sample), "{TRIAGE}");
     }
 
-    /// An engine on a store that is gone when it is dropped.
+    /// An engine on a store in memory.
     pub(super) fn engine() -> Engine<SqliteStore> {
-        Engine::new(Parts {
+        Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: Toolbox::default(),
+            tools: ToolRegistry::default(),
             clock: Arc::new(SystemClock),
             me: "dev".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         })
     }
 }

@@ -1,8 +1,8 @@
-//! The page of links: where everything is, what people are asked, how the last runs stand.
+//! The page `/dev`: links, pending approvals and the latest runs.
 //!
-//! It only shows. There is no script and no form on it, it asks nothing of another host, and every text is
-//! escaped: much of what stands here was written by strangers. Under a name that is not this machine's it is
-//! not shown at all, because a stranger's name may lead here, too.
+//! The page is read-only: no script, no form, no request to another host. All text is escaped, because much of it
+//! comes from untrusted sources. The page is served only for the host names of this machine, because a foreign name
+//! may resolve to it (DNS rebinding).
 
 use std::sync::Arc;
 
@@ -21,34 +21,32 @@ use store::{PageQuery, RunQuery, Store, StoreError};
 
 use crate::context::Context;
 use views::hint::Hints;
-use views::time::distance;
+use views::time::relative;
 
-/// What fits on a screen or two.
+/// One or two screens.
 const ROWS_MAX: u32 = 20;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing is fetched but the style sheet, nothing is sent, nobody frames it.
+/// Allows the style sheet and nothing else.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the page always says.
+/// The constant part of the page.
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) context: Context,
-    /// Commands that can be typed.
     pub(super) hints: Hints,
-    /// Where runs are kept.
     pub(super) store: String,
     pub(super) slack: String,
     pub(super) servicenow: String,
     pub(super) model: String,
-    /// The first thing to try.
+    /// The first command to try.
     pub(super) first: String,
 }
 
-/// What it says at this moment.
-struct Now {
+/// The current state.
+struct Snapshot {
     approvals: Vec<Approval>,
     runs: Vec<RunRecord>,
     at: Timestamp,
@@ -56,44 +54,43 @@ struct Now {
 
 type Shared<S> = Arc<(Arc<Engine<S>>, Page)>;
 
-/// The page and its style sheet.
 pub(super) fn router<S: Store>(engine: Arc<Engine<S>>, page: Page) -> Router {
     let shared: Shared<S> = Arc::new((engine, page));
-    Router::new().route("/dev", get(shown::<S>)).route("/dev/style.css", get(style)).with_state(shared)
+    Router::new().route("/dev", get(show_page::<S>)).route("/dev/style.css", get(style)).with_state(shared)
 }
 
 async fn style() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/css; charset=utf-8"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], STYLE)
 }
 
-async fn shown<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap) -> Response {
-    if !is_here(&headers) {
-        return (StatusCode::FORBIDDEN, "open this page as http://127.0.0.1").into_response();
+async fn show_page<S: Store>(State(shared): State<Shared<S>>, headers: HeaderMap) -> Response {
+    if !is_local_host(&headers) {
+        return (StatusCode::FORBIDDEN, "open this page at http://127.0.0.1").into_response();
     }
     let (engine, page) = &*shared;
-    match Now::look(engine, page).await {
-        Ok(now) => guarded(Html(render(page, &now).into_string())),
+    match Snapshot::read(engine, page).await {
+        Ok(now) => with_headers(Html(render(page, &now).into_string())),
         Err(error) => {
-            tracing::warn!(%error, "the page could not be shown");
-            (StatusCode::SERVICE_UNAVAILABLE, "the store did not answer; try again").into_response()
+            tracing::warn!(event = "dev_page_failed", %error, "cannot show the page");
+            (StatusCode::SERVICE_UNAVAILABLE, "the store did not respond; try again").into_response()
         }
     }
 }
 
-fn guarded(page: Html<String>) -> Response {
+fn with_headers(page: Html<String>) -> Response {
     let headers =
         [(CONTENT_SECURITY_POLICY, POLICY), (X_CONTENT_TYPE_OPTIONS, "nosniff"), (CACHE_CONTROL, "no-store")];
     (headers, page).into_response()
 }
 
-fn is_here(headers: &HeaderMap) -> bool {
+fn is_local_host(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     matches!(name, "127.0.0.1" | "localhost")
 }
 
-impl Now {
-    async fn look<S: Store>(engine: &Engine<S>, page: &Page) -> Result<Self, StoreError> {
+impl Snapshot {
+    async fn read<S: Store>(engine: &Engine<S>, page: &Page) -> Result<Self, StoreError> {
         let tenant = &page.context.tenant;
         Ok(Self {
             approvals: engine.store().open_approvals(tenant, PageQuery::first(ROWS_MAX)).await?.approvals,
@@ -103,7 +100,7 @@ impl Now {
     }
 }
 
-fn render(page: &Page, now: &Now) -> Markup {
+fn render(page: &Page, now: &Snapshot) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -115,11 +112,11 @@ fn render(page: &Page, now: &Now) -> Markup {
             }
             body {
                 h1 { "Countersign" }
-                p.soft { "on this machine; the systems outside are simulated" }
+                p.soft { "Local environment. The external systems are fakes." }
                 (first(page))
                 (approvals(page, now))
                 (runs(page, now))
-                (places(page))
+                (services(page))
             }
         }
     }
@@ -127,26 +124,26 @@ fn render(page: &Page, now: &Now) -> Markup {
 
 fn first(page: &Page) -> Markup {
     html! {
-        h2 { "The first thing to try" }
-        p { "Hand the incident about the database over to the right people. In a terminal:" }
+        h2 { "Try it" }
+        p { "Start a run that assigns the database incident to the right team. In a terminal:" }
         pre { code { (page.first) } }
         p {
-            "Then press Approve " a href=(page.slack) { "in Slack" } ", as somebody else than you, and come back here."
+            "Then approve it " a href=(page.slack) { "in Slack" } " as another user, and reload this page."
         }
     }
 }
 
-fn approvals(page: &Page, now: &Now) -> Markup {
+fn approvals(page: &Page, now: &Snapshot) -> Markup {
     html! {
-        h2 { "What people are asked" }
-        @if now.approvals.is_empty() { p.soft { "Nothing." } } @else {
+        h2 { "Pending approvals" }
+        @if now.approvals.is_empty() { p.soft { "None." } } @else {
             table {
-                thead { tr { th { "step" } th { "asks" } th { "asked" } th { "lapses" } th { "answer" } } }
+                thead { tr { th { "Step" } th { "Action" } th { "Requested" } th { "Expires" } th { "Decide" } } }
                 tbody { @for approval in &now.approvals { tr {
                     td { (approval.workflow) ": " (approval.step) }
-                    td { (asks(approval)) }
-                    td { (distance(approval.asked_at, now.at)) }
-                    td { (distance(approval.expires_at, now.at)) }
+                    td { (action(approval)) }
+                    td { (relative(approval.requested_at, now.at)) }
+                    td { (relative(approval.expires_at, now.at)) }
                     td { a href=(page.slack) { "in Slack" } }
                 } } }
             }
@@ -154,7 +151,7 @@ fn approvals(page: &Page, now: &Now) -> Markup {
     }
 }
 
-fn asks(approval: &Approval) -> String {
+fn action(approval: &Approval) -> String {
     match &approval.subject {
         Subject::Question { message } => message.clone(),
         Subject::Action { action, .. } => {
@@ -164,33 +161,33 @@ fn asks(approval: &Approval) -> String {
     }
 }
 
-fn runs(page: &Page, now: &Now) -> Markup {
+fn runs(page: &Page, now: &Snapshot) -> Markup {
     html! {
-        h2 { "The last runs" }
+        h2 { "Latest runs" }
         @if now.runs.is_empty() { p.soft { "None yet." } } @else {
             table {
-                thead { tr { th { "run" } th { "workflow" } th { "status" } th { "started" } } }
+                thead { tr { th { "Run" } th { "Workflow" } th { "Status" } th { "Started" } } }
                 tbody { @for run in &now.runs { tr {
                     td { code { (run.key.run) } }
                     td { (run.workflow) ", version " (run.workflow_version) }
                     td { (run.status) }
-                    td { (distance(run.created_at, now.at)) }
+                    td { (relative(run.created_at, now.at)) }
                 } } }
             }
-            p { "All about one of them:" }
+            p { "Details of a run:" }
             pre { code { (page.hints.line("run show RUN")) } }
         }
     }
 }
 
-fn places(page: &Page) -> Markup {
+fn services(page: &Page) -> Markup {
     html! {
-        h2 { "Where everything is" }
+        h2 { "Services" }
         table { tbody {
-            tr { td { "Slack" } td { a href=(page.slack) { (page.slack) } } td { "press the buttons here" } }
-            tr { td { "ServiceNow" } td { code { (page.servicenow) } } td { "the Table API, for workers" } }
-            tr { td { "model" } td { code { (page.model) } } td { "says what was recorded" } }
-            tr { td { "store" } td { code { (page.store) } } td { "for --store" } }
+            tr { td { "Slack" } td { a href=(page.slack) { (page.slack) } } td { "approve or reject here" } }
+            tr { td { "ServiceNow" } td { code { (page.servicenow) } } td { "Table API" } }
+            tr { td { "Model" } td { code { (page.model) } } td { "returns recorded replies" } }
+            tr { td { "Store" } td { code { (page.store) } } td { "for --store" } }
         } }
     }
 }
@@ -201,9 +198,9 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn the_page_is_not_shown_under_a_stranger_s_name() {
-        let here = |host| is_here(&HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]));
+    fn foreign_host_name_is_refused() {
+        let here = |host| is_local_host(&HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]));
         assert!(here("127.0.0.1:7420") && here("localhost:7420"));
-        assert!(!here("evil.example:7420") && !is_here(&HeaderMap::new()));
+        assert!(!here("evil.example:7420") && !is_local_host(&HeaderMap::new()));
     }
 }

@@ -1,7 +1,7 @@
-//! The incidents of the simulated ServiceNow, kept in a file from one start to the next.
+//! The incidents of the fake ServiceNow, stored in a file across restarts.
 //!
-//! A receipt in the store says that a record was changed. If the record were as new after a restart, the next
-//! run of the same change would find that receipt, and rightly believe that nothing is left to do.
+//! Receipts in the store refer to changes of these records. If a restart reset the records, a run that repeats a
+//! change would find the receipt, skip the change and leave the record wrong.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,59 +13,56 @@ use crate::error::CliError;
 use crate::input::read_file;
 use crate::new_file::replace;
 
-use super::world::World;
+use super::env::DevEnv;
 
-/// Two records have two kilobytes; more is something else.
+/// Two records have about two kilobytes.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// What changed since the last save is lost if the process is killed.
+/// If the process is killed, changes since the last save are lost.
 const SAVE_EVERY: Duration = Duration::from_millis(500);
 
 const TABLE: &str = "incident";
 
-/// The column that counts the changes of a record.
+/// The number of changes of a record.
 const MOD_COUNT: &str = "sys_mod_count";
 
-/// Columns that hold what is written elsewhere: the time of a change, and entries of the journal.
+/// Columns that the fake derives itself.
 const DERIVED: [&str; 4] = ["sys_id", "sys_updated_on", "work_notes", "comments"];
 
-/// Keeps the incidents in a file.
-pub(super) struct Keeper {
+pub(super) struct RecordFile {
     file: PathBuf,
 }
 
-impl Keeper {
-    /// Puts back what `file` holds, if it is there.
-    pub(super) fn restore(file: &Path, world: &World) -> Result<Self, CliError> {
-        let keeper = Self { file: file.to_owned() };
+impl RecordFile {
+    /// Restores the records from `file`, if it exists.
+    pub(super) fn restore(file: &Path, systems: &DevEnv) -> Result<Self, CliError> {
         if file.try_exists().unwrap_or(false) {
             let bytes = read_file(file, &file.display().to_string(), BYTES_MAX)?;
             let records: Vec<Record> = serde_json::from_slice(&bytes).map_err(|error| {
                 CliError::Usage(format!(
-                    "{} cannot be used: {error}; delete it to begin anew",
+                    "{} is invalid: {error}; delete it to reset the incidents",
                     file.display()
                 ))
             })?;
             for record in &records {
-                put_back(record, world);
+                restore_record(record, systems);
             }
         }
-        Ok(keeper)
+        Ok(Self { file: file.to_owned() })
     }
 
-    /// Saves what there is now.
-    pub(super) fn save(&self, world: &World) -> Result<(), CliError> {
-        self.write(&records(world))
+    pub(super) fn save(&self, systems: &DevEnv) -> Result<(), CliError> {
+        self.write(&records(systems))
     }
 
-    /// Saves for ever, whenever something has changed.
-    pub(super) async fn keep(&self, world: &World) {
+    /// Saves the records whenever they change; never returns.
+    pub(super) async fn save_changes(&self, systems: &DevEnv) {
         let mut saved = Vec::new();
         loop {
-            let now = records(world);
+            let now = records(systems);
             if now != saved {
                 if let Err(error) = self.write(&now) {
-                    tracing::warn!(%error, "the incidents were not saved");
+                    tracing::warn!(event = "incidents_not_saved", %error, "incidents not saved");
                 }
                 saved = now;
             }
@@ -73,48 +70,48 @@ impl Keeper {
         }
     }
 
-    /// The file is replaced whole, so that a crash leaves the old one.
+    /// Replaces the file atomically.
     fn write(&self, records: &[Record]) -> Result<(), CliError> {
         replace(&self.file, &serde_json::to_vec_pretty(records).unwrap_or_default())
     }
 }
 
-fn records(world: &World) -> Vec<Record> {
-    [INCIDENT, PRINTER].iter().filter_map(|sys_id| world.servicenow.record(TABLE, sys_id)).collect()
+fn records(systems: &DevEnv) -> Vec<Record> {
+    [INCIDENT, PRINTER].iter().filter_map(|sys_id| systems.servicenow.record(TABLE, sys_id)).collect()
 }
 
-/// Column by column. Every change counts, so the count comes last, and one too low.
-fn put_back(record: &Record, world: &World) {
+/// Sets the columns one by one. Every change increments the counter, so the counter is set last, to one less.
+fn restore_record(record: &Record, systems: &DevEnv) {
     let Some(sys_id) = record.get("sys_id") else { return };
     let counted = |field: &str| field == MOD_COUNT || DERIVED.contains(&field);
     for (field, value) in record.iter().filter(|(field, _)| !counted(field)) {
-        world.servicenow.change(TABLE, sys_id, field, value);
+        systems.servicenow.change(TABLE, sys_id, field, value);
     }
     let count = record.get(MOD_COUNT).and_then(|count| count.parse::<u64>().ok());
     if let Some(before) = count.and_then(|count| count.checked_sub(1)) {
-        world.servicenow.change(TABLE, sys_id, MOD_COUNT, &before.to_string());
+        systems.servicenow.change(TABLE, sys_id, MOD_COUNT, &before.to_string());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::world::Ports;
+    use super::super::env::Ports;
     use super::*;
 
     #[tokio::test]
-    async fn an_incident_is_found_again_as_it_was_left() {
+    async fn incidents_survive_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("servicenow.json");
-        let first = World::open(Ports::default()).await.unwrap();
+        let first = DevEnv::open(Ports::default()).await.unwrap();
         first.servicenow.change(TABLE, INCIDENT, "state", "2");
         first.servicenow.change(TABLE, INCIDENT, "assignment_group", "db-oncall");
         first.servicenow.change(TABLE, INCIDENT, "urgency", "1");
-        Keeper::restore(&file, &first).unwrap().save(&first).unwrap();
+        RecordFile::restore(&file, &first).unwrap().save(&first).unwrap();
 
-        let second = World::open(Ports::default()).await.unwrap();
-        Keeper::restore(&file, &second).unwrap();
+        let second = DevEnv::open(Ports::default()).await.unwrap();
+        RecordFile::restore(&file, &second).unwrap();
         for field in ["state", "assignment_group", "urgency", MOD_COUNT, "number"] {
-            let value = |world: &World, sys_id| world.servicenow.value(TABLE, sys_id, field);
+            let value = |systems: &DevEnv, sys_id| systems.servicenow.value(TABLE, sys_id, field);
             assert_eq!(value(&second, INCIDENT), value(&first, INCIDENT), "{field}");
             assert_eq!(value(&second, PRINTER), value(&first, PRINTER), "{field}");
         }

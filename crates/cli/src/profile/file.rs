@@ -1,4 +1,4 @@
-//! The file of profiles. It appears whole or not at all, and only its owner reads it.
+//! The file of profiles. It is replaced atomically, and only its owner can read it.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -12,10 +12,10 @@ use crate::error::CliError;
 use crate::input::read_file;
 use crate::new_file::replace;
 
-/// Some hundred servers.
+/// Several hundred profiles.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// The profiles in the file at `path`; none, if there is no file.
+/// Reads the profiles; a missing file has none.
 pub(crate) fn read(path: &Path) -> Result<Profiles, CliError> {
     let bytes = match read_file(path, &path.display().to_string(), BYTES_MAX) {
         Err(CliError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Profiles, CliError> {
     if text.trim().is_empty() {
         return Ok(Profiles::default());
     }
-    let wrong = |why: String| CliError::Usage(format!("{} cannot be used: {why}", path.display()));
+    let wrong = |why: String| CliError::Usage(format!("{} is invalid: {why}", path.display()));
     let profiles: Profiles = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     match profiles
         .profiles
@@ -35,13 +35,12 @@ pub(crate) fn read(path: &Path) -> Result<Profiles, CliError> {
         .find(|(_, profile)| profile.key_env.is_some() && profile.key_file.is_some())
     {
         Some((name, _)) => {
-            Err(wrong(format!("profile {} names both `key_env` and `key_file`; keep one", name.as_str())))
+            Err(wrong(format!("profile {} has both `key_env` and `key_file`; remove one", name.as_str())))
         }
         None => Ok(profiles),
     }
 }
 
-/// Writes the profiles to the file at `path`.
 pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
     let failed = |source| CliError::Write { path: path.into(), source };
     if let Some(directory) = path.parent() {
@@ -50,7 +49,7 @@ pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
     replace(path, text(profiles).as_bytes())
 }
 
-/// The file's text. A JSON string is one of YAML too.
+/// Renders the file. Values are JSON strings, which are valid YAML.
 fn text(profiles: &Profiles) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     let line = |name: &str, value: Option<String>| {
@@ -77,7 +76,7 @@ fn text(profiles: &Profiles) -> String {
         format!("profiles:\n{}", entries.concat())
     };
     format!(
-        "# Servers by name; see `countersign profile --help`. Keys stand elsewhere.\n{}{entries}",
+        "# Server profiles; see `countersign profile --help`. Keys are stored elsewhere.\n{}{entries}",
         used.unwrap_or_default()
     )
 }
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_are_found_as_they_were_written_and_nobody_else_reads_them() {
+    fn profiles_round_trip_and_are_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("countersign/config.yaml");
@@ -111,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_two_things_or_an_unknown_one_is_refused() {
+    fn ambiguous_or_unknown_fields_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.yaml");
         for (text, words) in [
-            ("profiles: {a: {url: 'https://a.example', key_env: A, key_file: b}}", "names both"),
+            ("profiles: {a: {url: 'https://a.example', key_env: A, key_file: b}}", "has both"),
             ("profiles: {a: {url: 'https://a.example', key: csk_a}}", "key"),
             ("profiles: {a: {url: nowhere}}", "url"),
-            ("profiles: {'a b': {url: 'https://a.example'}}", "name of a profile"),
+            ("profiles: {'a b': {url: 'https://a.example'}}", "profile name"),
         ] {
             fs::write(&path, text).unwrap();
             let error = read(&path).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Where the key for a server is found.
+//! The API key for a server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,21 +7,21 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use super::Profile;
-use crate::config::Variable;
 use crate::error::CliError;
+use crate::input::Variable;
 use crate::input::read_file;
 
-/// The variable that holds the key where no profile names another place.
+/// The variable that holds the key, unless the profile names another location.
 pub(super) const VARIABLE: &str = "COUNTERSIGN_API_KEY";
 
-/// Tokens of a login service are a few thousand bytes long.
+/// Tokens of an identity provider have a few thousand bytes.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 
-/// The bits of a file's mode that let others in.
+/// The permission bits of other users.
 const OTHERS: u32 = 0o077;
 
-/// The key that `profile` names. One that is meant for another server is never looked at: a profile that names a
-/// place of its own has its key there or nowhere.
+/// Reads the key of `profile`. If the profile names a location, no other location is read, so that the key of one
+/// server is never sent to another.
 pub(super) fn of(profile: Option<&Profile>, variable: Variable) -> Result<SecretString, CliError> {
     match profile {
         Some(Profile { key_env: Some(name), .. }) => from_variable(name, variable),
@@ -33,8 +33,8 @@ pub(super) fn of(profile: Option<&Profile>, variable: Variable) -> Result<Secret
 fn from_variable(name: &str, variable: Variable) -> Result<SecretString, CliError> {
     let missing = || {
         CliError::Usage(format!(
-            "there is no key: the variable {name} is not set; a profile may name another, or a file \
-             (`countersign profile add --help`)"
+            "no API key: the variable {name} is not set; set it, or name a file or another variable with \
+             `countersign profile add`"
         ))
     };
     usable(&variable(name).ok_or_else(missing)?, &format!("the variable {name}"))
@@ -44,8 +44,10 @@ fn from_file(path: &Path) -> Result<SecretString, CliError> {
     let failed = |source| CliError::Read { path: path.into(), source };
     let mode = fs::metadata(path).map_err(failed)?.mode();
     if mode & OTHERS != 0 {
-        let why =
-            format!("others can read it; run: chmod 600 {}", views::hint::quoted(&path.to_string_lossy()));
+        let why = format!(
+            "other users can read it; run: chmod 600 {}",
+            views::hint::quoted(&path.to_string_lossy())
+        );
         return Err(CliError::Key { path: path.into(), why });
     }
     let what = path.display().to_string();
@@ -54,12 +56,14 @@ fn from_file(path: &Path) -> Result<SecretString, CliError> {
     usable(&text, &what)
 }
 
-/// The key in `text`. What cannot be one is not repeated: most of it may be.
+/// The key in `text`. Errors do not repeat the text, which may contain most of a key.
 fn usable(text: &str, place: &str) -> Result<SecretString, CliError> {
     let text = text.trim();
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fits {
         return Ok(text.into());
     }
-    Err(CliError::Usage(format!("{place} holds no key: a key is one word of visible ASCII characters")))
+    Err(CliError::Usage(format!(
+        "{place} contains no API key: a key is one word of printable ASCII characters"
+    )))
 }

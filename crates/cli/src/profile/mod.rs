@@ -1,8 +1,8 @@
-//! Servers that a person speaks to, by names of their own.
+//! Server profiles.
 //!
-//! A profile says where a server is, whose runs are meant there and where the key is found. The key itself stands
-//! neither in the file of profiles nor on a command line, where others see it: it comes from a variable of the
-//! environment, or from a file that its owner alone can read.
+//! A profile holds the URL of a server, the tenant and the location of the API key. The key itself is never in the
+//! file of profiles or on a command line, where others could see it: it comes from an environment variable or from a
+//! file that only its owner can read.
 
 mod file;
 mod key;
@@ -21,10 +21,9 @@ use crate::error::CliError;
 pub(crate) use file::{read, write};
 pub(crate) use server::Server;
 
-/// Long enough for anybody's name, short enough for a line.
+/// Fits on a line of a table.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The name of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct ProfileName(String);
@@ -41,9 +40,7 @@ impl FromStr for ProfileName {
     fn from_str(text: &str) -> Result<Self, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if text.is_empty() || text.len() > NAME_CHARS_MAX || !text.chars().all(fits) {
-            return Err(format!(
-                "the name of a profile has 1 to {NAME_CHARS_MAX} letters, digits, `-` and `_`"
-            ));
+            return Err(format!("a profile name has 1 to {NAME_CHARS_MAX} letters, digits, `-` and `_`"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -61,47 +58,42 @@ impl TryFrom<String> for ProfileName {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Profiles {
-    /// The one that is meant if none is named.
+    /// The profile that applies if no option and no variable names one.
     #[serde(rename = "use")]
     pub(crate) used: Option<ProfileName>,
-    /// All of them.
     pub(crate) profiles: BTreeMap<ProfileName, Profile>,
 }
 
-/// A server, and how somebody is known there.
+/// A server and the location of the key for it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// Where it is.
     pub(crate) url: Url,
-    /// Whose runs are meant; a key for another tenant is not sent.
+    /// A key of another tenant is not sent.
     #[serde(default)]
     pub(crate) tenant: Option<TenantId>,
-    /// The variable that holds the key.
     #[serde(default)]
     pub(crate) key_env: Option<String>,
-    /// The file that holds the key.
     #[serde(default)]
     pub(crate) key_file: Option<PathBuf>,
 }
 
 impl Profiles {
-    /// The profile `name`, if there is one.
     pub(crate) fn get(&self, name: &ProfileName) -> Result<&Profile, CliError> {
         self.profiles.get(name).ok_or_else(|| {
             let known: Vec<_> = self.profiles.keys().map(ProfileName::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name = name.as_str();
             CliError::Usage(format!(
-                "there is no profile {name}; there are: {known} (`countersign profile add`)"
+                "profile {name} does not exist; existing profiles: {known}; add one with `countersign profile add`"
             ))
         })
     }
 }
 
 impl Profile {
-    /// Where the key is found, in words.
-    pub(crate) fn key_in_words(&self) -> String {
+    /// The location of the key, for messages.
+    pub(crate) fn key_location(&self) -> String {
         match (&self.key_env, &self.key_file) {
             (Some(name), _) => format!("variable {name}"),
             (None, Some(path)) => format!("file {}", path.display()),

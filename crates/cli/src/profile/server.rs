@@ -1,30 +1,27 @@
-//! The server that a command is for.
+//! The server that a command uses.
 
 use domain::TenantId;
-use domain::access::ShownKey;
+use domain::access::PresentedKey;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use super::{ProfileName, Profiles, key};
-use crate::config::Variable;
 use crate::error::CliError;
+use crate::input::Variable;
 use views::hint::quoted;
 
-/// A server, and the key to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    /// Where it is.
     pub(crate) url: Url,
-    /// Whose runs are meant, where that is known before the server is asked.
+    /// The tenant, if it is known without a request to the server.
     pub(crate) tenant: Option<TenantId>,
-    /// What proves who asks.
     pub(crate) key: SecretString,
-    /// How this server is named on a command line.
+    /// The command line option that names this server.
     pub(crate) option: String,
 }
 
 impl Server {
-    /// The server at `url`, with the key in the variable that is meant for that.
+    /// The server at `url`, with the key in the default variable.
     pub(crate) fn at(url: Url, variable: Variable) -> Result<Self, CliError> {
         let option = format!("--server {}", quoted(url.as_str()));
         Ok(Self { key: key::of(None, variable)?, url, tenant: None, option })
@@ -45,17 +42,17 @@ impl Server {
         })
     }
 
-    /// The same, if it is for `wanted`, or nobody said for whom. A key that says for whom it is is not sent for
-    /// somebody else.
-    pub(crate) fn of(mut self, wanted: Option<TenantId>) -> Result<Self, CliError> {
-        let wanted = wanted.or(self.tenant.take());
-        let meant = ShownKey::read(self.key.expose_secret()).map(|shown| shown.tenant);
-        if let (Some(wanted), Some(meant)) = (&wanted, &meant)
-            && wanted != meant
+    /// Restricts the server to `tenant` or to the tenant of the profile. A key names its tenant and is not used for
+    /// another one.
+    pub(crate) fn for_tenant(mut self, tenant: Option<TenantId>) -> Result<Self, CliError> {
+        let tenant = tenant.or(self.tenant.take());
+        let key_tenant = PresentedKey::parse(self.key.expose_secret()).map(|shown| shown.tenant);
+        if let (Some(tenant), Some(key_tenant)) = (&tenant, &key_tenant)
+            && tenant != key_tenant
         {
-            return Err(CliError::Usage(format!("the key is for tenant {meant}, not for {wanted}")));
+            return Err(CliError::Usage(format!("the key is for tenant {key_tenant}, not for {tenant}")));
         }
-        self.tenant = wanted.or(meant);
+        self.tenant = tenant.or(key_tenant);
         Ok(self)
     }
 }

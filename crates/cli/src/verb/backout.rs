@@ -1,81 +1,82 @@
-//! `countersign backout`: stops dispatch and ends what is under way.
+//! `countersign backout`: stops dispatch and ends all runs.
 
-use api_types::{BackOut, BackedOut};
-use engine::{Backout, Engine, Reach};
+use api_types::{BackOutRequest, BackedOut};
+use engine::{Backout, DispatchScope, Engine};
 use serde_json::json;
 use store::Store;
 
 use crate::context::Context;
 #[cfg(feature = "aws")]
 use crate::context::tools;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::so_far::SoFar;
+use crate::exit_status::ExitStatus;
+use crate::progress::StatusLine;
 use views::hint::Hints;
 
 use super::dispatch::{again, reach, runs, whom};
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign backout --reason 'wrong release'          how many runs would be ended?
+  countersign backout --reason 'wrong release'          count the runs that would end
   countersign backout --reason 'wrong release' --yes    end them
-  countersign dispatch start                            the way back
+  countersign dispatch start                            resume normal operation
 
-Doing it again goes on where it was left. The exit code is 1 while something is not over yet.";
+A backout can be repeated and continues where it stopped. The exit code is 1 until every run has
+ended.";
 
-/// Stop dispatch and end every run that is under way
+/// Stop dispatch and end every unfinished run
 ///
-/// A run that nobody works on ends at once, with the reason `backout`. A step that is being worked on finishes; if it
-/// changed something outside and the workflow says how to take that back, it is taken back. A run that is paused over
-/// an effect which nobody can account for is left to a person. What comes in is still accepted and waits.
+/// A run without a running step ends at once with the reason `backout`. A running step finishes first; if it had an
+/// effect and the workflow defines a rollback for it, the effect is rolled back. A run that is paused because the
+/// outcome of an effect is unknown stays paused for an operator. New requests are accepted and wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// For all tenants
+    /// Apply to all tenants
     #[arg(long)]
     all: bool,
-    /// Why, in your words; kept with every run for ever
+    /// The reason, which is stored with every run permanently
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Do it; without this it only says what would be ended
+    /// End the runs; without this option the command only counts them
     #[arg(long)]
     yes: bool,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (reach, hints, told) = if args.all {
-        (Reach::All, context.hints(), of_all(args, context).await?)
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (reach, hints, result) = if args.all {
+        (DispatchScope::All, context.hints(), of_all(args, context).await?)
     } else {
         of_one(args, context).await?
     };
-    if let Some(count) = told.under_way {
+    if let Some(count) = result.under_way {
         let text = format!(
-            "{} of {} would be ended; nothing was done\n  do it with --yes",
+            "{} of {} would end; nothing changed\n  add --yes to end them",
             runs(count),
             whom(&reach)
         );
-        context.answer(&text, &json!({ "under_way": count, "done": false }))?;
-        return Ok(Ending::NotDone);
+        context.print(&text, &json!({ "under_way": count, "done": false }))?;
+        return Ok(ExitStatus::Failure);
     }
-    let way_back = hints.line(&again("dispatch start", &reach));
-    let text = format!("{}\n  the way back: {way_back}", words(&told, &hints));
-    context.answer(&text, &json!(told))?;
-    Ok(Ending::done_if(told.done))
+    let resume = hints.line(&again("dispatch start", &reach));
+    let text = format!("{}\n  resume with: {resume}", render(&result, &hints));
+    context.print(&text, &json!(result))?;
+    Ok(ExitStatus::success_if(result.done))
 }
 
-/// Asks the API, a piece after the other, and shows how far it is.
-async fn of_one(args: &Args, context: &Context) -> Result<(Reach, Hints, BackedOut), CliError> {
-    let link = context.link()?;
-    let wish = BackOut { reason: args.reason.clone(), dry_run: !args.yes };
-    let mut so_far = SoFar::new(context);
+/// Calls the API page by page and shows progress.
+async fn of_one(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, BackedOut), CliError> {
+    let session = context.connect()?;
+    let request = BackOutRequest { reason: args.reason.clone(), dry_run: !args.yes };
+    let mut status_line = StatusLine::new(context);
     let mut next = None;
     loop {
-        let told = link.client.back_out(&wish, next).await?;
-        if told.next.is_none() {
-            return Ok((reach(&link), link.hints, told));
+        let result = session.client.back_out(&request, next).await?;
+        if result.next.is_none() {
+            return Ok((reach(&session), session.hints, result));
         }
-        so_far.say(&in_short(&told));
-        next = told.next;
+        status_line.set(&progress(&result));
+        next = result.next;
     }
 }
 
@@ -87,44 +88,44 @@ async fn of_all(args: &Args, context: &Context) -> Result<BackedOut, CliError> {
     Box::pin(of_all_on(&context.existing_engine()?, args, context)).await
 }
 
-/// Does it on the store, and shows how far it is.
+/// Backs out all tenants on the store and shows progress.
 async fn of_all_on<S: Store>(
     engine: &Engine<S>,
     args: &Args,
     context: &Context,
 ) -> Result<BackedOut, CliError> {
     if !args.yes {
-        return Ok(BackedOut::would_be(engine.under_way(&Reach::All).await?));
+        return Ok(BackedOut::dry_run(engine.under_way(&DispatchScope::All).await?));
     }
-    let mut so_far = SoFar::new(context);
-    let show = |told: &Backout| so_far.say(&in_short(&(*told).into()));
-    Ok(engine.backout(&Reach::All, &context.by_user(), &args.reason, show).await?.into())
+    let mut status_line = StatusLine::new(context);
+    let show = |result: &Backout| status_line.set(&progress(&(*result).into()));
+    Ok(engine.backout(&DispatchScope::All, &context.by_user(), &args.reason, show).await?.into())
 }
 
-fn in_short(told: &BackedOut) -> String {
-    match told.under_way {
+fn progress(result: &BackedOut) -> String {
+    match result.under_way {
         Some(count) => format!("{} counted", runs(count)),
-        None => format!("{} ended", runs(told.canceled)),
+        None => format!("{} ended", runs(result.canceled)),
     }
 }
 
-fn words(told: &BackedOut, hints: &Hints) -> String {
-    let mut lines = vec![format!("{} ended", runs(told.canceled))];
-    if told.finishing > 0 {
+fn render(result: &BackedOut, hints: &Hints) -> String {
+    let mut lines = vec![format!("{} ended", runs(result.canceled))];
+    if result.finishing > 0 {
         lines.push(format!(
-            "  {} still finishing a step or taking something back; a worker must be running",
-            runs(told.finishing)
+            "  {} still finishing a step or rolling back; a worker must be running",
+            runs(result.finishing)
         ));
     }
-    if told.need_a_person > 0 {
+    if result.need_a_person > 0 {
         let list = hints.line("run list --status paused");
         lines.push(format!(
-            "  {} paused over an effect that nobody can account for: {list}",
-            runs(told.need_a_person)
+            "  {} paused because the outcome of an effect is unknown: {list}",
+            runs(result.need_a_person)
         ));
     }
-    if told.left > 0 {
-        lines.push(format!("  {} could not be asked; do it again", runs(told.left)));
+    if result.left > 0 {
+        lines.push(format!("  {} not reached; repeat the command", runs(result.left)));
     }
     lines.join("\n")
 }

@@ -1,13 +1,12 @@
-//! `countersign completions`: what a shell needs to complete our commands.
+//! `countersign completions`.
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::{Shell, generate};
 use serde_json::json;
 
-use crate::args::Cli;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::screen;
 
 const EXAMPLES: &str = "\
@@ -17,7 +16,7 @@ Examples:
   countersign completions fish > ~/.config/fish/completions/countersign.fish
   countersign completions powershell >> $PROFILE";
 
-/// Print what a shell needs to complete commands and options
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,15 +24,15 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, mut cli: Command, context: &Context) -> Result<ExitStatus, CliError> {
     let mut script = Vec::new();
-    generate(args.shell, &mut Cli::command(), "countersign", &mut script);
+    generate(args.shell, &mut cli, "countersign", &mut script);
     if context.json {
         let script = String::from_utf8_lossy(&script);
         screen::json(&json!({ "shell": args.shell.to_string(), "script": script }))?;
     } else {
-        // Ours from the first byte to the last, and read by a shell: nothing in it is made harmless.
+        // A shell reads the script, which contains no untrusted text.
         screen::bytes(&script)?;
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }

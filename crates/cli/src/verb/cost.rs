@@ -1,4 +1,4 @@
-//! `countersign cost`: what runs have cost.
+//! `countersign cost`.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use domain::RecordName;
 use serde_json::json;
 use views::money;
 use views::table::table;
-use views::time::moment;
-use views::when::When;
+use views::time::rfc3339_millis;
+use views::time_arg::TimeArg;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
+use crate::progress::StatusLine;
 use crate::run_name::RunName;
-use crate::so_far::SoFar;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,50 +26,50 @@ Examples:
   countersign cost --record servicenow:incident:9d38
   countersign cost RUN                   one run, step by step
 
-It is what steps paid for models and other metered tools, as they reported it. What AWS charges
-for a step is not in it; docs/cost.md counts that.";
+The costs are those of models and other metered tools, as the tools reported them. AWS charges are
+not included; see docs/cost.md.";
 
-/// Show what runs have cost: all of them by workflow, or one of them step by step
+/// Show costs by workflow, or by step for one run
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run; without it, all of them
+    /// The run [default: all runs]
     run: Option<RunName>,
-    /// Only runs that were started at this time or later: 2026-11-15T08:00:00Z, or how long ago, such as 2h
+    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or an age such as 2h
     #[arg(long, value_name = "TIME", default_value = "30d", conflicts_with = "run")]
-    since: When,
-    /// Only runs that were started before this time
+    since: TimeArg,
+    /// Only runs started before this time
     #[arg(long, value_name = "TIME", conflicts_with = "run")]
-    until: Option<When>,
-    /// Only runs about this record outside, such as servicenow:incident:9d38
+    until: Option<TimeArg>,
+    /// Only runs about this external record, such as servicenow:incident:9d38
     #[arg(long, value_name = "RECORD", conflicts_with = "run")]
     record: Option<RecordName>,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     match &args.run {
         Some(name) => of_run(name, context).await?,
         None => of_all(args, context).await?,
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }
 
 async fn of_run(name: &RunName, context: &Context) -> Result<(), CliError> {
-    let (link, key) = context.link_to(name)?;
-    let run = link.client.run(&key.run).await.map_err(Link::about(&key))?;
+    let (session, key) = context.connect_to_run(name)?;
+    let run = session.client.run(&key.run).await.map_err(ApiSession::run_error(&key))?;
     let json = json!({ "run": run.run, "cost_microusd": run.cost_microusd, "costs": run.costs });
-    context.answer(&steps(&run), &json)
+    context.print(&steps(&run), &json)
 }
 
 fn steps(run: &Run) -> String {
     if run.costs.is_empty() {
-        return format!("run {} has paid for nothing", run.run);
+        return format!("run {} has no costs", run.run);
     }
     let row = |cost: &Cost| {
-        let back = if cost.undo { " (taken back)" } else { "" };
+        let back = if cost.undo { " (rollback)" } else { "" };
         [format!("{}{back}", cost.step), money(cost.microusd), what_for(cost)]
     };
-    let all = ["all".to_owned(), money(run.cost_microusd), String::new()];
+    let all = ["total".to_owned(), money(run.cost_microusd), String::new()];
     let rows: Vec<_> = run.costs.iter().map(row).chain([all]).collect();
     table(["STEP", "COST", "FOR"], &rows)
 }
@@ -81,7 +81,6 @@ fn what_for(cost: &Cost) -> String {
     })
 }
 
-/// How many runs, and what they cost.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     runs: u64,
@@ -101,14 +100,15 @@ impl Sum {
 }
 
 async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
-    let link = context.link()?;
-    let now = Link::now();
-    let (since, until) = (moment(args.since.moment(now)), args.until.map(|until| moment(until.moment(now))));
+    let session = context.connect()?;
+    let now = ApiSession::now();
+    let (since, until) =
+        (rfc3339_millis(args.since.resolve(now)), args.until.map(|until| rfc3339_millis(until.resolve(now))));
     let (mut all, mut by_workflow) = (Sum::default(), BTreeMap::<String, Sum>::new());
-    let mut so_far = SoFar::new(context);
+    let mut status_line = StatusLine::new(context);
     let mut cursor = None;
     loop {
-        let page = link
+        let page = session
             .client
             .runs(RunFilter {
                 status: None,
@@ -127,9 +127,9 @@ async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
         if cursor.is_none() {
             break;
         }
-        so_far.say(&format!("{} runs counted", all.runs));
+        status_line.set(&format!("{} runs counted", all.runs));
     }
-    drop(so_far);
+    drop(status_line);
     let listed = |(workflow, sum): (&String, &Sum)| json!({ "workflow": workflow, "runs": sum.runs, "cost_microusd": sum.microusd });
     let workflows: Vec<_> = by_workflow.iter().map(listed).collect();
     let json = json!({
@@ -139,13 +139,13 @@ async fn of_all(args: &Args, context: &Context) -> Result<(), CliError> {
         "cost_microusd": all.microusd,
         "workflows": workflows,
     });
-    context.answer(&sums(&by_workflow, all, &since), &json)
+    context.print(&sums(&by_workflow, all, &since), &json)
 }
 
 fn sums(by_workflow: &BTreeMap<String, Sum>, all: Sum, since: &str) -> String {
     if all.runs == 0 {
-        return format!("no such run was started since {since}");
+        return format!("no matching runs since {since}");
     }
-    let rows = by_workflow.iter().map(|(workflow, sum)| sum.row(workflow)).chain([all.row("all")]);
-    table(["WORKFLOW", "RUNS", "COST", "A RUN"], &rows.collect::<Vec<_>>())
+    let rows = by_workflow.iter().map(|(workflow, sum)| sum.row(workflow)).chain([all.row("total")]);
+    table(["WORKFLOW", "RUNS", "COST", "COST PER RUN"], &rows.collect::<Vec<_>>())
 }

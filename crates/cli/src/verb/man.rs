@@ -1,61 +1,58 @@
-//! `countersign man`: the manual, from the same description that the command line is read by.
+//! `countersign man`: manual pages, generated from the definition of the command line.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 use serde_json::json;
 
-use crate::args::Cli;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::screen;
 use views::counted;
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign man | man -l -                       read the first page
+  countersign man | man -l -                       read the main page
   countersign man --out ~/.local/share/man/man1    then: man countersign-run-start
 
-Pages that are there already are written again.";
+Existing pages are overwritten.";
 
-/// Print the manual, or write a page for each command
+/// Print the main manual page, or write a page for each command
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Write a page for each command into this directory; it is made if it is not there
+    /// Write a page for each command to this directory, which is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// One page of the manual.
 struct Page {
     name: String,
     text: Vec<u8>,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let mut command = Cli::command();
-    command.build();
-    let Some(out) = &args.out else { return print(&command, context) };
-    let pages = pages(&command).map_err(CliError::Print)?;
+pub(super) fn run(args: &Args, mut cli: Command, context: &Context) -> Result<ExitStatus, CliError> {
+    cli.build();
+    let Some(out) = &args.out else { return print(&cli, context) };
+    let pages = pages(&cli).map_err(CliError::Print)?;
     write(out, &pages)?;
     let names: Vec<_> = pages.iter().map(|page| page.name.as_str()).collect();
     let text = format!("{} in {}", counted(pages.len(), "page"), out.display());
-    context.answer(&text, &json!({ "directory": out, "pages": names }))?;
-    Ok(Ending::Done)
+    context.print(&text, &json!({ "directory": out, "pages": names }))?;
+    Ok(ExitStatus::Success)
 }
 
-fn print(command: &Command, context: &Context) -> Result<Ending, CliError> {
+fn print(command: &Command, context: &Context) -> Result<ExitStatus, CliError> {
     let page = page(command).map_err(CliError::Print)?;
     if context.json {
         screen::json(&json!({ "page": page.name, "text": String::from_utf8_lossy(&page.text) }))?;
     } else {
         screen::bytes(&page.text)?;
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }
 
 fn write(out: &Path, pages: &[Page]) -> Result<(), CliError> {
@@ -68,7 +65,7 @@ fn write(out: &Path, pages: &[Page]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The page of `command` and those of everything below it.
+/// The pages of `command` and of its subcommands.
 fn pages(command: &Command) -> io::Result<Vec<Page>> {
     let mut all = vec![page(command)?];
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

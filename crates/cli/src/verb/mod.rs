@@ -1,4 +1,4 @@
-//! One file per verb: its arguments on top, what it does below.
+//! The commands, one file each: the arguments first, then the implementation.
 
 mod approval;
 mod backout;
@@ -21,48 +21,45 @@ mod workflow;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::{demo, dev};
 
-pub(crate) use run::start::{Wish, start};
-
-/// Everything the program can be told to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Worker(worker::Args),
     Serve(serve::Args),
-    /// Check workflow files, and put them to use
+    /// Check and apply workflows
     #[command(subcommand)]
     Workflow(workflow::Verb),
-    /// Start runs, look at them, decide about them
+    /// Start, inspect and control runs
     #[command(subcommand)]
     Run(run::Verb),
-    /// Answer the questions that runs ask
+    /// List and decide approvals
     #[command(subcommand)]
     Approval(approval::Verb),
-    /// Check, test, explain and settle what runs may do
+    /// Check, test, explain and apply policies
     #[command(subcommand)]
     Policy(policy::Verb),
-    /// Settle who the people are, who may approve, how much a run may change
+    /// Manage users, approver groups and limits
     #[command(subcommand)]
     Tenant(tenant::Verb),
-    /// Hand out the evidence of a run, and verify it
+    /// Download and verify evidence bundles
     #[command(subcommand)]
     Bundle(bundle::Verb),
-    /// Stop beginning steps, and start again
+    /// Stop and start the dispatch of steps
     #[command(subcommand)]
     Dispatch(dispatch::Verb),
     Backout(backout::Args),
     Cost(cost::Args),
-    /// Make and take back the keys that programs and people prove themselves with
+    /// Create and revoke API keys
     #[command(subcommand)]
     Key(key::Verb),
     Whoami(whoami::Args),
-    /// Name servers, and say which one is meant
+    /// Manage server profiles
     #[command(subcommand)]
     Profile(profile::Verb),
-    /// Look after messages that were given up
+    /// Inspect and redrive dead-letter messages
     #[command(subcommand)]
     Queue(queue::Verb),
     Demo(demo::Args),
@@ -71,8 +68,12 @@ pub(crate) enum Command {
     Man(man::Args),
 }
 
-/// Does what was asked for.
-pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, CliError> {
+/// Runs `command`; `cli` describes the whole command line, for completions and the manual.
+pub(crate) async fn run(
+    command: Command,
+    cli: clap::Command,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
     match command {
         Command::Worker(args) => Box::pin(worker::run(args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,
@@ -95,7 +96,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Ending, C
         Command::Queue(verb) => queue::run(&verb, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Dev(args) => dev::run(args, context).await,
-        Command::Completions(args) => completions::run(&args, context),
-        Command::Man(args) => man::run(&args, context),
+        Command::Completions(args) => completions::run(&args, cli, context),
+        Command::Man(args) => man::run(&args, cli, context),
     }
 }

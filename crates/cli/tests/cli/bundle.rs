@@ -1,12 +1,12 @@
-//! `bundle …`: evidence leaves the store, and is verified without it.
+//! `bundle …`: evidence is exported and verified without the store.
 
-use crate::outside::Outside;
-use crate::shell::Shell;
+use crate::http_stub::HttpStub;
+use crate::test_env::TestEnv;
 
-/// A finished run with an effect that can be taken back, and one that somebody approved.
-fn finished(shell: &Shell, outside: &Outside) -> String {
-    let address = outside.address();
-    let run = shell.start(&format!(
+/// A finished run with a reversible effect and an approved one.
+fn finished(env: &TestEnv, stub: &HttpStub) -> String {
+    let address = stub.address();
+    let run = env.start(&format!(
         "workflow: account
 version: 3
 environment: dev
@@ -23,24 +23,24 @@ steps:
 "
     ));
     let allowed = format!("--allow-host {address}");
-    shell.work(&allowed);
-    shell.run(&format!("approval approve {run} mail --by bob --reason fine")).expect(0);
-    shell.work(&allowed);
-    assert_eq!(shell.show(&run)["status"], "succeeded");
+    env.work(&allowed);
+    env.run(&format!("approval approve {run} mail --by bob --reason fine")).expect(0);
+    env.work(&allowed);
+    assert_eq!(env.show(&run)["status"], "succeeded");
     run
 }
 
 #[test]
-fn evidence_is_handed_out_with_its_key_and_verified_without_the_store() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    let got = shell.run(&format!("bundle get {run}")).expect(0);
-    got.says(&format!("{run}.bundle"))
-        .says(&format!("verify it with: countersign bundle verify {run}.bundle"));
+fn evidence_verifies_without_the_store() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    let got = env.run(&format!("bundle get {run}")).expect(0);
+    got.prints(&format!("{run}.bundle"))
+        .prints(&format!("verify it with: countersign bundle verify {run}.bundle"));
 
-    let elsewhere = Shell::new();
+    let elsewhere = TestEnv::new();
     for name in [format!("{run}.bundle"), format!("{run}.bundle.pub")] {
-        std::fs::copy(shell.path(&name), elsewhere.path(&name)).unwrap();
+        std::fs::copy(env.path(&name), elsewhere.path(&name)).unwrap();
     }
     let verified = elsewhere.run(&format!("bundle verify {run}.bundle")).expect(0);
     assert_eq!(verified.out.lines().count(), 1, "{verified:?}");
@@ -48,141 +48,142 @@ fn evidence_is_handed_out_with_its_key_and_verified_without_the_store() {
     assert!(verified.out.starts_with(&beginning), "{verified:?}");
     let json = elsewhere.run(&format!("bundle verify {run}.bundle --json")).expect(0).json();
     assert_eq!((&json["verified"], &json["run"]), (&true.into(), &run.into()));
-    assert!(!elsewhere.path("countersign.db").exists(), "verifying needs no store");
+    assert!(!elsewhere.path("countersign.db").exists(), "verification needs no store");
 }
 
 #[test]
-fn a_flipped_byte_anywhere_is_refused_with_a_reason() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    let honest = std::fs::read(shell.path("a.bundle")).unwrap();
+fn flipped_byte_is_refused_with_a_reason() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    let honest = std::fs::read(env.path("a.bundle")).unwrap();
     for at in [0, honest.len() / 3, honest.len() / 2, honest.len() - 20, honest.len() - 1] {
         let mut altered = honest.clone();
         altered[at] ^= 1;
-        shell.write("b.bundle", &altered);
-        let refused = shell.run("bundle verify b.bundle --key a.bundle.pub").expect(1);
+        env.write("b.bundle", &altered);
+        let refused = env.run("bundle verify b.bundle --key a.bundle.pub").expect(1);
         assert!(refused.out.starts_with("refused: ") && refused.out.len() > 20, "byte {at}: {refused:?}");
         assert_eq!(refused.out.lines().count(), 1, "{refused:?}");
     }
-    let refused = shell.run("bundle verify b.bundle --key a.bundle.pub --json").expect(1).json();
+    let refused = env.run("bundle verify b.bundle --key a.bundle.pub --json").expect(1).json();
     assert_eq!(refused["verified"], false);
     assert!(!refused["reason"].as_str().unwrap().is_empty());
-    shell.run("bundle show b.bundle --key a.bundle.pub --html page.html").expect(1).says("refused: ");
-    assert!(!shell.path("page.html").exists(), "nothing is shown of what is refused");
+    env.run("bundle show b.bundle --key a.bundle.pub --html page.html").expect(1).prints("refused: ");
+    assert!(!env.path("page.html").exists(), "a refused bundle is not shown");
 }
 
 #[test]
-fn another_key_is_not_the_signer() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    shell.run("--store other.db worker --until-idle").expect(0);
-    shell.run("bundle verify a.bundle --key other.db.pub").expect(1).says("refused: the bundle names key ");
+fn wrong_key_does_not_verify() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    env.run("--store other.db worker --until-idle").expect(0);
+    env.run("bundle verify a.bundle --key other.db.pub")
+        .expect(1)
+        .prints("refused: the bundle is signed by key ");
 }
 
 #[test]
-fn a_key_or_file_that_is_missing_or_no_key_is_named_with_the_way_out() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    std::fs::rename(shell.path("a.bundle.pub"), shell.path("kept.pub")).unwrap();
+fn missing_or_invalid_key_is_named_with_a_fix() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    std::fs::rename(env.path("a.bundle.pub"), env.path("kept.pub")).unwrap();
     for verb in ["verify", "show"] {
-        let missing = shell.run(&format!("bundle {verb} a.bundle")).expect(2);
-        missing.says("there is no key a.bundle.pub").says("--key names the public key");
-        shell.run(&format!("bundle {verb} a.bundle --key kept.pub")).expect(0);
-        shell.run(&format!("bundle {verb} missing.bundle")).expect(2).says("missing.bundle cannot be read");
-        let no_key = shell.run(&format!("bundle {verb} a.bundle --key workflow.yaml")).expect(2);
-        no_key.says("workflow.yaml cannot be used as a key");
+        let missing = env.run(&format!("bundle {verb} a.bundle")).expect(2);
+        missing.prints("a.bundle.pub does not exist").prints("use --key to name the signer's public key");
+        env.run(&format!("bundle {verb} a.bundle --key kept.pub")).expect(0);
+        env.run(&format!("bundle {verb} missing.bundle")).expect(2).prints("cannot read missing.bundle");
+        let no_key = env.run(&format!("bundle {verb} a.bundle --key workflow.yaml")).expect(2);
+        no_key.prints("workflow.yaml is not a usable key");
     }
-    shell.write("large.bundle", vec![b' '; 8 * 1024 * 1024 + 1]);
-    shell.run("bundle verify large.bundle --key kept.pub").expect(1).says("refused: the file has more than");
+    env.write("large.bundle", vec![b' '; 8 * 1024 * 1024 + 1]);
+    env.run("bundle verify large.bundle --key kept.pub").expect(1).prints("refused: the file is larger than");
 }
 
 #[test]
-fn nothing_is_overwritten() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.write("a.bundle", "mine");
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(1).says("a.bundle is there already");
-    assert!(!shell.path("a.bundle.pub").exists());
-    shell.write("b.bundle.pub", "mine");
-    shell.run(&format!("bundle get {run} --out b.bundle")).expect(1).says("b.bundle.pub is there already");
-    assert!(!shell.path("b.bundle").exists());
-    shell.run(&format!("bundle get {run} --out c.bundle")).expect(0);
-    shell.run("bundle show c.bundle --html a.bundle").expect(1).says("a.bundle is there already");
-    assert_eq!(std::fs::read(shell.path("a.bundle")).unwrap(), b"mine");
+fn existing_files_are_not_overwritten() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.write("a.bundle", "mine");
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(1).prints("a.bundle already exists");
+    assert!(!env.path("a.bundle.pub").exists());
+    env.write("b.bundle.pub", "mine");
+    env.run(&format!("bundle get {run} --out b.bundle")).expect(1).prints("b.bundle.pub already exists");
+    assert!(!env.path("b.bundle").exists());
+    env.run(&format!("bundle get {run} --out c.bundle")).expect(0);
+    env.run("bundle show c.bundle --html a.bundle").expect(1).prints("a.bundle already exists");
+    assert_eq!(std::fs::read(env.path("a.bundle")).unwrap(), b"mine");
 }
 
 #[test]
-fn the_same_run_gives_the_same_bytes() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    shell.run(&format!("bundle get {run} --out b.bundle")).expect(0);
-    let read = |name| std::fs::read(shell.path(name)).unwrap();
+fn bundle_bytes_are_deterministic() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    env.run(&format!("bundle get {run} --out b.bundle")).expect(0);
+    let read = |name| std::fs::read(env.path(name)).unwrap();
     assert_eq!(read("a.bundle"), read("b.bundle"));
 }
 
 #[test]
-fn a_run_that_is_not_over_or_not_there_has_no_evidence() {
-    let shell = Shell::new();
-    shell.run("bundle get run-1").expect(3).says("there is no store");
-    let run = shell.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
-    shell.run("bundle get run-1").expect(2).says("there is no run");
-    let early = shell.run(&format!("bundle get {run}")).expect(1);
-    early.says("evidence").says("when the run is over");
-    shell.work("");
-    shell.run(&format!("bundle get {run}")).expect(1).says("not over yet");
-    assert!(!shell.path(&format!("{run}.bundle")).exists());
+fn unfinished_run_has_no_evidence() {
+    let env = TestEnv::new();
+    env.run("bundle get run-1").expect(3).prints("countersign.db does not exist");
+    let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
+    env.run("bundle get run-1").expect(2).prints("run default/run-1 not found");
+    let early = env.run(&format!("bundle get {run}")).expect(1);
+    early.prints("evidence").prints("when the run ends");
+    env.work("");
+    env.run(&format!("bundle get {run}")).expect(1).prints("when the run ends");
+    assert!(!env.path(&format!("{run}.bundle")).exists());
 }
 
 #[test]
-fn a_bundle_tells_steps_approvals_and_how_to_take_effects_back() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    let shown = shell.run("bundle show a.bundle --html page.html").expect(0);
+fn bundle_show_lists_steps_approvals_and_undo() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    let shown = env.run("bundle show a.bundle --html page.html").expect(0);
     let shown = shown
-        .says(&format!("run       default/{run}"))
-        .says("status    succeeded after ")
-        .says("account, version 3, dev")
-        .says("mail: http.request on ")
-        .says("bob said yes at ")
-        .says(": fine")
-        .says(&format!("`run undo {run}`, as the workflow says"))
-        .says("neither its receipt nor the workflow says how");
-    assert!(!shown.out.contains("secret-value"), "values stay at home: {shown:?}");
-    let page = std::fs::read_to_string(shell.path("page.html")).unwrap();
+        .prints(&format!("run       default/{run}"))
+        .prints("status    succeeded after ")
+        .prints("account, version 3, dev")
+        .prints("mail: http.request on ")
+        .prints("bob approved at ")
+        .prints(": fine")
+        .prints(&format!("`run undo {run}`, as the workflow defines"))
+        .prints("not defined by its receipt or the workflow");
+    assert!(!shown.out.contains("secret-value"), "a bundle contains no values: {shown:?}");
+    let page = std::fs::read_to_string(env.path("page.html")).unwrap();
     assert!(page.contains(&run) && page.starts_with("<!DOCTYPE html>"));
-    let json = shell.run("bundle show a.bundle --json").expect(0).json();
+    let json = env.run("bundle show a.bundle --json").expect(0).json();
     assert_eq!(json["bundle"]["approvals"][0]["votes"][0]["person"], "bob");
 }
 
 #[test]
-fn a_store_that_was_altered_hands_nothing_out() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    std::fs::copy(shell.path("countersign.db.pub"), shell.path("kept.pub")).unwrap();
-    shell.run("--store other.db worker --until-idle").expect(0);
-    std::fs::copy(shell.path("other.db.pub"), shell.path("countersign.db.pub")).unwrap();
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(1).says("is not handed out");
-    assert!(!shell.path("a.bundle").exists() && !shell.path("a.bundle.pub").exists());
+fn altered_store_yields_no_bundle() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    std::fs::copy(env.path("countersign.db.pub"), env.path("kept.pub")).unwrap();
+    env.run("--store other.db worker --until-idle").expect(0);
+    std::fs::copy(env.path("other.db.pub"), env.path("countersign.db.pub")).unwrap();
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(1).prints("is not written");
+    assert!(!env.path("a.bundle").exists() && !env.path("a.bundle.pub").exists());
 }
 
 #[test]
-fn a_public_key_that_was_lost_is_written_again_or_asked_for() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = finished(&shell, &outside);
-    shell.run(&format!("bundle get {run} --out a.bundle")).expect(0);
-    std::fs::remove_file(shell.path("countersign.db.pub")).unwrap();
-    shell.run(&format!("bundle get {run} --out b.bundle")).expect(0);
-    shell.run("bundle verify b.bundle").expect(0);
-    std::fs::remove_file(shell.path("countersign.db.pub")).unwrap();
-    std::fs::remove_file(shell.path("countersign.db.key")).unwrap();
-    shell
-        .run(&format!("bundle get {run} --out c.bundle"))
+fn lost_public_key_is_restored_or_requested() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = finished(&env, &stub);
+    env.run(&format!("bundle get {run} --out a.bundle")).expect(0);
+    std::fs::remove_file(env.path("countersign.db.pub")).unwrap();
+    env.run(&format!("bundle get {run} --out b.bundle")).expect(0);
+    env.run("bundle verify b.bundle").expect(0);
+    std::fs::remove_file(env.path("countersign.db.pub")).unwrap();
+    std::fs::remove_file(env.path("countersign.db.key")).unwrap();
+    env.run(&format!("bundle get {run} --out c.bundle"))
         .expect(1)
-        .says("there is no key countersign.db.pub");
-    assert!(!shell.path("countersign.db.key").exists(), "a key of our own making would be the wrong one");
+        .prints("the public key countersign.db.pub does not exist");
+    assert!(!env.path("countersign.db.key").exists(), "a new key would be the wrong one");
 }

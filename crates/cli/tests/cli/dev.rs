@@ -1,4 +1,4 @@
-//! Everything in one process, as somebody who tries it out meets it.
+//! `countersign dev`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
-/// Everything that is waited for takes well under a second; a busy machine gets more.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Every wait takes well under a second, more on a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// `countersign dev`, running.
 struct Dev {
     child: Child,
-    /// What it printed about itself.
-    told: Value,
+    /// The JSON that it printed at startup.
+    info: Value,
 }
 
 impl Dev {
-    fn start(shell: &Shell, port: u16) -> Self {
+    fn start(env: &TestEnv, port: u16) -> Self {
         let command = format!("dev --dir d --port {port} --json");
-        let mut child = shell.command(&command).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = env.command(&command).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { told: serde_json::from_str(&line).unwrap(), child }
+        Self { info: serde_json::from_str(&line).unwrap(), child }
     }
 
     fn address(&self, of: &str) -> String {
-        self.told[of].as_str().unwrap().trim_start_matches("http://").to_owned()
+        self.info[of].as_str().unwrap().trim_start_matches("http://").to_owned()
     }
 
     fn get(&self, of: &str, headers: &str) -> String {
@@ -47,7 +47,7 @@ impl Dev {
         self.get(of, &format!("Host: {host}\r\n"))
     }
 
-    /// Presses Approve on the only card in the Slack pane; gives back what the pane then says.
+    /// Presses Approve on the only card in the Slack pane; returns the pane.
     fn press(&self, user: &str) -> String {
         let pane = self.page("slack");
         let (_, place) = pane.split_once("name=\"place\" value=\"").expect(&pane);
@@ -60,8 +60,8 @@ impl Dev {
         self.page("slack")
     }
 
-    /// Asks it to leave; its exit code.
-    fn leave(mut self) -> Option<i32> {
+    /// Sends SIGTERM and returns the exit code.
+    fn stop(mut self) -> Option<i32> {
         kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
     }
@@ -69,7 +69,7 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -83,22 +83,22 @@ fn ask(address: &str, request: &str) -> String {
     reply
 }
 
-/// Types what the program suggests; gives back the run.
-fn try_it(shell: &Shell, dev: &Dev) -> String {
-    let line = format!("{} --json", dev.told["first_command"].as_str().unwrap());
-    shell.type_in(&line).expect(0).json()["run"].as_str().unwrap().to_owned()
+/// Runs the suggested command and returns the run.
+fn try_it(env: &TestEnv, dev: &Dev) -> String {
+    let line = format!("{} --json", dev.info["first_command"].as_str().unwrap());
+    env.run_in_shell(&line).expect(0).json()["run"].as_str().unwrap().to_owned()
 }
 
 /// Waits until the run has `status`.
-fn until(shell: &Shell, run: &str, status: &str) {
+fn until(env: &TestEnv, run: &str, status: &str) {
     let began = Instant::now();
     loop {
-        let seen = shell.run(&format!("--store d/dev.db run show {run} --json")).expect(0).json();
+        let seen = env.run(&format!("--store d/dev.db run show {run} --json")).expect(0).json();
         if seen["status"] == status {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{seen:#}");
-        std::thread::sleep(LOOK_EVERY);
+        assert!(began.elapsed() < WAIT_MAX, "{seen:#}");
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
@@ -106,44 +106,41 @@ fn until(shell: &Shell, run: &str, status: &str) {
 fn until_asked(dev: &Dev) {
     let began = Instant::now();
     while !dev.page("slack").contains("countersign.approve") {
-        assert!(began.elapsed() < PATIENCE, "nobody is asked");
-        std::thread::sleep(LOOK_EVERY);
+        assert!(began.elapsed() < WAIT_MAX, "no approval is requested");
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
 #[test]
-fn a_person_tries_it_out_presses_the_button_and_finds_the_run_again() {
-    let shell = Shell::new();
-    let dev = Dev::start(&shell, 0);
+fn dev_run_is_approved_and_survives_a_restart() {
+    let env = TestEnv::new();
+    let dev = Dev::start(&env, 0);
     let page = dev.page("page");
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-    assert!(
-        page.contains("content-security-policy: default-src 'none'")
-            && page.contains("The first thing to try")
-    );
+    assert!(page.contains("content-security-policy: default-src 'none'") && page.contains("<h2>Try it</h2>"));
     let elsewhere = dev.get("page", "Host: evil.example\r\n");
     assert!(elsewhere.starts_with("HTTP/1.1 403"), "{elsewhere}");
 
-    let run = try_it(&shell, &dev);
-    until(&shell, &run, "waiting_approval");
+    let run = try_it(&env, &dev);
+    until(&env, &run, "waiting_approval");
     until_asked(&dev);
     let refused = dev.press("U0ADA");
-    assert!(refused.contains("whoever asked for the run does not approve it"), "{refused}");
+    assert!(refused.contains("the user who requested a run cannot approve it"), "{refused}");
     let page = dev.page("page");
     assert!(page.contains("triage-incident: assign") && page.contains("waiting_approval"), "{page}");
     dev.press("U0GRACE");
-    until(&shell, &run, "succeeded");
-    assert_eq!(dev.leave(), Some(0));
+    until(&env, &run, "succeeded");
+    assert_eq!(dev.stop(), Some(0));
 
-    let again = Dev::start(&shell, 0);
+    let again = Dev::start(&env, 0);
     let page = again.page("page");
     assert!(page.contains(&run) && page.contains("succeeded"), "{page}");
-    let incidents = std::fs::read_to_string(shell.path("d/servicenow.json")).unwrap();
+    let incidents = std::fs::read_to_string(env.path("d/servicenow.json")).unwrap();
     assert!(incidents.contains("db-oncall"), "{incidents}");
-    assert_eq!(again.leave(), Some(0));
+    assert_eq!(again.stop(), Some(0));
 }
 
-/// The first of four ports in a row that nobody has, below those that are given out to whoever asks for any.
+/// The first of four consecutive free ports, below the ephemeral range.
 fn four_ports() -> u16 {
     let from = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
     let free = |first: &u16| (*first..first + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
@@ -151,22 +148,22 @@ fn four_ports() -> u16 {
 }
 
 #[test]
-fn a_question_that_was_open_can_be_answered_after_a_restart() {
-    let (shell, port) = (Shell::new(), four_ports());
-    let dev = Dev::start(&shell, port);
-    let run = try_it(&shell, &dev);
+fn pending_approval_survives_a_restart() {
+    let (env, port) = (TestEnv::new(), four_ports());
+    let dev = Dev::start(&env, port);
+    let run = try_it(&env, &dev);
     until_asked(&dev);
-    // Not asked to leave: killed.
+    // Dropping it kills the process.
     drop(dev);
 
-    let again = Dev::start(&shell, port);
+    let again = Dev::start(&env, port);
     until_asked(&again);
     again.press("U0BEN");
-    until(&shell, &run, "succeeded");
-    assert_eq!(again.leave(), Some(0));
+    until(&env, &run, "succeeded");
+    assert_eq!(again.stop(), Some(0));
 }
 
-/// Delivers `body` as a system outside would, signed with `secret`; the whole reply.
+/// Delivers `body` signed with `secret`; returns the whole response.
 fn deliver(dev: &Dev, secret: &str, body: &str) -> String {
     let url = dev.address("webhook");
     let (address, path) = url.split_once('/').unwrap();
@@ -180,89 +177,92 @@ fn deliver(dev: &Dev, secret: &str, body: &str) -> String {
     ask(address, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
 }
 
-fn said(reply: &str) -> Value {
+fn body_of(reply: &str) -> Value {
     serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 #[test]
-fn there_is_a_workflow_to_start_from_the_first_minute_and_it_is_put_to_use_once() {
-    let shell = Shell::new();
-    let listed = || shell.run("--store d/dev.db workflow list --json").expect(0).json();
-    let dev = Dev::start(&shell, 0);
+fn dev_applies_the_sample_workflow_once() {
+    let env = TestEnv::new();
+    let listed = || env.run("--store d/dev.db workflow list --json").expect(0).json();
+    let dev = Dev::start(&env, 0);
     let first = listed();
     assert!(first.to_string().contains("\"triage-incident\""), "{first}");
-    assert_eq!(dev.leave(), Some(0));
-    // Whatever becomes of the file, what is in use stays so.
-    std::fs::write(shell.path("d/triage.yaml"), "not a workflow").unwrap();
-    let again = Dev::start(&shell, 0);
+    assert_eq!(dev.stop(), Some(0));
+    // A changed file does not affect the applied workflow.
+    std::fs::write(env.path("d/triage.yaml"), "not a workflow").unwrap();
+    let again = Dev::start(&env, 0);
     assert_eq!(listed(), first);
-    assert_eq!(again.leave(), Some(0));
+    assert_eq!(again.stop(), Some(0));
 }
 
 #[test]
-fn an_incident_that_comes_in_by_itself_starts_the_workflow_that_wants_it_once() {
-    let shell = Shell::new();
-    let dev = Dev::start(&shell, 0);
-    let secret = dev.told["webhook_secret"].as_str().unwrap();
-    assert!(dev.told["webhook_command"].as_str().unwrap().contains(secret));
-    shell.type_in(dev.told["apply_command"].as_str().unwrap()).expect(0);
+fn incident_webhook_starts_one_run() {
+    let env = TestEnv::new();
+    let dev = Dev::start(&env, 0);
+    let secret = dev.info["webhook_secret"].as_str().unwrap();
+    assert!(dev.info["webhook_command"].as_str().unwrap().contains(secret));
+    env.run_in_shell(dev.info["apply_command"].as_str().unwrap()).expect(0);
 
     let body = r#"{"table":"incident","record":{"sys_id":"9d385017c611228701d22104cc95c371","sys_mod_count":"1","priority":"1"}}"#;
-    let forged = deliver(&dev, "a secret that somebody made up", body);
+    let forged = deliver(&dev, "a wrong secret", body);
     assert!(forged.starts_with("HTTP/1.1 401") && !forged.contains("run-"), "{forged}");
     let accepted = deliver(&dev, secret, body);
     assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
-    let run = said(&accepted)["run"].as_str().unwrap().to_owned();
-    until_there(&shell, &run);
-    until(&shell, &run, "succeeded");
+    let run = body_of(&accepted)["run"].as_str().unwrap().to_owned();
+    until_there(&env, &run);
+    until(&env, &run, "succeeded");
 
     let again = deliver(&dev, secret, body);
     assert!(again.starts_with("HTTP/1.1 200"), "{again}");
-    assert_eq!(said(&again), serde_json::json!({ "run": run, "status": "duplicate", "outcome": "started" }));
-    let runs = shell.run("--store d/dev.db run list --json").expect(0).json();
+    assert_eq!(
+        body_of(&again),
+        serde_json::json!({ "run": run, "status": "duplicate", "outcome": "started" })
+    );
+    let runs = env.run("--store d/dev.db run list --json").expect(0).json();
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs:#}");
-    assert_eq!(dev.leave(), Some(0));
+    assert_eq!(dev.stop(), Some(0));
 }
 
-/// Waits until the run is there at all.
-fn until_there(shell: &Shell, run: &str) {
+/// Waits until the run exists.
+fn until_there(env: &TestEnv, run: &str) {
     let began = Instant::now();
-    while shell.run(&format!("--store d/dev.db run show {run} --json")).code != 0 {
-        assert!(began.elapsed() < PATIENCE, "nothing was started");
-        std::thread::sleep(LOOK_EVERY);
+    while env.run(&format!("--store d/dev.db run show {run} --json")).code != 0 {
+        assert!(began.elapsed() < WAIT_MAX, "no run was started");
+        std::thread::sleep(POLL_EVERY);
     }
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_the_way_out() {
-    let shell = Shell::new();
+fn dev_names_a_port_in_use() {
+    let env = TestEnv::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let answer = shell.run(&format!("dev --dir d --port {port}")).expect(2);
-    answer.says(&format!("port {port}")).says("name another with --port");
+    let answer = env.run(&format!("dev --dir d --port {port}")).expect(2);
+    answer.prints(&format!("port {port}")).prints("choose another with --port");
 }
 
 #[test]
-fn what_a_run_has_paid_is_told_step_by_step_and_what_all_have_paid_by_workflow() {
-    let shell = Shell::new();
-    shell.run("cost").expect(3).says("no store");
-    let dev = Dev::start(&shell, 0);
-    let run = try_it(&shell, &dev);
-    until(&shell, &run, "waiting_approval");
-    let told = shell.run(&format!("cost {run} --store d/dev.db --json")).expect(0).json();
-    let paid = told["cost_microusd"].as_u64().unwrap();
-    assert!(paid > 0, "{told}");
-    assert_eq!((&told["costs"][0]["step"], &told["costs"][0]["microusd"]), (&"triage".into(), &paid.into()));
-    assert!(told["costs"][0]["usage"]["input_tokens"].as_u64().unwrap() > 0, "{told}");
-    let words = shell.run(&format!("cost {run} --store d/dev.db")).expect(0);
-    words.says("triage").says("tokens in").says("all");
+fn cost_is_listed_by_step_and_by_workflow() {
+    let env = TestEnv::new();
+    env.run("cost").expect(3).prints("does not exist");
+    let dev = Dev::start(&env, 0);
+    let run = try_it(&env, &dev);
+    until(&env, &run, "waiting_approval");
+    let cost = env.run(&format!("cost {run} --store d/dev.db --json")).expect(0).json();
+    let paid = cost["cost_microusd"].as_u64().unwrap();
+    assert!(paid > 0, "{cost}");
+    assert_eq!((&cost["costs"][0]["step"], &cost["costs"][0]["microusd"]), (&"triage".into(), &paid.into()));
+    assert!(cost["costs"][0]["usage"]["input_tokens"].as_u64().unwrap() > 0, "{cost}");
+    let words = env.run(&format!("cost {run} --store d/dev.db")).expect(0);
+    words.prints("triage").prints("tokens in").prints("total");
 
-    let all = shell.run("cost --store d/dev.db --json").expect(0).json();
+    let all = env.run("cost --store d/dev.db --json").expect(0).json();
     assert_eq!((&all["runs"], &all["cost_microusd"]), (&1.into(), &paid.into()));
     assert_eq!(all["workflows"][0]["workflow"], "triage-incident");
-    shell.run("cost --store d/dev.db").expect(0).says("triage-incident").says("A RUN");
-    let none = "cost --store d/dev.db --record servicenow:incident:nobody";
-    shell.run(none).expect(0).says("no such run was started since");
-    shell.run(&format!("cost {run} --since 2h --store d/dev.db")).expect(2).says("cannot be used with");
-    assert_eq!(dev.leave(), Some(0));
+    env.run("cost --store d/dev.db").expect(0).prints("triage-incident").prints("COST PER RUN");
+    let none = "cost --store d/dev.db --record servicenow:incident:unknown";
+    env.run(none).expect(0).prints("no matching runs since");
+    env.run(&format!("cost {run} --since 2h --store d/dev.db")).expect(2).prints("cannot be used with");
+    assert_eq!(dev.stop(), Some(0));
 }

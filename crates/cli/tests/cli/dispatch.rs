@@ -1,6 +1,6 @@
-//! `dispatch …` and `backout`: the switch, and the way back.
+//! `dispatch …` and `backout`.
 
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
 const WAITS: &str = "\
 workflow: waits
@@ -10,68 +10,63 @@ steps:
 ";
 
 #[test]
-fn the_switch_says_who_stopped_it_and_why_until_it_is_started_again() {
-    let shell = Shell::new();
-    shell.run("dispatch status").expect(0).says("all tenants: steps are begun").says("tenant default");
-    shell.run("dispatch stop").expect(2).says("--reason");
-    let stop = shell.run("dispatch stop --reason fire --as ada").expect(0);
-    stop.says("nothing is begun for tenant default").says("by ada").says("dispatch start");
-    let status = shell.run("dispatch status --json").expect(0).json();
+fn dispatch_status_shows_who_stopped_it_and_why() {
+    let env = TestEnv::new();
+    env.run("dispatch status").expect(0).prints("all tenants: dispatch is on").prints("tenant default");
+    env.run("dispatch stop").expect(2).prints("--reason");
+    let stop = env.run("dispatch stop --reason fire --as ada").expect(0);
+    stop.prints("dispatch stops for tenant default").prints("by ada").prints("dispatch start");
+    let status = env.run("dispatch status --json").expect(0).json();
     assert_eq!(status["stopped"], true);
     assert_eq!(status["tenant"]["reason"], "fire");
     assert_eq!(status["all"], serde_json::Value::Null);
-    assert_eq!(shell.run("dispatch status --tenant acme --json").expect(0).json()["stopped"], false);
-    shell
-        .run("dispatch stop --all --reason flood")
+    assert_eq!(env.run("dispatch status --tenant acme --json").expect(0).json()["stopped"], false);
+    env.run("dispatch stop --all --reason flood")
         .expect(0)
-        .says("all tenants")
-        .says("dispatch start --all");
-    shell.run("dispatch start").expect(0).says("but dispatch is stopped for all tenants").says("flood");
-    shell.run("dispatch start --all").expect(0).says("all tenants again");
-    assert_eq!(shell.run("dispatch status --json").expect(0).json()["stopped"], false);
+        .prints("all tenants")
+        .prints("dispatch start --all");
+    env.run("dispatch start").expect(0).prints("dispatch is still stopped for all tenants").prints("flood");
+    env.run("dispatch start --all").expect(0).prints("dispatch is started for all tenants");
+    assert_eq!(env.run("dispatch status --json").expect(0).json()["stopped"], false);
 }
 
 #[test]
-fn settling_what_a_tenant_has_leaves_its_switch_as_it_is() {
-    let shell = Shell::new();
-    shell.run("dispatch stop --reason fire").expect(0);
-    shell.write("tenant.yaml", "{people: {ada: {}}}");
-    shell.run("tenant set tenant.yaml").expect(0).says("ada is new");
-    assert_eq!(shell.run("dispatch status --json").expect(0).json()["tenant"]["reason"], "fire");
-    assert_eq!(shell.run("tenant show --json").expect(0).json()["stopped"]["reason"], "fire");
+fn tenant_set_keeps_the_dispatch_switch() {
+    let env = TestEnv::new();
+    env.run("dispatch stop --reason fire").expect(0);
+    env.write("tenant.yaml", "{people: {ada: {}}}");
+    env.run("tenant set tenant.yaml").expect(0).prints("user ada added");
+    assert_eq!(env.run("dispatch status --json").expect(0).json()["tenant"]["reason"], "fire");
+    assert_eq!(env.run("tenant show --json").expect(0).json()["stopped"]["reason"], "fire");
 }
 
 #[test]
-fn a_backout_says_what_it_would_end_and_ends_it_when_it_is_told_to() {
-    let shell = Shell::new();
-    shell.write("waits.yaml", WAITS);
-    let run = shell.run("run start waits.yaml --record servicenow:incident:9d38 --json").expect(0).json();
-    shell
-        .run("backout --reason wrong")
-        .expect(1)
-        .says("1 run of tenant default would be ended")
-        .says("--yes");
-    let listed = shell.run("run list --record servicenow:incident:9d38 --since 1h --json").expect(0).json();
+fn backout_counts_first_and_ends_runs_with_yes() {
+    let env = TestEnv::new();
+    env.write("waits.yaml", WAITS);
+    let run = env.run("run start waits.yaml --record servicenow:incident:9d38 --json").expect(0).json();
+    env.run("backout --reason wrong").expect(1).prints("1 run of tenant default would end").prints("--yes");
+    let listed = env.run("run list --record servicenow:incident:9d38 --since 1h --json").expect(0).json();
     assert_eq!(listed["runs"][0]["run"], run["run"]);
     assert_eq!(listed["runs"][0]["status"], "queued");
-    shell.run("run list --record github:acme/shop#7").expect(0).says("no such run");
+    env.run("run list --record github:acme/shop#7").expect(0).prints("no matching runs");
 
-    shell.run("backout --reason wrong --yes").expect(0).says("1 run ended").says("dispatch start");
-    let again = shell.run("backout --reason wrong --yes --json").expect(0).json();
+    env.run("backout --reason wrong --yes").expect(0).prints("1 run ended").prints("dispatch start");
+    let again = env.run("backout --reason wrong --yes --json").expect(0).json();
     assert_eq!((&again["canceled"], &again["done"]), (&0.into(), &true.into()));
-    let watched = shell.run(&format!("run watch {}", run["run"].as_str().unwrap())).expect(1);
-    watched.says("canceled").says("backout: wrong");
-    shell.run("dispatch start").expect(0).says("0 runs can go on");
+    let watched = env.run(&format!("run watch {}", run["run"].as_str().unwrap())).expect(1);
+    watched.prints("canceled").prints("backout: wrong");
+    env.run("dispatch start").expect(0).prints("0 runs can continue");
 }
 
 #[test]
-fn all_tenants_are_backed_out_on_the_store_and_the_way_back_is_for_all() {
-    let shell = Shell::new();
-    shell.write("waits.yaml", WAITS);
-    let run = shell.run("run start waits.yaml --tenant acme --json").expect(0).json();
-    shell.run(&format!("run pause {} --tenant acme --reason look", run["run"].as_str().unwrap())).expect(0);
-    shell.run("run start waits.yaml --tenant umbrella").expect(0);
-    shell.run("backout --all --reason wrong").expect(1).says("2 runs of all tenants would be ended");
-    let ended = shell.run("backout --all --reason wrong --yes").expect(0);
-    ended.says("2 runs ended").says("dispatch start --all");
+fn backout_all_covers_every_tenant() {
+    let env = TestEnv::new();
+    env.write("waits.yaml", WAITS);
+    let run = env.run("run start waits.yaml --tenant acme --json").expect(0).json();
+    env.run(&format!("run pause {} --tenant acme --reason look", run["run"].as_str().unwrap())).expect(0);
+    env.run("run start waits.yaml --tenant umbrella").expect(0);
+    env.run("backout --all --reason wrong").expect(1).prints("2 runs of all tenants would end");
+    let ended = env.run("backout --all --reason wrong --yes").expect(0);
+    ended.prints("2 runs ended").prints("dispatch start --all");
 }

@@ -1,7 +1,5 @@
-//! The program as a person and a script meet it: the real binary, real files, real processes.
+//! Tests of the binary with real files and processes.
 
-#[cfg(test)]
-mod arrived;
 #[cfg(test)]
 mod bundle;
 #[cfg(test)]
@@ -17,11 +15,11 @@ mod dispatch;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
-mod journey;
+mod http_stub;
+#[cfg(test)]
+mod inbox;
 #[cfg(test)]
 mod manual;
-#[cfg(test)]
-mod outside;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
@@ -33,13 +31,15 @@ mod refusals;
 #[cfg(test)]
 mod rollback;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
-mod shell;
-#[cfg(test)]
 mod tenant;
+#[cfg(test)]
+mod test_env;
 #[cfg(test)]
 mod timeline;
 #[cfg(test)]

@@ -1,39 +1,39 @@
-//! What comes with the program: completions for shells, and a manual.
+//! Shell completions and manual pages.
 
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
 #[test]
-fn every_shell_gets_completions_of_its_own() {
-    let shell = Shell::new();
+fn completions_exist_for_every_shell() {
+    let env = TestEnv::new();
     for (name, words) in [
         ("bash", "complete -F _countersign"),
         ("zsh", "#compdef countersign"),
         ("fish", "complete -c countersign"),
         ("powershell", "Register-ArgumentCompleter"),
     ] {
-        shell.run(&format!("completions {name}")).expect(0).says(words).says("timeline");
+        env.run(&format!("completions {name}")).expect(0).prints(words).prints("timeline");
     }
-    let script = shell.run("completions zsh --json").expect(0).json();
+    let script = env.run("completions zsh --json").expect(0).json();
     assert!(script["script"].as_str().unwrap().starts_with("#compdef countersign"));
-    shell.run("completions cmd").expect(2).says("possible values");
+    env.run("completions cmd").expect(2).prints("possible values");
 }
 
 #[test]
-fn every_command_has_a_page_in_the_manual() {
-    let shell = Shell::new();
-    shell.run("man").expect(0).says(".TH countersign 1");
-    let written = shell.run("man --out pages --json").expect(0).json();
+fn every_command_has_a_manual_page() {
+    let env = TestEnv::new();
+    env.run("man").expect(0).prints(".TH countersign 1");
+    let written = env.run("man --out pages --json").expect(0).json();
     let pages = written["pages"].as_array().unwrap();
     for name in ["countersign.1", "countersign-run-timeline.1", "countersign-approval-approve.1"] {
         assert!(pages.contains(&name.into()), "{name} is not in {pages:?}");
-        let page = std::fs::read_to_string(shell.path("pages").join(name)).unwrap();
+        let page = std::fs::read_to_string(env.path("pages").join(name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{page}");
     }
-    shell.run("man --out pages").expect(0).says("pages in pages");
+    env.run("man --out pages").expect(0).prints("pages in pages");
 }
 
 #[test]
-fn the_exit_codes_in_the_document_are_those_of_the_help() {
+fn documented_exit_codes_match_help() {
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
     let document = std::fs::read_to_string(document).unwrap();
     let rows: Vec<String> = document
@@ -43,7 +43,7 @@ fn the_exit_codes_in_the_document_are_those_of_the_help() {
         .map(|row| row.replacen(" |", "", 1))
         .collect();
     assert_eq!(rows.len(), 5);
-    let help = Shell::new().run("--help").expect(0).out;
+    let help = TestEnv::new().run("--help").expect(0).out;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for row in rows {
         assert!(help.contains(&row), "{row:?} is not in {help}");

@@ -1,4 +1,4 @@
-//! What is wrong is said, with the way out, and never by falling over.
+//! Errors: the message, the fix and the exit code.
 
 use std::process::Stdio;
 
@@ -6,45 +6,47 @@ use domain::{Cause, Initiator, RunKey};
 use tokio::runtime::Runtime;
 
 use crate::server::engine;
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
 const WAIT: &str = "{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}";
 
-/// One byte more than a payload may have.
+/// One byte above the limit of a payload.
 const TOO_LARGE: usize = 8 * 1024 * 1024 + 1;
 
 #[test]
-fn a_store_that_is_not_there_or_no_store_is_named() {
-    let shell = Shell::new();
-    shell
-        .run("run list")
+fn missing_or_invalid_store_is_named() {
+    let env = TestEnv::new();
+    env.run("run list")
         .expect(3)
-        .says("there is no store countersign.db")
-        .says("--store or COUNTERSIGN_STORE");
-    assert!(!shell.path("countersign.db").exists(), "looking must not create a store");
-    shell.write("notes.txt", "no database at all, however long this text may be".repeat(100));
-    shell.run("--store notes.txt run list").expect(3).says("notes.txt cannot be used").says("caused by: ");
-    shell.run("--store . run list").expect(3).says("caused by: ");
-    shell.run("--store no/such/dir/a.db worker --until-idle").expect(3);
+        .prints("the store countersign.db does not exist")
+        .prints("--store or COUNTERSIGN_STORE");
+    assert!(!env.path("countersign.db").exists(), "a read must not create a store");
+    env.write("notes.txt", "no database at all, however long this text may be".repeat(100));
+    env.run("--store notes.txt run list")
+        .expect(3)
+        .prints("cannot open the store notes.txt")
+        .prints("caused by: ");
+    env.run("--store . run list").expect(3).prints("caused by: ");
+    env.run("--store no/such/dir/a.db worker --until-idle").expect(3);
 }
 
 #[test]
-fn the_environment_names_a_store_and_the_command_line_another() {
-    let shell = Shell::new();
-    shell.write("workflow.yaml", WAIT);
+fn store_option_overrides_the_environment() {
+    let env = TestEnv::new();
+    env.write("workflow.yaml", WAIT);
     let named = |args: &str| {
-        let mut command = shell.command(args);
+        let mut command = env.command(args);
         command.env("COUNTERSIGN_STORE", "env.db").output().unwrap().status.code()
     };
     assert_eq!(named("run start workflow.yaml"), Some(0));
-    assert!(shell.path("env.db").exists());
+    assert!(env.path("env.db").exists());
     assert_eq!(named("run list --store other.db"), Some(3));
 }
 
 #[test]
-fn a_run_that_does_not_exist_is_not_found_under_any_tenant() {
-    let shell = Shell::new();
-    let run = shell.start(WAIT);
+fn unknown_run_is_not_found_in_any_tenant() {
+    let env = TestEnv::new();
+    let run = env.start(WAIT);
     for line in [
         "run show run-1".to_owned(),
         format!("run show {run} --tenant other"),
@@ -56,108 +58,107 @@ fn a_run_that_does_not_exist_is_not_found_under_any_tenant() {
         "run signal run-1 e".to_owned(),
         "approval approve run-1 a".to_owned(),
     ] {
-        shell.run(&line).expect(2).says("there is no run").says("`run list`");
+        env.run(&line).expect(2).prints("not found").prints("`run list`");
     }
-    shell.run(&format!("run show default/{run}")).expect(0);
+    env.run(&format!("run show default/{run}")).expect(0);
 }
 
 #[test]
-fn a_text_that_is_no_id_is_refused_where_it_stands() {
-    let shell = Shell::new();
-    let run = shell.start(WAIT);
+fn invalid_arguments_are_refused() {
+    let env = TestEnv::new();
+    let run = env.start(WAIT);
     let long = "x".repeat(129);
     for (line, words) in [
-        ("run show a#b".to_owned(), "run id holds '#'"),
+        ("run show a#b".to_owned(), "run id contains '#'"),
         ("run show ../etc".to_owned(), "tenant id"),
         (format!("run show {long}"), "run id has 129 bytes"),
-        (format!("run signal {run} a/b"), "event name holds '/'"),
-        (format!("run signal {run} e --id a:b"), "signal id holds ':'"),
-        (format!("approval approve {run} ä"), "step id holds 'ä'"),
+        (format!("run signal {run} a/b"), "event name contains '/'"),
+        (format!("run signal {run} e --id a:b"), "signal id contains ':'"),
+        (format!("approval approve {run} ä"), "step id contains 'ä'"),
         ("run list --status sleeping".to_owned(), "is not a run status"),
         ("run list --limit 0".to_owned(), "1..=1000"),
         ("run list --before x".to_owned(), "--before"),
-        ("run list --tenant a/b".to_owned(), "tenant id holds '/'"),
-        ("run start workflow.yaml --key a#b".to_owned(), "idempotency key holds '#'"),
+        ("run list --tenant a/b".to_owned(), "tenant id contains '/'"),
+        ("run start workflow.yaml --key a#b".to_owned(), "idempotency key contains '#'"),
         ("worker --lease 5".to_owned(), "write a whole number and a unit"),
         ("worker --lease 1s --heartbeat 1s".to_owned(), "at most half of --lease"),
         ("worker --concurrency 0".to_owned(), "--concurrency"),
-        ("worker --allow-host *.internal".to_owned(), "a host is allowed by its whole name"),
+        ("worker --allow-host *.internal".to_owned(), "is a pattern; write the full name of each host"),
     ] {
-        shell.run(&line).expect(2).says(words);
+        env.run(&line).expect(2).prints(words);
     }
 }
 
 #[test]
-fn an_input_that_is_no_json_or_ambiguous_is_refused_with_its_place() {
-    let shell = Shell::new();
-    shell.write("workflow.yaml", WAIT);
+fn invalid_or_ambiguous_json_is_refused() {
+    let env = TestEnv::new();
+    env.write("workflow.yaml", WAIT);
     for (input, words) in [
         ("{\"a\": }", "line 1 column 7"),
         ("", "the document is empty"),
-        (r#"{"a":1,"a":2}"#, "stands twice"),
+        (r#"{"a":1,"a":2}"#, "appears twice"),
         ("9007199254740993", "beyond 2^53"),
         (r#""\u0000""#, "control character U+0000"),
-        ("@missing.json", "missing.json cannot be read"),
+        ("@missing.json", "cannot read missing.json"),
     ] {
-        shell.run_with("run start workflow.yaml --input", input).expect(2).says(words);
+        env.run_with("run start workflow.yaml --input", input).expect(2).prints(words);
     }
-    shell
-        .run_on("run start workflow.yaml --input -", b"\xff")
+    env.run_on("run start workflow.yaml --input -", b"\xff")
         .expect(2)
-        .says("the run's input, standard input,");
-    shell.run("run list").expect(3);
+        .prints("the run's input, standard input,");
+    env.run("run list").expect(3);
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_is_read_to_its_end() {
-    let shell = Shell::new();
-    let run = shell.start(WAIT);
+fn oversized_input_is_refused() {
+    let env = TestEnv::new();
+    let run = env.start(WAIT);
     let body = vec![b' '; TOO_LARGE];
-    shell.write("large.json", &body);
+    env.write("large.json", &body);
     for line in
         ["run start workflow.yaml --input @large.json", &format!("run signal {run} e --payload @large.json")]
     {
-        shell.run(line).expect(2).says("has more than 8388608 bytes");
+        env.run(line).expect(2).prints("is larger than 8388608 bytes");
     }
-    shell.run_on("run start workflow.yaml --input -", &body).expect(2).says("has more than 8388608 bytes");
+    env.run_on("run start workflow.yaml --input -", &body).expect(2).prints("is larger than 8388608 bytes");
     let deep = "[".repeat(100) + &"]".repeat(100);
-    shell.run_with(&format!("run signal {run} e --payload"), &deep).expect(2).says("nested more than");
+    env.run_with(&format!("run signal {run} e --payload"), &deep).expect(2).prints("nested more than");
 }
 
 #[test]
-fn a_large_input_within_bounds_is_kept_whole() {
-    let shell = Shell::new();
-    shell.write(
+fn large_input_is_stored_whole() {
+    let env = TestEnv::new();
+    env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: '${ size(trigger) }'}}]}",
     );
     let text = format!("\"{}\"", "x".repeat(1024 * 1024));
-    let run = shell.run_on("run start workflow.yaml --input - --json", text.as_bytes()).expect(0).json();
-    shell.work("");
-    assert_eq!(shell.show(run["run"].as_str().unwrap())["steps"][0]["output"], 1024 * 1024);
+    let run = env.run_on("run start workflow.yaml --input - --json", text.as_bytes()).expect(0).json();
+    env.work("");
+    assert_eq!(env.show(run["run"].as_str().unwrap())["steps"][0]["output"], 1024 * 1024);
 }
 
 #[test]
-fn what_a_stranger_wrote_does_not_reach_the_terminal_as_a_command() {
-    let shell = Shell::new();
-    let run = shell.start(WAIT);
+fn terminal_control_characters_are_replaced() {
+    let env = TestEnv::new();
+    let run = env.start(WAIT);
     let harmful = "\u{1b}[2Jgone\u{202e}";
     let cancel = format!("run cancel {run} --reason");
-    shell.run_with(&cancel, harmful).expect(2).says("control character U+001B");
-    // Another program may have let it in.
+    env.run_with(&cancel, harmful).expect(2).prints("control character U+001B");
+    // Another program may have stored it.
     let key = RunKey { tenant: "default".parse().unwrap(), run: run.parse().unwrap() };
     let by = Initiator::new(Cause::User, "mallory");
-    let engine = engine(&shell.path("countersign.db"));
+    let engine = engine(&env.path("countersign.db"));
     Runtime::new().unwrap().block_on(engine.cancel(&key, &by, harmful)).unwrap();
-    let shown = shell.run(&format!("run watch {run}")).expect(1).says("[2Jgone");
+    let shown = env.run(&format!("run watch {run}")).expect(1).prints("[2Jgone");
     assert!(!shown.out.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
-    let shell = Shell::new();
-    shell.start(WAIT);
-    let mut child = shell.command("run list").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn closed_stdout_is_success() {
+    let env = TestEnv::new();
+    env.start(WAIT);
+    let mut child = env.command("run list").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
@@ -165,45 +166,45 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn a_run_whose_input_is_gone_fails_and_says_so() {
-    let shell = Shell::new();
-    shell.write(
+fn run_with_missing_payload_fails() {
+    let env = TestEnv::new();
+    env.write(
         "long.yaml",
         "workflow: long\nversion: 1\nsteps: [{ id: a, tool: transform, with: { value: '${ trigger.text }' } }]\n",
     );
     let input = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
-    shell.write("input.json", input);
-    let answer = shell.run("run start long.yaml --input @input.json --json").expect(0).json();
-    let store = rusqlite::Connection::open(shell.path("countersign.db")).unwrap();
+    env.write("input.json", input);
+    let answer = env.run("run start long.yaml --input @input.json --json").expect(0).json();
+    let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
     assert_ne!(store.execute("DELETE FROM blobs", []).unwrap(), 0);
-    shell.work("");
+    env.work("");
     let run = answer["run"].as_str().unwrap();
-    shell.run(&format!("run show {run}")).expect(0).says("failed_terminal").says("PAYLOAD_GONE");
-    shell.run("queue dead-letters").expect(0).says("no message");
+    env.run(&format!("run show {run}")).expect(0).prints("failed_terminal").prints("PAYLOAD_GONE");
+    env.run("queue dead-letters").expect(0).prints("no dead-letter messages");
 }
 
 #[test]
-fn an_altered_event_is_found_and_named() {
-    let shell = Shell::new();
-    let run = shell.start(WAIT);
-    let store = rusqlite::Connection::open(shell.path("countersign.db")).unwrap();
+fn altered_event_is_detected() {
+    let env = TestEnv::new();
+    let run = env.start(WAIT);
+    let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
     let alter = "UPDATE history SET event = CAST(replace(CAST(event AS TEXT), 'ada', 'eve') AS BLOB)";
     assert_eq!(store.execute(alter, []).unwrap(), 1);
-    shell.run(&format!("run show {run}")).expect(1).says("chain     BROKEN: event 0 was altered");
-    let seen = shell.run(&format!("run show {run} --json")).expect(1).json();
+    env.run(&format!("run show {run}")).expect(1).prints("chain     BROKEN: event 0 was altered");
+    let seen = env.run(&format!("run show {run} --json")).expect(1).json();
     assert_eq!(seen["chain"]["verified"], false);
 }
 
 #[test]
-fn what_is_meant_for_aws_does_not_happen_in_a_file() {
-    let shell = Shell::new();
+fn aws_commands_do_not_touch_a_file() {
+    let env = TestEnv::new();
     for line in
         ["key create ada --role admin", "dispatch stop --all --reason fire", "backout --all --reason fire"]
     {
-        let refused = shell.run(&format!("{line} --aws")).expect(2);
-        refused.says(if cfg!(feature = "aws") { "COUNTERSIGN_TABLE" } else { "--features aws" });
+        let refused = env.run(&format!("{line} --aws")).expect(2);
+        refused.prints(if cfg!(feature = "aws") { "COUNTERSIGN_TABLE" } else { "--features aws" });
     }
-    shell.run("key list --aws --store a.db").expect(2).says("cannot be used with");
-    shell.run("--store a.db key list --aws").expect(2).says("cannot be used with");
-    assert!(!shell.path("countersign.db").exists());
+    env.run("key list --aws --store a.db").expect(2).prints("cannot be used with");
+    env.run("--store a.db key list --aws").expect(2).prints("cannot be used with");
+    assert!(!env.path("countersign.db").exists());
 }

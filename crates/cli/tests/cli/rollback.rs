@@ -1,9 +1,9 @@
-//! Effects that are taken back.
+//! `run rollback` and `run cancel`.
 
-use crate::outside::Outside;
-use crate::shell::Shell;
+use crate::http_stub::HttpStub;
+use crate::test_env::TestEnv;
 
-/// Makes an account at `path` that can be deleted again, sends a mail that cannot, and waits.
+/// Creates an account at `path` with a rollback, sends a mail without one, and waits.
 fn workflow(address: &str, path: &str) -> String {
     format!(
         "workflow: account
@@ -23,43 +23,44 @@ steps:
 }
 
 #[test]
-fn a_rolled_back_run_lists_what_became_of_every_effect() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = shell.start(&workflow(&outside.address(), "accounts"));
-    let allowed = format!("--allow-host {}", outside.address());
-    shell.work(&allowed);
-    shell.run(&format!("run rollback {run} --reason oops")).expect(0).says("beginning with step make");
-    shell.work(&allowed);
+fn rolled_back_run_lists_every_effect() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = env.start(&workflow(&stub.address(), "accounts"));
+    let allowed = format!("--allow-host {}", stub.address());
+    env.work(&allowed);
+    env.run(&format!("run rollback {run} --reason oops")).expect(0).prints("starting with step make");
+    env.work(&allowed);
 
-    let asked: Vec<String> = outside.asked().into_iter().map(|asked| asked.what).collect();
+    let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
     assert_eq!(asked, ["POST /accounts", "POST /mails", "POST /accounts/1/close"]);
-    let shown = shell.run(&format!("run show {run}")).expect(0).says("canceled after");
+    let shown = env.run(&format!("run show {run}")).expect(0).prints("canceled after");
     let log: Vec<&str> = shown.out.lines().skip_while(|line| *line != "effects").skip(2).take(2).collect();
-    assert!(log[0].contains("mail  stands; the workflow does not say how"), "{log:?}");
-    assert!(log[1].contains("make  was taken back"), "{log:?}");
-    let fates = shell.show(&run)["compensation"].clone();
-    assert_eq!((&fates[0]["status"], &fates[1]["status"]), (&"in_effect".into(), &"rolled_back".into()));
+    assert!(log[0].contains("mail  in effect; the workflow has no rollback"), "{log:?}");
+    assert!(log[1].contains("make  rolled back"), "{log:?}");
+    let effects = env.show(&run)["compensation"].clone();
+    assert_eq!((&effects[0]["status"], &effects[1]["status"]), (&"in_effect".into(), &"rolled_back".into()));
 }
 
 #[test]
-fn a_run_that_is_canceled_in_the_middle_of_an_effect_finishes_it_and_takes_it_back() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = shell.start(&workflow(&outside.address(), "slow"));
-    let worker = shell.worker(&format!("--allow-host {} --until-idle", outside.address()));
-    outside.until_asked(1);
-    shell.run(&format!("run cancel {run} --reason oops")).expect(0).says("its step is being worked on");
-    shell.run(&format!("run rollback {run}")).expect(1).says("is held by worker-").says("help: `run pause`");
-    let waits = shell.show(&run)["waits"].clone();
-    assert!(
-        waits["why"].as_str().unwrap().contains("to stop the run; that happens as soon as the step lets it")
-    );
-    assert_eq!(waits["ends"].as_array().unwrap().len(), 1, "asking twice changes nothing: {waits}");
-    outside.release();
+fn cancel_during_an_effect_rolls_it_back() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = env.start(&workflow(&stub.address(), "slow"));
+    let worker = env.worker(&format!("--allow-host {} --until-idle", stub.address()));
+    stub.wait_for_requests(1);
+    env.run(&format!("run cancel {run} --reason oops")).expect(0).prints("a step is running");
+    env.run(&format!("run rollback {run}"))
+        .expect(1)
+        .prints("is held by worker-")
+        .prints("help: `run pause` the run");
+    let waits = env.show(&run)["waits"].clone();
+    assert!(waits["why"].as_str().unwrap().contains("cancel the run"), "{waits}");
+    assert_eq!(waits["ends"].as_array().unwrap().len(), 1, "a second request changes nothing: {waits}");
+    stub.release();
 
-    assert_eq!(worker.ended(), Some(0));
-    let asked: Vec<String> = outside.asked().into_iter().map(|asked| asked.what).collect();
+    assert_eq!(worker.exit_code(), Some(0));
+    let asked: Vec<String> = stub.requests().into_iter().map(|request| request.line).collect();
     assert_eq!(asked, ["POST /slow", "POST /accounts/1/close"]);
-    let ended = shell.show(&run);
+    let ended = env.show(&run);
     assert_eq!(ended["status"], "canceled");
     assert_eq!(
         (&ended["steps"][0]["attempts"], &ended["steps"][0]["status"]),
@@ -69,8 +70,11 @@ fn a_run_that_is_canceled_in_the_middle_of_an_effect_finishes_it_and_takes_it_ba
 }
 
 #[test]
-fn a_run_with_nothing_to_take_back_is_not_rolled_back() {
-    let shell = Shell::new();
-    let run = shell.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
-    shell.run(&format!("run rollback {run}")).expect(1).says("no finished step").says("help: `run cancel`");
+fn rollback_without_effects_is_refused() {
+    let env = TestEnv::new();
+    let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
+    env.run(&format!("run rollback {run}"))
+        .expect(1)
+        .prints("no finished step")
+        .prints("help: use `run cancel`");
 }

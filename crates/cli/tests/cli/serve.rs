@@ -1,4 +1,4 @@
-//! A server for real systems, as an operator meets it.
+//! `countersign serve`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
-/// Everything that is waited for takes well under a second; a busy machine gets more.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Every wait takes well under a second, more on a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// Two doors, and sessions that outlive the process.
+/// Two webhook endpoints, and sessions that survive a restart.
 const CONFIG: &str = "
-slack: { token_env: SLACK_TOKEN, channel: C0APPROVALS, doors: [ { tenant: acme, secret_env: SLACK_SECRET } ] }
+slack: { token_env: SLACK_TOKEN, channel: C0APPROVALS, installations: [ { tenant: acme, secret_env: SLACK_SECRET } ] }
 server:
   session_secret_env: SESSION_SECRET
   sources:
@@ -26,13 +26,13 @@ server:
 
 /// What the variables hold that the configuration names.
 const SECRETS: [(&str, &str); 4] = [
-    ("SLACK_TOKEN", "xoxb-nobody-has-this-one"),
+    ("SLACK_TOKEN", "xoxb-unused"),
     ("SLACK_SECRET", "what this Slack signs with"),
     ("SESSION_SECRET", "0123456789abcdef0123456789abcdef"),
     ("WEBHOOK_SECRET", "what this system signs with"),
 ];
 
-/// Takes up whatever comes in.
+/// Every webhook starts a run.
 const ON_WEBHOOK: &str = "
 workflow: noted
 version: 1
@@ -45,28 +45,27 @@ steps:
 /// `countersign serve`, running.
 struct Server {
     child: Child,
-    /// What it printed about itself.
-    told: Value,
+    /// The JSON that it printed at startup.
+    info: Value,
 }
 
 impl Server {
-    fn start(shell: &Shell, options: &str) -> Self {
-        Self::start_with(shell, CONFIG, options)
+    fn start(env: &TestEnv, options: &str) -> Self {
+        Self::start_with(env, CONFIG, options)
     }
 
-    fn start_with(shell: &Shell, config: &str, options: &str) -> Self {
-        shell.write("countersign.yaml", config);
+    fn start_with(env: &TestEnv, config: &str, options: &str) -> Self {
+        env.write("countersign.yaml", config);
         let line = format!("serve --config countersign.yaml --listen 127.0.0.1:0 --json {options}");
-        let log = std::fs::File::create(shell.path("server.log")).unwrap();
-        let mut child =
-            shell.command(&line).envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let log = std::fs::File::create(env.path("server.log")).unwrap();
+        let mut child = env.command(&line).envs(SECRETS).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { told: serde_json::from_str(&line).unwrap(), child }
+        Self { info: serde_json::from_str(&line).unwrap(), child }
     }
 
     fn url(&self) -> &str {
-        self.told["url"].as_str().unwrap()
+        self.info["url"].as_str().unwrap()
     }
 
     fn address(&self) -> &str {
@@ -75,7 +74,7 @@ impl Server {
 
     fn open(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         stream
     }
@@ -92,13 +91,13 @@ impl Server {
         self.ask(&format!("GET {path} HTTP/1.1\r\n{header}"), "")
     }
 
-    /// What it tells where it tells what it has counted.
-    fn counted(&self) -> String {
-        let at = self.told["metrics"].as_str().unwrap().trim_start_matches("http://");
+    /// The response of the metrics endpoint.
+    fn metrics(&self) -> String {
+        let at = self.info["metrics"].as_str().unwrap().trim_start_matches("http://");
         let host = at.trim_end_matches("/metrics");
         let mut stream = TcpStream::connect(host).unwrap();
-        let asked = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        stream.write_all(asked.as_bytes()).unwrap();
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         all(stream)
     }
 
@@ -107,31 +106,31 @@ impl Server {
         kill_process(pid, Signal::TERM).unwrap();
     }
 
-    /// How it ended.
-    fn ended(mut self) -> Option<i32> {
+    /// Waits for the exit code.
+    fn exit_code(mut self) -> Option<i32> {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(began.elapsed() < PATIENCE, "the server does not end");
-            std::thread::sleep(LOOK_EVERY);
+            assert!(began.elapsed() < WAIT_MAX, "the server does not end");
+            std::thread::sleep(POLL_EVERY);
         }
     }
 
-    /// Returns when nobody listens any more.
-    fn is_closed(&self) {
+    /// Waits until the port is closed.
+    fn wait_until_closed(&self) {
         let began = Instant::now();
         while TcpStream::connect(self.address()).is_ok() {
-            assert!(began.elapsed() < PATIENCE, "the server goes on listening");
-            std::thread::sleep(LOOK_EVERY);
+            assert!(began.elapsed() < WAIT_MAX, "the server goes on listening");
+            std::thread::sleep(POLL_EVERY);
         }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -143,13 +142,13 @@ fn all(mut stream: TcpStream) -> String {
     reply
 }
 
-/// A key of ada's, who administers acme.
-fn key(shell: &Shell) -> String {
-    let made = shell.run("--tenant acme key create ada --role admin --json").expect(0).json();
+/// A key of ada, an admin of acme.
+fn key(env: &TestEnv) -> String {
+    let made = env.run("--tenant acme key create ada --role admin --json").expect(0).json();
     made["text"].as_str().unwrap().to_owned()
 }
 
-/// Delivers `body` as a system outside would, signed with `secret`.
+/// Delivers `body` signed with `secret`.
 fn deliver(server: &Server, secret: &str, body: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let secs = now.as_secs().to_string();
@@ -161,7 +160,7 @@ fn deliver(server: &Server, secret: &str, body: &str) -> String {
     server.ask(&head, body)
 }
 
-/// Logs in with `key`; the answer.
+/// Logs in with `key`; returns the response.
 fn log_in(server: &Server, key: &str) -> String {
     let head = "POST /login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded";
     server.ask(head, &format!("key={key}&next=/runs"))
@@ -173,20 +172,20 @@ fn cookie(answer: &str) -> &str {
 }
 
 #[test]
-fn a_server_takes_in_what_is_signed_and_a_worker_beside_it_does_the_work() {
-    let shell = Shell::new();
-    shell.write("noted.yaml", ON_WEBHOOK);
-    let key = key(&shell);
-    let server = Server::start(&shell, "--metrics 127.0.0.1:0");
+fn signed_webhook_starts_a_run() {
+    let env = TestEnv::new();
+    env.write("noted.yaml", ON_WEBHOOK);
+    let key = key(&env);
+    let server = Server::start(&env, "--metrics 127.0.0.1:0");
     assert!(server.get("/healthz", "").starts_with("HTTP/1.1 200"));
     let me = server.get("/api/v1/me", &format!("Authorization: Bearer {key}"));
     assert!(me.starts_with("HTTP/1.1 200") && me.contains("\"ada\""), "{me}");
     assert!(server.get("/api/v1/me", "").starts_with("HTTP/1.1 401"));
     assert!(server.get("/", "").contains("location: /login"));
-    assert!(server.get("/dev", "").starts_with("HTTP/1.1 404"), "nothing is simulated here");
+    assert!(server.get("/dev", "").starts_with("HTTP/1.1 404"), "a server has no fake systems");
 
-    shell.run("--tenant acme workflow apply noted.yaml").expect(0);
-    let forged = deliver(&server, "a secret that somebody made up", r#"{"what":"a"}"#);
+    env.run("--tenant acme workflow apply noted.yaml").expect(0);
+    let forged = deliver(&server, "a wrong secret", r#"{"what":"a"}"#);
     assert!(forged.starts_with("HTTP/1.1 401"), "{forged}");
     let accepted = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
     assert!(accepted.starts_with("HTTP/1.1 202"), "{accepted}");
@@ -195,31 +194,28 @@ fn a_server_takes_in_what_is_signed_and_a_worker_beside_it_does_the_work() {
 
     let again = deliver(&server, "what this system signs with", r#"{"what":"a"}"#);
     assert!(again.starts_with("HTTP/1.1 202"), "{again}");
-    let counted = server.counted();
+    let counted = server.metrics();
     let hit = r#"idempotency_hits_total{tenant="acme",source="webhook"} 1"#;
     assert!(counted.contains("text/plain; version=0.0.4") && counted.contains(hit), "{counted}");
-    assert!(
-        server.get("/metrics", "").starts_with("HTTP/1.1 404"),
-        "it is not told where everybody comes in"
-    );
+    assert!(server.get("/metrics", "").starts_with("HTTP/1.1 404"), "metrics are not on the public port");
 
-    let mut worker = shell.command("worker --config countersign.yaml --until-idle");
+    let mut worker = env.command("worker --config countersign.yaml --until-idle");
     assert!(worker.envs(SECRETS).status().unwrap().success(), "the worker reads the same file");
     let list = format!("run list --json --server {}", server.url());
-    let mut list = shell.command(&list);
+    let mut list = env.command(&list);
     let listed = list.env("COUNTERSIGN_API_KEY", &key).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.contains(run) && listed.contains("succeeded"), "{listed}");
     server.signal();
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]
-fn whatever_slack_did_not_sign_is_refused_at_every_door_in_the_same_words() {
-    let server = Server::start(&Shell::new(), "");
+fn unsigned_slack_requests_get_one_response() {
+    let server = Server::start(&TestEnv::new(), "");
     let replies: Vec<String> = ["interactions/acme", "commands/acme", "interactions/umbrella", "commands/.."]
         .into_iter()
-        .map(|door| server.ask(&format!("POST /slack/{door} HTTP/1.1"), "payload={}"))
+        .map(|path| server.ask(&format!("POST /slack/{path} HTTP/1.1"), "payload={}"))
         .collect();
     let body = |reply: &str| reply.split_once("\r\n\r\n").unwrap().1.to_owned();
     for reply in &replies {
@@ -229,30 +225,30 @@ fn whatever_slack_did_not_sign_is_refused_at_every_door_in_the_same_words() {
 }
 
 #[test]
-fn cookies_are_for_https_alone_behind_tls_and_for_this_machine_without() {
-    let shell = Shell::new();
-    let key = key(&shell);
-    let plain = log_in(&Server::start(&shell, ""), &key);
+fn cookies_are_secure_behind_tls() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let plain = log_in(&Server::start(&env, ""), &key);
     assert!(cookie(&plain).starts_with("countersign=") && !cookie(&plain).contains("Secure"), "{plain}");
-    let secured = log_in(&Server::start(&shell, "--behind-tls"), &key);
+    let secured = log_in(&Server::start(&env, "--behind-tls"), &key);
     let cookie = cookie(&secured);
     assert!(cookie.starts_with("__Host-countersign=") && cookie.contains("; Secure"), "{secured}");
 }
 
 #[test]
-fn a_session_outlives_the_server_if_its_secret_is_kept() {
-    let shell = Shell::new();
-    let key = key(&shell);
-    let first = Server::start(&shell, "");
+fn session_survives_a_restart_with_its_secret() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let first = Server::start(&env, "");
     let answer = log_in(&first, &key);
     let session = cookie(&answer).split(';').next().unwrap();
     drop(first);
-    let again = Server::start(&shell, "");
+    let again = Server::start(&env, "");
     let page = again.get("/runs", &format!("Cookie: {session}"));
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
 }
 
-/// A login of which the key is still to come; the server waits for it.
+/// An incomplete login request; the server waits for the key.
 fn under_way(server: &Server, key_bytes: usize) -> TcpStream {
     let mut stream = server.open(&format!(
         "POST /login HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
@@ -260,20 +256,20 @@ fn under_way(server: &Server, key_bytes: usize) -> TcpStream {
         server.address(),
         key_bytes + 4
     ));
-    let mut told = [0; 25];
-    stream.read_exact(&mut told).unwrap();
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut response = [0; 25];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(b"key=").unwrap();
     stream
 }
 
 #[test]
-fn a_request_under_way_may_finish_and_nothing_new_is_taken() {
-    let shell = Shell::new();
-    let key = key(&shell);
-    let server = Server::start(&shell, "--drain 60s");
+fn open_request_finishes_during_drain() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    let server = Server::start(&env, "--drain 60s");
     let mut under_way = under_way(&server, key.len());
-    // A stream has no end of its own, and does not keep the server from leaving.
+    // A live stream does not end by itself and does not block the shutdown.
     let mut listening = BufReader::new(server.open(&format!(
         "GET /api/v1/stream HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nAccept: text/event-stream\r\n\r\n",
         server.address()
@@ -283,66 +279,66 @@ fn a_request_under_way_may_finish_and_nothing_new_is_taken() {
     assert!(first.starts_with("HTTP/1.1 200"), "{first}");
 
     server.signal();
-    server.is_closed();
+    server.wait_until_closed();
     under_way.write_all(key.as_bytes()).unwrap();
     let answer = all(under_way);
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]
-fn a_request_that_takes_longer_than_the_drain_is_cut_off_and_that_is_said() {
-    let shell = Shell::new();
-    let server = Server::start(&shell, "--drain 50ms");
+fn drain_timeout_cuts_off_requests() {
+    let env = TestEnv::new();
+    let server = Server::start(&env, "--drain 50ms");
     let _under_way = under_way(&server, 10);
     server.signal();
-    assert_eq!(server.ended(), Some(1));
-    let log = std::fs::read_to_string(shell.path("server.log")).unwrap();
+    assert_eq!(server.exit_code(), Some(1));
+    let log = std::fs::read_to_string(env.path("server.log")).unwrap();
     assert!(log.contains("cut off"), "{log}");
 }
 
 #[test]
-fn a_provider_that_does_not_answer_keeps_nobody_with_a_key_from_logging_in() {
-    let shell = Shell::new();
-    let key = key(&shell);
-    // Nobody listens there.
+fn api_key_login_works_without_the_provider() {
+    let env = TestEnv::new();
+    let key = key(&env);
+    // No process listens there.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let oidc = format!(
         "  oidc:\n    issuer: 'http://{gone}'\n    claims: {{ tenant: org, person: name, roles: roles }}\n    \
          audience: us\n    login: {{ name: Example, client_id: us, url: 'http://127.0.0.1:1' }}\n"
     );
-    let server = Server::start_with(&shell, &format!("{CONFIG}{oidc}"), "");
+    let server = Server::start_with(&env, &format!("{CONFIG}{oidc}"), "");
     let page = server.get("/login?next=/runs", "");
     assert!(page.contains("<a href=\"/login/oidc?next=/runs\">Log in with Example</a>"), "{page}");
     let refused = server.get("/login/oidc", "");
     assert!(
-        refused.starts_with("HTTP/1.1 503") && refused.contains("Example does not answer now."),
+        refused.starts_with("HTTP/1.1 503") && refused.contains("Example does not respond."),
         "{refused}"
     );
     assert!(log_in(&server, &key).starts_with("HTTP/1.1 303"));
-    // The header of a token, and nothing behind it.
+    // A token with an empty payload.
     let token = server.get("/api/v1/me", "Authorization: Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.e30.aa");
     assert!(token.starts_with("HTTP/1.1 503"), "{token}");
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_the_way_out() {
-    let shell = Shell::new();
-    shell.write("countersign.yaml", CONFIG);
-    let open = shell.run("serve --config countersign.yaml --listen 0.0.0.0:0").expect(2);
-    open.says("--behind-tls").says("127.0.0.1");
-    shell.run("serve --config countersign.yaml").expect(2).says("SESSION_SECRET, which is not set");
-    shell.run("serve --config gone.yaml").expect(2).says("gone.yaml");
+fn serve_errors_name_the_fix() {
+    let env = TestEnv::new();
+    env.write("countersign.yaml", CONFIG);
+    let open = env.run("serve --config countersign.yaml --listen 0.0.0.0:0").expect(2);
+    open.prints("--behind-tls").prints("127.0.0.1");
+    env.run("serve --config countersign.yaml").expect(2).prints("SESSION_SECRET, which is not set");
+    env.run("serve --config gone.yaml").expect(2).prints("gone.yaml");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command =
-        shell.command(&format!("serve --config countersign.yaml --listen {}", taken.local_addr().unwrap()));
+        env.command(&format!("serve --config countersign.yaml --listen {}", taken.local_addr().unwrap()));
     let answer = command.envs(SECRETS).output().unwrap();
     assert_eq!(answer.status.code(), Some(2));
     assert!(String::from_utf8(answer.stderr).unwrap().contains("--listen"));
-    shell.run(&format!("worker --metrics {}", taken.local_addr().unwrap())).expect(2).says("--metrics");
+    env.run(&format!("worker --metrics {}", taken.local_addr().unwrap())).expect(2).prints("--metrics");
     let bad = CONFIG.replace("scheme: hmac", "scheme: github");
-    shell.write("bad.yaml", bad);
-    let answer = shell.command("serve --config bad.yaml").envs(SECRETS).output().unwrap();
-    let said = String::from_utf8(answer.stderr).unwrap();
-    assert!(said.contains("webhook of tenant acme") && !said.contains("signs with"), "{said}");
+    env.write("bad.yaml", bad);
+    let answer = env.command("serve --config bad.yaml").envs(SECRETS).output().unwrap();
+    let error = String::from_utf8(answer.stderr).unwrap();
+    assert!(error.contains("webhook of tenant acme") && !error.contains("signs with"), "{error}");
 }

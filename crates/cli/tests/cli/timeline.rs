@@ -1,4 +1,4 @@
-//! A run over time, and how far it is.
+//! `run timeline` and the progress bar.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::shell::Shell;
+use crate::test_env::TestEnv;
 
 const TWO_STEPS: &str = "
 workflow: w
@@ -19,7 +19,7 @@ steps:
   - { id: news, tool: wait.event, with: { event: news.came, timeout: 1h } }
 ";
 
-/// A terminal: what a program writes to, and where it is read.
+/// A pseudo-terminal: the end that the program writes to, and the end that the test reads.
 fn terminal() -> (OwnedFd, File) {
     let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&reader).unwrap();
@@ -31,31 +31,31 @@ fn terminal() -> (OwnedFd, File) {
 }
 
 #[test]
-fn a_run_is_drawn_step_by_step_and_what_goes_on_is_open() {
-    let shell = Shell::new();
-    let run = shell.start(TWO_STEPS);
-    shell.work("");
-    let drawn = shell.run(&format!("run timeline {run} --plain --width 80")).expect(0);
+fn timeline_draws_steps_and_open_waits() {
+    let env = TestEnv::new();
+    let run = env.start(TWO_STEPS);
+    env.work("");
+    let drawn = env.run(&format!("run timeline {run} --plain --width 80")).expect(0);
     let lines: Vec<&str> = drawn.out.lines().collect();
     assert!(lines[1].starts_with("sum  |") && lines[1].contains('#'), "{drawn:?}");
     assert!(lines[2].starts_with("news |") && lines[2].contains("~>|"), "{drawn:?}");
     assert!(drawn.out.is_ascii() && lines.iter().all(|line| line.len() <= 80), "{drawn:?}");
 
-    shell.run(&format!("run signal {run} news.came")).expect(0);
-    shell.work("");
-    let told = shell.run(&format!("run timeline {run} --json")).expect(0).json();
-    assert_eq!(told["over"], true);
-    assert_eq!(told["steps"][1]["bars"][0]["doing"], "awaiting_event");
-    assert_eq!(told["steps"][0]["bars"].as_array().unwrap().last().unwrap()["doing"], "working");
+    env.run(&format!("run signal {run} news.came")).expect(0);
+    env.work("");
+    let timeline = env.run(&format!("run timeline {run} --json")).expect(0).json();
+    assert_eq!(timeline["finished"], true);
+    assert_eq!(timeline["steps"][1]["segments"][0]["activity"], "awaiting_event");
+    assert_eq!(timeline["steps"][0]["segments"].as_array().unwrap().last().unwrap()["activity"], "working");
 }
 
 #[test]
-fn shades_are_drawn_where_the_locale_has_them() {
-    let shell = Shell::new();
-    let run = shell.start(TWO_STEPS);
-    shell.work("");
+fn timeline_uses_shades_in_utf8_locales() {
+    let env = TestEnv::new();
+    let run = env.start(TWO_STEPS);
+    env.work("");
     let drawn = |locale: &str| {
-        let mut command = shell.command(&format!("run timeline {run}"));
+        let mut command = env.command(&format!("run timeline {run}"));
         command.env_remove("LC_ALL").env_remove("LC_CTYPE").env("LANG", locale);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
@@ -64,30 +64,29 @@ fn shades_are_drawn_where_the_locale_has_them() {
 }
 
 #[test]
-fn a_broken_chain_is_not_drawn() {
-    let shell = Shell::new();
-    let run = shell.start(TWO_STEPS);
-    let store = rusqlite::Connection::open(shell.path("countersign.db")).unwrap();
+fn broken_chain_is_not_drawn() {
+    let env = TestEnv::new();
+    let run = env.start(TWO_STEPS);
+    let store = rusqlite::Connection::open(env.path("countersign.db")).unwrap();
     let alter = "UPDATE history SET event = CAST(replace(CAST(event AS TEXT), 'ada', 'eve') AS BLOB)";
     store.execute(alter, []).unwrap();
-    shell.run(&format!("run timeline {run}")).expect(1).says("is broken").says("run show");
+    env.run(&format!("run timeline {run}")).expect(1).prints("is broken").prints("run show");
 }
 
 #[test]
-fn a_bar_shows_how_far_a_run_is_on_a_terminal_and_nowhere_else() {
-    let shell = Shell::new();
-    shell.write(
+fn progress_bar_is_drawn_on_terminals_only() {
+    let env = TestEnv::new();
+    env.write(
         "workflow.yaml",
         TWO_STEPS
             .replace("wait.event, with: { event: news.came, timeout: 1h }", "transform, with: { value: 2 }"),
     );
-    let run =
-        shell.run("run start workflow.yaml --json").expect(0).json()["run"].as_str().unwrap().to_owned();
+    let run = env.run("run start workflow.yaml --json").expect(0).json()["run"].as_str().unwrap().to_owned();
     let (writer, mut reader) = terminal();
-    let worker = shell.worker("");
-    let mut command = shell.command(&format!("run watch {run}"));
+    let worker = env.worker("");
+    let mut command = env.command(&format!("run watch {run}"));
     let mut child = command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(writer).spawn().unwrap();
-    // The other side of a terminal is read until nobody writes to it any more, which is told as an error.
+    // Reading a pseudo-terminal ends with an error when its last writer is closed.
     drop(command);
     let mut shown = Vec::new();
     let _ = reader.read_to_end(&mut shown);
@@ -99,19 +98,19 @@ fn a_bar_shows_how_far_a_run_is_on_a_terminal_and_nowhere_else() {
     assert!(shown.contains("/2 ") && shown.contains("succeeded"), "{shown:?}");
     assert!(lines.contains("the run is succeeded") && !lines.contains('\u{1b}'), "{lines:?}");
 
-    let piped = shell.run(&format!("run watch {run}")).expect(0);
+    let piped = env.run(&format!("run watch {run}")).expect(0);
     assert_eq!(piped.err, "");
 }
 
 #[test]
-fn a_run_that_is_started_can_be_followed_by_either_word() {
-    let shell = Shell::new();
-    shell.write(
+fn follow_and_watch_are_aliases() {
+    let env = TestEnv::new();
+    env.write(
         "workflow.yaml",
         "{workflow: w, version: 1, environment: dev, steps: [{id: a, tool: transform, with: {value: 1}}]}",
     );
-    let _worker = shell.worker("");
+    let _worker = env.worker("");
     for word in ["--follow", "--watch"] {
-        shell.run(&format!("run start workflow.yaml {word}")).expect(0).says("the run is succeeded");
+        env.run(&format!("run start workflow.yaml {word}")).expect(0).prints("the run is succeeded");
     }
 }

@@ -1,9 +1,9 @@
-//! `run undo`: what a finished run did is taken back by another run.
+//! `run undo`.
 
-use crate::outside::Outside;
-use crate::shell::Shell;
+use crate::http_stub::HttpStub;
+use crate::test_env::TestEnv;
 
-/// Makes two things that can be deleted again, and sends a mail that cannot.
+/// Two effects with a rollback, and a mail without one.
 fn workflow(address: &str) -> String {
     format!(
         "workflow: account
@@ -23,71 +23,66 @@ steps:
     )
 }
 
-fn asked(outside: &Outside) -> Vec<String> {
-    outside.asked().into_iter().map(|asked| asked.what).collect()
+fn requests(stub: &HttpStub) -> Vec<String> {
+    stub.requests().into_iter().map(|request| request.line).collect()
 }
 
 #[test]
-fn a_finished_run_is_taken_back_newest_first_by_another_run() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let run = shell.start(&workflow(&outside.address()));
-    let allowed = format!("--allow-host {}", outside.address());
-    shell.work(&allowed);
+fn undo_reverts_effects_newest_first() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let run = env.start(&workflow(&stub.address()));
+    let allowed = format!("--allow-host {}", stub.address());
+    env.work(&allowed);
 
-    let plan = shell.run(&format!("run undo {run} --plan")).expect(0);
-    let plan = plan.says(&format!("do it with: countersign run undo {run}"));
+    let plan = env.run(&format!("run undo {run} --plan")).expect(0);
+    let plan = plan.prints(&format!("start the undo with: countersign run undo {run}"));
     let rows: Vec<&str> = plan.out.lines().skip(1).collect();
-    assert!(rows[0].starts_with("two") && rows[0].ends_with("is taken back by http.request"), "{rows:?}");
+    assert!(rows[0].starts_with("two") && rows[0].ends_with("undone by http.request"), "{rows:?}");
     assert!(rows[1].starts_with("mail") && rows[1].contains("stays: neither its receipt"), "{rows:?}");
     assert!(rows[2].starts_with("one"), "{rows:?}");
-    assert_eq!(asked(&outside).len(), 3, "a plan does nothing");
+    assert_eq!(requests(&stub).len(), 3, "a plan does nothing");
 
-    let started = shell.run(&format!("run undo {run} --json")).expect(0).json();
+    let started = env.run(&format!("run undo {run} --json")).expect(0).json();
     let undo = started["undo"].as_str().unwrap().to_owned();
     assert_eq!(started["new"], true);
-    let again = shell.run(&format!("run undo {run}")).expect(0).says("already started to take back");
-    again.says(&format!("follow it with: countersign run watch {undo}")).says("mail on ");
-    shell.work(&allowed);
-    assert_eq!(shell.show(&undo)["status"], "succeeded");
-    assert_eq!(asked(&outside), ["POST /one", "POST /mails", "POST /two", "PUT /no-two", "PUT /no-one"]);
-    shell.run(&format!("bundle get {undo}")).expect(0);
-    shell.run(&format!("bundle verify {undo}.bundle")).expect(0).says("undo-account");
+    let again = env.run(&format!("run undo {run}")).expect(0).prints("is already started; nothing changed");
+    again.prints(&format!("follow it with: countersign run watch {undo}")).prints("mail on ");
+    env.work(&allowed);
+    assert_eq!(env.show(&undo)["status"], "succeeded");
+    assert_eq!(requests(&stub), ["POST /one", "POST /mails", "POST /two", "PUT /no-two", "PUT /no-one"]);
+    env.run(&format!("bundle get {undo}")).expect(0);
+    env.run(&format!("bundle verify {undo}.bundle")).expect(0).prints("undo-account");
 }
 
 #[test]
-fn a_run_that_is_not_over_is_sent_to_rollback() {
-    let shell = Shell::new();
-    let run = shell.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
+fn undo_of_unfinished_run_names_rollback() {
+    let env = TestEnv::new();
+    let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: wait.event, with: {event: e}}]}");
     for option in ["", "--plan"] {
-        let refused = shell.run(&format!("run undo {run} {option}")).expect(1);
-        refused.says("not over").says(&format!("`countersign run rollback {run}`"));
+        let refused = env.run(&format!("run undo {run} {option}")).expect(1);
+        refused.prints("has not finished yet").prints(&format!("`countersign run rollback {run}`"));
     }
-    shell.run("run undo run-1").expect(2).says("there is no run");
+    env.run("run undo run-1").expect(2).prints("not found");
 }
 
 #[test]
-fn a_run_that_did_nothing_has_nothing_to_take_back() {
-    let shell = Shell::new();
-    let run = shell.start("{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: 1}}]}");
-    shell.work("");
-    shell
-        .run(&format!("run undo {run} --plan"))
-        .expect(0)
-        .says("had no effects")
-        .says("nothing to take back");
-    shell.run(&format!("run undo {run}")).expect(1).says("nothing is taken back").says("had no effects");
+fn run_without_effects_has_no_undo() {
+    let env = TestEnv::new();
+    let run = env.start("{workflow: w, version: 1, steps: [{id: a, tool: transform, with: {value: 1}}]}");
+    env.work("");
+    env.run(&format!("run undo {run} --plan")).expect(0).prints("had no effects").prints("nothing to undo");
+    env.run(&format!("run undo {run}")).expect(1).prints("nothing to undo").prints("had no effects");
 }
 
 #[test]
-fn what_nobody_knows_how_to_take_back_is_said() {
-    let (shell, outside) = (Shell::new(), Outside::open());
-    let address = outside.address();
-    let run = shell.start(&format!(
+fn irreversible_effect_is_named() {
+    let (env, stub) = (TestEnv::new(), HttpStub::open());
+    let address = stub.address();
+    let run = env.start(&format!(
         "{{workflow: w, version: 1, environment: dev, steps: [{{id: mail, tool: http.request, with: {{method: POST, url: 'http://{address}/mails', effect: native_key}}}}]}}"
     ));
-    shell.work(&format!("--allow-host {address}"));
-    shell
-        .run(&format!("run undo {run}"))
+    env.work(&format!("--allow-host {address}"));
+    env.run(&format!("run undo {run}"))
         .expect(1)
-        .says("stays: neither its receipt nor the workflow says how");
+        .prints("stays: neither its receipt nor the workflow has an inverse call");
 }

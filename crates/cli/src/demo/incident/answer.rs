@@ -1,59 +1,54 @@
-//! Clicks: signed by Slack, delivered over HTTP, answered by the engine.
+//! Slack interactions: signed by Slack, delivered over HTTP, decided by the engine.
 
 use domain::ApprovalStatus;
-use fakes::slack::{Message, Press, deliver};
-use ingress::served::CLICKS;
-use slack::card::{APPROVE, Token};
+use fakes::slack::{ButtonPress, FakeMessage, deliver};
+use ingress::routes::SLACK_INTERACTIONS;
+use slack::card::{APPROVE, ButtonToken};
 
+use crate::demo::env::{DemoEnv, WorkerProcess};
 use crate::demo::narrator::Narrator;
-use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
-use crate::dev::world::{PEOPLE, TEAM};
+use crate::dev::env::{PEOPLE, TEAM};
 use crate::error::CliError;
 
-/// Whoever wants the change presses the button as well.
-pub(super) async fn by_the_requester(
-    stage: &Stage,
+/// The requester tries to approve.
+pub(super) async fn requester_approves(
+    env: &DemoEnv,
     narrator: &mut Narrator,
-    card: &Message,
+    card: &FakeMessage,
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
-    narrator.scene("ada presses Approve herself").await?;
-    let told = stage.world.slack.answers().len();
-    press(stage, card, "ada").await?;
-    let answers = || stage.world.slack.answers().get(told).cloned();
-    let answer = worker.see("an answer to ada", answers).await?;
-    narrator.say("The click comes in over HTTP, under Slack's signature. In Slack, ada alone is told:")?;
+    narrator.section("ada tries to approve her own run").await?;
+    let before = env.systems.slack.answers().len();
+    press(env, card, "ada").await?;
+    let answers = || env.systems.slack.answers().get(before).cloned();
+    let answer = worker.wait_for("a reply to ada", answers).await?;
+    narrator.say("Slack signs the click and delivers it over HTTP. Only ada sees the reply:")?;
     narrator.quote(answer["text"].as_str().unwrap_or_default())?;
-    let (status, votes) = standing(stage, card).await?;
-    narrator
-        .say("Nobody approves what they asked for themselves. The card stands as it stood, and waits.")?;
-    Ok(vec![check(
-        "ada could not approve what she had asked for",
-        &(status, votes),
-        &(ApprovalStatus::Requested, 0),
-    )])
+    let (status, votes) = approval_status(env, card).await?;
+    narrator.say("The requester of a run cannot approve it. The card does not change and stays open.")?;
+    Ok(vec![check("ada cannot approve her own run", &(status, votes), &(ApprovalStatus::Requested, 0))])
 }
 
 /// `person` presses Approve on `card`.
-pub(super) async fn press(stage: &Stage, card: &Message, person: &str) -> Result<(), CliError> {
+pub(super) async fn press(env: &DemoEnv, card: &FakeMessage, person: &str) -> Result<(), CliError> {
     let user = PEOPLE.iter().find(|(name, _)| *name == person).map_or("", |(_, user)| *user);
-    let at_secs = stage.engine.now().0.div_euclid(1_000);
-    let press = Press { place: &card.place(), action_id: APPROVE, user, team: TEAM, at_secs };
-    let click = stage.world.slack.press(&press);
-    let click = click.ok_or_else(|| CliError::Demo("the card in Slack has no such button".into()))?;
-    let address = format!("{}{CLICKS}/{}", stage.door.url(), stage.context.tenant);
+    let at_secs = env.engine.now().0.div_euclid(1_000);
+    let press = ButtonPress { place: &card.place(), action_id: APPROVE, user, team: TEAM, at_secs };
+    let click = env.systems.slack.press(&press);
+    let click = click.ok_or_else(|| CliError::Demo("the Slack card has no Approve button".into()))?;
+    let address = format!("{}{SLACK_INTERACTIONS}/{}", env.interactions.url(), env.context.tenant);
     match deliver(click, &address).await {
         Ok(200) => Ok(()),
-        Ok(status) => Err(CliError::Demo(format!("a click of {person} was answered with {status}"))),
-        Err(error) => Err(CliError::Demo(format!("a click of {person} was not delivered: {error}"))),
+        Ok(status) => Err(CliError::Demo(format!("the click by {person} got HTTP status {status}"))),
+        Err(error) => Err(CliError::Demo(format!("the click by {person} was not delivered: {error}"))),
     }
 }
 
-/// How the request that `card` shows stands, and how many people have answered it.
-async fn standing(stage: &Stage, card: &Message) -> Result<(ApprovalStatus, usize), CliError> {
-    let token = card.button(APPROVE).and_then(|token| token.parse::<Token>().ok());
-    let token = token.ok_or_else(|| CliError::Demo("the card in Slack names no request".into()))?;
-    let approval = stage.engine.approval(&token.run.tenant, &token.approval).await?;
+/// The status of the approval on `card`, and its number of votes.
+async fn approval_status(env: &DemoEnv, card: &FakeMessage) -> Result<(ApprovalStatus, usize), CliError> {
+    let token = card.button(APPROVE).and_then(|token| token.parse::<ButtonToken>().ok());
+    let token = token.ok_or_else(|| CliError::Demo("the Slack card names no approval".into()))?;
+    let approval = env.engine.approval(&token.run.tenant, &token.approval).await?;
     Ok((approval.status, approval.votes.len()))
 }

@@ -1,87 +1,84 @@
-//! An incident, a model's proposal, and a question in Slack.
+//! The incident, the model's proposal and the approval request in Slack.
 
 use domain::{Approval, Ruling, RunKey, StepRecord, StepSeq, Subject, TenantId};
 use fakes::servicenow::INCIDENT;
-use fakes::slack::Message;
+use fakes::slack::FakeMessage;
 use serde_json::{Value, json};
 use store::{BlobKind, Blobs as _};
 use views::money;
 
 use crate::demo::card;
+use crate::demo::env::{DemoEnv, WorkerProcess};
 use crate::demo::narrator::Narrator;
-use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
+use crate::dev::TRIAGE as WORKFLOW;
 use crate::error::CliError;
 
-use super::{card_of, incident, shown};
+use super::{card_of, incident, render};
 
-/// The workflow. It is shown, so it is written to be read.
-pub(crate) const WORKFLOW: &str = include_str!("../workflows/triage.yaml");
-
-/// The step that asks the model.
+/// The step that calls the model.
 const TRIAGE: StepSeq = StepSeq(1);
 
-/// What people are asked.
-pub(super) struct Asked {
-    pub(super) card: Message,
+pub(super) struct ApprovalRequest {
+    pub(super) card: FakeMessage,
     pub(super) checks: Vec<Check>,
 }
 
-pub(super) async fn begin(stage: &Stage, narrator: &mut Narrator) -> Result<RunKey, CliError> {
-    narrator.scene("An incident").await?;
+pub(super) async fn start(env: &DemoEnv, narrator: &mut Narrator) -> Result<RunKey, CliError> {
+    narrator.section("An incident is open").await?;
     narrator.say(&format!(
-        "ServiceNow (simulated, but reached over HTTP and with a password, on {}) has an incident that nobody looks \
-         after:",
-        stage.world.servicenow.url()
+        "ServiceNow has an unassigned incident. This ServiceNow is a fake at {}, but workers use it over HTTP with a \
+         password, like the real one:",
+        env.systems.servicenow.url()
     ))?;
-    narrator.show(&shown(&incident(stage)))?;
-    narrator.say("This workflow is to hand it to the right people:")?;
+    narrator.show(&render(&incident(env)))?;
+    narrator.say("This workflow assigns it to the right team:")?;
     narrator.show(WORKFLOW)?;
-    let file = stage.write("triage.yaml", WORKFLOW)?;
-    let run = stage.start(&file, "demo:incident", json!({ "incident": INCIDENT })).await?;
-    narrator.say(&format!("ada starts a run of it: {}.", run.run))?;
+    let file = env.write("triage.yaml", WORKFLOW)?;
+    let run = env.start(&file, "demo:incident", json!({ "incident": INCIDENT })).await?;
+    narrator.say(&format!("ada starts a run: {}.", run.run))?;
     Ok(run)
 }
 
-/// The first worker goes as far as it may without a person.
+/// The first worker advances the run until it needs an approval.
 pub(super) async fn propose(
-    stage: &Stage,
+    env: &DemoEnv,
     narrator: &mut Narrator,
     run: &RunKey,
     worker: &WorkerProcess,
-) -> Result<Asked, CliError> {
-    let message = card_of(stage, run, worker).await?;
-    let seen = stage.look(run).await?;
-    narrator.scene("A model proposes").await?;
+) -> Result<ApprovalRequest, CliError> {
+    let message = card_of(env, run, worker).await?;
+    let seen = env.load(run).await?;
+    narrator.section("A model proposes a change").await?;
     narrator.say(&format!(
-        "Worker A, process {}, takes the run. It reads the incident and asks the model, which answers:",
-        worker.process()
+        "Worker A (process {}) executes the first two steps: it reads the incident and calls the model. The model \
+         replies:",
+        worker.pid()
     ))?;
     let triage = seen.view.steps.iter().find(|step| step.seq == TRIAGE);
-    let triage = triage.ok_or_else(|| worker.stuck("did not ask the model"))?;
-    narrator.show(&said(stage, &seen.view.record.key.tenant, triage).await?)?;
-    narrator.scene("Policy asks for a person").await?;
-    let approval = seen.asked().ok_or_else(|| worker.stuck("asked nobody"))?;
-    narrator.say("The next step would change production, so policy is asked before anything happens:")?;
+    let triage = triage.ok_or_else(|| worker.failed("did not call the model"))?;
+    narrator.show(&model_reply(env, &seen.view.record.key.tenant, triage).await?)?;
+    narrator.section("Policy requires an approval").await?;
+    let approval = seen.approval().ok_or_else(|| worker.failed("requested no approval"))?;
+    narrator.say("The next step changes production. Policy is evaluated before the step executes:")?;
     narrator.show(&ruling(approval))?;
-    narrator.say("So the run waits, and worker A is free for others. In Slack, people see this card:")?;
+    narrator.say("The run waits and uses no worker. Slack shows this card to the approvers:")?;
     narrator.show(&card::text(&message))?;
     let rules: Vec<&str> = reasons(approval).iter().map(|reason| reason.rule.as_str()).collect();
-    let writes = stage.world.servicenow.writes(INCIDENT);
+    let writes = env.systems.servicenow.writes(INCIDENT);
     let checks = vec![
-        check("a rule of the policy handed the change to a person", &rules, &vec!["prod-write"]),
-        check("before anybody had said yes, nothing was changed", &writes, &0),
+        check("a policy rule requires an approval", &rules, &vec!["prod-write"]),
+        check("nothing changes before the approval", &writes, &0),
     ];
-    Ok(Asked { card: message, checks })
+    Ok(ApprovalRequest { card: message, checks })
 }
 
-/// What the model said, and what that cost.
-async fn said(stage: &Stage, tenant: &TenantId, step: &StepRecord) -> Result<String, CliError> {
+/// The reply of the model and its cost.
+async fn model_reply(env: &DemoEnv, tenant: &TenantId, step: &StepRecord) -> Result<String, CliError> {
     let output = match &step.output {
         Some(domain::Payload::Inline(value)) => value.clone(),
         Some(domain::Payload::Blob(blob)) => {
-            let bytes =
-                stage.engine.store().blob(BlobKind::Payloads, tenant, blob).await?.unwrap_or_default();
+            let bytes = env.engine.store().blob(BlobKind::Payloads, tenant, blob).await?.unwrap_or_default();
             serde_json::from_slice(&bytes).unwrap_or_default()
         }
         None => Value::Null,
@@ -104,12 +101,12 @@ async fn said(stage: &Stage, tenant: &TenantId, step: &StepRecord) -> Result<Str
 
 fn reasons(approval: &Approval) -> &[domain::Reason] {
     match &approval.subject {
-        Subject::Action { verdict, .. } => &verdict.because,
+        Subject::Action { verdict, .. } => &verdict.reasons,
         Subject::Question { .. } => &[],
     }
 }
 
-/// The verdict with the rules that led to it.
+/// The verdict and the rules behind it.
 fn ruling(approval: &Approval) -> String {
     let Subject::Action { verdict, .. } = &approval.subject else { return String::new() };
     let word = match &verdict.ruling {
@@ -120,10 +117,10 @@ fn ruling(approval: &Approval) -> String {
     let line = |reason: &domain::Reason| {
         let place = match (&reason.file, reason.line) {
             (Some(file), Some(line)) => format!(" ({file}:{line})"),
-            _ => " (the runtime's own)".to_owned(),
+            _ => " (built in)".to_owned(),
         };
-        format!("  {}: {}{place}\n", reason.rule, reason.says)
+        format!("  {}: {}{place}\n", reason.rule, reason.message)
     };
-    let because: String = verdict.because.iter().map(line).collect();
-    format!("verdict  {word}, under policy {}\nbecause\n{because}", verdict.policy.short())
+    let because: String = verdict.reasons.iter().map(line).collect();
+    format!("verdict  {word}, policy {}\nrules\n{because}", verdict.policy.short())
 }

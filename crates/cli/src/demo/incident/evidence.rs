@@ -1,83 +1,82 @@
-//! Evidence: one file that anybody can verify, and that no longer verifies when a byte of it is changed.
+//! The evidence: one file that verifies offline, and does not verify after one byte is changed.
 
 use ::evidence::{Verified, verify};
 use domain::RunKey;
 use engine::EngineError;
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::demo::env::{DemoEnv, WorkerProcess};
 use crate::demo::narrator::Narrator;
-use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
 use crate::keys;
 use views::hint::quoted;
 
-/// A bundle follows the end of its run at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A worker builds the bundle right after the run ends.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
-/// What is left in the directory for whoever wants to verify it.
+/// Files in the directory of the demo.
 const BUNDLE: &str = "bundle";
 const PUBLIC_KEY: &str = "bundle.pub";
 
 pub(super) async fn verify_and_alter(
-    stage: &Stage,
+    env: &DemoEnv,
     narrator: &mut Narrator,
     run: &RunKey,
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
-    let bytes = bundle_of(stage, run, worker).await?;
-    let key = keys::public(&keys::public_path(&stage.context.store))?;
-    let path = stage.write(BUNDLE, &bytes)?;
-    stage.write(PUBLIC_KEY, key.to_text())?;
-    narrator.scene("The evidence").await?;
+    let bytes = bundle_of(env, run, worker).await?;
+    let key = keys::public(&keys::public_path(&env.context.store))?;
+    let path = env.write(BUNDLE, &bytes)?;
+    env.write(PUBLIC_KEY, key.to_text())?;
+    narrator.section("The evidence verifies").await?;
     narrator.say(&format!(
-        "When the run was over, worker B put all that there is to prove about it into one signed file of {} bytes: \
-         the chain of events, the verdict, the approval, the receipt, the cost. Whoever verifies it needs that file \
-         and a public key: no network, no store, nobody's word.",
+        "When the run ended, worker B built an evidence bundle: one signed file of {} bytes with the chain of events, \
+         the verdict, the approval, the receipt and the cost. Verification needs this file and a public key, and \
+         neither network nor store.",
         bytes.len()
     ))?;
     narrator.show(&format!("countersign bundle verify {}", quoted(&path.to_string_lossy())))?;
     let verified = verify(&bytes, &key);
-    narrator.quote(&told(&verified))?;
+    narrator.quote(&result_line(&verified))?;
     let (altered, at) = altered(&bytes);
     let refused = verify(&altered, &key);
-    narrator.say(&format!("And with a single byte changed, number {at}:"))?;
-    narrator.quote(&told(&refused))?;
+    narrator.say(&format!("The same file with one byte changed (byte {at}):"))?;
+    narrator.quote(&result_line(&refused))?;
     Ok(vec![
         check("the evidence verifies", &verified.is_ok(), &true),
-        check("the evidence with one byte changed does not", &refused.is_err(), &true),
+        check("the evidence with one changed byte does not verify", &refused.is_err(), &true),
     ])
 }
 
-/// The evidence of `run`, as soon as a worker has put it together.
+/// Waits for the evidence of `run`.
 pub(super) async fn bundle_of(
-    stage: &Stage,
+    env: &DemoEnv,
     run: &RunKey,
     worker: &WorkerProcess,
 ) -> Result<Vec<u8>, CliError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_MAX;
     loop {
-        match stage.engine.evidence(run).await {
+        match env.engine.evidence(run).await {
             Ok((_, bytes)) => return Ok(bytes),
-            Err(EngineError::NoEvidence { .. }) if Instant::now() < until => sleep(LOOK_EVERY).await,
-            Err(EngineError::NoEvidence { .. }) => return Err(worker.stuck("put no evidence together")),
+            Err(EngineError::NoEvidence { .. }) if Instant::now() < until => sleep(POLL_EVERY).await,
+            Err(EngineError::NoEvidence { .. }) => return Err(worker.failed("built no evidence")),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Whether it verifies, in one line.
-pub(super) fn told(verified: &Result<Verified, ::evidence::Fault>) -> String {
+pub(super) fn result_line(verified: &Result<Verified, ::evidence::VerifyError>) -> String {
     match verified {
         Ok(verified) => format!("verified: {}", verified.summary()),
         Err(fault) => format!("refused: {fault}"),
     }
 }
 
-/// The same bytes but for one in the middle, and its number. One letter becomes another, so that the file looks
-/// right and only the signature tells.
+/// Changes one byte in the middle and returns its position. A letter becomes another letter, so that the file stays
+/// valid JSON and only the signature fails.
 fn altered(bytes: &[u8]) -> (Vec<u8>, usize) {
     let middle = bytes.len() / 2;
     let letter = |(_, byte): &(usize, &u8)| byte.is_ascii_lowercase() && **byte != b'z';
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_byte_is_changed_and_no_more() {
+    fn exactly_one_byte_is_changed() {
         let (altered, at) = altered(b"AAAAbBBB");
         assert_eq!((altered.as_slice(), at), (&b"AAAAcBBB"[..], 4));
     }

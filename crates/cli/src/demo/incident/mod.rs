@@ -1,9 +1,8 @@
-//! The first act: an incident, from the model's proposal to the undo.
+//! The first part: an incident, from the model's proposal to the undo.
 //!
-//! A model proposes a change in production, policy asks for a person, the one who wants it may not approve it,
-//! another one does; a worker is killed in the middle of the change and another takes over; the evidence is
-//! verified, and at last everything is taken back. Each part of it is the real thing but for the systems
-//! outside, which are simulated and speak the same protocols.
+//! A model proposes a change in production and policy requires an approval. The requester cannot approve; another
+//! user does. A worker is killed during the change and another takes over. The evidence is verified, and the change
+//! is undone. Only the external systems are fakes, which use the same protocols as the real ones.
 
 mod answer;
 mod ask;
@@ -13,47 +12,44 @@ mod undo;
 
 use domain::{RunKey, StepSeq};
 use fakes::servicenow::INCIDENT;
-use fakes::slack::Message;
+use fakes::slack::FakeMessage;
 
 use crate::error::CliError;
 
-pub(crate) use ask::WORKFLOW;
-
+use super::env::{DemoEnv, WorkerProcess};
 use super::narrator::Narrator;
-use super::stage::{Stage, WorkerProcess};
 use super::verdict::Check;
 
-/// The step that changes something.
+/// The step that changes the incident.
 const ASSIGN: StepSeq = StepSeq(2);
 
-/// Plays the act; gives back what it claims.
-pub(super) async fn play(stage: &Stage, narrator: &mut Narrator) -> Result<Vec<Check>, CliError> {
-    let before = incident(stage);
-    let run = ask::begin(stage, narrator).await?;
-    let first = stage.worker("worker-a")?;
-    let asked = ask::propose(stage, narrator, &run, &first).await?;
+/// Runs the first part and returns its checks.
+pub(super) async fn play(env: &DemoEnv, narrator: &mut Narrator) -> Result<Vec<Check>, CliError> {
+    let before = incident(env);
+    let run = ask::start(env, narrator).await?;
+    let first = env.worker("worker-a")?;
+    let asked = ask::propose(env, narrator, &run, &first).await?;
     let mut checks = asked.checks;
-    checks.extend(answer::by_the_requester(stage, narrator, &asked.card, &first).await?);
-    checks.extend(crash::approve_and_kill(stage, narrator, (&run, &asked.card), first).await?);
-    let second = stage.worker("worker-b")?;
-    checks.extend(crash::take_over(stage, narrator, (&run, &asked.card), &second).await?);
-    checks.extend(evidence::verify_and_alter(stage, narrator, &run, &second).await?);
-    checks.extend(undo::play(stage, narrator, (&run, &before), &second).await?);
-    second.leave().await?;
+    checks.extend(answer::requester_approves(env, narrator, &asked.card, &first).await?);
+    checks.extend(crash::approve_and_kill(env, narrator, (&run, &asked.card), first).await?);
+    let second = env.worker("worker-b")?;
+    checks.extend(crash::take_over(env, narrator, (&run, &asked.card), &second).await?);
+    checks.extend(evidence::verify_and_alter(env, narrator, &run, &second).await?);
+    checks.extend(undo::play(env, narrator, (&run, &before), &second).await?);
+    second.drain().await?;
     Ok(checks)
 }
 
-/// What of the incident is shown: what it is, and what the workflow changes.
+/// The printed fields of the incident.
 type Incident = [(&'static str, String); 5];
 
-/// The incident as ServiceNow has it now.
-fn incident(stage: &Stage) -> Incident {
+/// The current incident in ServiceNow.
+fn incident(env: &DemoEnv) -> Incident {
     ["number", "short_description", "assignment_group", "urgency", "state"]
-        .map(|field| (field, stage.world.servicenow.value("incident", INCIDENT, field)))
+        .map(|field| (field, env.systems.servicenow.value("incident", INCIDENT, field)))
 }
 
-/// The incident as a person would read it.
-fn shown(incident: &Incident) -> String {
+fn render(incident: &Incident) -> String {
     let value = |value: &str| if value.is_empty() { "(empty)".to_owned() } else { value.to_owned() };
     incident
         .iter()
@@ -61,17 +57,17 @@ fn shown(incident: &Incident) -> String {
         .collect()
 }
 
-/// The card about `run` that can still be answered.
-async fn card_of(stage: &Stage, run: &RunKey, worker: &WorkerProcess) -> Result<Message, CliError> {
-    let about = |message: &Message| {
+/// The open approval card of `run`.
+async fn card_of(env: &DemoEnv, run: &RunKey, worker: &WorkerProcess) -> Result<FakeMessage, CliError> {
+    let about = |message: &FakeMessage| {
         message.button(slack::card::APPROVE).is_some_and(|token| token.contains(run.run.as_str()))
     };
-    worker.see("a card in Slack", || stage.world.slack.messages().into_iter().find(about)).await
+    worker.wait_for("a card in Slack", || env.systems.slack.messages().into_iter().find(about)).await
 }
 
-/// The card at the same place, once it says that it was decided.
-async fn decided(stage: &Stage, card: &Message, worker: &WorkerProcess) -> Result<Message, CliError> {
-    let settled = |message: &Message| message.button(slack::card::APPROVE).is_none();
-    let look = || stage.world.slack.message(&card.place()).filter(settled);
-    worker.see("the outcome on the card", look).await
+/// The same card after the decision.
+async fn decided(env: &DemoEnv, card: &FakeMessage, worker: &WorkerProcess) -> Result<FakeMessage, CliError> {
+    let is_decided = |message: &FakeMessage| message.button(slack::card::APPROVE).is_none();
+    let find = || env.systems.slack.message(&card.place()).filter(is_decided);
+    worker.wait_for("the decision on the card", find).await
 }

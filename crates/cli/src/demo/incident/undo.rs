@@ -1,4 +1,4 @@
-//! Everything is taken back by receipt, as a run of its own: asked for, approved, recorded, verified.
+//! The undo: a separate run that restores the old values from the receipt.
 
 use ::evidence::verify;
 use domain::{RunKey, RunStatus};
@@ -6,69 +6,69 @@ use engine::{UndoEffect, UndoPlan};
 use serde_json::Value;
 
 use crate::demo::card;
+use crate::demo::env::{DemoEnv, WorkerProcess};
 use crate::demo::narrator::Narrator;
-use crate::demo::stage::{Stage, WorkerProcess};
 use crate::demo::verdict::{Check, check};
 use crate::error::CliError;
 use crate::keys;
 
 use super::answer::press;
-use super::evidence::{bundle_of, told};
-use super::{Incident, card_of, incident, shown};
+use super::evidence::{bundle_of, result_line};
+use super::{Incident, card_of, incident, render};
 
 pub(super) async fn play(
-    stage: &Stage,
+    env: &DemoEnv,
     narrator: &mut Narrator,
     (run, before): (&RunKey, &Incident),
     worker: &WorkerProcess,
 ) -> Result<Vec<Check>, CliError> {
-    narrator.scene("Taking it back").await?;
+    narrator.section("The change is undone").await?;
     narrator.say(
-        "Say that it was the wrong team after all. The receipt of step 3 holds what stood in the incident before, so \
-         nobody has to remember it. This is what an undo would do:",
+        "Suppose that it was the wrong team. The receipt of step 3 contains the previous values of the incident. This \
+         is the plan of an undo:",
     )?;
-    narrator.show(&plan(&stage.engine.undo_plan(run).await?))?;
-    let undo = stage.engine.undo(run, &stage.context.by_user()).await?.run;
-    let card = card_of(stage, &undo, worker).await?;
+    narrator.show(&plan(&env.engine.undo_plan(run).await?))?;
+    let undo = env.engine.undo(run, &env.context.by_user()).await?.run;
+    let card = card_of(env, &undo, worker).await?;
     narrator.say(&format!(
-        "ada starts it: {}. To take back is to change production, too, so people are asked:",
+        "ada starts the undo: {}. It changes production too, so it needs an approval:",
         undo.run
     ))?;
     narrator.show(&changes(&card::text(&card)))?;
-    press(stage, &card, "grace").await?;
-    stage.until(&undo, worker, |record| record.status.is_terminal()).await?;
-    let status = stage.look(&undo).await?.view.record.status;
-    narrator.say(&format!("grace presses Approve, and the run has {status}. ServiceNow has again:"))?;
-    let after = incident(stage);
-    narrator.show(&shown(&after))?;
-    let key = keys::public(&keys::public_path(&stage.context.store))?;
-    let verified = verify(&bundle_of(stage, &undo, worker).await?, &key);
-    narrator.say("The undo leaves evidence of its own:")?;
-    narrator.quote(&told(&verified))?;
+    press(env, &card, "grace").await?;
+    env.wait_until(&undo, worker, |record| record.status.is_terminal()).await?;
+    let status = env.load(&undo).await?.view.record.status;
+    narrator.say(&format!("grace approves, and the run has {status}. The incident in ServiceNow:"))?;
+    let after = incident(env);
+    narrator.show(&render(&after))?;
+    let key = keys::public(&keys::public_path(&env.context.store))?;
+    let verified = verify(&bundle_of(env, &undo, worker).await?, &key);
+    narrator.say("The undo has its own evidence:")?;
+    narrator.quote(&result_line(&verified))?;
     Ok(vec![
-        check("the undo was approved, and succeeded", &status, &RunStatus::Succeeded),
-        check("the incident is as it was before", &after, before),
+        check("the approved undo succeeds", &status, &RunStatus::Succeeded),
+        check("the incident has its previous values", &after, before),
         check("the evidence of the undo verifies", &verified.is_ok(), &true),
     ])
 }
 
-/// What the undo would do, effect by effect.
+/// The plan of the undo, effect by effect.
 fn plan(plan: &UndoPlan) -> String {
     let effect = |effect: &UndoEffect| match &effect.by {
         Ok(call) => {
             let with = Value::Object(call.with.clone());
             let fields = with["fields"].as_object().into_iter().flatten();
-            let back: Vec<_> = fields.map(|(field, value)| format!("\n  {field} back to {value}")).collect();
+            let back: Vec<_> = fields.map(|(field, value)| format!("\n  set {field} to {value}")).collect();
             format!("step {}: {} on {}{}\n", effect.step, call.tool, effect.target, back.concat())
         }
-        Err(why) => format!("step {}: stays, because {why}\n", effect.step),
+        Err(why) => format!("step {}: stays: {why}\n", effect.step),
     };
     plan.effects.iter().map(effect).collect()
 }
 
-/// The lines of a card that say what would change.
+/// The lines of a card with the title, the changes and the buttons.
 fn changes(card: &str) -> String {
-    let wanted =
+    let is_shown =
         |line: &&str| line.contains(" → ") || line.contains("Approval needed") || line.contains("[ ");
-    card.lines().filter(wanted).flat_map(|line| [line, "\n"]).collect()
+    card.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect()
 }

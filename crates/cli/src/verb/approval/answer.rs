@@ -1,16 +1,16 @@
-//! `countersign approval approve|reject`: a person answers.
+//! `countersign approval approve` and `countersign approval reject`.
 
-use api_types::{Answer, AnswerOutcome};
+use api_types::{DecisionOutcome, DecisionRequest};
 use domain::{PersonId, StepId};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::run_name::RunName;
-use crate::verb::run::signal::follows;
+use crate::verb::run::signal::run_state;
 
-use super::find::find;
+use super::find;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,61 +18,63 @@ Examples:
   countersign approval approve RUN assign --reason 'change window is open'
   countersign approval reject RUN assign --reason 'not on a Friday' --by ada
 
-Whoever asked for the run, or wrote its workflow, cannot answer. Where two people must agree, each
-answers once. A decision stands; whoever comes later is shown it.";
+The requester of the run and the author of its workflow cannot decide. If two approvers are
+required, each decides once. A decision is final.";
 
-/// As much of a hash as a card shows.
+/// The length of the hash on a card.
 const HASH_CHARS_MIN: usize = 12;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run that asks
+    /// The run
     run: RunName,
-    /// The step that asks
+    /// The step that needs the approval
     step: StepId,
-    /// Why, in your words; kept with the run for ever
+    /// The reason, which is stored with the run permanently
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// The hash of what you saw, or its beginning: an answer to anything else does not count
+    /// The hash of the action you reviewed, or its prefix; the decision is refused if the action has changed
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
-    /// Who answers [default: whoever is asking, see --as]
+    /// The approver [default: the current user, see --as]
     #[arg(long, value_name = "NAME")]
     by: Option<PersonId>,
 }
 
-pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = match args.by {
-        Some(person) => context.link_to_as(&args.run, person)?,
-        None => context.link_to(&args.run)?,
+pub(super) async fn run(args: Args, approve: bool, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = match args.by {
+        Some(person) => context.connect_to_run_as(&args.run, person)?,
+        None => context.connect_to_run(&args.run)?,
     };
-    let asked = find(&link, &run, &args.step).await?;
-    let hash = asked.subject.to_string();
+    let approval = find(&session, &run, &args.step).await?;
+    let hash = approval.subject.to_string();
     if args.hash.as_ref().is_some_and(|seen| seen.len() < HASH_CHARS_MIN || !hash.starts_with(seen.as_str()))
     {
-        let why = format!("step {} asks about {hash} by now, not about what you saw", args.step);
-        return Err(CliError::Refused(why));
+        return Err(CliError::Refused(format!(
+            "--hash does not match: step {} now needs an approval for {hash}; review it with `approval show`",
+            args.step
+        )));
     }
-    let person = link.client.me().await?.person;
-    let answer = Answer { reason: args.reason, subject: Some(asked.subject) };
-    let answered = link.client.answer(&asked.approval, approve, &answer).await?;
-    let follows = match answered.outcome {
-        AnswerOutcome::Duplicate => "you had said so before, nothing changed".to_owned(),
-        AnswerOutcome::Counted if answered.missing == 1 => "one more person must agree".to_owned(),
-        AnswerOutcome::Counted => format!("{} more people must agree", answered.missing),
-        AnswerOutcome::Decided => follows(link.client.run(&run.run).await?.status),
+    let person = session.client.me().await?.person;
+    let answer = DecisionRequest { reason: args.reason, subject: Some(approval.subject) };
+    let answered = session.client.decide(&approval.approval, approve, &answer).await?;
+    let next = match answered.outcome {
+        DecisionOutcome::Duplicate => "already recorded; nothing changed".to_owned(),
+        DecisionOutcome::Counted if answered.missing == 1 => "one more approval is required".to_owned(),
+        DecisionOutcome::Counted => format!("{} more approvals are required", answered.missing),
+        DecisionOutcome::Decided => run_state(session.client.run(&run.run).await?.status),
     };
     let word = if approve { "approved" } else { "rejected" };
-    let text = format!("{} {word} by {person}; {follows}", args.step);
+    let text = format!("{} {word} by {person}; {next}", args.step);
     let json = json!({
         "run": run.run,
         "step": args.step,
-        "approval": asked.approval,
+        "approval": approval.approval,
         "approved": approve,
         "by": person,
-        "new": answered.outcome != AnswerOutcome::Duplicate,
+        "new": answered.outcome != DecisionOutcome::Duplicate,
     });
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }

@@ -1,4 +1,4 @@
-//! `countersign approval list`: what people can still answer.
+//! `countersign approval list`.
 
 use api_types::LIMIT_MAX;
 use api_types::{Approval, Approvals};
@@ -6,14 +6,14 @@ use client::ApprovalFilter;
 use domain::{Subject, Timestamp};
 use serde_json::{Value, json};
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use views::table::table;
-use views::time::{self, distance};
+use views::time::{self, relative};
 
-/// As many as fit on a screen or two.
+/// One or two screens.
 const LIMIT_DEFAULT: u32 = 50;
 
 #[derive(Debug, clap::Args)]
@@ -21,31 +21,31 @@ const LIMIT_DEFAULT: u32 = 50;
     after_help = "Examples:\n  countersign approval list --tenant acme\n  countersign approval list --mine --profile work"
 )]
 pub(crate) struct Args {
-    /// At most how many are shown
+    /// The maximum number of approvals
     #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only those that you can answer
+    /// Only approvals that you can decide
     #[arg(long)]
     mine: bool,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link()?;
-    let page = read(args, &link).await?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let session = context.connect()?;
+    let page = read(args, &session).await?;
     let rows: Value = page.approvals.iter().map(row).collect();
     let json = json!({ "approvals": rows, "more": page.next.is_some() });
-    context.answer(&text(&page.approvals, Link::now(), page.next.is_some()), &json)?;
-    Ok(Ending::Done)
+    context.print(&text(&page.approvals, ApiSession::now(), page.next.is_some()), &json)?;
+    Ok(ExitStatus::Success)
 }
 
-/// As many requests as were asked for, in as many pages as that takes.
-async fn read(args: &Args, link: &Link) -> Result<Approvals, CliError> {
+/// Reads pages until the limit is reached.
+async fn read(args: &Args, session: &ApiSession) -> Result<Approvals, CliError> {
     let mut all = Approvals { approvals: Vec::new(), next: None };
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(all.approvals.len()).unwrap_or(u32::MAX));
         let limit = Some(missing.min(LIMIT_MAX));
         let filter = ApprovalFilter { mine: args.mine, cursor: all.next.take(), limit };
-        let page = link.client.approvals(filter).await?;
+        let page = session.client.approvals(filter).await?;
         all.approvals.extend(page.approvals);
         all.next = page.next;
         if all.next.is_none() || all.approvals.len() >= args.limit as usize {
@@ -56,44 +56,44 @@ async fn read(args: &Args, link: &Link) -> Result<Approvals, CliError> {
 
 fn text(approvals: &[Approval], now: Timestamp, more: bool) -> String {
     if approvals.is_empty() {
-        return "nobody is asked anything".to_owned();
+        return "no pending approvals".to_owned();
     }
     let rows: Vec<_> = approvals.iter().map(|approval| cells(approval, now)).collect();
-    let table = table(["RUN", "STEP", "ASKS", "PEOPLE", "TIER", "LAPSES"], &rows);
-    let more = if more { "there are more; see --limit\n" } else { "" };
+    let table = table(["RUN", "STEP", "ACTION", "APPROVALS", "TIER", "EXPIRES"], &rows);
+    let more = if more { "more approvals exist; raise --limit\n" } else { "" };
     format!("{table}{more}")
 }
 
-fn cells(asked: &Approval, now: Timestamp) -> [String; 6] {
-    let agreed = asked.votes.iter().filter(|vote| vote.approve).count();
+fn cells(approval: &Approval, now: Timestamp) -> [String; 6] {
+    let agreed = approval.votes.iter().filter(|vote| vote.approve).count();
     [
-        asked.run.to_string(),
-        asked.step.to_string(),
-        asks(asked),
-        format!("{agreed} of {}", asked.demand.people.count()),
-        format!("{:?}", asked.demand.tier).to_lowercase(),
-        time::read(&asked.expires_at).map_or_else(|| asked.expires_at.clone(), |at| distance(at, now)),
+        approval.run.to_string(),
+        approval.step.to_string(),
+        subject(approval),
+        format!("{agreed} of {}", approval.requirement.people.count()),
+        format!("{:?}", approval.requirement.tier).to_lowercase(),
+        time::parse(&approval.expires_at).map_or_else(|| approval.expires_at.clone(), |at| relative(at, now)),
     ]
 }
 
-fn asks(asked: &Approval) -> String {
-    match &asked.about {
+fn subject(approval: &Approval) -> String {
+    match &approval.about {
         Subject::Question { message } => message.chars().take(60).collect(),
         Subject::Action { action, .. } => format!("{} {}", action.tool, action.target),
     }
 }
 
-fn row(asked: &Approval) -> Value {
+fn row(approval: &Approval) -> Value {
     json!({
-        "approval": asked.approval,
-        "run": asked.run,
-        "step": asked.step,
-        "asks": asks(asked),
-        "subject": asked.subject,
-        "tier": asked.demand.tier,
-        "people": asked.demand.people.count(),
-        "missing": asked.missing,
-        "sla_at": asked.sla_at,
-        "expires_at": asked.expires_at,
+        "approval": approval.approval,
+        "run": approval.run,
+        "step": approval.step,
+        "asks": subject(approval),
+        "subject": approval.subject,
+        "tier": approval.requirement.tier,
+        "people": approval.requirement.people.count(),
+        "missing": approval.missing,
+        "sla_at": approval.sla_at,
+        "expires_at": approval.expires_at,
     })
 }

@@ -1,34 +1,50 @@
-//! `countersign approval list|show|approve|reject`: what people are asked, and what they answer.
+//! `countersign approval list|show|approve|reject`.
 
 mod answer;
-mod find;
 mod list;
 mod show;
 
+use api_types::Approval;
 use clap::Subcommand;
+use domain::{ApprovalId, EventBody, Refusal, RunKey, StepId};
+use engine::EngineError;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done about requests for approval.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List what people can still answer, oldest first
+    /// List pending approvals, oldest first
     List(list::Args),
-    /// Show what exactly is asked, of whom, and why
+    /// Show the action, the required approvers and the policy reasons
     Show(show::Args),
-    /// Say yes
+    /// Approve the action of a step
     Approve(answer::Args),
-    /// Say no
+    /// Reject the action of a step
     Reject(answer::Args),
 }
 
-pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::List(args) => list::run(&args, context).await,
         Verb::Show(args) => show::run(&args, context).await,
         Verb::Approve(args) => answer::run(args, true, context).await,
         Verb::Reject(args) => answer::run(args, false, context).await,
     }
+}
+
+/// The newest approval of a step.
+async fn find(session: &ApiSession, run: &RunKey, step: &StepId) -> Result<Approval, CliError> {
+    let record = session.client.run(&run.run).await.map_err(ApiSession::run_error(run))?;
+    let chain = session.chain(&run.run).await?;
+    let at = record.steps.iter().find(|known| known.id == *step).map(|known| known.seq);
+    let events = chain.iter().rev().filter(|entry| Some(entry.event.seq) == at);
+    let id: Option<ApprovalId> = events.into_iter().find_map(|entry| match &entry.event.body {
+        EventBody::ApprovalRequested { approval, .. } => Some(approval.clone()),
+        _ => None,
+    });
+    let id = id.ok_or_else(|| EngineError::from(Refusal::NoOpenApproval { step: step.clone() }))?;
+    Ok(session.client.approval(&id).await?)
 }

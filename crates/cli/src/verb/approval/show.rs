@@ -1,4 +1,4 @@
-//! `countersign approval show`: what exactly is asked, of whom, and why.
+//! `countersign approval show`.
 
 use std::fmt::Write as _;
 
@@ -7,57 +7,56 @@ use domain::{Action, ApprovalStatus, Reversibility, StepId, Subject, Verdict};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::run_name::RunName;
 
-use super::find::find;
+use super::find;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign approval show RUN assign")]
 pub(crate) struct Args {
-    /// The run that asks
+    /// The run
     run: RunName,
-    /// The step that asks
+    /// The step that needs the approval
     step: StepId,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.run)?;
-    let asked = find(&link, &run, &args.step).await?;
-    let mut json = json!(asked);
-    json["id"] = json!(asked.approval);
-    json["subject"] = json!(asked.about);
-    context.answer(&text(&asked), &json!({ "approval": json, "subject": asked.subject }))?;
-    Ok(Ending::Done)
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.run)?;
+    let approval = find(&session, &run, &args.step).await?;
+    let mut json = json!(approval);
+    json["id"] = json!(approval.approval);
+    json["subject"] = json!(approval.about);
+    context.print(&text(&approval), &json!({ "approval": json, "subject": approval.subject }))?;
+    Ok(ExitStatus::Success)
 }
 
-fn text(asked: &Approval) -> String {
+fn text(approval: &Approval) -> String {
     let mut text = format!(
         "approval {}\nrun      {}\nstep     {}{}\nstatus   {}\nhash     {}\n",
-        asked.approval,
-        asked.run,
-        asked.step,
-        if asked.undo { " (taking it back)" } else { "" },
-        outcome(asked),
-        asked.subject,
+        approval.approval,
+        approval.run,
+        approval.step,
+        if approval.undo { " (rollback)" } else { "" },
+        outcome(approval),
+        approval.subject,
     );
-    match &asked.about {
-        Subject::Question { message } => push(&mut text, &format!("asks     {message}")),
+    match &approval.about {
+        Subject::Question { message } => push(&mut text, &format!("question {message}")),
         Subject::Action { action, verdict } => {
             push(&mut text, &proposed(action));
             push(&mut text, &because(verdict));
         }
     }
-    push(&mut text, &people(asked));
+    push(&mut text, &people(approval));
     text
 }
 
-/// How it stands, and whose word that was.
-fn outcome(asked: &Approval) -> String {
-    match (asked.status, asked.votes.last()) {
+fn outcome(approval: &Approval) -> String {
+    match (approval.status, approval.votes.last()) {
         (ApprovalStatus::Approved | ApprovalStatus::Rejected, Some(vote)) => {
-            format!("{} by {} at {}", asked.status.as_str(), vote.person, vote.at)
+            format!("{} by {} at {}", approval.status.as_str(), vote.person, vote.at)
         }
         (status, _) => status.as_str().to_owned(),
     }
@@ -68,10 +67,10 @@ fn push(text: &mut String, more: &str) {
     text.push('\n');
 }
 
-/// What would be done, field by field.
+/// The proposed action, field by field.
 fn proposed(action: &Action) -> String {
     let mut text =
-        format!("would    {} on {}\nundo     {}", action.tool, action.target, undo(&action.reversibility));
+        format!("action   {} on {}\nundo     {}", action.tool, action.target, undo(&action.reversibility));
     for change in &action.changes {
         let before = change.before.as_ref().map_or_else(|| "?".to_owned(), Value::to_string);
         let _ = write!(text, "\n  {}: {before} → {}", change.field, change.after);
@@ -84,11 +83,9 @@ fn proposed(action: &Action) -> String {
 
 fn undo(reversibility: &Reversibility) -> String {
     match reversibility {
-        Reversibility::NoEffect => "nothing to take back".to_owned(),
-        Reversibility::Inverse => "reversible: the receipt will say how to restore what was there".to_owned(),
-        Reversibility::Compensable => {
-            "compensable: another call makes up for it, if the workflow names one".to_owned()
-        }
+        Reversibility::NoEffect => "nothing to undo".to_owned(),
+        Reversibility::Inverse => "reversible: the receipt records the previous values".to_owned(),
+        Reversibility::Compensable => "compensable: by another call, if the workflow defines one".to_owned(),
         Reversibility::Irreversible(why) => format!("irreversible: {why}"),
     }
 }
@@ -99,25 +96,25 @@ fn because(verdict: &Verdict) -> String {
             (Some(file), Some(line)) => format!(" ({file}:{line})"),
             _ => String::new(),
         };
-        format!("  {}: {}{place}", reason.rule, reason.says)
+        format!("  {}: {}{place}", reason.rule, reason.message)
     };
-    let rules = verdict.because.iter().map(line).collect::<Vec<_>>().join("\n");
+    let rules = verdict.reasons.iter().map(line).collect::<Vec<_>>().join("\n");
     format!("policy   {}\n{rules}", verdict.policy)
 }
 
-fn people(asked: &Approval) -> String {
-    let names = |people: Vec<String>| if people.is_empty() { "nobody".to_owned() } else { people.join(", ") };
-    let groups: Vec<_> = asked.demand.groups.iter().map(ToString::to_string).collect();
+fn people(approval: &Approval) -> String {
+    let names = |people: Vec<String>| if people.is_empty() { "none".to_owned() } else { people.join(", ") };
+    let groups: Vec<_> = approval.requirement.groups.iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "needs    {} of {}\nnot      {}\nlapses   {}",
-        asked.demand.people.count(),
-        if groups.is_empty() { "anybody the tenant knows".to_owned() } else { groups.join(", ") },
-        names(asked.excluded.iter().map(ToString::to_string).collect()),
-        asked.expires_at,
+        "needs    {} of {}\nexcluded {}\nexpires  {}",
+        approval.requirement.people.count(),
+        if groups.is_empty() { "all users of the tenant".to_owned() } else { groups.join(", ") },
+        names(approval.excluded.iter().map(ToString::to_string).collect()),
+        approval.expires_at,
     );
-    for vote in &asked.votes {
-        let word = if vote.approve { "yes" } else { "no" };
-        let _ = write!(text, "\n  {} said {word} at {}: {}", vote.person, vote.at, vote.reason);
+    for vote in &approval.votes {
+        let word = if vote.approve { "approved" } else { "rejected" };
+        let _ = write!(text, "\n  {} {word} at {}: {}", vote.person, vote.at, vote.reason);
     }
     text
 }

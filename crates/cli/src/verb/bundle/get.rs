@@ -1,18 +1,18 @@
-//! `countersign bundle get`: writes the evidence of a finished run to a file.
+//! `countersign bundle get`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::{RunKey, WorkerId};
-use engine::{Engine, EngineError, Parts, Timing};
+use engine::{Engine, EngineError, EngineParts, Timing};
 use evidence::PublicKey;
 use serde_json::json;
 use store::{SqliteStore, SystemClock};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::new_file::{must_be_new, with_ending, write_new};
 use crate::run_name::RunName;
 use crate::{keys, random};
@@ -24,25 +24,25 @@ const EXAMPLES: &str = "\
 Examples:
   countersign bundle get RUN                        writes RUN.bundle and RUN.bundle.pub
   countersign bundle get RUN --out evidence/inc-7.bundle
-  countersign bundle verify RUN.bundle              anybody can, anywhere
+  countersign bundle verify RUN.bundle              works on any machine
 
-The bundle holds what happened, who approved it and what came of it, signed; inputs and outputs
-are in it as hashes alone. The public key is written beside it. No file is overwritten. From a server
-comes the bundle alone: whoever verifies it has the signer's key from elsewhere.";
+The signed bundle contains the events, approvals, effects and costs of the run; inputs and outputs
+only as hashes. The public key is written next to the bundle. No file is overwritten. From a
+server, only the bundle is downloaded: get the public key of the signer from another source.";
 
-/// Write the evidence of a finished run to a file
+/// Download the evidence of a finished run
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The finished run
     run: RunName,
-    /// Where to [default: the run's name with `.bundle` after it]
+    /// The output file [default: RUN.bundle]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    if !context.is_for_a_file()? {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    if !context.targets_file()? {
         return download::run(&args.run, args.out.clone(), context).await;
     }
     let run = context.run(&args.run);
@@ -52,10 +52,10 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     must_be_new(&out_key)?;
     let bytes = evidence_of(&run, context).await?;
     let key = signer(&context.store)?;
-    // What goes out must be what whoever gets it will accept.
+    // Write only evidence that verifies.
     let verified = evidence::verify(&bytes, &key).map_err(|fault| {
         CliError::Refused(format!(
-            "the evidence of run {run} is not handed out, because it is refused: {fault}"
+            "the evidence of run {run} is not written, because it does not verify: {fault}"
         ))
     })?;
     write_new(&out_key, key.to_text().as_bytes())?;
@@ -75,35 +75,34 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
         "bytes": bytes.len(),
         "summary": verified.summary(),
     });
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }
 
-/// The evidence that was recorded. If no worker has come to it yet, it is put together now: the bytes are the
-/// same, whoever does it.
+/// The recorded evidence. If no worker has built it yet, it is built now; the bytes are the same.
 async fn evidence_of(run: &RunKey, context: &Context) -> Result<Vec<u8>, CliError> {
     match context.existing_engine()?.evidence(run).await {
         Ok((_, bytes)) => Ok(bytes),
-        // A key of our own making would not be the one that others know.
+        // Evidence must be signed with the workers' key, never with a new one.
         Err(EngineError::NoEvidence { .. }) if has_key(&context.store) => {
             let engine = sealing_engine(context)?;
-            engine.seal(run).await?;
+            engine.build_evidence(run).await?;
             Ok(engine.evidence(run).await?.1)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The public key of the workers on this store.
+/// The public key of the workers of this store.
 fn signer(store: &Path) -> Result<PublicKey, CliError> {
     let path = keys::public_path(store);
     if !path.exists() && has_key(store) {
-        // The public half follows from the other one, and is written again.
-        keys::sealing(store)?;
+        // Derive the public key from the private key and write it again.
+        keys::evidence_signer(store)?;
     }
     if !path.exists() {
         return Err(CliError::Refused(format!(
-            "there is no key {}; copy the public key of the workers that sealed the run there",
+            "the public key {} does not exist; copy the public key of the workers that executed the run there",
             path.display()
         )));
     }
@@ -115,13 +114,13 @@ fn has_key(store: &Path) -> bool {
 }
 
 fn sealing_engine(context: &Context) -> Result<Engine<SqliteStore>, CliError> {
-    Ok(Engine::new(Parts {
+    Ok(Engine::new(EngineParts {
         store: Arc::new(context.open_store()?),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("cli-{}", random::hex::<8>()?))?,
         timing: Timing::default(),
-        shows: None,
-        sealing: Some(keys::sealing(&context.store)?),
+        notifier: None,
+        evidence_signer: Some(keys::evidence_signer(&context.store)?),
     }))
 }

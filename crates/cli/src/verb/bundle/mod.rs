@@ -1,4 +1,4 @@
-//! `countersign bundle get|verify|show`: the evidence of a finished run.
+//! `countersign bundle get|verify|show`.
 
 mod download;
 mod get;
@@ -10,10 +10,9 @@ mod verify;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done with evidence.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Get(get::Args),
@@ -21,7 +20,7 @@ pub(crate) enum Verb {
     Show(show::Args),
 }
 
-pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Get(args) => get::run(args, context).await,
         Verb::Verify(args) => verify::run(args, context),

@@ -1,4 +1,4 @@
-//! A bundle in a file, and the key that it is verified with.
+//! Reads and verifies a bundle.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use evidence::{BYTES_MAX, PublicKey, Verified, verify};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::input::read_file;
 use crate::keys;
 use crate::new_file::with_ending;
 
-/// A bundle, or why it is refused, and the key it was verified with.
 pub(super) struct Read {
+    /// The bundle, or the reason why it does not verify.
     pub(super) verdict: Result<Verified, String>,
     pub(super) key: PublicKey,
 }
 
-/// Reads and verifies the bundle at `file` with the key at `key`, or beside it.
+/// Verifies the bundle at `file` with the key at `key`, or with the key next to the bundle.
 pub(super) fn read(file: &Path, key: Option<&Path>) -> Result<Read, CliError> {
     let bytes = match read_file(file, &file.display().to_string(), BYTES_MAX) {
         Ok(bytes) => Ok(bytes),
         Err(CliError::TooLarge { most, .. }) => {
-            Err(format!("the file has more than {most} bytes; a bundle does not"))
+            Err(format!("the file is larger than {most} bytes, the limit for a bundle"))
         }
         Err(error) => return Err(error),
     };
@@ -38,8 +38,8 @@ fn public_key(file: &Path, key: Option<&Path>) -> Result<PublicKey, CliError> {
     match keys::public(&path) {
         Err(CliError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Err(CliError::Usage(format!(
-                "there is no key {}; --key names the public key of whoever signed the bundle: the file beside \
-                 their store that ends in `.pub`",
+                "the public key {} does not exist; use --key to name the signer's public key, the `.pub` file next \
+                 to the signer's store",
                 path.display()
             )))
         }
@@ -47,9 +47,9 @@ fn public_key(file: &Path, key: Option<&Path>) -> Result<PublicKey, CliError> {
     }
 }
 
-/// Says in one line that the bundle is refused.
-pub(super) fn refuse(why: &str, key: &PublicKey, context: &Context) -> Result<Ending, CliError> {
+/// Prints in one line that the bundle does not verify.
+pub(super) fn refuse(why: &str, key: &PublicKey, context: &Context) -> Result<ExitStatus, CliError> {
     let json = json!({ "verified": false, "reason": why, "key": key.id() });
-    context.answer(&format!("refused: {}", why.replace('\n', " ")), &json)?;
-    Ok(Ending::NotDone)
+    context.print(&format!("refused: {}", why.replace('\n', " ")), &json)?;
+    Ok(ExitStatus::Failure)
 }

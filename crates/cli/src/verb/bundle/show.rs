@@ -1,12 +1,12 @@
-//! `countersign bundle show`: what the evidence says, for people.
+//! `countersign bundle show`.
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::new_file::write_new;
 
 use super::read::{Read, read, refuse};
@@ -15,26 +15,26 @@ use super::text::text;
 const EXAMPLES: &str = "\
 Examples:
   countersign bundle show run-5d41.bundle
-  countersign bundle show run-5d41.bundle --html report.html     one page that loads nothing
+  countersign bundle show run-5d41.bundle --html report.html     write a self-contained page
   countersign bundle show run-5d41.bundle --json | jq .bundle.approvals
 
-The bundle is verified first; nothing is shown of one that is refused.";
+The bundle is verified first. A bundle that does not verify is not shown.";
 
-/// Show what a bundle says: the run, its steps, approvals, effects and costs
+/// Show the run, steps, approvals, effects and costs in a bundle
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The bundle
     file: PathBuf,
-    /// The signer's public key [default: the bundle's name with `.pub` after it]
+    /// The signer's public key [default: FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Write the whole report to this file, as a page for a browser
+    /// Write the report to this file as HTML
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let Read { verdict, key } = read(&args.file, args.key.as_deref())?;
     let verified = match verdict {
         Ok(verified) => verified,
@@ -52,6 +52,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
         "html": args.html,
         "bundle": verified.bundle(),
     });
-    context.answer(&shown, &json)?;
-    Ok(Ending::Done)
+    context.print(&shown, &json)?;
+    Ok(ExitStatus::Success)
 }

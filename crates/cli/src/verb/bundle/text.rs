@@ -1,14 +1,16 @@
-//! A verified bundle on a page, for people.
+//! A verified bundle as text.
 
 use domain::{Reversibility, StepSeq, Vote};
-use evidence::bundle::{About, ApprovalSummary, Bundle, Costs, Kind, ReceiptSummary, State, Step};
+use evidence::bundle::{
+    ApprovalSummary, BundleStep, BundleStepKind, Costs, EvidenceBundle, ReceiptStatus, ReceiptSummary,
+    SubjectSummary,
+};
 use evidence::{PublicKey, Verified};
 
 use views::counted;
 use views::table::{indented, table};
-use views::time::{length, moment};
+use views::time::{duration, timestamp};
 
-/// The run, its steps, approvals, effects and costs.
 pub(super) fn text(verified: &Verified, key: &PublicKey) -> String {
     let bundle = verified.bundle();
     [
@@ -27,14 +29,14 @@ fn section(title: &str, body: &str) -> String {
 
 fn heading(verified: &Verified, key: &PublicKey) -> String {
     let (run, log) = (&verified.bundle().run, &verified.bundle().log);
-    let requester = run.trigger.requester.as_ref().map_or("nobody", |person| person.as_str());
+    let requester = run.trigger.requester.as_ref().map_or("no user", |person| person.as_str());
     let environment = format!("{:?}", run.environment).to_lowercase();
     let lines = [
         ("run", run.key().to_string()),
         ("workflow", format!("{}, version {}, {environment}", run.workflow, run.version)),
-        ("status", format!("{} after {}", run.status, length(run.duration_ms))),
-        ("started", format!("{} for {requester}, by {}", moment(run.created_at), run.trigger.kind)),
-        ("ended", moment(run.completed_at)),
+        ("status", format!("{} after {}", run.status, duration(run.duration_ms))),
+        ("started", format!("{} for {requester}, by {}", timestamp(run.created_at), run.trigger.kind)),
+        ("ended", timestamp(run.completed_at)),
         (
             "chain",
             format!("{}, verified; head {}", counted(verified.events().len(), "event"), run.head.short()),
@@ -45,49 +47,49 @@ fn heading(verified: &Verified, key: &PublicKey) -> String {
     lines.map(|(name, value)| format!("{name:<10}{value}\n")).concat()
 }
 
-fn steps(bundle: &Bundle) -> String {
-    let row = |(seq, step): (StepSeq, &Step)| {
+fn steps(bundle: &EvidenceBundle) -> String {
+    let row = |(seq, step): (StepSeq, &BundleStep)| {
         let ended = bundle.outcomes.iter().filter(|outcome| outcome.seq == seq);
         let ended: Vec<_> = ended.map(|outcome| outcome.status.to_string()).collect();
-        let ended = if ended.is_empty() { "did not end".to_owned() } else { ended.join(", then ") };
+        let ended = if ended.is_empty() { "not finished".to_owned() } else { ended.join(", then ") };
         [(seq.index() + 1).to_string(), step.id.to_string(), what(step), ended]
     };
     let rows: Vec<_> = (0_u16..).map(StepSeq).zip(&bundle.steps).map(row).collect();
-    table(["#", "STEP", "TOOL", "ENDED"], &rows)
+    table(["#", "STEP", "TOOL", "RESULT"], &rows)
 }
 
-fn what(step: &Step) -> String {
+fn what(step: &BundleStep) -> String {
     match (step.kind, &step.tool) {
         (_, Some(tool)) => tool.to_string(),
-        (Kind::Call, None) => "call".to_owned(),
-        (Kind::Wait, None) => "wait.event".to_owned(),
-        (Kind::Gate, None) => "approval.gate".to_owned(),
+        (BundleStepKind::Call, None) => "call".to_owned(),
+        (BundleStepKind::Wait, None) => "wait.event".to_owned(),
+        (BundleStepKind::Gate, None) => "approval.gate".to_owned(),
     }
 }
 
-fn approvals(bundle: &Bundle) -> String {
+fn approvals(bundle: &EvidenceBundle) -> String {
     let mut asked: Vec<&ApprovalSummary> = bundle.approvals.iter().collect();
-    asked.sort_by_key(|approval| approval.asked_at);
+    asked.sort_by_key(|approval| approval.requested_at);
     asked.into_iter().map(approval_text).collect()
 }
 
 fn approval_text(approval: &ApprovalSummary) -> String {
     let about = match &approval.about {
-        About::Question => "a question of the workflow".to_owned(),
-        About::Action { tool, target, .. } => format!("{tool} on {target}"),
+        SubjectSummary::Question => "a question in the workflow".to_owned(),
+        SubjectSummary::Action { tool, target, .. } => format!("{tool} on {target}"),
     };
-    let back = if approval.undo { ", to take it back" } else { "" };
+    let back = if approval.undo { ", rollback" } else { "" };
     let votes: String = approval.votes.iter().map(vote).collect();
     format!("{}: {about}{back}; {}\n{votes}", approval.step, approval.status.as_str())
 }
 
 fn vote(vote: &Vote) -> String {
-    let word = if vote.approve { "yes" } else { "no" };
+    let word = if vote.approve { "approved" } else { "rejected" };
     let reason = if vote.reason.is_empty() { String::new() } else { format!(": {}", vote.reason) };
-    format!("  {} said {word} at {}{reason}\n", vote.person, moment(vote.at))
+    format!("  {} {word} at {}{reason}\n", vote.person, timestamp(vote.at))
 }
 
-fn effects(bundle: &Bundle) -> String {
+fn effects(bundle: &EvidenceBundle) -> String {
     let mut receipts: Vec<&ReceiptSummary> = bundle.receipts.iter().collect();
     receipts.sort_by_key(|receipt| receipt.intended_at);
     let row = |receipt: &ReceiptSummary| {
@@ -100,45 +102,43 @@ fn effects(bundle: &Bundle) -> String {
         ]
     };
     let rows: Vec<_> = receipts.into_iter().map(row).collect();
-    if rows.is_empty() {
-        String::new()
-    } else {
-        table(["STEP", "TOOL", "ON", "STATE", "TO TAKE IT BACK"], &rows)
-    }
+    if rows.is_empty() { String::new() } else { table(["STEP", "TOOL", "TARGET", "STATE", "UNDO"], &rows) }
 }
 
-fn step_of(bundle: &Bundle, receipt: &ReceiptSummary) -> String {
+fn step_of(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
     let whose = if receipt.run == bundle.run.run { String::new() } else { format!(" of {}", receipt.run) };
-    let back = if receipt.undo { " (taking it back)" } else { "" };
+    let back = if receipt.undo { " (rollback)" } else { "" };
     format!("{}{whose}{back}", receipt.step)
 }
 
-fn state(state: &State) -> String {
+fn state(state: &ReceiptStatus) -> String {
     match state {
-        State::Intent => "nobody knows whether it happened".to_owned(),
-        State::Done { at, .. } => format!("done {}", moment(*at)),
-        State::Failed { code, .. } => format!("did not happen: {code}"),
+        ReceiptStatus::Intent => "outcome unknown".to_owned(),
+        ReceiptStatus::Done { at, .. } => format!("done {}", timestamp(*at)),
+        ReceiptStatus::Failed { code, .. } => format!("did not happen: {code}"),
     }
 }
 
-/// How the effect can be taken back, if it can, or that it was.
-fn undo(bundle: &Bundle, receipt: &ReceiptSummary) -> String {
-    let (true, State::Done { inverse, .. }) = (!receipt.undo, &receipt.state) else { return String::new() };
+/// How the effect can be undone, or that it was rolled back.
+fn undo(bundle: &EvidenceBundle, receipt: &ReceiptSummary) -> String {
+    let (true, ReceiptStatus::Done { inverse, .. }) = (!receipt.undo, &receipt.state) else {
+        return String::new();
+    };
     let ReceiptSummary { run, seq, reversibility, .. } = receipt;
     if *run != bundle.run.run {
-        return format!("`run undo {run}`: that run did it");
+        return format!("`run undo {run}`, the run that caused it");
     }
     if bundle.outcomes.iter().any(|outcome| outcome.undo && outcome.seq == *seq) {
-        return "it was taken back".to_owned();
+        return "rolled back".to_owned();
     }
     let named = bundle.step(*seq).is_some_and(|step| step.rollback);
     match (inverse, reversibility) {
-        (Some(_), _) => format!("`run undo {run}`, as its receipt says"),
-        (None, _) if named => format!("`run undo {run}`, as the workflow says"),
-        (None, Reversibility::Irreversible(why)) => format!("it cannot be: {why}"),
-        (None, Reversibility::NoEffect) => "there is nothing to take back".to_owned(),
+        (Some(_), _) => format!("`run undo {run}`, from its receipt"),
+        (None, _) if named => format!("`run undo {run}`, as the workflow defines"),
+        (None, Reversibility::Irreversible(why)) => format!("impossible: {why}"),
+        (None, Reversibility::NoEffect) => "nothing to undo".to_owned(),
         (None, Reversibility::Inverse | Reversibility::Compensable) => {
-            "neither its receipt nor the workflow says how".to_owned()
+            "not defined by its receipt or the workflow".to_owned()
         }
     }
 }
@@ -147,14 +147,14 @@ fn costs(costs: &Costs) -> String {
     if costs.total_microusd == 0 && costs.models.is_empty() {
         return String::new();
     }
-    let all = std::iter::once(("all".to_owned(), costs.total_microusd));
+    let all = std::iter::once(("total".to_owned(), costs.total_microusd));
     let steps = costs.steps.iter().map(|cost| (format!("step {}", cost.step), cost.microusd));
     let models = costs.models.iter().map(|cost| {
         let tokens = format!("{} tokens in, {} out", cost.input_tokens, cost.output_tokens);
         (format!("{} {}, {tokens}", cost.provider, cost.model), cost.microusd)
     });
     let rows: Vec<_> = all.chain(steps).chain(models).map(|(of, cost)| [of, dollars(cost)]).collect();
-    table(["OF", "US DOLLARS"], &rows)
+    table(["ITEM", "US DOLLARS"], &rows)
 }
 
 fn dollars(microusd: u64) -> String {

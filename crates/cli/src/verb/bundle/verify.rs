@@ -1,12 +1,12 @@
-//! `countersign bundle verify`: is this evidence genuine?
+//! `countersign bundle verify`.
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
 use super::read::{Read, read, refuse};
 
@@ -15,25 +15,25 @@ Examples:
   countersign bundle verify run-5d41.bundle
   countersign bundle verify run-5d41.bundle --key acme.pub
 
-Needs no store and no network. It is refused if one byte is not as it was signed, if an effect
-has no verdict or no approval that policy asked for, if an event is missing, or if the story
-cannot have happened. A key that came with the bundle proves only that the two belong together:
-whoever must know who signed it gives the --key they got from the signer before.
+The command needs neither store nor network. It refuses a bundle if a signed byte was changed, if
+an effect has no verdict or lacks an approval that policy required, if an event is missing, or if
+the events are inconsistent. A key that came with the bundle proves only that the two match. To
+know who signed it, use --key with a key that you got from the signer.
 
 Exit codes: 0 verified, 1 refused, 2 the file or the key cannot be read.";
 
-/// Verify the evidence of a run, with nothing but the file and a key
+/// Verify the evidence of a run offline
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The bundle
     file: PathBuf,
-    /// The signer's public key [default: the bundle's name with `.pub` after it]
+    /// The signer's public key [default: FILE.pub]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let Read { verdict, key } = read(&args.file, args.key.as_deref())?;
     let verified = match verdict {
         Ok(verified) => verified,
@@ -50,6 +50,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
         "status": run.status,
         "head": run.head,
     });
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }

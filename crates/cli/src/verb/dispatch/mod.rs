@@ -1,19 +1,18 @@
-//! `countersign dispatch …`: whether anything is begun at all.
+//! `countersign dispatch …`: the dispatch switch.
 
 mod start;
 mod status;
 mod stop;
 
 use clap::Subcommand;
-use engine::Reach;
+use engine::DispatchScope;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use views::counted;
 
-/// What can be done with the switch.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Stop(stop::Args),
@@ -21,7 +20,7 @@ pub(crate) enum Verb {
     Status(status::Args),
 }
 
-pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Stop(args) => stop::run(args, context).await,
         Verb::Start(args) => start::run(args, context).await,
@@ -29,28 +28,26 @@ pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliErr
     }
 }
 
-/// Whom a switch is about that is turned through the API. That of all tenants is turned on the store alone.
-pub(super) fn reach(link: &Link) -> Reach {
-    Reach::Tenant(link.tenant.clone())
+/// The scope of a request through the API. The switch for all tenants is set on the store only.
+pub(super) fn reach(session: &ApiSession) -> DispatchScope {
+    DispatchScope::Tenant(session.tenant.clone())
 }
 
-/// The same, in words.
-pub(super) fn whom(reach: &Reach) -> String {
+pub(super) fn whom(reach: &DispatchScope) -> String {
     match reach {
-        Reach::Tenant(tenant) => format!("tenant {tenant}"),
-        Reach::All => "all tenants".to_owned(),
+        DispatchScope::Tenant(tenant) => format!("tenant {tenant}"),
+        DispatchScope::All => "all tenants".to_owned(),
     }
 }
 
-/// So many runs, in words.
 pub(super) fn runs(count: u64) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "run")
 }
 
-/// How the same verb is typed again.
-pub(super) fn again(verb: &str, reach: &Reach) -> String {
+/// The command for the same scope.
+pub(super) fn again(verb: &str, reach: &DispatchScope) -> String {
     match reach {
-        Reach::Tenant(_) => verb.to_owned(),
-        Reach::All => format!("{verb} --all"),
+        DispatchScope::Tenant(_) => verb.to_owned(),
+        DispatchScope::All => format!("{verb} --all"),
     }
 }

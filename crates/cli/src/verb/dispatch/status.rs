@@ -1,36 +1,36 @@
-//! `countersign dispatch status`: whether anything is begun.
+//! `countersign dispatch status`.
 
 use api_types::Stopped;
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::Timestamp;
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
-use views::time::{self, distance};
+use crate::exit_status::ExitStatus;
+use views::time::{self, relative};
 
-/// Show whether steps are begun, and if not, who stopped that and why
+/// Show whether dispatch is stopped, by whom and why
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign dispatch status --json")]
 pub(crate) struct Args {}
 
-pub(super) async fn run(_args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link_to_look(Toolbox::default())?;
-    let dispatch = link.client.dispatch().await?;
-    let now = Link::now();
-    let mine = format!("tenant {}", link.tenant);
+pub(super) async fn run(_args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let session = context.connect_read_only(ToolRegistry::default())?;
+    let dispatch = session.client.dispatch().await?;
+    let now = ApiSession::now();
+    let mine = format!("tenant {}", session.tenant);
     let text = line("all tenants", dispatch.all.as_ref(), now) + &line(&mine, dispatch.tenant.as_ref(), now);
-    context.answer(&text, &json!(dispatch))?;
-    Ok(Ending::Done)
+    context.print(&text, &json!(dispatch))?;
+    Ok(ExitStatus::Success)
 }
 
 fn line(whom: &str, stopped: Option<&Stopped>, now: Timestamp) -> String {
     let Some(Stopped { by, reason, at, backout }) = stopped else {
-        return format!("{whom}: steps are begun\n");
+        return format!("{whom}: dispatch is on\n");
     };
-    let doing = if backout.is_some() { "backing out" } else { "stopped" };
-    let ago = time::read(at).map_or_else(String::new, |at| format!(", {}", distance(at, now)));
-    format!("{whom}: {doing}, by {by}{ago} ({at}): {reason}\n")
+    let state = if backout.is_some() { "backing out" } else { "stopped" };
+    let ago = time::parse(at).map_or_else(String::new, |at| format!(", {}", relative(at, now)));
+    format!("{whom}: {state} by {by}{ago} ({at}): {reason}\n")
 }

@@ -1,7 +1,7 @@
-//! `countersign dispatch stop`: nothing is begun any more.
+//! `countersign dispatch stop`.
 
 use api_types::Stopped;
-use engine::{Engine, HEARD_AFTER, Reach};
+use engine::{DispatchScope, Engine, STOP_VISIBLE_AFTER};
 use serde_json::json;
 use store::Store;
 use views::hint::Hints;
@@ -9,49 +9,49 @@ use views::hint::Hints;
 use crate::context::Context;
 #[cfg(feature = "aws")]
 use crate::context::tools;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
 use super::{again, reach, whom};
 
-/// Stop beginning steps
+/// Stop the dispatch of steps
 ///
-/// Workers hear of it within two seconds. A step that is being worked on finishes. What comes in is still accepted,
-/// and approvals can still be answered; it all waits until `dispatch start`.
+/// Workers stop starting steps within two seconds; running steps finish. New requests and approvals are still accepted
+/// and wait until `dispatch start`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign dispatch stop --reason 'the database fails over'")]
 pub(crate) struct Args {
-    /// For all tenants
+    /// Apply to all tenants
     #[arg(long)]
     all: bool,
-    /// Why, in your words
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let (reach, hints, stopped) = stopped(args, context).await?;
     let text = format!(
-        "nothing is begun for {} any more, {HEARD_AFTER} from now at the latest; steps under way finish\n  \
-         stopped by {} at {}: {}\n  start again with: {}",
+        "dispatch stops for {} within {STOP_VISIBLE_AFTER}; running steps finish\n  \
+         stopped by {} at {}: {}\n  start it again with: {}",
         whom(&reach),
         stopped.by,
         stopped.at,
         stopped.reason,
         hints.line(&again("dispatch start", &reach)),
     );
-    let json = json!({ "stopped": stopped, "heard_after_ms": HEARD_AFTER });
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    let json = json!({ "stopped": stopped, "effective_within_ms": STOP_VISIBLE_AFTER });
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }
 
-async fn stopped(args: &Args, context: &Context) -> Result<(Reach, Hints, Stopped), CliError> {
+async fn stopped(args: &Args, context: &Context) -> Result<(DispatchScope, Hints, Stopped), CliError> {
     if args.all {
-        return Ok((Reach::All, context.hints(), of_all(args, context).await?));
+        return Ok((DispatchScope::All, context.hints(), of_all(args, context).await?));
     }
-    let link = context.link_or_new()?;
-    let stopped = link.client.stop_dispatch(&args.reason).await?;
-    Ok((reach(&link), link.hints, stopped))
+    let session = context.connect_or_create()?;
+    let stopped = session.client.stop_dispatch(&args.reason).await?;
+    Ok((reach(&session), session.hints, stopped))
 }
 
 async fn of_all(args: &Args, context: &Context) -> Result<Stopped, CliError> {
@@ -67,5 +67,5 @@ async fn of_all_on<S: Store>(
     args: &Args,
     context: &Context,
 ) -> Result<Stopped, CliError> {
-    Ok(engine.stop_dispatch(&Reach::All, &context.by_user(), &args.reason).await?.into())
+    Ok(engine.stop_dispatch(&DispatchScope::All, &context.by_user(), &args.reason).await?.into())
 }

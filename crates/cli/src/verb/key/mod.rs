@@ -1,4 +1,4 @@
-//! `countersign key create|list|revoke`: what programs and people prove themselves with.
+//! `countersign key create|list|revoke`.
 
 mod create;
 mod list;
@@ -7,10 +7,9 @@ mod revoke;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done about keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Create(create::Args),
@@ -18,7 +17,7 @@ pub(crate) enum Verb {
     Revoke(revoke::Args),
 }
 
-pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Create(args) => create::run(args, context).await,
         Verb::List(args) => list::run(args, context).await,

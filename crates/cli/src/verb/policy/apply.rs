@@ -1,15 +1,15 @@
-//! `countersign policy apply`: a directory becomes the tenant's policy.
+//! `countersign policy apply`.
 
 use std::path::{Path, PathBuf};
 
-use ::policy::Bundle;
+use ::policy::PolicyBundle;
 use api_types::PolicyApplied;
 use domain::Digest;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
 use super::files::read_policy;
 use super::test::outcome;
@@ -18,49 +18,48 @@ const EXAMPLES: &str = "\
 Examples:
   countersign policy apply policies/acme --tenant acme
 
-The policy is checked and its tests are run first; if one fails, or there are none, nothing
-changes, and no option changes that. From then on every action is judged by the new policy,
-those of runs that are under way included. An approval that was given under the old one does not
-count any more.";
+The policy is checked and its tests are run first. If a test fails or there are no tests, nothing
+changes; no option overrides this. The new policy applies to every further action, including those
+of unfinished runs. Approvals that were given under the old policy become invalid.";
 
-/// Settle on a policy for the tenant, if its tests pass
+/// Apply a policy to the tenant, if its tests pass
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory; every `.rego` file under it counts
+    /// The policy directory; includes every `.rego` file below it
     dir: PathBuf,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let bundle = read_policy(&args.dir)?;
     must_be_green(&bundle, &args.dir)?;
-    let applied = context.link_or_new()?.client.apply_policy(bundle.files().clone()).await?;
+    let applied = context.connect_or_create()?.client.apply_policy(bundle.files().clone()).await?;
     let PolicyApplied { tenant, old, new, .. } = &applied;
     let text = if applied.changed {
         format!("tenant {tenant}\n  before  {}\n  now     {new}", named(*old))
     } else {
-        format!("policy {new} counts already; nothing changed")
+        format!("policy {new} is already applied; nothing changed")
     };
-    context.answer(&text, &json!(applied))?;
-    Ok(Ending::Done)
+    context.print(&text, &json!(applied))?;
+    Ok(ExitStatus::Success)
 }
 
-fn must_be_green(bundle: &Bundle, dir: &Path) -> Result<(), CliError> {
+fn must_be_green(bundle: &PolicyBundle, dir: &Path) -> Result<(), CliError> {
     let report = bundle.test();
     if report.is_green() {
         return Ok(());
     }
     Err(CliError::Refused(format!(
-        "the policy in {} is not applied, because its tests are not green\n{}",
+        "the policy in {} is not applied, because its tests do not pass\n{}",
         dir.display(),
         outcome(&report)
     )))
 }
 
 fn named(policy: Option<Digest>) -> String {
-    match (policy, Bundle::shipped()) {
+    match (policy, PolicyBundle::built_in()) {
         (Some(hash), _) => hash.to_string(),
-        (None, Ok(shipped)) => format!("{}, which ships with the program", shipped.hash()),
-        (None, Err(_)) => "the one that ships with the program".to_owned(),
+        (None, Ok(shipped)) => format!("{}, the default policy", shipped.hash()),
+        (None, Err(_)) => "the default policy".to_owned(),
     }
 }

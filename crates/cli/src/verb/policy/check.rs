@@ -1,12 +1,12 @@
-//! `countersign policy check`: is a directory a policy?
+//! `countersign policy check`.
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use views::counted;
 
 use super::files::read_policy;
@@ -14,21 +14,20 @@ use super::files::read_policy;
 const EXAMPLES: &str = "\
 Examples:
   countersign policy check policies/acme
-  countersign policy show --dir policies/acme   the one that counts now, as a model
+  countersign policy show --dir policies/acme   write the current policy to start from
 
-A policy is a directory of Rego files. Whatever in them could never hold, or could not be
-answered, is refused here with file, line and column: a name that does not exist would make its
-rule silent.";
+A policy is a directory of Rego files. The check reports unknown names and rules that can never
+match, with file, line and column: in Rego, a misspelled name silently disables its rule.";
 
-/// Check a policy: is every name in it right, and what is its hash?
+/// Check a policy and print its hash
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory; every `.rego` file under it counts
+    /// The policy directory; includes every `.rego` file below it
     dir: PathBuf,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let bundle = read_policy(&args.dir)?;
     let (rules, tests) = (bundle.rule_count(), bundle.test_count());
     let text = format!(
@@ -40,6 +39,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     );
     let files: Vec<&String> = bundle.files().keys().collect();
     let json = json!({ "policy": bundle.hash(), "rules": rules, "tests": tests, "files": files });
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }

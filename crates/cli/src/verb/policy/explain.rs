@@ -1,79 +1,79 @@
-//! `countersign policy explain`: what policy would say about a workflow, step by step.
+//! `countersign policy explain`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use api_types::{ExplainPolicy, Explained, ExplainedStep, PolicyFrom};
+use api_types::{ExplainPolicy, ExplainResult, ExplainedStep, PolicyFrom};
 use client::ClientError;
-use connectors::{Allow, Credential, HostRule, Settings, Toolbox, github, servicenow, slack};
+use connectors::{
+    ConnectorSettings, Credential, HostAllowList, HostRule, ToolRegistry, github, servicenow, slack,
+};
 use domain::id::InvalidId;
 use domain::{Ruling, StepId, Verdict, WorkflowName};
 use serde_json::{Value, json};
 
-use crate::config;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
+use crate::input::read_config;
 use crate::input::{JsonSource, read_source};
 use crate::verb::workflow::apply::in_file;
 use views::table::indented;
 use views::verdict as words;
 
 use super::files::read_policy;
-use super::origin::origin;
+use super::origin;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign policy explain triage.yaml --input '{\"ticket\": \"INC-7\"}'
   countersign policy explain triage.yaml --step assign --output read='{\"group\": \"db\"}'
-  countersign policy explain triage.yaml --policy policies/acme     before it is applied
-  countersign policy explain triage --profile work                  the one in use there
+  countersign policy explain triage.yaml --policy policies/acme     use a policy before applying it
+  countersign policy explain triage --profile work                  an applied workflow on a server
   countersign policy explain triage.yaml --json | jq '.steps[] | {id, ruling, explanation}'
 
-Nothing is run, and nothing outside is looked at: a change is judged as if every field it names
-were to change. Where --config does not say which host a system has, its name ends in
-`.invalid`; a server judges by the systems it has. Each step is judged as if all before it had been
-allowed and done. What a step reads of an earlier one is not there yet; --output gives a sample of it.";
+The command executes nothing and reads no external system: it evaluates each change as if every
+named field changed. For a system that --config does not describe, it uses a host name that ends
+in `.invalid`; a server uses its own configuration. It evaluates each step as if all earlier steps
+had succeeded. Use --output to supply a sample of an earlier step's output.";
 
-/// Show what policy would say about each step of a workflow, by which rule, in which file and line
+/// Show the policy verdict for each step of a workflow, with rule, file and line
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The workflow: a file, or the name of one that is in use
+    /// A workflow file, or the name of an applied workflow
     #[arg(value_name = "FILE|NAME")]
     file: PathBuf,
     /// Only this step
     #[arg(long, value_name = "ID")]
     step: Option<StepId>,
-    /// The run's input: JSON, @FILE, or - for standard input
+    /// The input of the run: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
     input: JsonSource,
-    /// A sample of what an earlier step gives: JSON or @FILE; may be given several times
+    /// A sample of an earlier step's output: JSON or @FILE; repeatable
     #[arg(long, value_name = "STEP=JSON")]
     output: Vec<Sample>,
-    /// Judge by the policy in this directory [default: the one that counts for the tenant]
+    /// Evaluate the policy in this directory [default: the tenant's policy]
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
-    /// The systems outside, as for the worker; no credential is needed. A server knows its own
+    /// The configuration of external systems, as for the worker; credentials are not needed. Store only
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A host inside your network that `http.request` may call; may be given several times
+    /// Allow `http.request` to call this host in your network; repeatable. Store only
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
 }
 
-/// A sample of what a step gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sample {
     step: StepId,
     output: JsonSource,
 }
 
-/// Why a text is no sample.
 #[derive(Debug, thiserror::Error)]
 enum InvalidSample {
-    #[error("write the step, `=` and what it gives: `read={{\"status\": 200}}` or `read=@file.json`")]
+    #[error("expected STEP=JSON or STEP=@FILE, such as `read={{\"status\": 200}}` or `read=@file.json`")]
     NoValue,
     #[error(transparent)]
     Step(#[from] InvalidId),
@@ -89,82 +89,83 @@ impl FromStr for Sample {
     }
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let asked = Asked::read(&args.file)?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let workflow = WorkflowArgument::read(&args.file)?;
     let policy = args.policy.as_deref().map(read_policy).transpose()?;
-    let wish = ExplainPolicy {
-        workflow: asked.name.clone(),
-        source: asked.source.clone(),
+    let request = ExplainPolicy {
+        workflow: workflow.name.clone(),
+        source: workflow.source.clone(),
         step: args.step.clone(),
         input: args.input.read("the run's input")?,
         outputs: outputs(&args.output)?,
         policy: policy.map(|bundle| bundle.files().clone()),
         ..ExplainPolicy::default()
     };
-    let link = context.link_to_look(tools(args, context)?)?;
-    let explained = link.client.explain(&wish).await.map_err(|error| asked.wrong(error, &args.file))?;
-    context
-        .answer(&text(&explained, args.policy.as_deref()), &to_json(&explained, args.policy.as_deref()))?;
-    Ok(Ending::Done)
+    let session = context.connect_read_only(tools(args, context)?)?;
+    let explained = session.client.explain(&request).await;
+    let explained = explained.map_err(|error| workflow.explain_error(error, &args.file))?;
+    let dir = args.policy.as_deref();
+    context.print(&text(&explained, dir), &to_json(&explained, dir))?;
+    Ok(ExitStatus::Success)
 }
 
-/// The workflow that is asked about.
-struct Asked {
-    /// The text of its file.
+/// The argument FILE|NAME.
+struct WorkflowArgument {
+    /// The text of the file.
     source: Option<String>,
-    /// Its name, if it is one in use.
+    /// The name of an applied workflow.
     name: Option<WorkflowName>,
 }
 
-impl Asked {
-    /// What was typed. A word without a dot that is no file is a name.
-    fn read(typed: &Path) -> Result<Self, CliError> {
-        let word = typed.to_str().filter(|text| !text.contains('.') && !typed.exists());
+impl WorkflowArgument {
+    /// An argument without a dot that is not a file is a name.
+    fn read(argument: &Path) -> Result<Self, CliError> {
+        let word = argument.to_str().filter(|text| !text.contains('.') && !argument.exists());
         if let Some(name) = word.and_then(|text| text.parse().ok()) {
             return Ok(Self { source: None, name: Some(name) });
         }
-        Ok(Self { source: Some(read_source(typed)?), name: None })
+        Ok(Self { source: Some(read_source(argument)?), name: None })
     }
 
-    /// Why there is no explanation.
-    fn wrong(&self, error: ClientError, typed: &Path) -> CliError {
+    fn explain_error(&self, error: ClientError, argument: &Path) -> CliError {
         match &self.source {
-            // A policy that was sent has been read here before, so a place is one in the workflow.
-            Some(source) if error.is("WORKFLOW_INVALID") => in_file(error, typed, source),
+            // The policy was already checked here, so the location is in the workflow.
+            Some(source) if error.is("WORKFLOW_INVALID") => in_file(error, argument, source),
             None if error.is("NO_WORKFLOW") => CliError::Usage(format!(
-                "{error}, and there is no such file; `workflow list` shows those in use"
+                "{error}, and no such file exists; list applied workflows with `workflow list`"
             )),
             _ => error.into(),
         }
     }
 }
 
-/// The tools a worker has. None of them is told a secret, because none of them acts.
-fn tools(args: &Args, context: &Context) -> Result<Toolbox, CliError> {
+/// The tools of a worker, without credentials, because no tool is executed.
+fn tools(args: &Args, context: &Context) -> Result<ToolRegistry, CliError> {
     if context.server()?.is_some() && (args.config.is_some() || !args.allow_host.is_empty()) {
         return Err(CliError::Usage(
-            "a server judges by the systems it has; leave --config and --allow-host out".to_owned(),
+            "--config and --allow-host work on a store only: a server uses its own configuration; remove them"
+                .to_owned(),
         ));
     }
-    let config = config::read(args.config.as_deref())?;
-    let said = config.settings(&|_| Some("not-needed-to-explain".to_owned()))?;
+    let config = read_config(args.config.as_deref())?;
+    let configured = config.settings(&|_| Some("not-needed-to-explain".to_owned()))?;
     let base = |text: &str| text.parse().ok();
-    let credential = Credential::Nobody;
-    let made_up = Settings {
+    let credential = Credential::Anonymous;
+    let placeholder = ConnectorSettings {
         servicenow: base("https://servicenow.invalid")
-            .map(|base| servicenow::Settings { base, credential: credential.clone() }),
+            .map(|base| servicenow::ServiceNowSettings { base, credential: credential.clone() }),
         github: base("https://github.invalid")
-            .map(|base| github::Settings { base, credential: credential.clone() }),
-        slack: base("https://slack.invalid").map(|base| slack::Settings { base, credential }),
+            .map(|base| github::GitHubSettings { base, credential: credential.clone() }),
+        slack: base("https://slack.invalid").map(|base| slack::SlackToolSettings { base, credential }),
         model: None,
     };
-    let settings = Settings {
-        servicenow: said.servicenow.or(made_up.servicenow),
-        github: said.github.or(made_up.github),
-        slack: said.slack.or(made_up.slack),
-        model: said.model,
+    let settings = ConnectorSettings {
+        servicenow: configured.servicenow.or(placeholder.servicenow),
+        github: configured.github.or(placeholder.github),
+        slack: configured.slack.or(placeholder.slack),
+        model: configured.model,
     };
-    Ok(connectors::standard(Allow { hosts: args.allow_host.clone() }, settings))
+    Ok(connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() }, settings))
 }
 
 fn outputs(samples: &[Sample]) -> Result<BTreeMap<StepId, Value>, CliError> {
@@ -174,8 +175,8 @@ fn outputs(samples: &[Sample]) -> Result<BTreeMap<StepId, Value>, CliError> {
     samples.iter().map(read).collect()
 }
 
-fn text(explained: &Explained, dir: Option<&Path>) -> String {
-    let Explained { tenant, workflow, version, environment, policy, steps, .. } = explained;
+fn text(explained: &ExplainResult, dir: Option<&Path>) -> String {
+    let ExplainResult { tenant, workflow, version, environment, policy, steps, .. } = explained;
     let from = match (&policy.from, dir) {
         (PolicyFrom::Sent, Some(dir)) => format!("in {}", dir.display()),
         (from, _) => origin(from, tenant),
@@ -187,24 +188,24 @@ fn text(explained: &Explained, dir: Option<&Path>) -> String {
 }
 
 fn step_text(step: &ExplainedStep) -> String {
-    format!("\n{} ({})\n{}", step.id, step.tool, indented(&told(step), 2))
+    format!("\n{} ({})\n{}", step.id, step.tool, indented(&outcome(step), 2))
 }
 
-fn told(step: &ExplainedStep) -> String {
+fn outcome(step: &ExplainedStep) -> String {
     let why = step.why.as_deref().unwrap_or_default();
     match (step.outcome.as_str(), &step.verdict) {
         ("judged", Some(verdict)) => judged(step, verdict),
-        ("no_effect", _) => "changes nothing outside; policy is not asked".to_owned(),
-        ("waits", _) => "waits for an event; policy is not asked".to_owned(),
+        ("no_effect", _) => "no external effect; policy is not evaluated".to_owned(),
+        ("waits", _) => "waits for an event; policy is not evaluated".to_owned(),
         ("asks", _) => {
-            let asks = words::ruling(&Ruling::NeedsApproval(step.demand.clone().unwrap_or_default()));
-            format!("{asks}: the workflow itself asks; policy is not asked")
+            let asks = words::ruling(&Ruling::NeedsApproval(step.requirement.clone().unwrap_or_default()));
+            format!("{asks}: required by the workflow; policy is not evaluated")
         }
         ("reads_outputs", _) => missing(step.missing.as_deref().unwrap_or_default()),
-        ("unbound", _) => format!("not known: {why}\n--input and --output give what it reads"),
-        ("refused", _) => format!("would fail before policy is asked: {why}"),
-        ("out_of_time", _) => "not known: the steps before it took all the time there is".to_owned(),
-        // A newer server tells of more.
+        ("unbound", _) => format!("unknown: {why}\nsupply the missing values with --input and --output"),
+        ("refused", _) => format!("fails before policy is evaluated: {why}"),
+        ("out_of_time", _) => "unknown: the time limit was reached before this step".to_owned(),
+        // A newer server may return more outcomes.
         (other, _) => format!("{other} {why}"),
     }
 }
@@ -213,7 +214,7 @@ fn missing(missing: &[StepId]) -> String {
     let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
     let samples: Vec<_> = missing.iter().map(|step| format!("--output {step}=JSON")).collect();
     format!(
-        "not known yet: it reads what {} gives, and that has not run\ngive a sample with {}",
+        "unknown: it reads the output of {}; supply a sample with {}",
         names.join(" and "),
         samples.join(" ")
     )
@@ -221,12 +222,12 @@ fn missing(missing: &[StepId]) -> String {
 
 fn judged(step: &ExplainedStep, verdict: &Verdict) -> String {
     let target = step.action.as_ref().map_or("", |action| action.target.as_str());
-    let head = [words::ruling(&verdict.ruling), format!("on       {target}")];
-    let because = verdict.because.iter().map(|reason| format!("because  {}", words::reason(reason)));
+    let head = [words::ruling(&verdict.ruling), format!("target   {target}")];
+    let because = verdict.reasons.iter().map(|reason| format!("reason   {}", words::reason(reason)));
     head.into_iter().chain(because).collect::<Vec<_>>().join("\n")
 }
 
-fn to_json(explained: &Explained, dir: Option<&Path>) -> Value {
+fn to_json(explained: &ExplainResult, dir: Option<&Path>) -> Value {
     let mut json = json!(explained);
     if let Some(dir) = dir {
         json["policy"]["from"] = json!({ "directory": dir.display().to_string() });
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_names_its_step_and_may_hold_equal_signs() {
+    fn sample_is_split_at_the_first_equal_sign() {
         let sample: Sample = "read={\"a\": \"b=c\"}".parse().unwrap();
         assert_eq!(sample.step.as_str(), "read");
         assert_eq!(sample.output, JsonSource::Literal("{\"a\": \"b=c\"}".to_owned()));

@@ -1,44 +1,43 @@
-//! A policy as a directory: every `.rego` file under it, by its path from there.
+//! A policy directory: every `.rego` file below it, by relative path.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ::policy::{Bundle, BundleError};
+use ::policy::{PolicyBundle, PolicyError};
 
 use crate::error::CliError;
 use crate::input::read_file;
 
-/// A policy has at most 64 files; a directory with far more than that is the wrong one.
+/// A policy has at most 64 files; a directory with far more entries is the wrong one.
 const ENTRIES_MAX: usize = 10_000;
 
-/// More than a whole policy may have, so that the policy's own bound is the one that is told.
+/// More than a whole policy may have, so that the error names the limit of the policy.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The policy in the directory `dir`.
-pub(super) fn read_policy(dir: &Path) -> Result<Bundle, CliError> {
+pub(super) fn read_policy(dir: &Path) -> Result<PolicyBundle, CliError> {
     let files = read_files(dir)?;
-    Bundle::parse(files.clone()).map_err(|error| not_a_policy(dir, error, &files))
+    PolicyBundle::parse(files.clone()).map_err(|error| policy_error(dir, error, &files))
 }
 
-/// The fault, with paths as a person would open them from here.
-fn not_a_policy(dir: &Path, mut error: BundleError, files: &BTreeMap<String, String>) -> CliError {
+/// The error with paths relative to the current directory.
+fn policy_error(dir: &Path, mut error: PolicyError, files: &BTreeMap<String, String>) -> CliError {
     let from_here = |file: &String| dir.join(file).display().to_string();
     let files = files.iter().map(|(file, text)| (from_here(file), text.clone())).collect();
-    let shown = match &mut error.place {
+    let shown = match &mut error.location {
         Some(place) => {
             place.file = from_here(&place.file);
             error.render(&files)
         }
         None => format!("{}: {error}", dir.display()),
     };
-    CliError::NotAPolicy { place: error.place, shown }
+    CliError::NotAPolicy { place: error.location, shown }
 }
 
 fn read_files(dir: &Path) -> Result<BTreeMap<String, String>, CliError> {
     let mut files = BTreeMap::new();
     let mut seen = 0;
-    // Directories still to be looked into, by their paths in the policy, each with its slash.
+    // Directories to read, as paths in the policy with a trailing slash.
     let mut open = vec![String::new()];
     while let Some(inner) = open.pop() {
         let path = if inner.is_empty() { dir.to_owned() } else { dir.join(&inner) };
@@ -51,7 +50,7 @@ fn read_files(dir: &Path) -> Result<BTreeMap<String, String>, CliError> {
             }
             let name = entry.file_name().to_string_lossy().into_owned();
             let is_rego = entry.path().extension().is_some_and(|extension| extension == "rego");
-            // A link to a directory is not followed: it may lead back up.
+            // Links to directories are not followed: they could form a loop.
             if entry.file_type().map_err(failed)?.is_dir() {
                 open.push(format!("{inner}{name}/"));
             } else if is_rego {
@@ -70,7 +69,7 @@ fn read_text(path: &Path) -> Result<String, CliError> {
 fn too_many(dir: &Path) -> CliError {
     let dir = dir.display();
     CliError::Usage(format!(
-        "{dir} holds more than {ENTRIES_MAX} files; name the directory of the policy alone"
+        "{dir} has more than {ENTRIES_MAX} files; name a directory that contains only the policy"
     ))
 }
 
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rego_file_counts_however_deep_and_nothing_else() {
+    fn reads_rego_files_recursively() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         for file in ["one.rego", "a/two.rego", "a/b/three.rego", "a/README.md", "rego"] {

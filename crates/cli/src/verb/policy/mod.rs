@@ -1,20 +1,20 @@
-//! `countersign policy check|test|explain|apply|show`: what runs may do, and why.
+//! `countersign policy check|test|explain|apply|show`.
 
 mod apply;
 mod check;
 mod explain;
 mod files;
-mod origin;
 mod show;
 mod test;
 
+use api_types::PolicyFrom;
 use clap::Subcommand;
+use domain::TenantId;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done with policies.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Check(check::Args),
@@ -24,12 +24,21 @@ pub(crate) enum Verb {
     Show(show::Args),
 }
 
-pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Check(args) => check::run(&args, context),
         Verb::Test(args) => test::run(&args, context),
         Verb::Explain(args) => explain::run(&args, context).await,
         Verb::Apply(args) => apply::run(&args, context).await,
         Verb::Show(args) => show::run(&args, context).await,
+    }
+}
+
+/// The origin of the policy of `tenant`.
+fn origin(from: &PolicyFrom, tenant: &TenantId) -> String {
+    match from {
+        PolicyFrom::Tenant(owner) => format!("applied by tenant {owner}"),
+        PolicyFrom::Shipped => format!("the default policy; tenant {tenant} has applied none"),
+        PolicyFrom::Sent => "sent with the request".to_owned(),
     }
 }

@@ -1,64 +1,64 @@
-//! `countersign policy show`: which policy counts, and what is in it.
+//! `countersign policy show`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ::policy::Bundle;
+use ::policy::PolicyBundle;
 use api_types::Policy;
-use connectors::{Allow, Settings};
+use connectors::{ConnectorSettings, HostAllowList};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::new_file::{must_be_new, write_new};
 use views::counted;
 use views::table::{indented, table};
 
-use super::origin::origin;
+use super::origin;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign policy show
   countersign policy show --tenant acme --json
-  countersign policy show --dir policies/acme     write its files out, to change and apply them";
+  countersign policy show --dir policies/acme     write its files, to edit and apply them";
 
-/// Show which policy counts for the tenant, and its files
+/// Show the policy of the tenant and its files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Write the files into this directory, which must not be there yet
+    /// Write the files to this directory, which must not exist
     #[arg(long, value_name = "OUT")]
     dir: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let tools = connectors::standard(Allow::default(), Settings::default());
-    let policy = context.link_to_look(tools)?.client.policy().await?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let policy = context.connect_read_only(tools)?.client.policy().await?;
     if let Some(why) = &policy.fault {
         return Err(CliError::Refused(format!(
-            "tenant {} has settled on policy {}, which cannot be used: {why}; every action is denied until \
-             `policy apply DIR` settles on another",
-            policy.tenant, policy.hash
+            "policy {} of tenant {} is invalid: {why}; every action is denied until another policy is applied with \
+             `policy apply DIR`",
+            policy.hash, policy.tenant
         )));
     }
     if let Some(dir) = &args.dir {
         write_out(&policy.files, dir)?;
     }
     let json = json!({ "tenant": policy.tenant, "policy": policy, "dir": args.dir });
-    context.answer(&text(&policy, args.dir.as_deref()), &json)?;
-    Ok(Ending::Done)
+    context.print(&text(&policy, args.dir.as_deref()), &json)?;
+    Ok(ExitStatus::Success)
 }
 
 fn text(policy: &Policy, dir: Option<&Path>) -> String {
     let row = |(path, text): (&String, &String)| [path.clone(), counted(text.lines().count(), "line")];
     let rows: Vec<_> = policy.files.iter().map(row).collect();
     let written = dir.map(|dir| format!("\nwritten to {}\n", dir.display())).unwrap_or_default();
-    let settled = policy.settled_by.as_ref().zip(policy.settled_at.as_ref());
-    let settled = settled.map(|(by, at)| format!(", by {by} at {at}")).unwrap_or_default();
+    let applied = policy.settled_by.as_ref().zip(policy.settled_at.as_ref());
+    let applied = applied.map(|(by, at)| format!(", by {by} at {at}")).unwrap_or_default();
     format!(
-        "policy    {}\n          {}{settled}\nholds     {}, {}\n\n{}{written}",
+        "policy    {}\n          {}{applied}\ncontains  {}, {}\n\n{}{written}",
         policy.hash,
         origin(&policy.from, &policy.tenant),
         counted(policy.rules, "rule"),
@@ -67,12 +67,12 @@ fn text(policy: &Policy, dir: Option<&Path>) -> String {
     )
 }
 
-/// Writes `files` under `dir`. A server is believed what stands in them, but not where they belong.
+/// Writes `files` to `dir`. The paths come from a server and are validated first.
 fn write_out(files: &BTreeMap<String, String>, dir: &Path) -> Result<(), CliError> {
-    let bundle = Bundle::parse(files.clone());
-    let bundle = bundle.map_err(|error| CliError::Refused(format!("this is no policy: {error}")))?;
+    let bundle = PolicyBundle::parse(files.clone());
+    let bundle = bundle.map_err(|error| CliError::Refused(format!("the policy is invalid: {error}")))?;
     must_be_new(dir)?;
-    // A bundle's paths are relative and lead nowhere else.
+    // The paths of a parsed bundle are relative and stay below `dir`.
     for (path, text) in bundle.files() {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(dir);

@@ -1,4 +1,4 @@
-//! `countersign policy test`: do a policy's own tests hold?
+//! `countersign policy test`.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use ::policy::TestReport;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
 use super::files::read_policy;
 
@@ -16,18 +16,18 @@ Examples:
   countersign policy test policies/acme
   countersign policy test policies/acme --json | jq '.tests[] | select(.failed)'
 
-Tests stand in files that end in `_test.rego`, in a package that ends in `_test`; each rule
-called `test_…` must be true. A policy without tests is not green. Exit code 1 if it is not.";
+Tests are rules named `test_…` in files that end in `_test.rego`, in a package that ends in
+`_test`. Each must be true. The exit code is 1 if a test fails or there are no tests.";
 
-/// Run a policy's own tests
+/// Run the tests of a policy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory; every `.rego` file under it counts
+    /// The policy directory; includes every `.rego` file below it
     dir: PathBuf,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let bundle = read_policy(&args.dir)?;
     let report = bundle.test();
     let green = report.is_green();
@@ -37,19 +37,20 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
         "passed": report.passed(),
         "tests": report.tests,
     });
-    context.answer(&outcome(&report), &json)?;
-    Ok(Ending::done_if(green))
+    context.print(&outcome(&report), &json)?;
+    Ok(ExitStatus::success_if(green))
 }
 
-/// What came of the tests; failures first, because there the work is.
+/// The results, failures first.
 pub(super) fn outcome(report: &TestReport) -> String {
     if report.tests.is_empty() {
-        return "there are no tests; write one for each rule, in a file that ends in `_test.rego`".to_owned();
+        return "no tests found; add at least one test for each rule, in a file that ends in `_test.rego`"
+            .to_owned();
     }
     let failure = |test: &::policy::TestResult| {
         let name = test.name();
         let why = test.failed.as_deref().unwrap_or_default();
-        format!("FAILED  {name}  {}:{}\n        {why}\n", test.place.file, test.place.line)
+        format!("FAILED  {name}  {}:{}\n        {why}\n", test.location.file, test.location.line)
     };
     let failures: String = report.failures().map(failure).collect();
     format!("{failures}{} of {} tests passed", report.passed(), report.tests.len())

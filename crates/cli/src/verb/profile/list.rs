@@ -1,18 +1,18 @@
-//! `countersign profile list`: the servers that have a name.
+//! `countersign profile list`.
 
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::profile::ProfileName;
 use views::table::table;
 
-/// List the profiles, and which one is in use
+/// List profiles; `*` marks the default
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(super) fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let profiles = context.profiles()?;
     let used = |name: &ProfileName| profiles.used.as_ref() == Some(name);
     let mut rows = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
             name.as_str().to_owned(),
             profile.url.to_string(),
             tenant.clone().unwrap_or_default(),
-            profile.key_in_words(),
+            profile.key_location(),
         ]);
         documents.push(json!({
             "profile": name.as_str(),
@@ -37,9 +37,9 @@ pub(super) fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
         }));
     }
     let text = match rows.len() {
-        0 => "no profiles; make one with `countersign profile add NAME --url URL`\n".to_owned(),
+        0 => "no profiles; add one with `countersign profile add NAME --url URL`\n".to_owned(),
         _ => table(["", "PROFILE", "SERVER", "TENANT", "KEY"], &rows),
     };
-    context.answer(&text, &json!({ "profiles": Value::from(documents) }))?;
-    Ok(Ending::Done)
+    context.print(&text, &json!({ "profiles": Value::from(documents) }))?;
+    Ok(ExitStatus::Success)
 }

@@ -1,4 +1,4 @@
-//! `countersign profile list|add|use|remove`: servers by names of one's own.
+//! `countersign profile list|add|use|remove`.
 
 mod add;
 mod list;
@@ -10,10 +10,9 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done about profiles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     List(list::Args),
@@ -22,7 +21,7 @@ pub(crate) enum Verb {
     Remove(remove::Args),
 }
 
-pub(super) fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(verb: Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::List(args) => list::run(&args, context),
         Verb::Add(args) => add::run(args, context),
@@ -33,6 +32,6 @@ pub(super) fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
 
 /// The file of profiles.
 fn file(context: &Context) -> Result<&Path, CliError> {
-    let none = || CliError::Usage("there is no place for profiles: set HOME or XDG_CONFIG_HOME".to_owned());
-    context.surroundings.config.as_deref().ok_or_else(none)
+    let none = || CliError::Usage("no directory for profiles; set HOME or XDG_CONFIG_HOME".to_owned());
+    context.env.config.as_deref().ok_or_else(none)
 }

@@ -1,21 +1,21 @@
-//! `countersign profile remove`: forgets a server.
+//! `countersign profile remove`.
 
 use serde_json::json;
 
 use super::file;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::profile::{self, ProfileName};
 
-/// Forget a server; the key and its file are left alone
+/// Remove a profile; the key file stays
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The profile
     name: ProfileName,
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let path = file(context)?;
     let mut profiles = context.profiles()?;
     profiles.get(&args.name)?;
@@ -25,6 +25,6 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     }
     profile::write(path, &profiles)?;
     let name = args.name.as_str();
-    context.answer(&format!("profile {name} is forgotten"), &json!({ "removed": name }))?;
-    Ok(Ending::Done)
+    context.print(&format!("profile {name} is removed"), &json!({ "removed": name }))?;
+    Ok(ExitStatus::Success)
 }

@@ -1,42 +1,42 @@
-//! `countersign profile use`: which server is meant if none is named.
+//! `countersign profile use`.
 
 use serde_json::json;
 
 use super::file;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::profile::{self, ProfileName};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign profile use work
-  countersign profile use --none     commands go to the store on this machine again
+  countersign profile use --none     use the store on this machine again
 
---profile, --server, --store and the environment come before it.";
+The options --profile, --server and --store and the environment take precedence.";
 
-/// Say which server is meant if none is named
+/// Set the default profile
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The profile
     #[arg(required_unless_present = "none")]
     name: Option<ProfileName>,
-    /// None: commands go to the store
+    /// Use no profile: commands use the store on this machine
     #[arg(long, conflicts_with = "name")]
     none: bool,
 }
 
-pub(super) fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
     let path = file(context)?;
     let mut profiles = context.profiles()?;
     let text = match &args.name {
-        Some(name) => format!("commands go to {}", profiles.get(name)?.url),
-        None => "commands go to the store on this machine".to_owned(),
+        Some(name) => format!("commands use {}", profiles.get(name)?.url),
+        None => "commands use the store on this machine".to_owned(),
     };
     let json = json!({ "used": args.name.as_ref().map(ProfileName::as_str) });
     profiles.used = args.name;
     profile::write(path, &profiles)?;
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }

@@ -1,4 +1,4 @@
-//! `countersign queue dead-letters`: messages that were delivered too often without getting anywhere.
+//! `countersign queue dead-letters`.
 
 use engine::Engine;
 use serde_json::{Value, json};
@@ -7,32 +7,31 @@ use store::{DeadLetter, Store};
 use crate::context::Context;
 #[cfg(feature = "aws")]
 use crate::context::tools;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use views::table::table;
-use views::time::moment;
+use views::time::{rfc3339_millis, timestamp};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign queue dead-letters --json
-  countersign queue dead-letters --aws    on the account that the environment names
+  countersign queue dead-letters --aws    use the account that the environment names
 
-Queues serve every tenant, so this is done on the store, and not through a server.";
+Queues are shared by all tenants, so this command works on a store, not through a server.";
 
-/// Show messages that were given up
+/// List dead-letter messages
 ///
-/// A message says that a run has something to do. One that was delivered many times and never got anywhere is
-/// put aside: every worker that took it failed or died. The run itself is not lost; `run show` tells where it
-/// stands, the workers' logs why.
+/// A message asks a worker to start or advance a run, to post an approval request, or to build evidence. A message that was received too often without success moves to the
+/// dead-letter queue. The run is not lost: see its status with `run show` and the cause in the logs of the workers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// At most this many, oldest first
+    /// The maximum number of messages, oldest first
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     #[cfg(feature = "aws")]
     if let Some(engine) = context.engine_on_aws(tools())? {
         return run_on(&engine, args, context).await;
@@ -40,7 +39,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     run_on(&context.existing_engine()?, args, context).await
 }
 
-async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) -> Result<Ending, CliError> {
+async fn run_on<S: Store>(
+    engine: &Engine<S>,
+    args: &Args,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
     let letters = engine.store().dead_letters(args.limit).await?;
     let json: Value = letters
         .iter()
@@ -50,22 +53,22 @@ async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) ->
                 "tenant": letter.run.tenant,
                 "queue": letter.queue.as_str(),
                 "receives": letter.receives,
-                "at": moment(letter.at),
+                "at": rfc3339_millis(letter.at),
             })
         })
         .collect();
-    context.answer(&text(&letters, context), &json!({ "dead_letters": json }))?;
-    Ok(Ending::Done)
+    context.print(&text(&letters, context), &json!({ "dead_letters": json }))?;
+    Ok(ExitStatus::Success)
 }
 
 fn text(letters: &[DeadLetter], context: &Context) -> String {
     if letters.is_empty() {
-        return "no message was given up".to_owned();
+        return "no dead-letter messages".to_owned();
     }
     let rows: Vec<_> = letters
         .iter()
-        .map(|letter| [letter.run.to_string(), letter.receives.to_string(), moment(letter.at)])
+        .map(|letter| [letter.run.to_string(), letter.receives.to_string(), timestamp(letter.at)])
         .collect();
-    let listed = table(["RUN", "DELIVERED", "GIVEN UP AT"], &rows);
-    format!("{listed}\nput them back once the cause is gone: {}\n", context.hints().line("queue redrive"))
+    let listed = table(["RUN", "RECEIVE COUNT", "DEAD-LETTERED AT"], &rows);
+    format!("{listed}\nredrive them when the cause is fixed: {}\n", context.hints().line("queue redrive"))
 }

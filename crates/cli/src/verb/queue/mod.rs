@@ -1,6 +1,6 @@
 //! `countersign queue …`.
 //!
-//! Queues are the fleet's, not a tenant's: whoever looks after them has the store, in a file or on AWS.
+//! Queues are shared by all tenants, so these commands work on a store file or on AWS, not through a server.
 
 mod dead_letters;
 mod redrive;
@@ -8,18 +8,17 @@ mod redrive;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done with messages that were given up.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     DeadLetters(dead_letters::Args),
     Redrive(redrive::Args),
 }
 
-pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
-    context.must_not_be_for_a_server()?;
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
+    context.require_store()?;
     match verb {
         Verb::DeadLetters(args) => dead_letters::run(args, context).await,
         Verb::Redrive(args) => redrive::run(args, context).await,

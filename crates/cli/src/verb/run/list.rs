@@ -1,4 +1,4 @@
-//! `countersign run list`: runs, newest first.
+//! `countersign run list`.
 
 use api_types::LIMIT_MAX;
 use api_types::{RunLine, Runs};
@@ -6,62 +6,62 @@ use client::{ClientError, RunFilter};
 use domain::{RecordName, RunStatus, Timestamp};
 use serde_json::{Value, json};
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use views::hint::quoted;
 use views::table::table;
-use views::time::{self, distance, moment};
-use views::when::When;
+use views::time::{self, relative, rfc3339_millis};
+use views::time_arg::TimeArg;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign run list
   countersign run list --status paused             runs that need an operator
-  countersign run list --status waiting_approval   runs that ask a person
+  countersign run list --status waiting_approval   runs that need an approval
   countersign run list --record servicenow:incident:9d38
   countersign run list --since 2h --status failed_terminal
-  countersign run list --limit 100 --before CURSOR the page after that
+  countersign run list --limit 100 --before CURSOR the next page
 
 Statuses:
   queued, running, waiting_approval, waiting_event, paused, rolling_back, failed_retryable;
-  and of runs that are over: succeeded, failed_terminal, canceled";
+  of finished runs: succeeded, failed_terminal, canceled";
 
 /// List runs, newest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only runs in this status
+    /// Only runs with this status
     #[arg(long)]
     status: Option<RunStatus>,
-    /// Only runs about this record outside, such as servicenow:incident:9d38
+    /// Only runs about this external record, such as servicenow:incident:9d38
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
-    /// Only runs that were started at this time or later: 2026-11-15T08:00:00Z, or how long ago, such as 2h
+    /// Only runs started at or after this time: 2026-11-15T08:00:00Z, or an age such as 2h
     #[arg(long, value_name = "TIME")]
-    since: Option<When>,
-    /// Only runs that were started before this time
+    since: Option<TimeArg>,
+    /// Only runs started before this time
     #[arg(long, value_name = "TIME")]
-    until: Option<When>,
-    /// At most this many
+    until: Option<TimeArg>,
+    /// The maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only runs older than where the last page ended
+    /// Only runs before this cursor, which the previous page printed
     #[arg(long, value_name = "CURSOR")]
     before: Option<String>,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link()?;
-    let wanted = Wanted::at(args, Link::now());
-    let page = read(args, &wanted, &link).await?;
-    context.answer(&text(&page, &wanted, &link), &to_json(&page, &link))?;
-    Ok(Ending::Done)
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let session = context.connect()?;
+    let query = ListQuery::new(args, ApiSession::now());
+    let page = read(args, &query, &session).await?;
+    context.print(&text(&page, &query, &session), &to_json(&page, &session))?;
+    Ok(ExitStatus::Success)
 }
 
-/// What is asked for, on every page alike.
-struct Wanted {
+/// The filter, which is the same for every page.
+struct ListQuery {
     status: Option<RunStatus>,
     record: Option<RecordName>,
     since: Option<String>,
@@ -69,15 +69,15 @@ struct Wanted {
     limit: u32,
 }
 
-impl Wanted {
-    /// What was typed means where it is `now`.
-    fn at(args: &Args, now: Timestamp) -> Self {
-        let told = |when: Option<When>| when.map(|when| moment(when.moment(now)));
+impl ListQuery {
+    /// Resolves ages against `now`.
+    fn new(args: &Args, now: Timestamp) -> Self {
+        let resolve = |when: Option<TimeArg>| when.map(|when| rfc3339_millis(when.resolve(now)));
         Self {
             status: args.status,
             record: args.record.clone(),
-            since: told(args.since),
-            until: told(args.until),
+            since: resolve(args.since),
+            until: resolve(args.until),
             limit: args.limit,
         }
     }
@@ -94,13 +94,13 @@ impl Wanted {
     }
 }
 
-/// As many runs as were asked for, in as many pages as that takes.
-async fn read(args: &Args, wanted: &Wanted, link: &Link) -> Result<Runs, CliError> {
+/// Reads pages until the limit is reached.
+async fn read(args: &Args, query: &ListQuery, session: &ApiSession) -> Result<Runs, CliError> {
     let mut all = Runs { runs: Vec::new(), next: args.before.clone() };
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(all.runs.len()).unwrap_or(u32::MAX));
-        let filter = wanted.page(all.next.clone(), missing);
-        let page = link.client.runs(filter).await.map_err(|error| no_cursor(error, args))?;
+        let filter = query.page(all.next.clone(), missing);
+        let page = session.client.runs(filter).await.map_err(|error| cursor_error(error, args))?;
         all.runs.extend(page.runs);
         all.next = page.next;
         if all.next.is_none() || all.runs.len() >= args.limit as usize {
@@ -109,44 +109,44 @@ async fn read(args: &Args, wanted: &Wanted, link: &Link) -> Result<Runs, CliErro
     }
 }
 
-/// A cursor that is none was typed as `--before`.
-fn no_cursor(error: ClientError, args: &Args) -> CliError {
+/// Attributes a bad request to `--before`.
+fn cursor_error(error: ClientError, args: &Args) -> CliError {
     match error.problem() {
         Some(problem) if problem.status == 400 && args.before.is_some() => {
-            CliError::Usage(format!("--before cannot be used: {problem}; begin without it"))
+            CliError::Usage(format!("--before is invalid: {problem}; start without it"))
         }
         _ => error.into(),
     }
 }
 
-fn text(page: &Runs, wanted: &Wanted, link: &Link) -> String {
+fn text(page: &Runs, query: &ListQuery, session: &ApiSession) -> String {
     if page.runs.is_empty() {
-        let narrowed = wanted.record.is_some() || wanted.since.is_some() || wanted.until.is_some();
-        return match wanted.status {
-            _ if narrowed => "no such run".to_owned(),
-            Some(status) => format!("no run is {status}"),
+        let filtered = query.record.is_some() || query.since.is_some() || query.until.is_some();
+        return match query.status {
+            _ if filtered => "no matching runs".to_owned(),
+            Some(status) => format!("no {status} runs"),
             None => "no runs".to_owned(),
         };
     }
-    let now = Link::now();
+    let now = ApiSession::now();
     let rows: Vec<_> = page.runs.iter().map(|run| row(run, now)).collect();
     let listed = table(["RUN", "WORKFLOW", "STATUS", "STEP", "STARTED"], &rows);
     match &page.next {
-        Some(next) => format!("{listed}\nolder ones: {}\n", link.hints.line(&next_page(wanted, next))),
+        Some(next) => format!("{listed}\nnext page: {}\n", session.hints.line(&next_page(query, next))),
         None => listed,
     }
 }
 
-fn next_page(wanted: &Wanted, before: &str) -> String {
+fn next_page(query: &ListQuery, before: &str) -> String {
     let option = |name: &str, value: Option<String>| value.map(|value| format!(" --{name} {value}"));
     let options = [
-        option("status", wanted.status.map(|status| status.to_string())),
-        option("record", wanted.record.as_ref().map(|record| quoted(record.as_str()))),
-        option("since", wanted.since.clone()),
-        option("until", wanted.until.clone()),
+        option("status", query.status.map(|status| status.to_string())),
+        option("record", query.record.as_ref().map(|record| quoted(record.as_str()))),
+        option("since", query.since.clone()),
+        option("until", query.until.clone()),
     ];
     let options: String = options.into_iter().flatten().collect();
-    format!("run list{options} --limit {} --before {}", wanted.limit, quoted(before))
+    format!("run list{options} --limit {} --before {}", query.limit, quoted(before))
 }
 
 fn row(run: &RunLine, now: Timestamp) -> [String; 5] {
@@ -155,15 +155,15 @@ fn row(run: &RunLine, now: Timestamp) -> [String; 5] {
         format!("{} v{}", run.workflow, run.version),
         run.status.to_string(),
         format!("{} of {}", run.at.index() + 1, run.steps),
-        time::read(&run.created_at).map_or_else(|| run.created_at.clone(), |at| distance(at, now)),
+        time::parse(&run.created_at).map_or_else(|| run.created_at.clone(), |at| relative(at, now)),
     ]
 }
 
-fn to_json(page: &Runs, link: &Link) -> Value {
+fn to_json(page: &Runs, session: &ApiSession) -> Value {
     let run = |run: &RunLine| {
         json!({
             "run": run.run,
-            "tenant": link.tenant,
+            "tenant": session.tenant,
             "workflow": run.workflow,
             "version": run.version,
             "record": run.record,

@@ -1,16 +1,14 @@
 //! `countersign run …`.
 
 mod cancel;
-mod directive;
-mod ear;
+mod follower;
 mod list;
 mod pause;
-mod queued;
 mod retry;
 mod rollback;
 mod show;
 pub(super) mod signal;
-pub(crate) mod start;
+mod start;
 mod timeline;
 mod undo;
 mod watch;
@@ -18,10 +16,10 @@ mod watch;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
+use crate::run_name::RunName;
 
-/// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Start(start::Args),
@@ -38,7 +36,7 @@ pub(crate) enum Verb {
     Signal(signal::Args),
 }
 
-pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Start(args) => start::run(args, context).await,
         Verb::List(args) => list::run(&args, context).await,
@@ -52,4 +50,14 @@ pub(super) async fn run(verb: Verb, context: &Context) -> Result<Ending, CliErro
         Verb::Pause(args) => pause::run(&args, context).await,
         Verb::Signal(args) => signal::run(args, context).await,
     }
+}
+
+/// The arguments of every operator action on a run.
+#[derive(Debug, clap::Args)]
+struct RunAction {
+    /// The run
+    run: RunName,
+    /// The reason, which is stored with the run permanently
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
 }

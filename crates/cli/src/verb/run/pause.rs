@@ -1,38 +1,37 @@
-//! `countersign run pause`: holds a run for an operator.
+//! `countersign run pause`.
 
 use api_types::RunActionResult;
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 
-use super::directive::Directive;
+use super::RunAction;
 
-/// Hold a run, so that somebody can look before it goes on
+/// Pause a run
 ///
-/// A step that is being worked on finishes first. `run retry` lets the run go on.
+/// A running step finishes first. Continue the run with `run retry`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign run pause RUN --reason 'is this host right?'")]
 pub(crate) struct Args {
     #[command(flatten)]
-    wish: Directive,
+    action: RunAction,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.wish.run)?;
-    let paused = link.client.pause(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.action.run)?;
+    let paused =
+        session.client.pause(&run.run, &args.action.reason).await.map_err(ApiSession::run_error(&run))?;
     let (result, words) = match paused.result {
         RunActionResult::Done | RunActionResult::AlreadyRequested => ("done", "the run is paused"),
-        RunActionResult::Requested => {
-            ("requested", "its step is being worked on; the run pauses when that has finished")
-        }
+        RunActionResult::Requested => ("requested", "a step is running; the run pauses when it has finished"),
     };
-    let retry = link.hints.run("retry", &run);
-    context.answer(
-        &format!("{words}\n  let it go on with: {retry}"),
+    let retry = session.hints.run("retry", &run);
+    context.print(
+        &format!("{words}\n  continue it with: {retry}"),
         &json!({ "run": run.run, "result": result }),
     )?;
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }

@@ -1,35 +1,35 @@
-//! `countersign run retry`: lets a paused run go on.
+//! `countersign run retry`.
 
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 
-use super::directive::Directive;
+use super::RunAction;
 
-/// Let a paused run go on with its current step
+/// Continue a paused run with its current step
 ///
-/// If the run is paused because nobody knows whether an effect happened, this is your word that it may be done
-/// again. Look at the other system first: if it did happen, it then happens twice. The step gets all its
-/// attempts anew.
+/// If the run is paused because the outcome of an effect is unknown, this command authorizes the worker to repeat the
+/// effect. Check the external system first: if the effect happened, it happens twice. The step starts with all its
+/// attempts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  countersign run retry RUN --reason 'checked with the provider: it did not happen'"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    wish: Directive,
+    action: RunAction,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.wish.run)?;
-    link.client.retry(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
-    let watch = link.hints.run("watch", &run);
-    context.answer(
-        &format!("the run goes on with its current step\n  follow it with: {watch}"),
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.action.run)?;
+    session.client.retry(&run.run, &args.action.reason).await.map_err(ApiSession::run_error(&run))?;
+    let watch = session.hints.run("watch", &run);
+    context.print(
+        &format!("the run continues with its current step\n  follow it with: {watch}"),
         &json!({ "run": run.run, "result": "resumed" }),
     )?;
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }

@@ -1,45 +1,45 @@
-//! `countersign run rollback`: takes a run's effects back.
+//! `countersign run rollback`.
 
 use domain::{EventBody, StepSeq};
 use serde_json::json;
 use views::EventDocument;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 
-use super::directive::Directive;
+use super::RunAction;
 
-/// Take a run's effects back, newest first, and stop it
+/// Roll back the effects of a run, newest first, and end it
 ///
-/// Every finished step whose workflow says how is taken back; the run then ends as canceled. A step that is
-/// being worked on must finish first: `run pause` waits for that.
+/// Every finished step that has a `rollback` in the workflow is rolled back; the run then ends as canceled. A running
+/// step must finish first: use `run pause`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign run rollback RUN --reason 'wrong customer'")]
 pub(crate) struct Args {
     #[command(flatten)]
-    wish: Directive,
+    action: RunAction,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.wish.run)?;
-    link.client.roll_back(&run.run, &args.wish.reason).await.map_err(Link::about(&run))?;
-    let begun = link.chain(&run.run).await?.iter().rev().find_map(began_with);
-    let steps = link.client.run(&run.run).await?.steps;
-    let first = begun.and_then(|seq| steps.into_iter().find(|step| step.seq == seq));
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.action.run)?;
+    session.client.roll_back(&run.run, &args.action.reason).await.map_err(ApiSession::run_error(&run))?;
+    let first = session.chain(&run.run).await?.iter().rev().find_map(rollback_start);
+    let steps = session.client.run(&run.run).await?.steps;
+    let first = first.and_then(|seq| steps.into_iter().find(|step| step.seq == seq));
     let step = first.map(|step| step.id);
     let name = step.as_ref().map_or_else(|| "the newest".to_owned(), ToString::to_string);
-    let watch = link.hints.run("watch", &run);
-    context.answer(
-        &format!("the run takes its effects back, beginning with step {name}\n  follow it with: {watch}"),
+    let watch = session.hints.run("watch", &run);
+    context.print(
+        &format!("the run rolls back its effects, starting with step {name}\n  follow it with: {watch}"),
         &json!({ "run": run.run, "result": "rolling_back", "first": step }),
     )?;
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }
 
-/// The step that taking back began with, if the event says so.
-fn began_with(entry: &EventDocument) -> Option<StepSeq> {
+/// The first step of the rollback, if the event starts one.
+fn rollback_start(entry: &EventDocument) -> Option<StepSeq> {
     match entry.event.body {
         EventBody::RollbackStarted { from, .. } => Some(from),
         _ => None,

@@ -1,9 +1,9 @@
-//! `countersign run show`: everything there is to know about a run.
+//! `countersign run show`.
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use crate::run_name::RunName;
 use serde_json::json;
 use views::document_text;
@@ -13,11 +13,10 @@ Examples:
   countersign run show run-5d41402abc4b2a76b9719d911017c592
   countersign run show RUN --json | jq '.steps[] | {id, status, output}'";
 
-/// Show where a run stands, why it waits and what to type to end that
+/// Show the status of a run, what it waits for and which commands continue it
 ///
-/// Every step with its status, attempts and workers; what went wrong; what became of the effects of a run that
-/// was stopped; and whether the chain of events, each of which is hashed together with the one before it, still
-/// holds. If it does not, the exit code is 1.
+/// Shows each step with its status, attempts and workers, the errors, the state of the effects of a canceled run, and
+/// whether the hash chain of events is intact. If the chain is broken, the exit code is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,13 +24,13 @@ pub(crate) struct Args {
     run: RunName,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.run)?;
-    let mut seen = link.client.run(&run.run).await.map_err(Link::about(&run))?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.run)?;
+    let mut seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
     for way in seen.waits.iter_mut().flat_map(|waits| &mut waits.ends) {
-        // The API does not know how this program was told where it is.
-        way.command = way.command.take().map(|command| link.hints.spelled_out(&command));
+        // The API does not know the options with which this program reaches it.
+        way.command = way.command.take().map(|command| session.hints.spelled_out(&command));
     }
-    context.answer(&document_text(&seen, Link::now()), &json!(seen))?;
-    Ok(Ending::done_if(seen.chain.verified))
+    context.print(&document_text(&seen, ApiSession::now()), &json!(seen))?;
+    Ok(ExitStatus::success_if(seen.chain.verified))
 }

@@ -1,192 +1,142 @@
-//! `countersign run start`: a workflow and an input become a run.
+//! `countersign run start`.
 
 use std::path::{Path, PathBuf};
 
 use api::auth::COMMAND_LINE;
 use client::ClientError;
-use connectors::{Allow, Settings};
-use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName, WorkspaceId};
-use engine::{Engine, Place, StartRun, Started};
+use connectors::{ConnectorSettings, HostAllowList};
+use domain::{IdempotencyKey, Plan, RecordName, RunKey, WorkflowName};
+use engine::{Engine, StartOutcome};
 use serde_json::{Value, json};
 use store::{Ledger as _, SqliteStore};
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::input::{JsonSource, read_workflow};
-use crate::link::Link;
 use crate::random;
+use crate::start_run::{StartRequest, start_run};
 use views::counted;
 use views::hint::{Hints, quoted};
 
-use super::{queued, watch};
+use super::follower::wait_until_started;
+use super::watch;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign run start triage.yaml
   countersign run start triage.yaml --input '{\"ticket\": \"INC-7\"}' --follow
   countersign run start triage.yaml --input @ticket.json --key INC-7
-  countersign run start triage --profile work      a workflow in use, by its name, on a server
+  countersign run start triage --profile work      start an applied workflow on a server
   curl -s https://example.com/ticket | countersign run start triage.yaml --input -
 
-The key names the request: the same key always means the same run, so a start that may have been
-lost can simply be typed again. The same key with another input is refused (IDEMPOTENCY_CONFLICT).";
+--key makes the command idempotent: the same key always returns the same run, so a command whose
+outcome is unknown can be repeated. The same key with another input is refused
+(IDEMPOTENCY_CONFLICT).";
 
 /// Start a run of a workflow
 ///
-/// The run is durable when this returns. A worker (`countersign worker`) does its steps.
+/// The run is durable when the command returns. Workers (`countersign worker`) execute its steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The workflow: a file, or the name of one in use
+    /// A workflow file, or the name of an applied workflow
     #[arg(value_name = "WORKFLOW")]
     file: PathBuf,
-    /// The run's input: JSON, @FILE, or - for standard input
+    /// The input of the run: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
     input: JsonSource,
-    /// Names the request; the same key is the same run [default: a random one]
+    /// The idempotency key: the same key returns the same run [default: random]
     #[arg(long, value_name = "KEY")]
     key: Option<IdempotencyKey>,
-    /// The record outside that it is about, such as servicenow:incident:9d38 or github:acme/shop#7
+    /// The external record that the run is about, such as servicenow:incident:9d38 or github:acme/shop#7
     #[arg(long, value_name = "RECORD")]
     record: Option<RecordName>,
-    /// Follow the run until it is over or paused; one that waits for its ticket, from its beginning
+    /// Follow the run until it ends or pauses; waits first if the run is queued behind its concurrency key
     #[arg(long, visible_alias = "watch")]
     follow: bool,
 }
 
-/// A wish to start a run.
-pub(crate) struct Wish {
-    pub(crate) plan: Plan,
-    pub(crate) input: Value,
-    pub(crate) key: IdempotencyKey,
-    pub(crate) record: Option<RecordName>,
-}
-
-pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    if let Some(name) = in_use(&args.file, context)? {
-        return by_name(name, args, context).await;
+pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
+    if let Some(name) = applied_name(&args.file, context)? {
+        return start_by_name(name, args, context).await;
     }
-    let plan = read_workflow(&args.file, &connectors::standard(Allow::default(), Settings::default()))?;
+    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
+    let plan = read_workflow(&args.file, &tools)?;
     let input = args.input.read("the run's input")?;
-    // What a key names is the same for a file and for a workflow in use.
+    // The API derives the key in the same way, so that a file and an applied workflow share keys.
     let key = match args.key {
         Some(key) => api::request_key(COMMAND_LINE, Some(key.as_str()))
             .map_err(|problem| CliError::Usage(problem.detail))?,
         None => random_key()?,
     };
     let engine = context.engine()?;
-    let wish = Wish { plan: plan.clone(), input, key, record: args.record };
-    let started = start(&engine, wish, context).await?;
+    let request = StartRequest { plan: plan.clone(), input, key, record: args.record };
+    let started = start_run(&engine, request, context).await?;
     let other_plan = !started.new
-        && started.place == Place::Own
-        && is_of_another_plan(&engine, &started.run, &plan).await?;
-    let told = Told {
+        && started.outcome == StartOutcome::Own
+        && has_other_plan(&engine, &started.run, &plan).await?;
+    let report = StartReport {
         run: started.run,
         new: started.new,
-        place: started.place,
+        outcome: started.outcome,
         other_plan,
         workflow: plan.workflow.clone(),
-        seen: Some(Seen { version: plan.version, steps: plan.steps.len() }),
+        summary: Some(PlanSummary { version: plan.version, steps: plan.steps.len() }),
     };
-    context.answer(&told.text(&context.hints()), &told.to_json())?;
-    if args.follow { told.follow(&context.link()?, context).await } else { Ok(Ending::Done) }
+    context.print(&report.text(&context.hints()), &report.to_json())?;
+    if args.follow { report.follow(&context.connect()?, context).await } else { Ok(ExitStatus::Success) }
 }
 
-/// The name that was typed, unless it is a file. Elsewhere nobody knows the files of this machine.
-fn in_use(typed: &Path, context: &Context) -> Result<Option<WorkflowName>, CliError> {
-    let name = typed.to_str().and_then(|text| text.parse().ok());
-    if context.is_for_a_file()? {
-        return Ok(name.filter(|_| !typed.exists() && context.store.exists()));
+/// The name of an applied workflow, unless the argument is a file. A server cannot read files of this machine.
+fn applied_name(argument: &Path, context: &Context) -> Result<Option<WorkflowName>, CliError> {
+    let name = argument.to_str().and_then(|text| text.parse().ok());
+    if context.targets_file()? {
+        return Ok(name.filter(|_| !argument.exists() && context.store.exists()));
     }
-    if name.is_none() || typed.is_file() {
+    if name.is_none() || argument.is_file() {
         return Err(CliError::Usage(format!(
-            "a server or an account starts workflows that are in use: `workflow apply {}`, then `run start` with its name",
-            quoted(&typed.to_string_lossy())
+            "a server or an AWS account starts applied workflows only; run `workflow apply {}`, then `run start` with \
+             the workflow's name",
+            quoted(&argument.to_string_lossy())
         )));
     }
     Ok(name)
 }
 
-/// Starts a run of a workflow in use.
-async fn by_name(workflow: WorkflowName, args: Args, context: &Context) -> Result<Ending, CliError> {
+async fn start_by_name(
+    workflow: WorkflowName,
+    args: Args,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
     let input = args.input.read("the run's input")?;
     let key = args.key.map_or_else(random_key, Ok)?;
-    let link = context.link()?;
-    let wish = api_types::StartRun { workflow: workflow.clone(), input, record: args.record };
-    let started = link.client.start(&wish, key.to_string()).await.map_err(|error| in_words(error, &key))?;
-    // It is started, whatever comes of looking at it.
-    let told =
-        told(&link, &workflow, &started).await.unwrap_or_else(|_| Told::unseen(&link, workflow, started));
-    context.answer(&told.text(&link.hints), &told.to_json())?;
-    if args.follow { told.follow(&link, context).await } else { Ok(Ending::Done) }
+    let session = context.connect()?;
+    let request = api_types::StartRun { workflow: workflow.clone(), input, record: args.record };
+    let started = session.client.start(&request, key.to_string()).await;
+    let started = started.map_err(|error| start_error(error, &key))?;
+    // The run is started even if the reads for the report fail.
+    let report = StartReport::load(&session, &workflow, &started).await;
+    let report = report.unwrap_or_else(|_| StartReport::without_summary(&session, workflow, started));
+    context.print(&report.text(&session.hints), &report.to_json())?;
+    if args.follow { report.follow(&session, context).await } else { Ok(ExitStatus::Success) }
 }
 
-/// What is told of a run of a workflow in use.
-async fn told(link: &Link, workflow: &WorkflowName, started: &client::Started) -> Result<Told, ClientError> {
-    let shown = link.client.workflow(workflow).await?;
-    if let Some(by) = started.behind.clone() {
-        // Its run is not there yet, so there is nothing to look at.
-        let tenant = link.client.me().await?.tenant;
-        return Ok(Told {
-            run: RunKey { tenant: tenant.clone(), run: started.run.clone() },
-            new: started.new,
-            place: Place::Behind(RunKey { tenant, run: by }),
-            other_plan: false,
-            workflow: shown.workflow.workflow,
-            seen: Some(Seen {
-                version: shown.workflow.version,
-                steps: shown.definition["steps"].as_array().map_or(0, Vec::len),
-            }),
-        });
-    }
-    let seen = link.client.run(&started.run).await?;
-    let newest = shown.workflow.plan;
-    let place = if started.joined { Place::Joined } else { Place::Own };
-    Ok(Told {
-        run: RunKey { tenant: seen.tenant, run: started.run.clone() },
-        new: started.new,
-        other_plan: !started.new && place == Place::Own && newest != seen.plan,
-        place,
-        workflow: seen.workflow,
-        seen: Some(Seen { version: seen.version, steps: seen.steps.len() }),
-    })
-}
-
-/// Why it was not started, where the API's words are about something else. A key that was drawn is told where nobody knows
-/// whether it was: with another one it would be another run.
-fn in_words(error: ClientError, key: &IdempotencyKey) -> CliError {
+/// If the outcome is unknown, the error names the key, also a random one: another key would start another run.
+fn start_error(error: ClientError, key: &IdempotencyKey) -> CliError {
     if error.leaves_open() {
         return CliError::MaybeStarted { source: Box::new(error), key: key.to_string() };
     }
     match error.problem() {
         Some(problem) if problem.code == "IDEMPOTENCY_CONFLICT" => {
-            CliError::Refused(format!("{problem} [{}]; use another --key for another request", problem.code))
+            CliError::Refused(format!("{problem} [{}]; use another --key", problem.code))
         }
         Some(problem) if problem.code == "NO_WORKFLOW" => CliError::Usage(format!(
-            "{problem}, and there is no such file; `workflow list` shows those in use"
+            "{problem}, and no such file exists; list applied workflows with `workflow list`"
         )),
         _ => error.into(),
     }
-}
-
-/// Starts a run, or finds the one that the same request started before.
-pub(crate) async fn start(
-    engine: &Engine<SqliteStore>,
-    wish: Wish,
-    context: &Context,
-) -> Result<Started, CliError> {
-    let started = engine.start(StartRun {
-        tenant: context.tenant.clone(),
-        workspace: WorkspaceId::default(),
-        plan: wish.plan,
-        trigger_kind: "cli".to_owned(),
-        record: wish.record,
-        key: wish.key,
-        input: wish.input,
-        by: context.by_user(),
-    });
-    Ok(started.await?)
 }
 
 fn random_key() -> Result<IdempotencyKey, CliError> {
@@ -194,85 +144,115 @@ fn random_key() -> Result<IdempotencyKey, CliError> {
     IdempotencyKey::new(&key).map_err(|error| CliError::Usage(error.to_string()))
 }
 
-/// Whether the run that the key names was started from a different file.
-async fn is_of_another_plan(
-    engine: &Engine<SqliteStore>,
-    run: &RunKey,
-    plan: &Plan,
-) -> Result<bool, CliError> {
+/// Whether an earlier request started the run from another plan.
+async fn has_other_plan(engine: &Engine<SqliteStore>, run: &RunKey, plan: &Plan) -> Result<bool, CliError> {
     let record = engine.store().load(run).await?;
     Ok(record.is_some_and(|record| record.plan != plan.hash()))
 }
 
-/// What is told of a run that was started.
-struct Told {
+/// The result of the command.
+struct StartReport {
     run: RunKey,
     new: bool,
-    /// Where the request stands among those about the same ticket.
-    place: Place,
+    outcome: StartOutcome,
     other_plan: bool,
     workflow: WorkflowName,
-    /// `None` where it could not be looked at.
-    seen: Option<Seen>,
+    /// `None` if the reads after the start failed.
+    summary: Option<PlanSummary>,
 }
 
-/// What is known of a run from looking at it.
-struct Seen {
+struct PlanSummary {
     version: u32,
     steps: usize,
 }
 
-impl Told {
-    /// A run that was started and then not seen.
-    fn unseen(link: &Link, workflow: WorkflowName, started: client::Started) -> Self {
-        let client::Started { run, new, joined, behind } = started;
-        let of = |run| RunKey { tenant: link.tenant.clone(), run };
-        let place = match behind {
-            Some(by) => Place::Behind(of(by)),
-            None if joined => Place::Joined,
-            None => Place::Own,
+impl StartReport {
+    async fn load(
+        session: &ApiSession,
+        workflow: &WorkflowName,
+        started: &client::RunStart,
+    ) -> Result<Self, ClientError> {
+        let applied = session.client.workflow(workflow).await?;
+        if let Some(blocker) = started.behind.clone() {
+            // The run does not exist yet, so its version and steps come from the workflow.
+            let tenant = session.client.me().await?.tenant;
+            return Ok(Self {
+                run: RunKey { tenant: tenant.clone(), run: started.run.clone() },
+                new: started.new,
+                outcome: StartOutcome::WaitsFor(RunKey { tenant, run: blocker }),
+                other_plan: false,
+                workflow: applied.workflow.workflow,
+                summary: Some(PlanSummary {
+                    version: applied.workflow.version,
+                    steps: applied.definition["steps"].as_array().map_or(0, Vec::len),
+                }),
+            });
+        }
+        let run = session.client.run(&started.run).await?;
+        let outcome = if started.joined { StartOutcome::Joined } else { StartOutcome::Own };
+        Ok(Self {
+            run: RunKey { tenant: run.tenant, run: started.run.clone() },
+            new: started.new,
+            other_plan: !started.new && outcome == StartOutcome::Own && applied.workflow.plan != run.plan,
+            outcome,
+            workflow: run.workflow,
+            summary: Some(PlanSummary { version: run.version, steps: run.steps.len() }),
+        })
+    }
+
+    fn without_summary(session: &ApiSession, workflow: WorkflowName, started: client::RunStart) -> Self {
+        let client::RunStart { run, new, joined, behind } = started;
+        let key = |run| RunKey { tenant: session.tenant.clone(), run };
+        let outcome = match behind {
+            Some(blocker) => StartOutcome::WaitsFor(key(blocker)),
+            None if joined => StartOutcome::Joined,
+            None => StartOutcome::Own,
         };
-        Self { run: of(run), new, place, other_plan: false, workflow, seen: None }
+        Self { run: key(run), new, outcome, other_plan: false, workflow, summary: None }
     }
 
     fn text(&self, hints: &Hints) -> String {
-        let what = match (&self.place, self.new, self.other_plan) {
-            (Place::Joined, ..) => {
-                "is about the same ticket and answers for this request; no other run was started".to_owned()
+        let (whom, followed) = match &self.outcome {
+            // The run itself does not exist yet.
+            StartOutcome::WaitsFor(blocker) => ("that run", blocker),
+            StartOutcome::Own | StartOutcome::Joined => ("it", &self.run),
+        };
+        let watch = hints.run("watch", followed);
+        format!("{}\n  {}\n  follow {whom} with: {watch}\n", self.run.run, self.outcome_text())
+    }
+
+    fn outcome_text(&self) -> String {
+        match (&self.outcome, self.new, self.other_plan) {
+            (StartOutcome::Joined, ..) => {
+                "joined: this run has the same concurrency key; no new run was started".to_owned()
             }
-            (Place::Behind(by), ..) => {
-                format!("starts when run {} is over, which is about the same ticket", by.run)
+            (StartOutcome::WaitsFor(blocker), ..) => {
+                format!("queued: starts when run {} with the same concurrency key ends", blocker.run)
             }
-            (Place::Own, true, _) => match &self.seen {
-                Some(Seen { version, steps }) => {
+            (StartOutcome::Own, true, _) => match &self.summary {
+                Some(PlanSummary { version, steps }) => {
                     let steps = counted(*steps, "step");
                     format!("started: workflow {}, version {version}, {steps}", self.workflow)
                 }
-                None => format!("started: workflow {}; it could not be looked at", self.workflow),
+                None => format!("started: workflow {}; its details cannot be read now", self.workflow),
             },
-            (Place::Own, false, false) => {
+            (StartOutcome::Own, false, false) => {
                 "already started by an earlier request with this key; nothing changed".to_owned()
             }
-            (Place::Own, false, true) => {
+            (StartOutcome::Own, false, true) => {
                 "already started by an earlier request with this key, from a different version of the \
                  workflow; nothing changed"
                     .to_owned()
             }
-        };
-        let (whom, followed) = match &self.place {
-            // There is nothing to look at yet.
-            Place::Behind(by) => ("that one", by),
-            Place::Own | Place::Joined => ("it", &self.run),
-        };
-        format!("{}\n  {what}\n  follow {whom} with: {}\n", self.run.run, hints.run("watch", followed))
+        }
     }
 
-    /// Follows the run until it is over or paused, once it is there.
-    async fn follow(&self, link: &Link, context: &Context) -> Result<Ending, CliError> {
-        if let Place::Behind(by) = &self.place {
-            queued::begun(link, &self.run, by, context).await?;
+    /// Follows the run until it ends or pauses, once it exists.
+    async fn follow(&self, session: &ApiSession, context: &Context) -> Result<ExitStatus, CliError> {
+        if let StartOutcome::WaitsFor(blocker) = &self.outcome {
+            wait_until_started(session, &self.run, blocker, context).await?;
         }
-        watch::follow(link, &self.run, context).await
+        watch::follow(session, &self.run, context).await
     }
 
     fn to_json(&self) -> Value {
@@ -280,14 +260,14 @@ impl Told {
             "run": self.run.run,
             "tenant": self.run.tenant,
             "new": self.new,
-            "joined": self.place == Place::Joined,
-            "behind": match &self.place {
-                Place::Behind(by) => Some(&by.run),
-                Place::Own | Place::Joined => None,
+            "joined": self.outcome == StartOutcome::Joined,
+            "behind": match &self.outcome {
+                StartOutcome::WaitsFor(blocker) => Some(&blocker.run),
+                StartOutcome::Own | StartOutcome::Joined => None,
             },
             "workflow": self.workflow,
-            "version": self.seen.as_ref().map(|seen| seen.version),
-            "steps": self.seen.as_ref().map(|seen| seen.steps),
+            "version": self.summary.as_ref().map(|summary| summary.version),
+            "steps": self.summary.as_ref().map(|summary| summary.steps),
             "other_plan": self.other_plan,
         })
     }

@@ -1,72 +1,74 @@
-//! `countersign run timeline`: a run as bars over time.
+//! `countersign run timeline`.
 
 use api_types::Run;
 use domain::Event;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use crate::run_name::RunName;
 use crate::screen;
 use views::time;
-use views::timeline::{Now, Row, Strokes, Timeline, chart, timeline_json};
+use views::timeline::{ChartStyle, LiveStep, Timeline, TimelineRow, chart, timeline_json};
 
-/// Where there is no terminal to ask, a line that most of them can show.
+/// The width if standard output is not a terminal.
 const WIDTH_DEFAULT: u16 = 100;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign run timeline RUN
-  countersign run timeline RUN --plain             ASCII alone, for a ticket or a mail
+  countersign run timeline RUN --plain             use ASCII only, for a ticket or a mail
   countersign run timeline RUN --json | jq '.steps[] | {id, bars}'
 
-The chart is as wide as the terminal. If the chain of events is broken nothing is drawn, and the exit
-code is 1.";
+The chart is as wide as the terminal. If the chain of events is broken, nothing is drawn and the
+exit code is 1.";
 
-/// Draw a run over time: its steps, what they waited for, where they were tried again or taken over
+/// Draw the steps of a run over time, with waits, retries and take-overs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The run
     run: RunName,
-    /// Draw with ASCII alone [default: where the terminal shows nothing else]
+    /// Use ASCII characters only [default: if the locale is not UTF-8]
     #[arg(long)]
     plain: bool,
-    /// Draw in this many columns [default: as many as the terminal has]
+    /// The width of the chart [default: the width of the terminal]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     width: Option<u16>,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.run)?;
-    // The run first: the chain is at least as new, and what it tells beyond that is told by it alone.
-    let seen = link.client.run(&run.run).await.map_err(Link::about(&run))?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.run)?;
+    // Read the run first: the chain is then at least as new.
+    let seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(&run))?;
     if !seen.chain.verified {
-        let show = link.hints.run("show", &run);
-        let why = format!("the chain of run {run} is broken, and nothing proves what it tells; see `{show}`");
+        let show = session.hints.run("show", &run);
+        let why = format!(
+            "the chain of events of run {run} is broken, so its events are not trustworthy; see `{show}`"
+        );
         return Err(CliError::Refused(why));
     }
-    let chain = link.chain(&run.run).await?;
+    let chain = session.chain(&run.run).await?;
     let events: Vec<Event> = chain.into_iter().map(|entry| entry.event).collect();
-    let timeline = Timeline::told(rows(&seen), &events, &now(&seen));
-    context.answer(&drawn(&timeline, args, context), &timeline_json(&timeline))?;
-    Ok(Ending::Done)
+    let timeline = Timeline::from_events(rows(&seen), &events, &now(&seen));
+    context.print(&draw(&timeline, args, context), &timeline_json(&timeline))?;
+    Ok(ExitStatus::Success)
 }
 
-fn rows(seen: &Run) -> Vec<Row> {
-    seen.steps.iter().map(|step| Row::new(step.seq, step.id.as_str(), step.tool.as_str())).collect()
+fn rows(seen: &Run) -> Vec<TimelineRow> {
+    seen.steps.iter().map(|step| TimelineRow::new(step.seq, step.id.as_str(), step.tool.as_str())).collect()
 }
 
-fn now(seen: &Run) -> Now {
+fn now(seen: &Run) -> LiveStep {
     let lease = seen.steps.iter().find_map(|step| step.lease.as_ref());
-    let held = lease.and_then(|lease| Some((lease.owner.to_string(), time::read(&lease.since)?)));
-    Now { at: Link::now(), seq: seen.at, held }
+    let held = lease.and_then(|lease| Some((lease.owner.to_string(), time::parse(&lease.since)?)));
+    LiveStep { at: ApiSession::now(), seq: seen.at, held }
 }
 
-fn drawn(timeline: &Timeline, args: &Args, context: &Context) -> String {
-    let plain = args.plain || !context.surroundings.utf8;
-    let strokes = if plain { Strokes::Plain } else { Strokes::Shaded };
+fn draw(timeline: &Timeline, args: &Args, context: &Context) -> String {
+    let plain = args.plain || !context.env.utf8;
+    let strokes = if plain { ChartStyle::Ascii } else { ChartStyle::Unicode };
     let width = args.width.or_else(screen::width).unwrap_or(WIDTH_DEFAULT);
     chart(timeline, width.into(), strokes)
 }

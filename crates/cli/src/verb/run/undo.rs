@@ -1,83 +1,84 @@
-//! `countersign run undo`: what a finished run did is taken back by another run.
+//! `countersign run undo`.
 
 use api_types::{UndoEffect, UndoPlan};
 use client::ClientError;
 use domain::RunKey;
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use crate::run_name::RunName;
 use views::counted;
 use views::table::{indented, table};
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign run undo RUN --plan      what would be taken back, and what would not, and why
-  countersign run undo RUN             start the run that does it
+  countersign run undo RUN --plan      show which effects would be undone, and which not and why
+  countersign run undo RUN             start the undo
 
-A finished run never changes. Taking back is a run of its own, newest effect first; each of its
-actions is judged by policy, may need people, and leaves a receipt and evidence. Asked for
-twice, it is the same run. A run that is not over is taken back with `run rollback`.";
+A finished run never changes. The undo is a new run that reverts the effects, newest first. Policy
+is evaluated for each of its actions, approvals may be required, and it has its own receipts and
+evidence. Repeating the command returns the same run. For a run that has not ended, use `run
+rollback`.";
 
-/// Take back what a finished run did, newest effect first
+/// Undo the effects of a finished run, newest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The finished run
     run: RunName,
-    /// Show what would be done, and do nothing
+    /// Show the plan without starting the undo
     #[arg(long)]
     plan: bool,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.run)?;
-    let plan = link.client.undo_plan(&run.run).await.map_err(|error| in_words(error, &run, &link))?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.run)?;
+    let plan = session.client.undo_plan(&run.run).await.map_err(|error| undo_error(error, &run, &session))?;
     if args.plan {
-        context.answer(&plan_text(&plan, &run, &link), &json!(plan))?;
-        return Ok(Ending::Done);
+        context.print(&plan_text(&plan, &run, &session), &json!(plan))?;
+        return Ok(ExitStatus::Success);
     }
-    if taken_back(&plan) == 0 {
-        return Err(CliError::Refused(format!("nothing is taken back\n{}", effects_text(&plan))));
+    if undone(&plan) == 0 {
+        return Err(CliError::Refused(format!("nothing to undo\n{}", effects_text(&plan))));
     }
-    let started = link.client.undo(&run.run).await.map_err(Link::about(&run))?;
+    let started = session.client.undo(&run.run).await.map_err(ApiSession::run_error(&run))?;
     let undo = RunKey { tenant: run.tenant.clone(), run: started.run };
     let what = if started.new {
-        format!("started: takes back {} of {}", counted(taken_back(&plan), "effect"), run.run)
+        format!("started: undoes {} of {}", counted(undone(&plan), "effect"), run.run)
     } else {
-        format!("already started to take back {}; nothing changed", run.run)
+        format!("the undo of {} is already started; nothing changed", run.run)
     };
-    let watch = link.hints.run("watch", &undo);
+    let watch = session.hints.run("watch", &undo);
     let mut json = json!(plan);
     json["undo"] = json!(undo.run);
     json["new"] = started.new.into();
-    context.answer(&format!("{}\n  {what}\n  follow it with: {watch}\n{}", undo.run, left(&plan)), &json)?;
-    Ok(Ending::Done)
+    context
+        .print(&format!("{}\n  {what}\n  follow it with: {watch}\n{}", undo.run, remaining(&plan)), &json)?;
+    Ok(ExitStatus::Success)
 }
 
-/// Why it was not done, where the API's words are about something else.
-fn in_words(error: ClientError, run: &RunKey, link: &Link) -> CliError {
+fn undo_error(error: ClientError, run: &RunKey, session: &ApiSession) -> CliError {
     match error.problem() {
-        Some(problem) if problem.code == "RUN_NOT_OVER" => {
-            let rollback = link.hints.run("rollback", run);
-            CliError::Refused(format!("{problem}; take it back with `{rollback}`"))
+        Some(problem) if problem.code == "RUN_NOT_FINISHED" => {
+            let rollback = session.hints.run("rollback", run);
+            CliError::Refused(format!("{problem}; roll it back with `{rollback}`"))
         }
-        _ => Link::about(run)(error),
+        _ => ApiSession::run_error(run)(error),
     }
 }
 
-fn taken_back(plan: &UndoPlan) -> usize {
+fn undone(plan: &UndoPlan) -> usize {
     plan.effects.iter().filter(|effect| effect.by.is_some()).count()
 }
 
-fn plan_text(plan: &UndoPlan, run: &RunKey, link: &Link) -> String {
-    let next = if taken_back(plan) == 0 {
-        "there is nothing to take back\n".to_owned()
+fn plan_text(plan: &UndoPlan, run: &RunKey, session: &ApiSession) -> String {
+    let next = if undone(plan) == 0 {
+        "nothing to undo\n".to_owned()
     } else {
-        format!("do it with: {}\n", link.hints.run("undo", run))
+        format!("start the undo with: {}\n", session.hints.run("undo", run))
     };
     format!("{}{next}", effects_text(plan))
 }
@@ -88,18 +89,18 @@ fn effects_text(plan: &UndoPlan) -> String {
     }
     let row = |effect: &UndoEffect| {
         let how = match (&effect.by, &effect.stays) {
-            (Some(call), _) => format!("is taken back by {}", call.tool),
+            (Some(call), _) => format!("undone by {}", call.tool),
             (None, Some(why)) => format!("stays: {why}"),
             (None, None) => "stays".to_owned(),
         };
         [effect.step.to_string(), effect.target.clone(), how]
     };
     let rows: Vec<_> = plan.effects.iter().map(row).collect();
-    table(["STEP", "EFFECT ON", "NEWEST FIRST"], &rows)
+    table(["STEP", "TARGET", "UNDO"], &rows)
 }
 
-/// What will stay, and why; empty if nothing does.
-fn left(plan: &UndoPlan) -> String {
+/// The effects that stay, with the reason.
+fn remaining(plan: &UndoPlan) -> String {
     let line = |effect: &UndoEffect| {
         let why = effect.stays.as_ref()?;
         Some(format!("{} on {} stays: {why}\n", effect.step, effect.target))

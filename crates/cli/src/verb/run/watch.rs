@@ -1,14 +1,14 @@
-//! `countersign run watch`: follows a run, one line for each event.
+//! `countersign run watch`.
 
 use api_types::Run;
 use domain::{RunKey, RunStatus};
 use serde_json::{Value, json};
 
-use super::ear::Ear;
+use super::follower::RunFollower;
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use crate::progress::Progress;
 use crate::run_name::RunName;
 use crate::screen;
@@ -17,11 +17,11 @@ use views::EventDocument;
 const EXAMPLES: &str = "\
 Examples:
   countersign run watch RUN
-  countersign run watch RUN --json        one JSON document per event and line
+  countersign run watch RUN --json        print one JSON document per event and line
 
 Exit codes: 0 if the run succeeded, 1 if it failed or was canceled, 4 if it is paused.";
 
-/// Follow a run, event by event, until it is over or paused
+/// Follow the events of a run until it ends or pauses
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,70 +29,79 @@ pub(crate) struct Args {
     run: RunName,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let (link, run) = context.link_to(&args.run)?;
-    follow(&link, &run, context).await
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let (session, run) = context.connect_to_run(&args.run)?;
+    follow(&session, &run, context).await
 }
 
-/// Follows `run` until it is over or paused.
-pub(super) async fn follow(link: &Link, run: &RunKey, context: &Context) -> Result<Ending, CliError> {
-    let mut seen = link.client.run(&run.run).await.map_err(Link::about(run))?;
+/// Follows `run` until it ends or pauses.
+pub(super) async fn follow(
+    session: &ApiSession,
+    run: &RunKey,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
+    let mut seen = session.client.run(&run.run).await.map_err(ApiSession::run_error(run))?;
     let progress = Progress::new(seen.steps.len(), context);
-    let mut ear = Ear::new(link, run, progress.is_shown());
+    let mut follower = RunFollower::new(session, run, progress.is_shown());
     let mut last = None;
     loop {
-        let mut entries = ear.behind(last).await?;
-        if entries.is_empty() && !is_told(&seen, last) {
-            entries = ear.page(last).await?;
+        let mut entries = follower.next_events(last).await?;
+        if entries.is_empty() && !is_complete(&seen, last) {
+            entries = follower.events_after(last).await?;
         }
         for entry in &entries {
-            progress.aside(|| context.answer(&entry.line(), &told(entry)))?;
+            progress.suspend(|| context.print(&entry.line(), &to_json(entry)))?;
             last = Some(entry.n);
         }
-        // The rest of what was seen is on its way.
-        if !entries.is_empty() && !is_told(&seen, last) {
+        // More events up to the last read of the run will follow.
+        if !entries.is_empty() && !is_complete(&seen, last) {
             continue;
         }
-        seen = ear.run().await?;
-        progress.stands(seen.at.index(), &stands(&seen));
-        if stops(seen.status) && is_told(&seen, last) {
+        seen = follower.run().await?;
+        progress.set(seen.at.index(), &position(&seen));
+        if stops(seen.status) && is_complete(&seen, last) {
             drop(progress);
-            return conclude(link, run, seen.status, context);
+            return conclude(session, run, seen.status, context);
         }
     }
 }
 
-/// Whether no event of the run as it was seen comes after event `last`.
-fn is_told(seen: &Run, last: Option<u32>) -> bool {
-    let told = last.map_or(0, |last| last as usize + 1);
-    seen.chain.events.is_none_or(|events| events <= told)
+/// Whether `last` is the last event of `run`.
+fn is_complete(run: &Run, last: Option<u32>) -> bool {
+    let printed = last.map_or(0, |last| last as usize + 1);
+    run.chain.events.is_none_or(|events| events <= printed)
 }
 
-/// Whether there is nothing more to be seen without somebody's word.
+/// Whether the run does not continue without an operator.
 fn stops(status: RunStatus) -> bool {
     status.is_terminal() || status == RunStatus::Paused
 }
 
-/// The entry as the chain holds it; its hash is told where evidence is.
-fn told(entry: &EventDocument) -> Value {
+/// The event without its hash, which belongs to the evidence.
+fn to_json(entry: &EventDocument) -> Value {
     json!(EventDocument { hash: None, ..entry.clone() })
 }
 
 /// `assign: waiting_approval`.
-fn stands(run: &Run) -> String {
+fn position(run: &Run) -> String {
     let step = run.steps.get(run.at.index()).map(|step| format!("{}: ", step.id)).unwrap_or_default();
     format!("{step}{}", run.status)
 }
 
-fn conclude(link: &Link, run: &RunKey, status: RunStatus, context: &Context) -> Result<Ending, CliError> {
+fn conclude(
+    session: &ApiSession,
+    run: &RunKey,
+    status: RunStatus,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
     let ending = match status {
-        RunStatus::Succeeded => Ending::Done,
-        RunStatus::Paused => Ending::Paused,
-        _ => Ending::NotDone,
+        RunStatus::Succeeded => ExitStatus::Success,
+        RunStatus::Paused => ExitStatus::Paused,
+        _ => ExitStatus::Failure,
     };
-    if !context.json && ending != Ending::Done {
-        let show = link.hints.run("show", run);
-        screen::text(&format!("why, and what can be done: {show}"))?;
+    if !context.json && ending != ExitStatus::Success {
+        let show = session.hints.run("show", run);
+        screen::text(&format!("see the cause and the next commands with: {show}"))?;
     }
     Ok(ending)
 }

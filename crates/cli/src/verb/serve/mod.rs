@@ -1,79 +1,80 @@
-//! `countersign serve`: the API, the live stream, the console and the doors, for real systems.
+//! `countersign serve`: the API with its live stream, the console, and the endpoints for webhooks and Slack.
 //!
-//! A server takes things in and shows how they stand. Workers do the work, beside it, on the same store.
+//! A server accepts requests and shows state. Workers on the same store execute the runs.
 
 mod oidc;
 mod secrets;
-mod told;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::config::Systems;
-use api::auth::session::Over;
+use ::config::SystemsConfig;
+use api::auth::session::CookieSecurity;
 use api::stream::StreamSettings;
+use api_types::PREFIX;
 use axum::Router;
-use connectors::Allow;
+use connectors::HostAllowList;
 use domain::{Millis, WorkerId};
-use engine::{Engine, Parts, Timing};
+use engine::{Engine, EngineParts, Timing};
 use evidence::PublicKey;
-use ingress::described;
+use ingress::configured;
+use serde_json::{Value, json};
 use store::{Store, SystemClock};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::config::{self, Variable};
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 #[cfg(feature = "aws")]
-use crate::front::looking_at_aws;
-use crate::front::{Front, Seeds, listen};
-use crate::metrics::Metrics;
-use crate::stop::Stop;
-use crate::{keys, logging, random};
+use crate::http_server::aws_stream_settings;
+use crate::http_server::{HttpServer, Seeds, listen};
+use crate::input::{Variable, read_config};
+use crate::shutdown::ShutdownSignal;
+use crate::telemetry::{Metrics, start_logging};
+use crate::{keys, random};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign serve --config countersign.yaml
   countersign serve --config countersign.yaml --listen 0.0.0.0:7420 --behind-tls
-  countersign key create ada --role admin          the first key, on the server's store
-  countersign worker --config countersign.yaml     beside it: a server does no work itself
+  countersign key create ada --role admin          create the first key, on the server's store
+  countersign worker --config countersign.yaml     execute the runs; a server does not
 
-Serves the console, the API (/api/v1), the doors for webhooks (/webhook/SOURCE/TENANT) and for Slack
-(/slack/interactions/TENANT, /slack/commands/TENANT), and /healthz for load balancers. Any number of
-servers and workers may share a store. Who may come in is told in `server` of the configuration.
+The server provides the console, the API (/api/v1), endpoints for webhooks
+(/webhook/SOURCE/TENANT) and Slack (/slack/interactions/TENANT, /slack/commands/TENANT), and
+/healthz for load balancers. Any number of servers and workers may share a store. The section
+`server` of the configuration sets who may sign in and which systems may send webhooks.
 
-It speaks plain HTTP. Listening for other machines takes --behind-tls: a proxy or load balancer before
-it ends TLS and passes the header Host on.
+The server speaks plain HTTP. To accept connections from other machines, put a proxy or load
+balancer in front of it that terminates TLS and forwards the Host header, and add --behind-tls.
 
-SIGTERM or Ctrl-C: no request is taken any more, and those under way may finish (see --drain). A
-second signal ends the process at once.
+On SIGTERM or Ctrl-C the server accepts no new requests, and open requests may finish (see --drain).
+A second signal ends the process at once.
 
-Exit codes: 0 if every request under way was finished, 1 if some were cut off.";
+Exit codes: 0 if every open request finished, 1 if some were cut off.";
 
-/// Where a newcomer looks first, and `countersign dev` is.
+/// The port is that of `countersign dev`.
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
 
-/// Serve the API, the console, and the doors for webhooks and Slack; workers run beside it
+/// Serve the API, the console, and the endpoints for webhooks and Slack
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The systems outside, and what the server is told: who may deliver, and who says who people are
+    /// The configuration of external systems, webhook sources and the identity provider
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, value_name = "ADDR:PORT", default_value_t = LISTEN_DEFAULT)]
     listen: SocketAddr,
-    /// A proxy or load balancer before this server ends TLS: cookies are for HTTPS alone, and other machines may
-    /// be listened to
+    /// A proxy or load balancer terminates TLS: use HTTPS-only cookies and allow connections from other machines
     #[arg(long)]
     behind_tls: bool,
-    /// How long the requests under way may take to finish after SIGTERM
-    #[arg(long, value_name = "LENGTH", default_value = "10s")]
+    /// How long open requests may take to finish after SIGTERM
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
     drain: Millis,
-    /// The public key that evidence is verified with [default: the one beside the store]
+    /// The public key that verifies evidence [default: the key next to the store]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]
@@ -83,129 +84,167 @@ pub(crate) struct Args {
     log_json: bool,
 }
 
-/// Serves until it is asked to leave.
-pub(super) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
-    let over = listen::over(args.listen, args.behind_tls)?;
-    logging::start(context.surroundings.log.as_deref(), args.log_json)?;
-    let stop = Stop::listen()?;
-    let config = config::read(Some(&args.config))?;
+pub(super) async fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let cookie_security = listen::cookie_security(args.listen, args.behind_tls)?;
+    start_logging(context.env.log.as_deref(), args.log_json)?;
+    let signals = ShutdownSignal::listen()?;
+    let config = read_config(Some(&args.config))?;
     let key = args.key.as_deref().map(keys::public).transpose()?;
     #[cfg(feature = "aws")]
     if let Some(account) = &context.account {
-        let (store, kept) = (account.store.clone(), account.name());
-        let serving = Serving { store, kept, config, over, key, stream: looking_at_aws() };
-        return Box::pin(serving.until_asked(&args, context, stop)).await;
+        let (store, store_name) = (account.store.clone(), account.name());
+        let serving =
+            Serving { store, store_name, config, cookie_security, key, stream: aws_stream_settings() };
+        return Box::pin(serving.run(&args, context, signals)).await;
     }
-    let (store, kept) = (context.open_store()?, context.store.display().to_string());
+    let (store, store_name) = (context.open_store()?, context.store.display().to_string());
     let key = key.map_or_else(|| keys::verifying(&context.store), Ok)?;
-    let serving = Serving { store, kept, config, over, key: Some(key), stream: StreamSettings::default() };
-    Box::pin(serving.until_asked(&args, context, stop)).await
+    let serving = Serving {
+        store,
+        store_name,
+        config,
+        cookie_security,
+        key: Some(key),
+        stream: StreamSettings::default(),
+    };
+    Box::pin(serving.run(&args, context, signals)).await
 }
 
-/// What is served, and from where.
 struct Serving<S> {
     store: S,
-    /// Where runs are kept, in words.
-    kept: String,
-    config: Systems,
-    over: Over,
+    store_name: String,
+    config: SystemsConfig,
+    cookie_security: CookieSecurity,
     key: Option<PublicKey>,
     stream: StreamSettings,
 }
 
 impl<S: Store> Serving<S> {
-    async fn until_asked(self, args: &Args, context: &Context, mut stop: Stop) -> Result<Ending, CliError> {
-        let kept = self.kept.clone();
-        let front = self.front(context.surroundings.variable)?;
+    /// Serves until a signal, then drains.
+    async fn run(
+        self,
+        args: &Args,
+        context: &Context,
+        mut signals: ShutdownSignal,
+    ) -> Result<ExitStatus, CliError> {
+        let store = self.store_name.clone();
+        let server = self.http_server(context.env.variable)?;
         let metrics = args.metrics.start().await?;
         let listener = listen::bound(args.listen, "--listen", "the server").await?;
         let address =
             listener.local_addr().map_err(|source| CliError::Start { what: "the server", source })?;
-        let counted = metrics.as_ref().map(engine::metrics::exporter::Serving::url);
-        context.answer(
-            &told::text(address, &kept, counted.as_deref()),
-            &told::json(address, &kept, counted.as_deref()),
+        let metrics = metrics.as_ref().map(engine::metrics::exporter::Serving::url);
+        context.print(
+            &startup_text(address, &store, metrics.as_deref()),
+            &startup_json(address, &store, metrics.as_deref()),
         )?;
-        tracing::info!(%address, store = kept, "serving");
-        let (routes, streams) = front.routes();
-        let (leave, leaving) = oneshot::channel::<()>();
-        let served = serve(listener, routes, leaving);
-        tokio::pin!(served);
+        tracing::info!(event = "server_started", %address, store, "server started");
+        let (routes, streams) = server.routes();
+        let (close, closed) = oneshot::channel::<()>();
+        let serving = serve(listener, routes, closed);
+        tokio::pin!(serving);
         tokio::select! {
-            // It ends only when it is asked to, so this is for completeness.
-            ended = &mut served => return ended.map(|()| Ending::Done),
-            () = stop.asked() => tracing::info!("leaving; requests under way may finish"),
+            // The server ends only on request; this arm is for completeness.
+            ended = &mut serving => return ended.map(|()| ExitStatus::Success),
+            signal = signals.received() => {
+                tracing::info!(event = "server_draining", signal, "draining; open requests may finish");
+            }
         }
-        // Whoever has gone already need not be asked.
-        let _ = leave.send(());
-        // A stream has no end of its own.
+        // The receiver is gone only if the server has already ended.
+        let _ = close.send(());
+        // Live streams do not end by themselves.
         streams.close();
         tokio::select! {
-            ended = timeout(args.drain.std(), served) => Ok(Ending::done_if(finished(ended.is_ok()))),
-            () = stop.asked() => Ok(Ending::done_if(finished(false))),
+            ended = timeout(args.drain.std(), serving) => Ok(ExitStatus::success_if(log_exit(ended.is_ok()))),
+            _ = signals.received() => Ok(ExitStatus::success_if(log_exit(false))),
         }
     }
 
-    /// Everything that is served, as the configuration says.
-    fn front(self, variable: Variable) -> Result<Front<S>, CliError> {
-        let Self { store, config, over, key, stream, .. } = self;
+    fn http_server(self, variable: Variable) -> Result<HttpServer<S>, CliError> {
+        let Self { store, config, cookie_security, key, stream, .. } = self;
         let server = config.server();
         let seeds = match server.session_secret(&variable)? {
             Some(secret) => Seeds::of(&secret),
             None => Seeds::fresh()?,
         };
-        let wrong = |error: described::InvalidSources| CliError::Usage(error.to_string());
-        let (believes, login) = match &server.oidc {
-            Some(config) => oidc::read(config, over, variable)?,
+        let wrong = |error: configured::InvalidSources| CliError::Usage(error.to_string());
+        let (oidc, login) = match &server.oidc {
+            Some(config) => oidc::read(config, cookie_security, variable)?,
             None => (None, None),
         };
-        Ok(Front {
-            believes,
+        Ok(HttpServer {
+            oidc,
             login,
             stream,
-            over,
+            cookie_security,
             seeds,
             public: key,
-            doors: described::doors(&server.sources, &variable).map_err(wrong)?,
-            slack: described::slack_installations(&config, &variable)?,
+            webhook_auth: configured::webhook_auth(&server.sources, &variable).map_err(wrong)?,
+            slack: configured::slack_installations(&config, &variable)?,
             secrets: secrets::names(&config),
             engine: Arc::new(engine(store, &config, variable)?),
         })
     }
 }
 
-/// The runtime as workers have it; but nothing is worked on here, and no evidence put together.
-fn engine<S: Store>(store: S, config: &Systems, variable: Variable) -> Result<Engine<S>, CliError> {
-    Ok(Engine::new(Parts {
+/// An engine that executes no steps and builds no evidence; workers do both.
+fn engine<S: Store>(store: S, config: &SystemsConfig, variable: Variable) -> Result<Engine<S>, CliError> {
+    Ok(Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow::default(), config.settings(&variable)?),
+        tools: connectors::standard_tools(HostAllowList::default(), config.settings(&variable)?),
         clock: Arc::new(SystemClock),
         me: WorkerId::new(&format!("server-{}", random::hex::<8>()?))?,
         timing: Timing::default(),
-        shows: config.showing(&variable)?,
-        sealing: None,
+        notifier: config.notifier(&variable)?,
+        evidence_signer: None,
     }))
 }
 
-/// Serves until `leaving` is told, and then until no request is under way.
+/// Serves until `closed` fires, and then until no request is open.
 async fn serve(
     listener: tokio::net::TcpListener,
     routes: Router,
-    leaving: oneshot::Receiver<()>,
+    closed: oneshot::Receiver<()>,
 ) -> Result<(), CliError> {
-    let asked = async {
-        // If nobody can ask any more, that is as good as asking.
-        let _ = leaving.await;
+    let closed = async {
+        // A dropped sender also ends the server.
+        let _ = closed.await;
     };
-    let served = axum::serve(listener, routes).with_graceful_shutdown(asked).await;
+    let served = axum::serve(listener, routes).with_graceful_shutdown(closed).await;
     served.map_err(|source| CliError::Start { what: "the server", source })
 }
 
-fn finished(all: bool) -> bool {
-    if all {
-        tracing::info!("left; every request under way was finished");
+fn log_exit(finished: bool) -> bool {
+    if finished {
+        tracing::info!(event = "server_stopped", finished, "server stopped; every open request finished");
     } else {
-        tracing::warn!("left; requests under way were cut off");
+        tracing::warn!(event = "server_stopped", finished, "server stopped; open requests were cut off");
     }
-    all
+    finished
+}
+
+fn startup_text(address: SocketAddr, store: &str, metrics: Option<&str>) -> String {
+    let metrics = metrics.map(|url| format!("  metrics   {url}\n")).unwrap_or_default();
+    format!(
+        "Serving at http://{address}. Press Ctrl-C to stop.\n\n  \
+         console   http://{address}/\n  \
+         API       http://{address}{PREFIX}/openapi.json\n  \
+         webhooks  http://{address}/webhook/SOURCE/TENANT\n\
+         {metrics}  \
+         store     {store}\n\n\
+         The server executes no runs. Start workers on the same store.\n"
+    )
+}
+
+fn startup_json(address: SocketAddr, store: &str, metrics: Option<&str>) -> Value {
+    let url = format!("http://{address}");
+    json!({
+        "url": url,
+        "console": url,
+        "api": format!("{url}{PREFIX}"),
+        "webhooks": format!("{url}/webhook"),
+        "health": format!("{url}/healthz"),
+        "metrics": metrics,
+        "store": store,
+    })
 }

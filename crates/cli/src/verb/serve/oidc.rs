@@ -1,33 +1,31 @@
-//! The identity provider, as the configuration describes it.
+//! The identity provider in the configuration.
 
 use api::auth::login::{Login, LoginSettings};
-use api::auth::session::Over;
-use api::auth::{BadSettings, Oidc, OidcSettings, Signed};
+use api::auth::session::CookieSecurity;
+use api::auth::{InvalidOidcSettings, Oidc, OidcSettings, TokenAlgorithm};
 use config::{LoginConfig, OidcConfig, SigningAlgorithm};
 
-use crate::config::Variable;
 use crate::error::CliError;
+use crate::input::Variable;
 
-/// Whose tokens the API believes, and how people log in.
+/// Reads which tokens the API accepts and how users log in to the console.
 pub(super) fn read(
     config: &OidcConfig,
-    over: Over,
+    cookie_security: CookieSecurity,
     variable: Variable,
 ) -> Result<(Option<Oidc>, Option<Login>), CliError> {
     if config.audience.is_none() && config.login.is_none() {
-        return Err(wrong(
-            "it is good for nothing; give `audience` for the API, `login` for the console, or both",
-        ));
+        return Err(invalid("set `audience` to accept tokens in the API, `login` for the console, or both"));
     }
-    let believes = config.audience.as_ref().map(|audience| Oidc::new(settings(config, audience)));
-    let login = config.login.as_ref().map(|login| logging_in(config, login, over, variable));
-    Ok((believes.transpose().map_err(bad)?, login.transpose()?))
+    let oidc = config.audience.as_ref().map(|audience| Oidc::new(settings(config, audience)));
+    let login = config.login.as_ref().map(|login| read_login(config, login, cookie_security, variable));
+    Ok((oidc.transpose().map_err(bad)?, login.transpose()?))
 }
 
 fn settings(config: &OidcConfig, audience: &str) -> OidcSettings {
     let signed = |algorithm: &SigningAlgorithm| match algorithm {
-        SigningAlgorithm::Rs256 => Signed::Rs256,
-        SigningAlgorithm::Es256 => Signed::Es256,
+        SigningAlgorithm::Rs256 => TokenAlgorithm::Rs256,
+        SigningAlgorithm::Es256 => TokenAlgorithm::Es256,
     };
     OidcSettings {
         issuer: config.issuer.clone(),
@@ -40,19 +38,19 @@ fn settings(config: &OidcConfig, audience: &str) -> OidcSettings {
     }
 }
 
-fn logging_in(
+fn read_login(
     config: &OidcConfig,
     login: &LoginConfig,
-    over: Over,
+    cookie_security: CookieSecurity,
     variable: Variable,
 ) -> Result<Login, CliError> {
-    let expected = match over {
-        Over::Https => "https",
-        Over::Loopback => "http",
+    let expected = match cookie_security {
+        CookieSecurity::Https => "https",
+        CookieSecurity::Loopback => "http",
     };
     if login.url.scheme() != expected {
-        return Err(wrong(&format!(
-            "`login.url` is {}, and this server is reached over {expected}; --behind-tls says that it is https",
+        return Err(invalid(&format!(
+            "`login.url` is {}, but this server uses {expected}; add --behind-tls if a proxy terminates TLS",
             login.url
         )));
     }
@@ -66,38 +64,40 @@ fn logging_in(
     Login::new(settings).map_err(bad)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is turned into another")]
-fn bad(error: BadSettings) -> CliError {
-    wrong(&error.to_string())
+#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
+fn bad(error: InvalidOidcSettings) -> CliError {
+    invalid(&error.to_string())
 }
 
-fn wrong(why: &str) -> CliError {
-    CliError::Usage(format!("`server.oidc` in the configuration cannot be used: {why}"))
+fn invalid(why: &str) -> CliError {
+    CliError::Usage(format!("`server.oidc` in the configuration is invalid: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::Systems;
+    use config::SystemsConfig;
 
-    fn refused(text: &str, over: Over) -> String {
+    fn refused(text: &str, cookie_security: CookieSecurity) -> String {
         let claims = "claims: { tenant: a, person: b, roles: c }";
-        let systems = Systems::parse(&format!("server: {{ oidc: {{ {claims}, {text} }} }}")).unwrap();
+        let systems = SystemsConfig::parse(&format!("server: {{ oidc: {{ {claims}, {text} }} }}")).unwrap();
         let config = systems.server().oidc.as_ref().unwrap();
-        read(config, over, |_| None).err().map(|error| error.to_string()).unwrap_or_default()
+        read(config, cookie_security, |_| None).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
-    fn what_could_be_read_or_exchanged_on_the_way_is_refused() {
+    fn insecure_urls_are_refused() {
         let login =
             "issuer: 'https://id.example', login: { name: A, client_id: b, url: 'https://c.example' }";
-        assert_eq!(refused(login, Over::Https), "");
-        assert!(refused(login, Over::Loopback).contains("--behind-tls"));
-        assert!(refused("issuer: 'http://id.example', audience: a", Over::Https).contains("issuer"));
+        assert_eq!(refused(login, CookieSecurity::Https), "");
+        assert!(refused(login, CookieSecurity::Loopback).contains("--behind-tls"));
+        assert!(
+            refused("issuer: 'http://id.example', audience: a", CookieSecurity::Https).contains("issuer")
+        );
         let keys = "issuer: 'https://id.example', audience: a, key_set: 'http://id.example/keys'";
-        assert!(refused(keys, Over::Https).contains("key set"));
+        assert!(refused(keys, CookieSecurity::Https).contains("key set"));
         let plain = login.replace("https://c.example", "http://c.example");
-        assert!(refused(&plain, Over::Loopback).contains("must be an address with https"));
-        assert!(refused("issuer: 'https://id.example'", Over::Https).contains("`login`"));
+        assert!(refused(&plain, CookieSecurity::Loopback).contains("must be an https URL"));
+        assert!(refused("issuer: 'https://id.example'", CookieSecurity::Https).contains("`login`"));
     }
 }

@@ -1,22 +1,21 @@
-//! By what names secrets are found. The secrets themselves stand nowhere here.
+//! The names of webhook and Slack secrets, for the API. The secrets themselves are not read here.
 
 use api_types::{PreviousSecret, SecretName};
-use config::{Rotating, Systems};
+use config::{RotatingSecret, SystemsConfig};
 use domain::TenantId;
-use views::time::moment;
+use views::time::rfc3339_millis;
 
-/// By what names the secrets are found with which other systems prove themselves.
-pub(super) fn names(config: &Systems) -> Vec<(TenantId, SecretName)> {
-    let name = |source: &str, scheme: &str, found: &Rotating| SecretName {
+pub(super) fn names(config: &SystemsConfig) -> Vec<(TenantId, SecretName)> {
+    let name = |source: &str, scheme: &str, found: &RotatingSecret| SecretName {
         source: source.to_owned(),
         scheme: scheme.to_owned(),
         id: found.current().to_owned(),
         previous: found
-            .before()
-            .map(|(id, until)| PreviousSecret { id: id.to_owned(), until: moment(until) }),
+            .previous()
+            .map(|(id, until)| PreviousSecret { id: id.to_owned(), until: rfc3339_millis(until) }),
     };
     let sources = config.server().sources.iter().map(|source| {
-        let of = name(source.source.as_str(), source.scheme.as_str(), &source.proved_with);
+        let of = name(source.source.as_str(), source.scheme.as_str(), &source.secret);
         (source.tenant.clone(), of)
     });
     let slack =
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     const CONFIG: &str = "
-slack: { token_env: T, channel: C0, doors: [ { tenant: acme, secret_env: CLICKS } ] }
+slack: { token_env: T, channel: C0, installations: [ { tenant: acme, secret_env: CLICKS } ] }
 server:
   sources:
     - { tenant: acme, source: servicenow, scheme: hmac, secret_env: NEW, previous: { secret_env: OLD, until: 2030-01-01T00:00:00Z } }
@@ -37,14 +36,14 @@ server:
 ";
 
     #[test]
-    fn each_tenants_secrets_are_named_with_the_one_that_is_on_its_way_out() {
-        let names = names(&Systems::parse(CONFIG).unwrap());
-        let told: Vec<_> = names
+    fn secret_names_include_the_previous_secret() {
+        let names = names(&SystemsConfig::parse(CONFIG).unwrap());
+        let current: Vec<_> = names
             .iter()
             .map(|(tenant, of)| (tenant.as_str(), of.source.as_str(), of.scheme.as_str(), of.id.as_str()))
             .collect();
         assert_eq!(
-            told,
+            current,
             [
                 ("acme", "servicenow", "hmac", "NEW"),
                 ("umbrella", "github", "github", "HUB"),

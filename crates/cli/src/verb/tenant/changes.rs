@@ -1,11 +1,11 @@
-//! What changed between two states of a tenant, in words.
+//! The differences between two states of a tenant.
 
 use std::collections::BTreeSet;
 
 use domain::tenant::Person;
 use domain::{GroupName, PersonId, Tenant};
 
-/// One line for each thing that changed.
+/// One line for each difference.
 pub(super) fn changes(before: &Tenant, after: &Tenant) -> Vec<String> {
     [people(before, after), groups(before, after), caps(before, after)].concat()
 }
@@ -13,11 +13,11 @@ pub(super) fn changes(before: &Tenant, after: &Tenant) -> Vec<String> {
 fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
     let ids: BTreeSet<&PersonId> = before.people.keys().chain(after.people.keys()).collect();
     let line = |id: &PersonId| match (before.people.get(id), after.people.get(id)) {
-        (None, Some(new)) => Some(format!("{id} is new{}", slack_of(new))),
-        (Some(_), None) => Some(format!("{id} is gone")),
+        (None, Some(new)) => Some(format!("user {id} added{}", slack_of(new))),
+        (Some(_), None) => Some(format!("user {id} removed")),
         (Some(old), Some(new)) if old != new => {
-            let slack = |person: &Person| person.slack.clone().unwrap_or_else(|| "nobody".to_owned());
-            Some(format!("{id} was {} in Slack and is {} now", slack(old), slack(new)))
+            let slack = |person: &Person| person.slack.clone().unwrap_or_else(|| "none".to_owned());
+            Some(format!("Slack user of {id}: {} -> {}", slack(old), slack(new)))
         }
         (Some(_), Some(_)) | (None, None) => None,
     };
@@ -25,17 +25,17 @@ fn people(before: &Tenant, after: &Tenant) -> Vec<String> {
 }
 
 fn slack_of(person: &Person) -> String {
-    person.slack.as_ref().map(|slack| format!(", in Slack {slack}")).unwrap_or_default()
+    person.slack.as_ref().map(|slack| format!(", Slack user {slack}")).unwrap_or_default()
 }
 
 fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {
     let names: BTreeSet<&GroupName> = before.groups.keys().chain(after.groups.keys()).collect();
     let lines = |name: &GroupName| match (before.groups.get(name), after.groups.get(name)) {
-        (None, Some(new)) => vec![format!("group {name} is new: {}", listed(new))],
-        (Some(_), None) => vec![format!("group {name} is gone")],
+        (None, Some(new)) => vec![format!("group {name} added: {}", listed(new))],
+        (Some(_), None) => vec![format!("group {name} removed")],
         (Some(old), Some(new)) => {
-            let joined = new.difference(old).map(|person| format!("{person} joined group {name}"));
-            let left = old.difference(new).map(|person| format!("{person} left group {name}"));
+            let joined = new.difference(old).map(|person| format!("{person} added to group {name}"));
+            let left = old.difference(new).map(|person| format!("{person} removed from group {name}"));
             joined.chain(left).collect()
         }
         (None, None) => Vec::new(),
@@ -43,15 +43,15 @@ fn groups(before: &Tenant, after: &Tenant) -> Vec<String> {
     names.into_iter().flat_map(lines).collect()
 }
 
-/// The names, or `nobody`.
+/// The names, or `no members`.
 pub(super) fn listed(people: &BTreeSet<PersonId>) -> String {
     let names: Vec<_> = people.iter().map(PersonId::as_str).collect();
-    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "no members".to_owned() } else { names.join(", ") }
 }
 
 fn caps(before: &Tenant, after: &Tenant) -> Vec<String> {
     let (old, new) = (before.caps.max_writes_per_run, after.caps.max_writes_per_run);
-    let line = || format!("a run could have {old} effects and may have {new} now");
+    let line = || format!("maximum effects per run: {old} -> {new}");
     (old != new).then(line).into_iter().collect()
 }
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_a_line_and_nothing_else_is() {
+    fn every_change_is_one_line() {
         let before = tenant(
             r#""people": {"ada": {"slack": "T:A"}, "bob": {}, "eve": {}},
                "groups": {"db": ["ada", "eve"], "old": []}, "caps": {"max_writes_per_run": 9}"#,
@@ -76,14 +76,14 @@ mod tests {
         assert_eq!(
             changes(&before, &after),
             [
-                "ada was T:A in Slack and is nobody now",
-                "cyn is new, in Slack T:C",
-                "eve is gone",
-                "bob joined group db",
-                "eve left group db",
-                "group new is new: nobody",
-                "group old is gone",
-                "a run could have 9 effects and may have 8 now",
+                "Slack user of ada: T:A -> none",
+                "user cyn added, Slack user T:C",
+                "user eve removed",
+                "bob added to group db",
+                "eve removed from group db",
+                "group new added: no members",
+                "group old removed",
+                "maximum effects per run: 9 -> 8",
             ]
         );
         assert!(changes(&before, &before).is_empty());

@@ -1,4 +1,4 @@
-//! `countersign tenant show|set`: what a tenant has settled for all its runs.
+//! `countersign tenant show|set`.
 
 mod changes;
 mod set;
@@ -7,17 +7,16 @@ mod show;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
-/// What can be done about what a tenant has settled.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Show(show::Args),
     Set(set::Args),
 }
 
-pub(super) async fn run(verb: &Verb, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(verb: &Verb, context: &Context) -> Result<ExitStatus, CliError> {
     match verb {
         Verb::Show(args) => show::run(args, context).await,
         Verb::Set(args) => set::run(args, context).await,

@@ -1,4 +1,4 @@
-//! `countersign tenant set`: a file becomes what the tenant has settled.
+//! `countersign tenant set`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use domain::{GroupName, PersonId, Tenant};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::input::read_file;
-use crate::link::Link;
 use views::table::indented;
 
 use super::changes::changes;
-use super::show::{settled, tenant_json};
+use super::show::{tenant_json, to_domain};
 
-/// Some thousand people; beyond that a directory service is meant.
+/// Several thousand users.
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
-/// Whoever meets others this often has somebody to talk to.
+/// How often the command retries after a concurrent change.
 const ROUNDS_MAX: u32 = 5;
 
 const EXAMPLES: &str = "\
@@ -30,38 +30,37 @@ Examples:
   countersign tenant set acme.yaml --tenant acme
   countersign tenant show --json | jq '{people, groups, caps}' > acme.json
 
-The file says all of it; what it leaves out is settled as empty, or as its default:
+The file replaces all settings; a missing section is set to empty or to its default:
 
   people:
-    ada: { slack: T0ACME:U0ADA }      known to Slack as this user of this workspace
-    bob: {}                           answers by the command line alone
+    ada: { slack: T0ACME:U0ADA }      the Slack workspace and user of ada
+    bob: {}                           has no Slack user; approves with the command line or the API
   groups:
-    db-oncall: [ada, bob]             who may approve what policy hands to this group
+    db-oncall: [ada, bob]             may approve actions that policy assigns to this group
   caps:
     max_writes_per_run: 20            [default: 64]
 
-The policy is left as it is; `policy apply` settles that.";
+The policy does not change; use `policy apply`.";
 
-/// Settle who the people are, who may approve, and how much a run may change
+/// Replace the users, approver groups and limits of the tenant
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// People, groups and caps, in YAML or JSON
+    /// The file with people, groups and caps, in YAML or JSON
     file: PathBuf,
 }
 
-/// The file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Wanted {
+struct TenantFile {
     people: BTreeMap<PersonId, Option<Person>>,
     groups: BTreeMap<GroupName, BTreeSet<PersonId>>,
     caps: Caps,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let wanted = read(&args.file)?;
-    let (before, after) = settle(&context.link_or_new()?, &wanted).await?;
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let file = read(&args.file)?;
+    let (before, after) = replace(&context.connect_or_create()?, &file).await?;
     let changes = changes(&before, &after);
     let text = if changes.is_empty() {
         format!("tenant {}: nothing changed", after.tenant)
@@ -71,26 +70,26 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     };
     let mut json = tenant_json(&after);
     json["changes"] = json!(changes);
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }
 
-/// What was settled before, and what is now. If somebody else settles something meanwhile, it is looked at again.
-async fn settle(link: &Link, wanted: &Wanted) -> Result<(Tenant, Tenant), CliError> {
+/// Replaces the settings and returns the old and the new state. Retries after a concurrent change.
+async fn replace(session: &ApiSession, file: &TenantFile) -> Result<(Tenant, Tenant), CliError> {
     let mut rounds = ROUNDS_MAX;
     loop {
-        let told = link.client.tenant().await?;
-        let revision = told.revision;
-        let before = settled(told);
+        let current = session.client.tenant().await?;
+        let revision = current.revision;
+        let before = to_domain(current);
         let mut after = before.clone();
-        wanted.clone().put_into(&mut after);
+        file.clone().put_into(&mut after);
         if after == before && revision.is_some() {
             return Ok((before, after));
         }
         rounds -= 1;
-        match link.client.put_tenant(&put(after, revision)).await {
+        match session.client.put_tenant(&put(after, revision)).await {
             Err(error) if rounds > 0 && error.is("TENANT_CHANGED") => {}
-            told => return Ok((before, settled(told?))),
+            stored => return Ok((before, to_domain(stored?))),
         }
     }
 }
@@ -105,23 +104,23 @@ fn put(tenant: Tenant, revision: Option<u32>) -> PutTenant {
     }
 }
 
-fn read(path: &Path) -> Result<Wanted, CliError> {
-    let wrong = |why: String| CliError::Usage(format!("{} cannot be used: {why}", path.display()));
+fn read(path: &Path) -> Result<TenantFile, CliError> {
+    let invalid = |why: String| CliError::Usage(format!("{} is invalid: {why}", path.display()));
     let bytes = read_file(path, &path.display().to_string(), FILE_BYTES_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: path.into() })?;
-    let wanted: Wanted = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    check_people(&wanted.people(), &wanted.groups).map_err(|fault| wrong(fault.to_string()))?;
-    Ok(wanted)
+    let file: TenantFile = serde_saphyr::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+    check_people(&file.people(), &file.groups).map_err(|fault| invalid(fault.to_string()))?;
+    Ok(file)
 }
 
-impl Wanted {
+impl TenantFile {
     fn put_into(self, tenant: &mut Tenant) {
         tenant.people = self.people();
         tenant.groups = self.groups;
         tenant.caps = self.caps;
     }
 
-    /// The people; of whom nothing is said, nothing is known.
+    /// The users; one without a value has no Slack user.
     fn people(&self) -> BTreeMap<PersonId, Person> {
         self.people.iter().map(|(id, person)| (id.clone(), person.clone().unwrap_or_default())).collect()
     }

@@ -1,12 +1,12 @@
-//! `countersign tenant show`: what a tenant has settled.
+//! `countersign tenant show`.
 
 use domain::tenant::{Caps, Person};
-use domain::{Cause, Digest, Initiator, PersonId, Stopped, Tenant};
+use domain::{Cause, Digest, DispatchStop, Initiator, PersonId, Tenant};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use views::table::{indented, table};
 use views::time;
 
@@ -18,44 +18,43 @@ Examples:
   countersign tenant show --json | jq '{people, groups, caps}' > acme.json
   countersign tenant set acme.json";
 
-/// Show who the people are, who may approve, how much a run may change, and which policy counts
+/// Show the users, approver groups, limits and policy of the tenant
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-pub(super) async fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
-    let tenant = settled(context.link()?.client.tenant().await?);
-    context.answer(&text(&tenant), &tenant_json(&tenant))?;
-    Ok(Ending::Done)
+pub(super) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let tenant = to_domain(context.connect()?.client.tenant().await?);
+    context.print(&text(&tenant), &tenant_json(&tenant))?;
+    Ok(ExitStatus::Success)
 }
 
-/// What the API tells of, in the words of the rules.
-pub(super) fn settled(told: api_types::Tenant) -> Tenant {
-    let mut tenant = Tenant::new(told.tenant);
-    tenant.policy = told.policy;
-    tenant.caps = Caps { max_writes_per_run: told.caps.max_writes_per_run };
+pub(super) fn to_domain(document: api_types::Tenant) -> Tenant {
+    let mut tenant = Tenant::new(document.tenant);
+    tenant.policy = document.policy;
+    tenant.caps = Caps { max_writes_per_run: document.caps.max_writes_per_run };
     tenant.people =
-        told.people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect();
-    tenant.groups = told.groups;
-    tenant.stopped = told.stopped.as_ref().map(stopped);
-    tenant.revision = told.revision.unwrap_or_default();
+        document.people.into_iter().map(|(id, person)| (id, Person { slack: person.slack })).collect();
+    tenant.groups = document.groups;
+    tenant.stopped = document.stopped.as_ref().map(stopped);
+    tenant.revision = document.revision.unwrap_or_default();
     tenant
 }
 
-/// Only people stop dispatch.
-fn stopped(told: &api_types::Stopped) -> Stopped {
-    let at = |text: &str| time::read(text).unwrap_or_default();
-    let by = Initiator::new(Cause::User, &told.by);
-    let stopped = Stopped::new(by, &told.reason, at(&told.at));
-    Stopped { backout: told.backout.as_deref().map(at), ..stopped }
+/// Only users stop dispatch.
+fn stopped(document: &api_types::Stopped) -> DispatchStop {
+    let at = |text: &str| time::parse(text).unwrap_or_default();
+    let by = Initiator::new(Cause::User, &document.by);
+    let stopped = DispatchStop::new(by, &document.reason, at(&document.at));
+    DispatchStop { backout: document.backout.as_deref().map(at), ..stopped }
 }
 
 fn text(tenant: &Tenant) -> String {
-    let shipped = || "the one that ships with the program".to_owned();
+    let default = || "the default policy".to_owned();
     format!(
-        "tenant    {}\npolicy    {}\ncaps      at most {} effects in one run\n\npeople\n{}\ngroups\n{}",
+        "tenant    {}\npolicy    {}\nlimits    at most {} effects per run\n\nusers\n{}\ngroups\n{}",
         tenant.tenant,
-        tenant.policy.as_ref().map_or_else(shipped, Digest::to_string),
+        tenant.policy.as_ref().map_or_else(default, Digest::to_string),
         tenant.caps.max_writes_per_run,
         people(tenant),
         groups(tenant),
@@ -73,10 +72,10 @@ fn people(tenant: &Tenant) -> String {
         .map(|(id, person)| [id.to_string(), person.slack.clone().unwrap_or_default(), groups_of(id)])
         .collect();
     if rows.is_empty() {
-        return "  nobody is named; where no group is asked for, anybody may answer by the command line\n"
+        return "  none; approvals without a group can be decided by every user of the command line\n"
             .to_owned();
     }
-    indented(&table(["PERSON", "SLACK", "GROUPS"], &rows), 2)
+    indented(&table(["USER", "SLACK", "GROUPS"], &rows), 2)
 }
 
 fn groups(tenant: &Tenant) -> String {
@@ -85,7 +84,7 @@ fn groups(tenant: &Tenant) -> String {
     if rows.is_empty() { "  none\n".to_owned() } else { indented(&table(["GROUP", "MEMBERS"], &rows), 2) }
 }
 
-/// All of it, with every part present.
+/// The tenant with every field present.
 pub(super) fn tenant_json(tenant: &Tenant) -> Value {
     json!({
         "tenant": tenant.tenant,

@@ -1,22 +1,20 @@
-//! A test aid: the process kills itself at a numbered call to the store.
+//! For tests: the process kills itself at a numbered call to the store.
 //!
-//! The proof that a crash at any point loses nothing needs crashes at chosen points. `--crash-at 7:before`
-//! kills the process with SIGKILL when it is about to make its eighth call to the store, `:after` when that
-//! call has been carried out and its answer is not known to the caller yet. Only the calls of this process
-//! are counted. Nothing is cleaned up, nothing is flushed: that is the point.
+//! `--crash-at 7:before` sends SIGKILL before the eighth call, `:after` when the call has completed and the caller
+//! has not received the result. Only calls of this process are counted. Nothing is cleaned up or flushed.
 //!
-//! With `--concurrency 1` the worker makes its calls one after the other, so that a short run meets the same
-//! calls under the same numbers every time: the first three receive, one for each queue, that of steps last. With
-//! more, it looks for further messages while it works.
+//! With `--concurrency 1` the worker makes its calls one after the other, so a short run has the same call numbers
+//! every time: the first three receive from the queues, the steps queue last. With a higher concurrency, it receives
+//! messages while it works.
 
 use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
-use store::{Intercept, Site, StoreError};
+use store::{Intercept, StoreCall, StoreError};
 
-/// At which call the process dies, counted from 0, and on which side of it.
+/// The call at which the process dies, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CrashPoint {
     call: u64,
@@ -29,9 +27,8 @@ enum Side {
     After,
 }
 
-/// Why a text is no crash point.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no crash point; write `7`, `7:before` or `7:after`")]
+#[error("{text:?} is not a crash point; write `7`, `7:before` or `7:after`")]
 pub(crate) struct InvalidCrashPoint {
     text: String,
 }
@@ -51,7 +48,7 @@ impl FromStr for CrashPoint {
     }
 }
 
-/// Counts calls, and dies at one of them.
+/// Counts calls and kills the process at one of them.
 pub(super) struct CrashAt {
     point: CrashPoint,
     calls: AtomicU64,
@@ -64,12 +61,12 @@ impl CrashAt {
 }
 
 impl Intercept for CrashAt {
-    /// Whether this is the call after which the process dies.
-    type Pass = bool;
+    /// Whether the process dies after this call.
+    type State = bool;
 
-    async fn before(&self, site: &Site) -> Result<bool, StoreError> {
-        // The roll is signed by the clock, beside the work: counted, it would shift what the numbers mean.
-        if site.name.starts_with("roll.") {
+    async fn before(&self, site: &StoreCall) -> Result<bool, StoreError> {
+        // Heartbeats depend on the clock; counting them would make the call numbers unstable.
+        if site.name.starts_with("worker_registry.") {
             return Ok(false);
         }
         let here = self.calls.fetch_add(1, Ordering::SeqCst) == self.point.call;
@@ -87,10 +84,10 @@ impl Intercept for CrashAt {
     }
 }
 
-/// SIGKILL to ourselves. The caller never goes on, not even for the moment until the signal lands.
+/// Sends SIGKILL to this process. Never returns, so that the caller does not continue until the signal arrives.
 async fn die() -> Infallible {
     if let Err(error) = kill_process(getpid(), Signal::KILL) {
-        tracing::error!(%error, "a process that could not kill itself stands still instead");
+        tracing::error!(event = "self_kill_failed", %error, "cannot kill this process; blocking instead");
     }
     std::future::pending().await
 }
@@ -100,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crash_point_is_a_number_and_a_side() {
+    fn crash_point_is_a_number_and_a_side() {
         let point = |call, side| Ok(CrashPoint { call, side });
         assert_eq!("7".parse(), point(7, Side::Before));
         assert_eq!("0:before".parse(), point(0, Side::Before));

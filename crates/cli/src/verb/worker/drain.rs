@@ -1,8 +1,8 @@
-//! `countersign worker drain`: a worker finishes what it has in hand, and goes.
+//! `countersign worker drain`.
 
 use std::time::Duration;
 
-use api_types::Worker;
+use api_types::WorkerInfo;
 use domain::worker_registry::{HEARTBEAT_EVERY, OFFLINE_AFTER};
 use domain::{WorkerId, WorkerRecord, WorkerReport};
 use engine::Engine;
@@ -14,11 +14,11 @@ use views::counted;
 use crate::context::Context;
 #[cfg(feature = "aws")]
 use crate::context::tools;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::so_far::SoFar;
+use crate::exit_status::ExitStatus;
+use crate::progress::StatusLine;
 
-/// Often enough for somebody who waits, seldom enough for the store.
+/// Balances the delay for the operator against load on the store.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
@@ -27,27 +27,27 @@ Examples:
   countersign worker drain worker-1f3a --reason 'new release' --no-wait
   countersign worker drain worker-9c0e --reason 'new release' --aws
 
-A worker serves every tenant, so this is done on the store, and not through a server. What keeps
-workers running, such as a service of ECS, starts another one in its place.
+A worker serves every tenant, so this command works on a store, not through a server. A supervisor
+such as an ECS service starts a replacement.
 
-Exit codes: 0 if it has left and finished all it had in hand, or was asked with --no-wait; 1 if it
-left steps to other workers or vanished.";
+Exit codes: 0 if the worker exited after finishing its messages, or was asked with --no-wait; 1 if
+it left steps to other workers or went offline.";
 
-/// Ask a worker to leave: it begins nothing any more, finishes the steps under way, and goes
+/// Drain a worker: it starts no new steps, finishes the running ones and exits
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The worker's name, as `worker list` shows it
     worker: WorkerId,
-    /// Why, in your words; operators of every tenant see it
+    /// The reason; operators of every tenant see it
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Do not wait until it is gone
+    /// Do not wait until the worker has stopped
     #[arg(long)]
     no_wait: bool,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     #[cfg(feature = "aws")]
     if let Some(engine) = context.engine_on_aws(tools())? {
         return run_on(&engine, args, context).await;
@@ -55,79 +55,83 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliErr
     run_on(&context.existing_engine()?, args, context).await
 }
 
-async fn run_on<S: Store>(engine: &Engine<S>, args: &Args, context: &Context) -> Result<Ending, CliError> {
+async fn run_on<S: Store>(
+    engine: &Engine<S>,
+    args: &Args,
+    context: &Context,
+) -> Result<ExitStatus, CliError> {
     let asked = engine.request_drain(&args.worker, &context.by_user(), &args.reason).await?;
-    let (stands, end) = if args.no_wait {
+    let (record, end) = if args.no_wait {
         (asked, End::NotWaitedFor)
     } else {
-        gone(engine, asked, SoFar::new(context)).await?
+        wait_until_stopped(engine, asked, StatusLine::new(context)).await?
     };
-    let (text, ending) = words(&stands, end);
-    context.answer(&text, &json!(Worker::seen_at(stands, engine.now())))?;
-    Ok(ending)
+    let (text, status) = render(&record, end);
+    context.print(&text, &json!(WorkerInfo::at(record, engine.now())))?;
+    Ok(status)
 }
 
-/// How the waiting ended.
 enum End {
-    /// The worker has left, as it said itself.
-    Left,
-    /// It has signed no more.
-    Vanished,
-    /// Nobody waited.
+    /// The worker reported that it stopped.
+    Stopped,
+    /// The worker stopped sending heartbeats.
+    Offline,
     NotWaitedFor,
 }
 
-/// Waits until the worker is gone, in good order or not. Clocks differ between machines, so that one which vanishes is
-/// known by how long its place stays as it is.
-async fn gone<S: Store>(
+/// Waits until the worker has stopped or is offline. Clocks differ between machines, so a worker counts as offline if
+/// its record does not change for a while.
+async fn wait_until_stopped<S: Store>(
     engine: &Engine<S>,
-    mut stands: WorkerRecord,
-    mut so_far: SoFar,
+    mut record: WorkerRecord,
+    mut status_line: StatusLine,
 ) -> Result<(WorkerRecord, End), CliError> {
-    let mut heard = Instant::now();
+    let mut changed_at = Instant::now();
     loop {
-        let so = match &stands.says {
-            WorkerReport::Left { .. } => return Ok((stands, End::Left)),
-            _ if heard.elapsed() > OFFLINE_AFTER.std() => return Ok((stands, End::Vanished)),
-            WorkerReport::Leaving { in_hand } => {
-                format!("{} has {} in hand", stands.worker, messages(*in_hand))
+        let status = match &record.report {
+            WorkerReport::Stopped { .. } => return Ok((record, End::Stopped)),
+            _ if changed_at.elapsed() > OFFLINE_AFTER.std() => return Ok((record, End::Offline)),
+            WorkerReport::Draining { in_flight } => {
+                format!("{} has {} to finish", record.worker, messages(*in_flight))
             }
-            WorkerReport::Working { .. } | WorkerReport::Unwell { .. } => {
-                format!("{} hears of it within {HEARTBEAT_EVERY}", stands.worker)
+            WorkerReport::Working { .. } | WorkerReport::Unhealthy { .. } => {
+                format!("{} receives the request within {HEARTBEAT_EVERY}", record.worker)
             }
         };
-        so_far.say(&so);
+        status_line.set(&status);
         sleep(LOOK_EVERY).await;
-        let now = engine.worker(&stands.worker).await?;
-        if now.revision != stands.revision {
-            heard = Instant::now();
+        let now = engine.worker(&record.worker).await?;
+        if now.revision != record.revision {
+            changed_at = Instant::now();
         }
-        stands = now;
+        record = now;
     }
 }
 
-fn words(stands: &WorkerRecord, end: End) -> (String, Ending) {
-    let worker = &stands.worker;
-    match (&stands.says, end) {
-        (WorkerReport::Left { finished: true }, _) => {
-            (format!("{worker} has left; it finished all it had in hand"), Ending::Done)
+fn render(record: &WorkerRecord, end: End) -> (String, ExitStatus) {
+    let worker = &record.worker;
+    match (&record.report, end) {
+        (WorkerReport::Stopped { drained: true }, _) => {
+            (format!("{worker} has stopped after finishing all its messages"), ExitStatus::Success)
         }
-        (WorkerReport::Left { finished: false }, _) => {
-            let rest = "steps that it did not finish are taken over when their leases run out";
-            (format!("{worker} has left; {rest}"), Ending::NotDone)
+        (WorkerReport::Stopped { drained: false }, _) => {
+            let rest = "other workers take over its unfinished steps when their leases expire";
+            (format!("{worker} has stopped; {rest}"), ExitStatus::Failure)
         }
-        (_, End::Vanished | End::Left) => {
-            let rest = "what it had in hand is taken over, and it leaves if it comes back";
-            (format!("{worker} is not heard of any more; {rest}"), Ending::NotDone)
+        (_, End::Offline | End::Stopped) => {
+            let rest = "other workers take over its steps, and it exits if it comes back";
+            (format!("{worker} is offline; {rest}"), ExitStatus::Failure)
         }
-        (says, End::NotWaitedFor) => {
-            let rest = match says.in_hand() {
+        (report, End::NotWaitedFor) => {
+            let rest = match report.in_flight() {
                 0 => String::new(),
-                some => format!(", and finishes {} before it goes", messages(some)),
+                some => format!(", and finishes {} before it exits", messages(some)),
             };
             (
-                format!("{worker} is asked to leave; it hears of it within {HEARTBEAT_EVERY}{rest}"),
-                Ending::Done,
+                format!(
+                    "{worker} was asked to drain; it receives the request within {HEARTBEAT_EVERY}{rest}"
+                ),
+                ExitStatus::Success,
             )
         }
     }

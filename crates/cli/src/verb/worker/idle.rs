@@ -1,12 +1,11 @@
-//! Whether anything is left to do.
+//! Detects that no work is left, for `--until-idle`.
 //!
-//! Every run that can still move has a due time on its record, written in the same commit as the rest of it.
-//! So the due index, read to its end, finds all of them, whether or not there is a message for them. A run in it
-//! is at rest if it waits for a person or an event and its deadline is not over; any other can move by itself:
-//! it is ready, held, due for another attempt, or being taken back. Nothing is left to do when every run in the
-//! index is at rest and no other job is due: people may still have to be shown something, and the evidence of
-//! a run that is over may not be there yet. A message to walk a run at rest is one that came twice, and whoever
-//! gets it finds nothing to do. What is started or answered after the look is for another worker.
+//! Every run that has not ended has a due time on its record, written in the same commit as the rest. So the due
+//! index lists all of them, whether or not a message exists. A run is waiting if it waits for an approval or an event
+//! and its deadline is in the future. Any other run can advance: it is ready, leased, due for a retry, or being rolled
+//! back. No work is left when every run in the index is waiting and no other job is due, such as posting an approval
+//! card or building evidence. A message to advance a waiting run is a duplicate with no effect. Runs that are started
+//! or decided after the check are left to other workers.
 
 use std::time::Duration;
 
@@ -14,23 +13,22 @@ use domain::{Live, Millis, RunRecord, Timestamp};
 use store::{Clock as _, Ledger as _, SqliteStore, StoreError, SystemClock};
 use tokio::time::sleep;
 
-/// Often enough for a script that waits for us, seldom enough for the store.
+/// Balances the delay of a script that waits against load on the store.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// With more open runs than this nobody can say that nothing is left, and the worker stays.
+/// With more open runs than this, the worker does not check further and keeps running.
 const OPEN_MAX: u32 = 10_000;
 
-/// An job that is put off for longer than this is for another worker, or for another day: what somebody has
-/// in hand is hidden for half a minute.
+/// A job deferred for longer than this is left to another worker. A received message is invisible for half a minute.
 const SOON: Millis = Millis::mins(1);
 
-/// Returns when nothing is left to do.
+/// Returns when no work is left.
 pub(super) async fn idle(store: &SqliteStore) {
     loop {
         match is_idle(store).await {
             Ok(true) => return,
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "could not see whether anything is left to do"),
+            Err(error) => tracing::warn!(event = "idle_check_failed", %error, "idle check failed"),
         }
         sleep(LOOK_EVERY).await;
     }
@@ -43,16 +41,16 @@ async fn is_idle(store: &SqliteStore) -> Result<bool, StoreError> {
     }
     for run in &open {
         let record = store.load(run).await?;
-        if record.is_some_and(|record| !is_at_rest(&record, SystemClock.now())) {
+        if record.is_some_and(|record| !is_waiting(&record, SystemClock.now())) {
             return Ok(false);
         }
     }
     Ok(store.jobs(SystemClock.now() + SOON).await? == 0)
 }
 
-fn is_at_rest(record: &RunRecord, now: Timestamp) -> bool {
+fn is_waiting(record: &RunRecord, now: Timestamp) -> bool {
     match &record.live {
-        // It may have moved since the index was read.
+        // It may have ended since the index was read.
         _ if record.due_at.is_none() => true,
         Live::WaitingEvent { deadline, .. } => *deadline > now,
         Live::WaitingApproval { nudge_at, .. } => *nudge_at > now,
@@ -60,6 +58,6 @@ fn is_at_rest(record: &RunRecord, now: Timestamp) -> bool {
         | Live::Running(_)
         | Live::Retrying { .. }
         | Live::Unresolved { .. }
-        | Live::Over { .. } => false,
+        | Live::Ended { .. } => false,
     }
 }

@@ -1,65 +1,65 @@
-//! `countersign worker list`: which workers there are.
+//! `countersign worker list`.
 
-use api_types::{DrainRequest, Worker};
-use connectors::Toolbox;
+use api_types::{DrainRequest, WorkerInfo};
+use connectors::ToolRegistry;
 use domain::Timestamp;
 use serde_json::json;
 
+use crate::api_session::ApiSession;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::link::Link;
+use crate::exit_status::ExitStatus;
 use views::table::table;
-use views::time::{self, distance};
+use views::time::{self, relative};
 
 const EXAMPLES: &str = "\
 Examples:
   countersign worker list
   countersign worker list --all --json
 
-WorkerStatus:
-  idle       there, with nothing to do
-  executing  at work on so many messages
-  errored    there, and not working as it should; the last column says why
-  draining   asked to leave: it begins nothing from its next signature on (15 s), and finishes
-             what it has in hand
-  offline    not heard of for 45 s; what it had in hand is taken over
-  left       gone, as it said itself (with --all)";
+Statuses:
+  idle       running, no messages
+  executing  running, processing messages
+  errored    running, but not working correctly; the last column shows the cause
+  draining   asked to drain: starts no new steps from its next heartbeat on (15 s) and finishes its
+             messages
+  offline    no heartbeat for 45 s; other workers take over its steps
+  stopped    exited (with --all)";
 
-/// Show the workers there are, and how they stand
+/// List workers and their status
 ///
-/// A worker signs a roll every 15 seconds, and serves every tenant. Nothing hangs on it: one that cannot sign works all the
-/// same.
+/// A worker serves every tenant and sends a heartbeat every 15 seconds. The list is informational: a worker that
+/// cannot send heartbeats keeps working.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Show those as well that left, or vanished more than an hour ago; names are forgotten after a day
+    /// Include workers that stopped or went offline more than an hour ago; records are deleted after a day
     #[arg(long)]
     all: bool,
 }
 
-pub(super) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link_to_look(Toolbox::default())?;
-    let mut workers = link.client.workers().await?.workers;
-    let now = Link::now();
+pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let session = context.connect_read_only(ToolRegistry::default())?;
+    let mut workers = session.client.workers().await?.workers;
+    let now = ApiSession::now();
     workers.retain(|worker| args.all || worker.expected);
-    // Workers of a server or an account are not started here.
-    let start = context.is_for_a_file()?.then(|| link.hints.line("worker"));
-    context.answer(&text(&workers, start.as_deref(), now), &json!({ "workers": workers }))?;
-    Ok(Ending::Done)
+    // Workers of a server or an account are not started with this program.
+    let start = context.targets_file()?.then(|| session.hints.line("worker"));
+    context.print(&text(&workers, start.as_deref(), now), &json!({ "workers": workers }))?;
+    Ok(ExitStatus::Success)
 }
 
-fn text(workers: &[Worker], start: Option<&str>, now: Timestamp) -> String {
+fn text(workers: &[WorkerInfo], start: Option<&str>, now: Timestamp) -> String {
     if workers.is_empty() {
         let start = start.map_or_else(String::new, |line| format!("; start one with: {line}"));
-        return format!("no worker has signed the roll{start}\n");
+        return format!("no workers{start}\n");
     }
     let rows: Vec<_> = workers
         .iter()
         .map(|worker| {
             [
                 worker.worker.clone(),
-                worker.standing.clone(),
+                worker.status.clone(),
                 worker.in_hand.to_string(),
                 ago(&worker.since, now),
                 ago(&worker.seen, now),
@@ -67,20 +67,20 @@ fn text(workers: &[Worker], start: Option<&str>, now: Timestamp) -> String {
             ]
         })
         .collect();
-    table(["WORKER", "STANDING", "IN HAND", "CAME", "LAST HEARD OF", ""], &rows)
+    table(["WORKER", "STATUS", "MESSAGES", "STARTED", "LAST HEARTBEAT", ""], &rows)
 }
 
 fn ago(at: &str, now: Timestamp) -> String {
-    time::read(at).map_or_else(|| at.to_owned(), |at| distance(at, now))
+    time::parse(at).map_or_else(|| at.to_owned(), |at| relative(at, now))
 }
 
-/// What else there is to say of it.
-fn remark(worker: &Worker) -> String {
+/// The cause of an error, unfinished steps, and the drain request.
+fn remark(worker: &WorkerInfo) -> String {
     let wrong = worker.why.clone();
-    let unfinished = worker.finished.filter(|finished| !finished).map(|_| "left steps to others".to_owned());
+    let unfinished = worker.finished.filter(|finished| !finished).map(|_| "left unfinished steps".to_owned());
     let asked = worker
         .asked
         .as_ref()
-        .map(|DrainRequest { by, reason, .. }| format!("asked to leave by {by}: {reason}"));
+        .map(|DrainRequest { by, reason, .. }| format!("drain requested by {by}: {reason}"));
     wrong.into_iter().chain(unfinished).chain(asked).collect::<Vec<_>>().join("; ")
 }

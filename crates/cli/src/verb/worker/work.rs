@@ -1,51 +1,51 @@
-//! `countersign worker`: works on runs until it is asked to leave.
+//! `countersign worker`: executes runs until it is asked to stop.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::worker::{Rooms, Worker, WorkerSettings, leaving};
-use connectors::{Allow, HostRule, Settings};
+use ::worker::{CancellationToken, Concurrency, Worker, WorkerSettings};
+use connectors::{ConnectorSettings, HostAllowList, HostRule};
 use domain::{Millis, WorkerId};
-use engine::{Engine, Parts, Sealing, Showing, Timing};
+use engine::{Engine, EngineParts, EvidenceSigner, Notifier, Timing};
 use store::{Intercepted, SqliteStore, Store, SystemClock};
 
-use crate::config;
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
-use crate::metrics::Metrics;
-use crate::{keys, logging, random};
+use crate::exit_status::ExitStatus;
+use crate::input::read_config;
+use crate::shutdown::ShutdownSignal;
+use crate::telemetry::{Metrics, start_logging};
+use crate::{keys, random};
 
 use super::crash::{CrashAt, CrashPoint};
-use super::stop::Stop;
+use super::idle::idle;
 
-/// How a worker works.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Work {
-    /// How many runs are worked on at once; beside them there is room for a quarter as many that people just
-    /// decided about, so that these never wait
+    /// The number of concurrent steps. A quarter of this number is added for runs that were just approved or rejected,
+    /// so that decisions never wait for a free slot
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroU16,
-    /// For how long a step is held without a sign of life before another worker may take it over
-    #[arg(long, value_name = "LENGTH", default_value = "30s")]
+    /// How long a step is leased without a heartbeat before another worker may take it over
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
     lease: Millis,
-    /// How often a sign of life is given [default: a third of the lease]
-    #[arg(long, value_name = "LENGTH")]
+    /// The interval between heartbeats [default: a third of the lease]
+    #[arg(long, value_name = "DURATION")]
     heartbeat: Option<Millis>,
-    /// A host inside your network that `http.request` may call; may be given several times
+    /// Allow `http.request` to call this host in your network; repeatable
     #[arg(long, value_name = "HOST[:PORT]")]
     allow_host: Vec<HostRule>,
-    /// The systems outside: where they are, and which variables hold their credentials
+    /// The configuration of external systems: addresses, and the variables that hold credentials
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How long the steps under way may take to finish after SIGTERM or `worker drain`
-    #[arg(long, value_name = "LENGTH", default_value = "25s")]
+    /// How long running steps may take to finish after SIGTERM or `worker drain`
+    #[arg(long, value_name = "DURATION", default_value = "25s")]
     drain: Millis,
-    /// Leave when no run is left that can move by itself
+    /// Exit when no run can advance without a user or an external event
     #[arg(long)]
     until_idle: bool,
-    /// What the worker is called in the chain of events; a random part is added
+    /// The worker's name in the chain of events; a random suffix is added
     #[arg(long, value_name = "NAME", default_value = "worker")]
     name: WorkerId,
     #[command(flatten)]
@@ -53,47 +53,46 @@ pub(crate) struct Work {
     /// Log JSON instead of text
     #[arg(long)]
     log_json: bool,
-    /// For tests of this program: the process kills itself at its N-th call to the store, counted from 0
+    /// For tests: kill the process at its N-th call to the store, counted from 0
     #[arg(long, value_name = "N[:before|:after]", hide = true)]
     crash_at: Option<CrashPoint>,
 }
 
-/// Works until it is asked to leave.
-pub(super) async fn run(args: Work, context: &Context) -> Result<Ending, CliError> {
+pub(super) async fn run(args: Work, context: &Context) -> Result<ExitStatus, CliError> {
     let timing = timing(args.lease, args.heartbeat)?;
     let me = WorkerId::new(&format!("{}-{}", args.name, random::hex::<4>()?))?;
-    logging::start(context.surroundings.log.as_deref(), args.log_json)?;
+    start_logging(context.env.log.as_deref(), args.log_json)?;
     let _metrics = args.metrics.start().await?;
     let store = context.open_store()?;
-    let outside = Outside::read(&args, context)?;
-    // Looking whether there is anything left must not shift the count of the calls that work makes.
-    let beside = store.clone();
-    tracing::info!(worker = %me, store = %context.store.display(), concurrency = args.concurrency, "started");
+    let systems = ExternalSystems::read(&args, context)?;
+    // The idle check uses the store directly, so that `--crash-at` does not count its calls.
+    let uncounted = store.clone();
+    let path = context.store.display();
+    tracing::info!(event = "worker_started", worker = %me, store = %path, concurrency = args.concurrency, "worker started");
     let finished = match args.crash_at {
-        None => Box::pin(work(&args, store, (timing, me, outside), beside)).await?,
+        None => Box::pin(work(&args, store, (timing, me, systems), uncounted)).await?,
         Some(point) => {
             let store = Intercepted::new(store, CrashAt::new(point));
-            Box::pin(work(&args, store, (timing, me, outside), beside)).await?
+            Box::pin(work(&args, store, (timing, me, systems), uncounted)).await?
         }
     };
-    Ok(Ending::done_if(finished))
+    Ok(ExitStatus::success_if(finished))
 }
 
-/// What a worker has beside the store.
-struct Outside {
-    settings: Settings,
-    shows: Showing,
-    sealing: Sealing,
+struct ExternalSystems {
+    settings: ConnectorSettings,
+    notifier: Notifier,
+    evidence_signer: EvidenceSigner,
 }
 
-impl Outside {
+impl ExternalSystems {
     fn read(args: &Work, context: &Context) -> Result<Self, CliError> {
-        let config = config::read(args.config.as_deref())?;
-        let variable = context.surroundings.variable;
+        let config = read_config(args.config.as_deref())?;
+        let variable = context.env.variable;
         Ok(Self {
             settings: config.settings(&variable)?,
-            shows: config.showing(&variable)?,
-            sealing: keys::sealing(&context.store)?,
+            notifier: config.notifier(&variable)?,
+            evidence_signer: keys::evidence_signer(&context.store)?,
         })
     }
 }
@@ -102,58 +101,68 @@ fn timing(lease: Millis, heartbeat: Option<Millis>) -> Result<Timing, CliError> 
     let heartbeat = heartbeat.unwrap_or(Millis(lease.0 / 3));
     if heartbeat.0 == 0 || heartbeat.0 > lease.0 / 2 {
         let text = format!(
-            "a lease of {lease} with a heartbeat of {heartbeat} cannot be kept alive: \
-             the heartbeat must be at most half of --lease, and more than nothing"
+            "--heartbeat {heartbeat} does not fit --lease {lease}: the heartbeat must be more than 0 and at most \
+             half of --lease"
         );
         return Err(CliError::Usage(text));
     }
     Ok(Timing { lease, heartbeat, ..Timing::default() })
 }
 
-/// The worker on any store; says whether every step under way was finished.
+/// Runs the worker; returns whether every running step finished.
 async fn work<S: Store>(
     args: &Work,
     store: S,
-    (timing, me, outside): (Timing, WorkerId, Outside),
-    beside: SqliteStore,
+    (timing, me, systems): (Timing, WorkerId, ExternalSystems),
+    uncounted: SqliteStore,
 ) -> Result<bool, CliError> {
     let settings = WorkerSettings {
-        rooms: Rooms::beside(args.concurrency.get().into()),
+        concurrency: Concurrency::for_steps(args.concurrency.get().into()),
         visibility: timing.lease,
         drain: args.drain.std(),
         ..WorkerSettings::default()
     };
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         store: Arc::new(store),
-        tools: connectors::standard(Allow { hosts: args.allow_host.clone() }, outside.settings),
+        tools: connectors::standard_tools(HostAllowList { hosts: args.allow_host.clone() }, systems.settings),
         clock: Arc::new(SystemClock),
         me: me.clone(),
         timing,
-        shows: outside.shows,
-        sealing: Some(outside.sealing),
+        notifier: systems.notifier,
+        evidence_signer: Some(systems.evidence_signer),
     });
-    let (leave, heard) = leaving();
-    let worker = Worker::new(Arc::new(engine), settings, me, heard);
-    let mut stop = Stop::listen(args.until_idle.then_some(beside))?;
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(Arc::new(engine), settings, me, shutdown.clone());
+    let mut signals = ShutdownSignal::listen()?;
+    let idle = async { if args.until_idle { idle(&uncounted).await } else { std::future::pending().await } };
     let working = worker.run();
     tokio::pin!(working);
     tokio::select! {
-        // Somebody has asked it through the roll.
-        finished = &mut working => return Ok(told(finished)),
-        why = stop.asked() => tracing::info!(why, "leaving; steps under way may finish"),
+        // An operator drained it through the worker registry.
+        finished = &mut working => return Ok(log_exit(finished)),
+        reason = signals.received() => log_drain(reason),
+        () = idle => log_drain("idle"),
     }
-    leave.ask();
+    shutdown.cancel();
     tokio::select! {
-        finished = working => Ok(told(finished)),
-        () = stop.asked_again() => Ok(told(false)),
+        finished = working => Ok(log_exit(finished)),
+        _ = signals.received() => Ok(log_exit(false)),
     }
 }
 
-fn told(finished: bool) -> bool {
+fn log_drain(reason: &str) {
+    tracing::info!(event = "worker_draining", reason, "draining; running steps may finish");
+}
+
+fn log_exit(finished: bool) -> bool {
     if finished {
-        tracing::info!("left; every step under way was finished");
+        tracing::info!(event = "worker_stopped", finished, "worker stopped; every running step finished");
     } else {
-        tracing::warn!("left; steps that were not finished are taken over when their leases run out");
+        tracing::warn!(
+            event = "worker_stopped",
+            finished,
+            "worker stopped; other workers take over its steps"
+        );
     }
     finished
 }
@@ -163,13 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heartbeat_is_a_third_of_the_lease_unless_said_otherwise() {
+    fn heartbeat_defaults_to_a_third_of_the_lease() {
         assert_eq!(timing(Millis::secs(30), None).unwrap().heartbeat, Millis::secs(10));
         assert_eq!(timing(Millis::secs(30), Some(Millis(500))).unwrap().heartbeat, Millis(500));
     }
 
     #[test]
-    fn a_lease_that_cannot_be_kept_alive_is_refused() {
+    fn heartbeat_above_half_the_lease_is_refused() {
         for (lease, heartbeat) in [(2, Some(2)), (2, Some(0)), (0, None), (1, None)] {
             assert!(timing(Millis(lease), heartbeat.map(Millis)).is_err(), "{lease} {heartbeat:?}");
         }

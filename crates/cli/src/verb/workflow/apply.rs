@@ -1,4 +1,4 @@
-//! `countersign workflow apply`: what triggers a workflow starts runs of it from now on.
+//! `countersign workflow apply`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use api_types::Workflow;
 use client::{ClientError, Problem};
 use domain::plan::{Schedule, TriggeredBy};
 use serde_json::{Value, json};
-use workflow::Place;
+use workflow::SourcePosition;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::input::read_source;
 
 const EXAMPLES: &str = "\
@@ -18,37 +18,37 @@ Examples:
   countersign workflow apply triage.yaml
   countersign workflow list
 
-Runs that are under way keep the version they began with. Applying the same file again changes nothing;
-another file needs a larger `version`.";
+Existing runs keep their version. Applying the same file again changes nothing; a changed file
+needs a higher `version`.";
 
-/// Put a workflow to use: its trigger starts runs of it
+/// Apply a workflow, so that its trigger and its name start runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The workflow
+    /// The workflow file
     file: PathBuf,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> Result<Ending, CliError> {
+pub(crate) async fn run(args: Args, context: &Context) -> Result<ExitStatus, CliError> {
     let source = read_source(&args.file)?;
-    let link = context.link_or_new()?;
+    let session = context.connect_or_create()?;
     let applied =
-        link.client.apply(source.clone()).await.map_err(|error| in_file(error, &args.file, &source))?;
+        session.client.apply(source.clone()).await.map_err(|error| in_file(error, &args.file, &source))?;
     let text = format!(
-        "workflow {}, version {} is in use\n  {}\n",
+        "workflow {}, version {} is applied\n  {}\n",
         applied.workflow,
         applied.version,
         starts(applied.trigger.as_ref())
     );
-    context.answer(&text, &to_json(&applied))?;
-    Ok(Ending::Done)
+    context.print(&text, &to_json(&applied))?;
+    Ok(ExitStatus::Success)
 }
 
-/// What is wrong with a file, with the line that it is on.
+/// Adds an excerpt of the file to an error with a location.
 pub(in crate::verb) fn in_file(error: ClientError, path: &Path, source: &str) -> CliError {
     match error.problem() {
-        Some(Problem { detail, place: Some(place), .. }) => {
-            let place = Place { line: place.line, column: place.column };
+        Some(Problem { detail, location: Some(place), .. }) => {
+            let place = SourcePosition { line: place.line, column: place.column };
             let shown = format!("{detail}\n{}", place.snippet(source));
             CliError::NotAWorkflow { path: path.into(), place, shown }
         }
@@ -56,13 +56,13 @@ pub(in crate::verb) fn in_file(error: ClientError, path: &Path, source: &str) ->
     }
 }
 
-/// What starts runs, in words.
+/// The trigger of a workflow.
 pub(super) fn starts(by: Option<&TriggeredBy>) -> String {
-    let Some(by) = by else { return "started by name alone: it has no `trigger`".to_owned() };
+    let Some(by) = by else { return "started by name only (no `trigger`)".to_owned() };
     if let Some(Schedule { cron, zone }) = &by.schedule {
-        return format!("started by schedule {cron} in {zone}");
+        return format!("started by schedule {cron} ({zone})");
     }
-    let about = by.about.as_ref().map(|about| format!(" {about}")).unwrap_or_default();
+    let about = by.topic.as_ref().map(|about| format!(" {about}")).unwrap_or_default();
     let when = by.when.as_ref().map(|when| format!(" when {when}")).unwrap_or_default();
     format!("started by {}{about}{when}", by.source)
 }

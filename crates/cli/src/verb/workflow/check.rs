@@ -1,15 +1,15 @@
-//! `countersign workflow check`: is a file a workflow, and what would it do?
+//! `countersign workflow check`.
 
 use std::path::{Path, PathBuf};
 
-use connectors::{Allow, Settings, Toolbox};
+use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
 use domain::EffectClass;
-use domain::plan::{Plan, PlannedStep, Reads, Undo, Work};
+use domain::plan::{InputRefs, Plan, PlannedStep, Undo, Work};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use crate::input::read_workflow;
 use views::table::{indented, table};
 use views::{counted, tool};
@@ -19,12 +19,12 @@ Examples:
   countersign workflow check triage.yaml
   countersign workflow check workflows/*.yaml --json
 
-The effect says what may be done when a worker dies in the middle of a step:
-  read_only, native_key, compare_and_set   it is done again
-  look_up                                  it is looked up first
-  opaque                                   the run pauses, and a person decides";
+The effect class determines the recovery when a worker dies in the middle of a step:
+  read_only, native_key, compare_and_set   the step is repeated
+  look_up                                  the effect is looked up first
+  opaque                                   the run pauses for an operator";
 
-/// Check workflow files: their steps, what each may change, what it reads
+/// Validate workflow files and list their steps, effects and inputs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,19 +33,19 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
 }
 
-/// Checks every file; a bad one does not keep the others from being checked.
-pub(crate) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let tools = connectors::standard(Allow::default(), Settings::default());
+/// Checks every file, also after an invalid one.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let tools = connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default());
     let mut faults = Vec::new();
     for file in &args.files {
         match read_workflow(file, &tools) {
-            Ok(plan) => context.answer(&plan_text(file, &plan, &tools), &plan_json(file, &plan, &tools))?,
+            Ok(plan) => context.print(&plan_text(file, &plan, &tools), &plan_json(file, &plan, &tools))?,
             Err(error) => faults.push(error),
         }
     }
     match (faults.len(), args.files.len()) {
-        (0, _) => Ok(Ending::Done),
-        (_, 1) => faults.pop().map_or(Ok(Ending::Done), Err),
+        (0, _) => Ok(ExitStatus::Success),
+        (_, 1) => faults.pop().map_or(Ok(ExitStatus::Success), Err),
         (bad, all) => {
             for fault in &faults {
                 fault.report(context.json);
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
     }
 }
 
-fn plan_text(file: &Path, plan: &Plan, tools: &Toolbox) -> String {
+fn plan_text(file: &Path, plan: &Plan, tools: &ToolRegistry) -> String {
     let heading = format!(
         "{}: workflow {}, version {}, {}, plan {}\n",
         file.display(),
@@ -68,7 +68,7 @@ fn plan_text(file: &Path, plan: &Plan, tools: &Toolbox) -> String {
     heading + &indented(&table(["#", "STEP", "TOOL", "EFFECT", "READS", "ROLLBACK"], &rows), 2)
 }
 
-fn row(plan: &Plan, tools: &Toolbox, at: usize, step: &PlannedStep) -> [String; 6] {
+fn row(plan: &Plan, tools: &ToolRegistry, at: usize, step: &PlannedStep) -> [String; 6] {
     let undo = match &step.rollback {
         None => String::new(),
         Some(Undo::Auto) => "auto".to_owned(),
@@ -78,13 +78,13 @@ fn row(plan: &Plan, tools: &Toolbox, at: usize, step: &PlannedStep) -> [String; 
         (at + 1).to_string(),
         step.id.to_string(),
         tool(&step.work).to_owned(),
-        effect(tools, &step.work).unwrap_or_else(|| "said when it runs".to_owned()),
+        effect(tools, &step.work).unwrap_or_else(|| "known at run time".to_owned()),
         reads(plan, &step.reads).join(", "),
         undo,
     ]
 }
 
-fn plan_json(file: &Path, plan: &Plan, tools: &Toolbox) -> Value {
+fn plan_json(file: &Path, plan: &Plan, tools: &ToolRegistry) -> Value {
     let step = |step: &PlannedStep| {
         json!({
             "id": step.id,
@@ -105,11 +105,11 @@ fn plan_json(file: &Path, plan: &Plan, tools: &Toolbox) -> Value {
     })
 }
 
-/// What the step promises about being asked again, as far as the file says it.
-fn effect(tools: &Toolbox, work: &Work) -> Option<String> {
+/// The effect class of the step, if the file determines it.
+fn effect(tools: &ToolRegistry, work: &Work) -> Option<String> {
     match work {
         Work::Call(call) => {
-            let class = tools.get(&call.tool)?.declares(&call.with)?;
+            let class = tools.get(&call.tool)?.effect_class(&call.with)?;
             Some(class_name(class).to_owned())
         }
         Work::Wait { .. } | Work::Gate { .. } => Some("none".to_owned()),
@@ -126,7 +126,7 @@ fn class_name(class: EffectClass) -> &'static str {
     }
 }
 
-fn reads(plan: &Plan, reads: &Reads) -> Vec<String> {
+fn reads(plan: &Plan, reads: &InputRefs) -> Vec<String> {
     let trigger = reads.trigger.then(|| "trigger".to_owned());
     let steps = reads.steps.iter().filter_map(|seq| plan.step(*seq)).map(|step| step.id.to_string());
     trigger.into_iter().chain(steps).collect()

@@ -1,20 +1,20 @@
-//! `countersign workflow list`: the workflows in use.
+//! `countersign workflow list`.
 
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use views::table::table;
 
 use super::apply::{starts, to_json};
 
-/// List the workflows in use, and what starts each
+/// List applied workflows and their triggers
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
-    let applied = context.link()?.client.workflows().await?.workflows;
+pub(crate) async fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let applied = context.connect()?.client.workflows().await?.workflows;
     let rows: Vec<_> = applied
         .iter()
         .map(|applied| {
@@ -23,9 +23,9 @@ pub(crate) async fn run(_: &Args, context: &Context) -> Result<Ending, CliError>
         })
         .collect();
     let text = match rows.len() {
-        0 => "no workflow is in use; put one to use with `countersign workflow apply FILE`\n".to_owned(),
-        _ => table(["WORKFLOW", "VERSION", "STARTS"], &rows),
+        0 => "no applied workflows; apply one with `countersign workflow apply FILE`\n".to_owned(),
+        _ => table(["WORKFLOW", "VERSION", "TRIGGER"], &rows),
     };
-    context.answer(&text, &applied.iter().map(to_json).collect::<Value>())?;
-    Ok(Ending::Done)
+    context.print(&text, &applied.iter().map(to_json).collect::<Value>())?;
+    Ok(ExitStatus::Success)
 }

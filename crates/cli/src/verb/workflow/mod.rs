@@ -8,7 +8,6 @@ pub(super) mod show;
 
 use clap::Subcommand;
 
-/// What can be done with workflow files.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Check(check::Args),

@@ -1,74 +1,68 @@
-//! `countersign workflow reference`: what may stand in a workflow file.
+//! `countersign workflow reference`.
 
-use connectors::reference::{Need, PAGES, Page};
+use connectors::reference::{PAGES, Requirement, ToolField, ToolPage};
 use serde_json::{Map, Value, json};
 use workflow::expression::{EXPRESSION_BYTES_MAX, FUNCTIONS, METHODS, RESULT_BYTES_MAX};
-use workflow::reference::{Table, tables};
+use workflow::reference::{ReferenceTable, tables};
 use workflow::{EXPRESSIONS_MAX, SOURCE_BYTES_MAX};
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 
 const EXAMPLES: &str = "\
 Examples:
   countersign workflow reference | less
   countersign workflow reference --json | jq '.tools[].tool'";
 
-/// Show what may stand in a workflow file, field by field, as Markdown
+/// Print the reference of workflow files as Markdown
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_: &Args, context: &Context) -> Result<Ending, CliError> {
+pub(crate) fn run(_: &Args, context: &Context) -> Result<ExitStatus, CliError> {
     let tables = tables();
     let json = json!({ "maps": tables, "tools": PAGES.iter().map(page_json).collect::<Value>() });
-    context.answer(&text(&tables), &json)?;
-    Ok(Ending::Done)
+    context.print(&text(&tables), &json)?;
+    Ok(ExitStatus::Success)
 }
 
-fn text(tables: &[Table]) -> String {
+fn text(tables: &[ReferenceTable]) -> String {
     let maps: String = tables.iter().map(map_text).collect();
     let tools: String = PAGES.iter().map(page_text).collect();
-    format!("## The file\n\n{maps}## Expressions\n\n{}\n## Tools\n\n{tools}", expressions())
-        .trim_end()
-        .to_owned()
+    format!("## File\n\n{maps}## Expressions\n\n{}\n## Tools\n\n{tools}", expressions()).trim_end().to_owned()
 }
 
-fn map_text(table: &Table) -> String {
-    let row = |field: &workflow::reference::Field| {
-        row(field.name, &field.takes, field.default.as_deref().unwrap_or(NEEDED), field.means)
+fn map_text(table: &ReferenceTable) -> String {
+    let row = |field: &workflow::reference::ReferenceField| {
+        row(field.name, &field.value, field.default.as_deref().unwrap_or(REQUIRED), field.description)
     };
     let rows: String = table.fields.iter().map(row).collect();
-    format!("### {}\n\n{}\n\n{HEAD}{rows}\n", heading(table.of), table.says)
+    format!("### {}\n\n{}\n\n{HEAD}{rows}\n", heading(table.of), table.description)
 }
 
-/// What errors call the thing, as the heading of its table.
 fn heading(of: &str) -> String {
     let (first, rest) = of.split_at(1);
     first.to_uppercase() + rest
 }
 
-fn page_text(page: &Page) -> String {
-    let Page { tool, says, gives, fields, .. } = page;
-    let row = |field: &connectors::reference::Field| {
-        row(field.name, field.takes, &default(field.need), field.means)
-    };
+fn page_text(page: &ToolPage) -> String {
+    let ToolPage { tool, description, output, fields, .. } = page;
+    let row =
+        |field: &ToolField| row(field.name, field.value, &default(field.requirement), field.description);
     let rows: String = fields.iter().map(row).collect();
     let call = format!("tool: {tool}\nwith:\n{}", example(page));
-    format!("### `{tool}`\n\n{says}\n\n```yaml\n{call}\n```\n\n{HEAD}{rows}\nIt gives {gives}.\n\n")
+    format!("### `{tool}`\n\n{description}\n\n```yaml\n{call}\n```\n\n{HEAD}{rows}\nOutput: {output}.\n\n")
 }
 
-/// The example as a person would write it, field by field.
-fn example(page: &Page) -> String {
+/// The example in the order of the fields.
+fn example(page: &ToolPage) -> String {
     let example: Map<String, Value> = serde_json::from_str(page.example).unwrap_or_default();
-    let line = |field: &connectors::reference::Field| {
-        Some(format!("  {}: {}\n", field.name, flow(example.get(field.name)?)))
-    };
+    let line = |field: &ToolField| Some(format!("  {}: {}\n", field.name, flow(example.get(field.name)?)));
     page.fields.iter().filter_map(line).collect::<String>().trim_end().to_owned()
 }
 
-/// A value in the flow style of YAML, with quotes only where they are needed.
+/// A value in YAML flow style, quoted only where necessary.
 fn flow(value: &Value) -> String {
     let joined = |parts: Vec<String>| parts.join(", ");
     match value {
@@ -82,27 +76,25 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Whether YAML takes `text` for a text without quotes: it begins with a letter, and nothing in it means
-/// anything else. Words such as `true` and `no` are short.
+/// Whether YAML reads `text` as a string without quotes. Short words are excluded because of `true`, `no` and others.
 fn is_plain(text: &str) -> bool {
-    let harmless = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '/' | '_' | '-');
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '/' | '_' | '-');
     let words = text.strip_prefix("https://").unwrap_or(text);
-    words.chars().all(harmless) && text.len() > 5 && text.starts_with(|c: char| c.is_ascii_alphabetic())
+    words.chars().all(is_safe) && text.len() > 5 && text.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-fn default(need: Need) -> String {
-    match need {
-        Need::Needed => NEEDED.to_owned(),
-        Need::OneOf => "one of these is needed".to_owned(),
-        Need::Counts(value) => format!("`{}`", value.trim_matches('"')),
-        Need::Without(words) => words.to_owned(),
+fn default(requirement: Requirement) -> String {
+    match requirement {
+        Requirement::Required => REQUIRED.to_owned(),
+        Requirement::OneOf => "one of these is required".to_owned(),
+        Requirement::WithDefault(value) => format!("`{}`", value.trim_matches('"')),
+        Requirement::WhenAbsent(words) => words.to_owned(),
     }
 }
 
-const HEAD: &str = "| field | takes | without it | meaning |\n|---|---|---|---|\n";
+const HEAD: &str = "| Field | Value | Default | Description |\n|---|---|---|---|\n";
 
-/// What stands in the place of a default.
-const NEEDED: &str = "**needed**";
+const REQUIRED: &str = "**required**";
 
 fn row(name: &str, takes: &str, default: &str, means: &str) -> String {
     format!("| `{name}` | {takes} | {default} | {means} |\n")
@@ -111,15 +103,15 @@ fn row(name: &str, takes: &str, default: &str, means: &str) -> String {
 fn expressions() -> String {
     let words = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     format!(
-        "`${{ … }}` in a text is an expression in [CEL](https://cel.dev); a text that is exactly one keeps its \
-         type; `$${{` is a plain `${{`.\n\n\
-         | it may use | |\n|---|---|\n\
-         | names | `trigger`, `steps.ID` for steps before it, `run.id`, `run.tenant`, `run.workspace`, `run.workflow`, \
+        "`${{ … }}` in a string is an expression in [CEL](https://cel.dev). A string that consists of one expression \
+         keeps the type of its result. Write `$${{` for a literal `${{`.\n\n\
+         | Available | |\n|---|---|\n\
+         | names | `trigger`, `steps.ID` of earlier steps, `run.id`, `run.tenant`, `run.workspace`, `run.workflow`, \
          `run.version`, `run.created_at_ms` |\n\
          | functions | `has`, {} |\n\
-         | on a value | `all`, `exists`, `exists_one`, `filter`, `map`, {} |\n\n\
-         A file has at most {} KiB and {EXPRESSIONS_MAX} expressions; an expression has at most {} KiB, and what it \
-         gives {} KiB. A name that is not there is an error of the step, never an empty text.\n",
+         | methods | `all`, `exists`, `exists_one`, `filter`, `map`, {} |\n\n\
+         Limits: {} KiB and {EXPRESSIONS_MAX} expressions per file, {} KiB per expression, {} KiB per result. A missing \
+         name is an error of the step, never an empty string.\n",
         words(&FUNCTIONS),
         words(&METHODS),
         SOURCE_BYTES_MAX / 1024,
@@ -128,17 +120,17 @@ fn expressions() -> String {
     )
 }
 
-fn page_json(page: &Page) -> Value {
-    let field = |field: &connectors::reference::Field| {
-        let needed = field.need == Need::Needed;
-        let default = (!needed).then(|| default(field.need));
-        json!({ "name": field.name, "takes": field.takes, "default": default, "means": field.means })
+fn page_json(page: &ToolPage) -> Value {
+    let field = |field: &ToolField| {
+        let needed = field.requirement == Requirement::Required;
+        let default = (!needed).then(|| default(field.requirement));
+        json!({ "name": field.name, "takes": field.value, "default": default, "means": field.description })
     };
     let example: Option<Value> = serde_json::from_str(page.example).ok();
     json!({
         "tool": page.tool,
-        "says": page.says,
-        "gives": page.gives,
+        "says": page.description,
+        "gives": page.output,
         "example": example,
         "fields": page.fields.iter().map(field).collect::<Value>(),
     })

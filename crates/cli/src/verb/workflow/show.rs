@@ -1,18 +1,18 @@
-//! `countersign workflow show`: a workflow in use, step by step.
+//! `countersign workflow show`.
 
 use client::ClientError;
 use domain::{Plan, WorkflowName};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::ending::Ending;
 use crate::error::CliError;
+use crate::exit_status::ExitStatus;
 use views::table::{indented, table};
 use views::tool;
 
 use super::apply::{starts, to_json};
 
-/// Show a workflow in use: its version, what starts it, and its steps
+/// Show the version, trigger and steps of an applied workflow
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  countersign workflow show triage --json | jq .definition.steps")]
 pub(crate) struct Args {
@@ -20,25 +20,25 @@ pub(crate) struct Args {
     name: WorkflowName,
 }
 
-pub(crate) async fn run(args: &Args, context: &Context) -> Result<Ending, CliError> {
-    let link = context.link()?;
-    let shown = link.client.workflow(&args.name).await.map_err(|error| unknown(error, &args.name))?;
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<ExitStatus, CliError> {
+    let session = context.connect()?;
+    let shown = session.client.workflow(&args.name).await.map_err(|error| unknown(error, &args.name))?;
     let applied = &shown.workflow;
-    // A plan of a newer server may hold what this program does not know; its steps are then in the JSON alone.
+    // A newer server may return a plan that this program cannot read; its steps are then in the JSON only.
     let steps = serde_json::from_value::<Plan>(shown.definition.clone()).map(|plan| steps(&plan));
     let text = format!(
-        "workflow  {}, version {}\nin use    since {}, by {}\nstarts    {}\n\n{}",
+        "workflow  {}, version {}\napplied   at {} by {}\ntrigger   {}\n\n{}",
         applied.workflow,
         applied.version,
         applied.applied_at,
         applied.applied_by,
         starts(applied.trigger.as_ref()),
-        steps.unwrap_or_else(|_| "see --json for its steps\n".to_owned()),
+        steps.unwrap_or_else(|_| "see the steps with --json\n".to_owned()),
     );
     let mut json = to_json(applied);
     json["definition"] = json!(shown.definition);
-    context.answer(&text, &json)?;
-    Ok(Ending::Done)
+    context.print(&text, &json)?;
+    Ok(ExitStatus::Success)
 }
 
 fn steps(plan: &Plan) -> String {
@@ -54,7 +54,7 @@ fn steps(plan: &Plan) -> String {
 fn unknown(error: ClientError, name: &WorkflowName) -> CliError {
     if error.is("NOT_FOUND") {
         return CliError::Usage(format!(
-            "no workflow {name} is in use; `workflow list` shows those that are"
+            "workflow {name} is not applied; list applied workflows with `workflow list`"
         ));
     }
     error.into()

@@ -1,9 +1,8 @@
-//! What a server shows to whoever asks: the API with its live stream, the console, and the doors by which other
-//! systems come in.
+//! The routes of a server: the API with its live stream, the console, and the endpoints for webhooks and Slack.
 
+pub(crate) mod background;
 pub(crate) mod health;
 pub(crate) mod listen;
-pub(crate) mod served;
 
 use std::sync::Arc;
 #[cfg(feature = "aws")]
@@ -12,15 +11,15 @@ use std::time::Duration;
 use ::console::Console;
 use api::auth::Oidc;
 use api::auth::login::Login;
-use api::auth::session::{Over, Sessions};
+use api::auth::session::{CookieSecurity, Sessions};
 use api::stream::{StreamSettings, Streams};
-use api::{Api, CursorSecret, Gate};
+use api::{Api, Authenticator, CursorSecret};
 use api_types::SecretName;
 use axum::Router;
 use domain::{Digest, TenantId};
 use engine::Engine;
 use evidence::PublicKey;
-use ingress::served::{slack, webhooks};
+use ingress::routes::{slack, webhooks};
 use ingress::slack::SlackInstallations;
 use ingress::webhook::WebhookAuth;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -29,49 +28,42 @@ use store::Store;
 use crate::error::CliError;
 use crate::random;
 
-/// What a server is made of.
-pub(crate) struct Front<S> {
+pub(crate) struct HttpServer<S> {
     pub(crate) engine: Arc<Engine<S>>,
-    /// How browsers reach it.
-    pub(crate) over: Over,
-    /// What sessions and cursors are made with.
+    pub(crate) cookie_security: CookieSecurity,
     pub(crate) seeds: Seeds,
-    /// What evidence is verified with.
+    /// The key that verifies evidence.
     pub(crate) public: Option<PublicKey>,
-    /// Where other systems deliver.
-    pub(crate) doors: WebhookAuth,
-    /// Where Slack delivers.
+    pub(crate) webhook_auth: WebhookAuth,
     pub(crate) slack: SlackInstallations,
-    /// By what names the secrets of both are found.
+    /// The names of the webhook and Slack secrets, for the API.
     pub(crate) secrets: Vec<(TenantId, SecretName)>,
-    /// Whose tokens the API believes.
-    pub(crate) believes: Option<Oidc>,
-    /// With what people log in, beside API keys.
+    /// The identity provider whose tokens the API accepts.
+    pub(crate) oidc: Option<Oidc>,
+    /// The login of the console, in addition to API keys.
     pub(crate) login: Option<Login>,
-    /// How often whoever listens hears of something.
     pub(crate) stream: StreamSettings,
 }
 
-/// How a store on AWS is looked at while somebody listens: every look is paid for, and a second is soon enough for a
-/// person.
+/// On AWS, every poll for a live stream costs money, so it polls once a second.
 #[cfg(feature = "aws")]
-pub(crate) fn looking_at_aws() -> StreamSettings {
-    StreamSettings { look_every: Duration::from_secs(1), ..StreamSettings::default() }
+pub(crate) fn aws_stream_settings() -> StreamSettings {
+    StreamSettings { poll_every: Duration::from_secs(1), ..StreamSettings::default() }
 }
 
-/// What sessions and cursors are made with.
+/// The secrets that sign sessions and cursors.
 pub(crate) struct Seeds {
     sessions: [u8; 32],
     cursors: [u8; 32],
 }
 
 impl Seeds {
-    /// New ones: whoever was logged in logs in again.
+    /// Random seeds: existing sessions end.
     pub(crate) fn fresh() -> Result<Self, CliError> {
         Ok(Self { sessions: random::bytes()?, cursors: random::bytes()? })
     }
 
-    /// Those of `secret`, which are the same after a restart and on every server that has it.
+    /// Seeds derived from `secret`, equal after a restart and on every server that has it.
     pub(crate) fn of(secret: &SecretString) -> Self {
         let secret = [secret.expose_secret()];
         let seed = |tag| *Digest::of_parts(tag, &secret).as_bytes();
@@ -82,32 +74,33 @@ impl Seeds {
     }
 }
 
-impl<S: Store> Front<S> {
-    /// The routes, and the streams that a server that leaves has to close.
+impl<S: Store> HttpServer<S> {
+    /// The routes, and the streams that the server must close when it shuts down.
     pub(crate) fn routes(self) -> (Router, Streams) {
         let Self {
             engine,
-            over,
+            cookie_security,
             seeds,
             public,
-            doors,
+            webhook_auth,
             slack: slack_installations,
             secrets,
-            believes,
+            oidc,
             login,
             stream,
         } = self;
-        let sessions = Arc::new(Sessions::new(seeds.sessions, over));
-        let gate = Gate::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
-        let gate = match believes {
-            Some(oidc) => gate.believing(oidc),
-            None => gate,
+        let sessions = Arc::new(Sessions::new(seeds.sessions, cookie_security));
+        let authenticator = Authenticator::new(Arc::clone(&engine)).with_sessions(Arc::clone(&sessions));
+        let authenticator = match oidc {
+            Some(oidc) => authenticator.with_oidc(oidc),
+            None => authenticator,
         };
         let streams = Streams::new(stream);
         let cursors = CursorSecret::new(seeds.cursors);
-        let api = Api::new(gate, cursors.clone()).with_streams(streams.clone()).naming(secrets);
+        let api =
+            Api::new(authenticator, cursors.clone()).with_streams(streams.clone()).with_secret_names(secrets);
         let api = match public {
-            Some(key) => api.verifying(key),
+            Some(key) => api.with_public_key(key),
             None => api,
         };
         let parts = ::console::Parts { engine: Arc::clone(&engine), sessions, cursors, key: public };
@@ -118,7 +111,7 @@ impl<S: Store> Front<S> {
         };
         let routes = api::router(Arc::new(api))
             .merge(::console::router(Arc::new(console)))
-            .merge(webhooks(Arc::clone(&engine), doors))
+            .merge(webhooks(Arc::clone(&engine), webhook_auth))
             .merge(slack(Arc::clone(&engine), slack_installations))
             .merge(health::router(engine));
         (routes, streams)
@@ -130,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_with_one_secret_make_the_same_sessions_and_no_cursor_opens_one() {
+    fn seeds_depend_on_the_secret_and_differ() {
         let seeds = |secret: &str| Seeds::of(&secret.to_owned().into());
         assert_eq!(seeds("one").sessions, seeds("one").sessions);
         assert_ne!(seeds("one").sessions, seeds("two").sessions);

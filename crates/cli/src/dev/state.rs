@@ -1,4 +1,4 @@
-//! Where the runs of `countersign dev` are kept, and how commands reach them there.
+//! The store of `countersign dev`, and the options with which other commands reach it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,19 @@ use fakes::servicenow::INCIDENT;
 use serde_json::json;
 use views::hint::{Hints, quoted};
 
-use super::people::Keys;
+use super::api_keys::Keys;
 use crate::context::Context;
 
-/// Where runs are kept.
 #[derive(Clone)]
-pub(super) enum Kept {
-    /// In a file of the directory, which commands open themselves.
+pub(super) enum DevState {
+    /// A file in the directory, which commands open directly.
     File(PathBuf),
-    /// In a table on AWS, by what it is called, which commands reach through the API.
+    /// A table on AWS, by name, which commands reach through the API.
     #[cfg(feature = "aws")]
     Table(String),
 }
 
-impl Kept {
-    /// What to call it.
+impl DevState {
     pub(super) fn name(&self) -> String {
         match self {
             Self::File(file) => file.display().to_string(),
@@ -29,8 +27,8 @@ impl Kept {
         }
     }
 
-    /// Commands that reach what is kept, from the server at `url`.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "commands open the file themselves"))]
+    /// Renders commands that reach the store, or the server at `url`.
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "commands open the file directly"))]
     pub(super) fn hints(&self, context: &Context, url: &str) -> Hints {
         match self {
             Self::File(_) => context.hints(),
@@ -39,9 +37,9 @@ impl Kept {
         }
     }
 
-    /// What must stand before a command for it to be let in.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file asks for no key"))]
-    pub(super) fn entry(&self, keys: &Keys) -> String {
+    /// The shell prefix that sets the API key, if commands need one.
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file needs no key"))]
+    pub(super) fn key_prefix(&self, keys: &Keys) -> String {
         match self {
             Self::File(_) => String::new(),
             #[cfg(feature = "aws")]
@@ -49,9 +47,9 @@ impl Kept {
         }
     }
 
-    /// The first thing to try: a run of the workflow in `sample`, which is called `name`.
-    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file is started as it is"))]
-    pub(super) fn first(&self, hints: &Hints, sample: &Path, name: &str) -> String {
+    /// The first command to try: it starts a run of the workflow `name` in the file `sample`.
+    #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "a file is started without apply"))]
+    pub(super) fn first_command(&self, hints: &Hints, sample: &Path, name: &str) -> String {
         let input = quoted(&json!({ "incident": INCIDENT }).to_string());
         let file = quoted(&sample.to_string_lossy());
         match self {

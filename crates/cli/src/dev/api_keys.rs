@@ -1,34 +1,32 @@
-//! The keys of the people on this machine, for the console and the API.
+//! The API keys of the sample users.
 //!
-//! They are made at the first start and kept beside the store, in a file that only its owner reads, so that
-//! whoever comes back tomorrow is still let in. A key that was taken back is made anew at the next start.
+//! They are created at the first start and stored next to the store, in a file that only its owner can read. A
+//! revoked key is replaced at the next start.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::access::ShownKey;
+use domain::access::PresentedKey;
 use domain::{PersonId, Role, TenantId};
-use engine::{Engine, NewKey};
+use engine::{Engine, NewApiKey};
 use store::Store;
 
 use crate::error::CliError;
 use crate::new_file::replace;
 
-/// Who is there, and what each may do: one who settles things, one who works and answers, one who only answers.
 const ROLES: [(&str, &[Role]); 3] =
     [("ada", &[Role::Admin]), ("grace", &[Role::Operator, Role::Approver]), ("ben", &[Role::Approver])];
 
-/// The texts of the keys, by person.
 pub(super) struct Keys {
-    /// Where they are kept.
     pub(super) file: PathBuf,
+    /// By user name.
     texts: BTreeMap<String, String>,
 }
 
 impl Keys {
-    /// The keys that the directory holds, and new ones for whoever has none that opens anything.
-    pub(super) async fn found<S: Store>(
+    /// Reads the keys in the directory and creates a key for each user who has no valid one.
+    pub(super) async fn load_or_create<S: Store>(
         directory: &Path,
         engine: &Engine<S>,
         tenant: &TenantId,
@@ -37,12 +35,12 @@ impl Keys {
         let mut texts = read(&file)?;
         let mut changed = false;
         for (person, roles) in ROLES {
-            let known = match texts.get(person) {
-                Some(text) => opens(engine, tenant, text).await?,
+            let valid = match texts.get(person) {
+                Some(text) => is_valid(engine, tenant, text).await?,
                 None => false,
             };
-            if !known {
-                texts.insert(person.to_owned(), make(engine, tenant, person, roles).await?);
+            if !valid {
+                texts.insert(person.to_owned(), create(engine, tenant, person, roles).await?);
                 changed = true;
             }
         }
@@ -52,31 +50,32 @@ impl Keys {
         Ok(Self { file, texts })
     }
 
-    /// The key of `person`.
     pub(super) fn of(&self, person: &str) -> &str {
         self.texts.get(person).map_or("", String::as_str)
     }
 }
 
-async fn opens<S: Store>(engine: &Engine<S>, tenant: &TenantId, text: &str) -> Result<bool, CliError> {
-    let Some(shown) = ShownKey::read(text).filter(|shown| shown.tenant == *tenant) else { return Ok(false) };
+async fn is_valid<S: Store>(engine: &Engine<S>, tenant: &TenantId, text: &str) -> Result<bool, CliError> {
+    let Some(shown) = PresentedKey::parse(text).filter(|shown| shown.tenant == *tenant) else {
+        return Ok(false);
+    };
     let key = engine.api_key(tenant, &shown.id).await?;
-    Ok(key.is_some_and(|key| key.is_shown(&shown) && key.is_live(engine.now())))
+    Ok(key.is_some_and(|key| key.matches(&shown) && key.is_live(engine.now())))
 }
 
-async fn make<S: Store>(
+async fn create<S: Store>(
     engine: &Engine<S>,
     tenant: &TenantId,
     person: &str,
     roles: &[Role],
 ) -> Result<String, CliError> {
-    let forged = api::forged(tenant, PersonId::new(person)?, roles.iter().copied().collect());
+    let forged = api::generate_key(tenant, PersonId::new(person)?, roles.iter().copied().collect());
     let (new, text) = forged.map_err(|problem| CliError::Refused(problem.detail))?;
-    engine.make_key(tenant, NewKey { note: "made by countersign dev".to_owned(), ..new }).await?;
+    engine.make_key(tenant, NewApiKey { note: "created by countersign dev".to_owned(), ..new }).await?;
     Ok(text)
 }
 
-/// A file that cannot be read as keys is taken for none: its keys are made anew.
+/// A file with invalid content counts as empty: its keys are replaced.
 fn read(file: &Path) -> Result<BTreeMap<String, String>, CliError> {
     match fs::read(file) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
@@ -93,17 +92,17 @@ mod tests {
     use crate::dev::tests::engine;
 
     #[tokio::test]
-    async fn a_key_is_found_again_and_one_that_was_taken_back_is_made_anew() {
+    async fn keys_persist_and_revoked_ones_are_replaced() {
         let (dir, tenant) = (tempfile::tempdir().unwrap(), "acme".parse().unwrap());
         let engine = engine();
-        let first = Keys::found(dir.path(), &engine, &tenant).await.unwrap();
-        let again = Keys::found(dir.path(), &engine, &tenant).await.unwrap();
+        let first = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
+        let again = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
         assert_eq!(first.texts, again.texts);
         assert_eq!(fs::metadata(&first.file).unwrap().permissions().mode() & 0o777, 0o600);
 
-        let shown = ShownKey::read(first.of("grace")).unwrap();
+        let shown = PresentedKey::parse(first.of("grace")).unwrap();
         engine.revoke_key(&tenant, &shown.id).await.unwrap();
-        let third = Keys::found(dir.path(), &engine, &tenant).await.unwrap();
+        let third = Keys::load_or_create(dir.path(), &engine, &tenant).await.unwrap();
         assert_ne!(third.of("grace"), first.of("grace"));
         assert_eq!(third.of("ada"), first.of("ada"));
     }

@@ -1,8 +1,9 @@
-//! The door for other systems, on a laptop: a secret made for this start, and a line to try it with.
+//! The webhook endpoint of `countersign dev`: a secret that is new at every start, and a command that delivers an
+//! event.
 
 use domain::{Source, TenantId};
 use fakes::servicenow::INCIDENT;
-use ingress::webhook::{Proof, WebhookAuth};
+use ingress::webhook::{AuthScheme, WebhookAuth};
 use serde_json::json;
 use slack::Secrets;
 
@@ -10,40 +11,38 @@ use crate::error::CliError;
 use crate::random;
 use views::hint::quoted;
 
-/// What whoever delivers here signs with. It opens nothing but this machine.
-pub(super) struct Hook {
+pub(super) struct DevWebhook {
     pub(super) tenant: TenantId,
     pub(super) secret: String,
 }
 
-impl Hook {
-    /// A door of `tenant`'s for every source, with one secret.
+impl DevWebhook {
     pub(super) fn new(tenant: TenantId) -> Result<Self, CliError> {
         Ok(Self { tenant, secret: random::hex::<16>()? })
     }
 
-    pub(super) fn doors(&self) -> Result<WebhookAuth, CliError> {
+    pub(super) fn webhook_auth(&self) -> Result<WebhookAuth, CliError> {
         let wrong =
-            |error: String| CliError::Usage(format!("the door for webhooks cannot be opened: {error}"));
+            |error: String| CliError::Usage(format!("cannot configure webhook authentication: {error}"));
         let secrets = Secrets::new(self.secret.clone().into()).map_err(|error| wrong(error.to_string()))?;
-        Source::WEBHOOKS.into_iter().try_fold(WebhookAuth::default(), |doors, source| {
+        Source::WEBHOOKS.into_iter().try_fold(WebhookAuth::default(), |auth, source| {
             let proof = match source {
-                Source::GitHub => Proof::GitHub(secrets.clone()),
+                Source::GitHub => AuthScheme::GitHub(secrets.clone()),
                 Source::ServiceNow | Source::Webhook | Source::Api | Source::Slack | Source::Schedule => {
-                    Proof::Signed(secrets.clone())
+                    AuthScheme::Hmac(secrets.clone())
                 }
             };
-            doors.and(self.tenant.clone(), source, proof).map_err(|error| wrong(error.to_string()))
+            auth.with(self.tenant.clone(), source, proof).map_err(|error| wrong(error.to_string()))
         })
     }
 
-    /// Where `source` delivers, below `url`.
+    /// The endpoint of `source` on the server at `url`.
     pub(super) fn address(&self, url: &str, source: Source) -> String {
         format!("{url}/webhook/{source}/{}", self.tenant)
     }
 
-    /// A line for a shell that delivers the incident about the database, signed as we ask.
-    pub(super) fn line(&self, url: &str) -> String {
+    /// A shell command that delivers the database incident with a valid signature.
+    pub(super) fn curl_command(&self, url: &str) -> String {
         let record = json!({ "sys_id": INCIDENT, "sys_mod_count": "1", "priority": "1" });
         let body = quoted(&json!({ "table": "incident", "record": record }).to_string());
         format!(
@@ -61,11 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_door_for_every_source_and_a_line_that_names_the_secret_and_the_address() {
-        let hook = Hook::new("acme".parse().unwrap()).unwrap();
-        assert!(hook.doors().is_ok());
-        let line = hook.line("http://127.0.0.1:7420");
-        assert!(line.contains(&hook.secret), "{line}");
-        assert!(line.ends_with("http://127.0.0.1:7420/webhook/servicenow/acme"), "{line}");
+    fn curl_command_names_secret_and_endpoint() {
+        let webhook = DevWebhook::new("acme".parse().unwrap()).unwrap();
+        assert!(webhook.webhook_auth().is_ok());
+        let command = webhook.curl_command("http://127.0.0.1:7420");
+        assert!(command.contains(&webhook.secret), "{command}");
+        assert!(command.ends_with("http://127.0.0.1:7420/webhook/servicenow/acme"), "{command}");
     }
 }

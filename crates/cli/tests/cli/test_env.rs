@@ -1,4 +1,4 @@
-//! A person at a shell: a directory of their own, and the program on their path.
+//! A temporary directory in which tests run the program.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Everything that is waited for takes well under a second; a busy machine gets more.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Every wait takes well under a second, more on a busy machine.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A directory with a store in it, and whoever types there.
-pub(crate) struct Shell {
+pub(crate) struct TestEnv {
     home: TempDir,
 }
 
-/// What a command answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// A worker that is running.
+/// A worker process; killed when dropped.
 pub(crate) struct Worker(Child);
 
-impl Shell {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         Self { home: TempDir::new().unwrap() }
     }
@@ -43,7 +41,7 @@ impl Shell {
         path
     }
 
-    /// The program with `args`, separated by blanks; nothing of the environment of the tests shows.
+    /// The program with `args`, split at whitespace, and without the settings of the test environment.
     pub(crate) fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(args.split_whitespace()).current_dir(self.home.path());
@@ -54,16 +52,16 @@ impl Shell {
         command
     }
 
-    pub(crate) fn run(&self, args: &str) -> Answer {
-        Answer::of(self.command(args).output().unwrap())
+    pub(crate) fn run(&self, args: &str) -> CommandOutput {
+        CommandOutput::of(self.command(args).output().unwrap())
     }
 
-    /// The same with one more argument, as it is.
-    pub(crate) fn run_with(&self, args: &str, last: &str) -> Answer {
-        Answer::of(self.command(args).arg(last).output().unwrap())
+    /// Adds one argument without splitting it.
+    pub(crate) fn run_with(&self, args: &str, last: &str) -> CommandOutput {
+        CommandOutput::of(self.command(args).arg(last).output().unwrap())
     }
 
-    pub(crate) fn run_on(&self, args: &str, stdin: &[u8]) -> Answer {
+    pub(crate) fn run_on(&self, args: &str, stdin: &[u8]) -> CommandOutput {
         let mut child = self
             .command(args)
             .stdin(Stdio::piped())
@@ -71,59 +69,58 @@ impl Shell {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A program that refuses what is too large stops reading; that is its right.
+        // The program stops reading an oversized input, so the write may fail.
         let _ = child.stdin.take().unwrap().write_all(stdin);
-        Answer::of(child.wait_with_output().unwrap())
+        CommandOutput::of(child.wait_with_output().unwrap())
     }
 
-    /// A line that the program suggested, typed as it is.
-    pub(crate) fn type_in(&self, line: &str) -> Answer {
+    /// Runs a suggested command with `sh`.
+    pub(crate) fn run_in_shell(&self, line: &str) -> CommandOutput {
         let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
         let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
         let mut shell = Command::new("sh");
         shell.args(["-c", line]).current_dir(self.home.path()).env("PATH", path).env("USER", "ada");
         shell.env("XDG_CONFIG_HOME", self.path("config")).env_remove("COUNTERSIGN_PROFILE");
-        Answer::of(shell.env_remove("COUNTERSIGN_STORE").output().unwrap())
+        CommandOutput::of(shell.env_remove("COUNTERSIGN_STORE").output().unwrap())
     }
 
-    /// Starts a run of the workflow; gives back its id.
+    /// Starts a run of the workflow and returns its id.
     pub(crate) fn start(&self, workflow: &str) -> String {
         self.write("workflow.yaml", workflow);
         let answer = self.run("run start workflow.yaml --json").expect(0).json();
         answer["run"].as_str().unwrap().to_owned()
     }
 
-    /// Everything about a run.
     pub(crate) fn show(&self, run: &str) -> Value {
         self.run(&format!("run show {run} --json")).expect(0).json()
     }
 
-    /// Works until nothing is left to do.
+    /// Runs a worker until it is idle.
     pub(crate) fn work(&self, options: &str) {
         self.run(&format!("worker --until-idle {options}")).expect(0);
     }
 
-    /// A worker that runs until it is told otherwise.
+    /// Starts a worker in the background.
     pub(crate) fn worker(&self, options: &str) -> Worker {
         let log = std::fs::File::create(self.path("worker.log")).unwrap();
         Worker(self.command(&format!("worker {options}")).stderr(log).spawn().unwrap())
     }
 
-    /// Waits until the run stands as `wanted` says.
-    pub(crate) fn until(&self, run: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until `condition` holds for the run.
+    pub(crate) fn wait_until(&self, run: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
             let seen = self.show(run);
-            if wanted(&seen) {
+            if condition(&seen) {
                 return seen;
             }
-            assert!(began.elapsed() < PATIENCE, "{seen:#}");
+            assert!(began.elapsed() < WAIT_MAX, "{seen:#}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-impl Answer {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let answer = Self {
@@ -135,16 +132,16 @@ impl Answer {
         answer
     }
 
-    /// The same, if it ended with `code`.
+    /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
         self
     }
 
-    /// The same, if it says `words`, on standard output or error.
+    /// Asserts that standard output or standard error contains `words`.
     #[track_caller]
-    pub(crate) fn says(self, words: &str) -> Self {
+    pub(crate) fn prints(self, words: &str) -> Self {
         assert!(self.out.contains(words) || self.err.contains(words), "{words:?} is not in {self:?}");
         self
     }
@@ -154,7 +151,7 @@ impl Answer {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The error, as programs read it.
+    /// The JSON error on standard error.
     #[track_caller]
     pub(crate) fn error(&self) -> Value {
         let error: Value =
@@ -169,14 +166,14 @@ impl Worker {
         kill_process(pid, signal).unwrap();
     }
 
-    /// How it ended: its exit code, or nothing if a signal ended it.
-    pub(crate) fn ended(mut self) -> Option<i32> {
+    /// Waits for the exit code; `None` if a signal ended the process.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
         let began = Instant::now();
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(began.elapsed() < PATIENCE, "the worker does not end");
+            assert!(began.elapsed() < WAIT_MAX, "the worker does not stop");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -184,7 +181,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

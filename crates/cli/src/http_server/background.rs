@@ -1,4 +1,4 @@
-//! A server of this process, for whoever has more to do than to serve.
+//! A server in the background of this process.
 
 use std::net::SocketAddr;
 
@@ -8,31 +8,29 @@ use tokio::task::AbortHandle;
 
 use crate::error::CliError;
 
-/// A server of this process. It ends when this is dropped.
-pub(crate) struct Served {
+/// Stops serving when it is dropped.
+pub(crate) struct BackgroundServer {
     address: SocketAddr,
     task: AbortHandle,
 }
 
-impl Served {
-    /// Serves `router` on `listener`.
+impl BackgroundServer {
     pub(crate) fn start(listener: TcpListener, router: Router) -> Result<Self, CliError> {
         let failed = |source| CliError::Start { what: "the server", source };
         let address = listener.local_addr().map_err(failed)?;
         let task = tokio::spawn(async move {
-            // The listener only fails for good when the process is short of files; the next request tells.
+            // The listener fails permanently only when the process has no file descriptors; the next request shows it.
             let _ended = axum::serve(listener, router).await;
         });
         Ok(Self { address, task: task.abort_handle() })
     }
 
-    /// Where it is: `http://127.0.0.1:…`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-impl Drop for Served {
+impl Drop for BackgroundServer {
     fn drop(&mut self) {
         self.task.abort();
     }
