@@ -1,12 +1,14 @@
-//! The rules of the workspace that no compiler knows, as tests.
+//! Rules of the workspace that the compiler does not check, as tests.
 //!
-//! There is no code here. The tests ask cargo what depends on what, and read the sources:
+//! This crate has no code. Its tests read cargo metadata and the sources:
 //!
-//! - `dependencies`: which crate may use which of ours, and what each is called
-//! - `libraries`: which crates from outside may be used, and by whom
-//! - `licences`: under which terms they come
-//! - `sources`: who may read the time and the environment; what is not written at all
-//! - `invariants`: every invariant in `ARCHITECTURE.md` names a test that exists
+//! - `dependencies`: which crate may use which crate of the workspace, and how each is named
+//! - `libraries`: which external crates may be used, and by which crate
+//! - `licences`: which licences external crates may have
+//! - `sources`: which code may read the time and the environment; which constructs are forbidden
+//! - `naming`: public type names are unique, and text names its actors
+//! - `threats`: every listed threat has a test of that name
+//! - `documents`: the tests, files and headings that documents link to exist
+//! - `invariants`: every invariant in `ARCHITECTURE.md` and `docs/invariants.md` names a test that exists
 //!
-//! A rule that is in the way may be wrong. Then it is changed here, in the commit that needs it, where a
-//! reviewer sees it.
+//! To change a rule, edit it here in the commit that needs the change, so that a reviewer sees it.

@@ -1,17 +1,17 @@
-//! How fast a door takes in what comes: signed deliveries of ServiceNow, over connections that stay open.
+//! The rate of accepted webhooks: signed ServiceNow deliveries over open connections.
 //!
-//! The door is served as `countersign dev` serves it, on TCP, with the embedded store in a file and every commit synced.
-//! Whoever delivers does so from the same machine, so both share its cores. Nobody takes up what came meanwhile.
-//! Afterwards what was accepted is counted in the store.
+//! The endpoint is served as in `countersign dev`, on TCP, with the embedded store in a file and every commit synced. The
+//! senders run on the same machine and share its cores. No worker processes the inbox. Afterwards the stored entries are
+//! counted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::{IdempotencyKey, InboxEntry, QueueName, RunKey, Source, TenantId};
-use engine::{Engine, Parts, Timing};
-use ingress::served::webhooks;
-use ingress::webhook::{Proof, SIGNATURE_HEADER, TIMESTAMP_HEADER, WebhookAuth};
+use engine::{Engine, EngineParts, Timing};
+use ingress::routes::webhooks;
+use ingress::webhook::{AuthScheme, SIGNATURE_HEADER, TIMESTAMP_HEADER, WebhookAuth};
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::json;
@@ -22,44 +22,42 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::report::{ms, per_s, percentile};
 
-/// What was promised, on two cores.
+/// The limits, on two cores.
 const PER_S_MIN: f64 = 2_000.0;
 const P99_MAX: Duration = Duration::from_millis(50);
 
-/// What signs the deliveries. It opens a store that is gone afterwards.
+/// Signs the deliveries. The store is temporary.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Longer than any reply.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
 
-/// How much is delivered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Crowd {
+pub(crate) struct AcceptLoad {
     pub(crate) deliveries: u32,
     pub(crate) connections: u32,
 }
 
-/// What was measured.
 #[derive(Debug, Serialize)]
-pub(crate) struct Accepting {
+pub(crate) struct AcceptReport {
     accepted_per_s: f64,
     ms_p50: f64,
     ms_p99: f64,
     deliveries: u32,
     connections: u32,
     fsyncs: u64,
-    /// What the store has of them afterwards.
-    kept: u32,
+    /// The number of entries in the store afterwards.
+    stored: u32,
 }
 
-impl Accepting {
-    /// What was promised and is not so.
-    pub(crate) fn missed(&self) -> Option<String> {
+impl AcceptReport {
+    /// A message if a limit is exceeded.
+    pub(crate) fn limit_exceeded(&self) -> Option<String> {
         let slow = self.accepted_per_s < PER_S_MIN;
         let late = self.ms_p99 > ms(P99_MAX);
         (slow || late).then(|| {
             format!(
-                "{} deliveries a second, {} ms at p99; promised: {PER_S_MIN} and {}",
+                "{} deliveries per second, {} ms at p99; the limits are {PER_S_MIN} per second and {} ms",
                 self.accepted_per_s,
                 self.ms_p99,
                 ms(P99_MAX)
@@ -68,53 +66,52 @@ impl Accepting {
     }
 }
 
-/// Delivers all of it.
-pub(crate) async fn measure(crowd: Crowd) -> Result<Accepting, String> {
-    let dir = tempfile::tempdir().map_err(told)?;
-    let store = SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default()).map_err(told)?;
+pub(crate) async fn measure(load: AcceptLoad) -> Result<AcceptReport, String> {
+    let dir = tempfile::tempdir().map_err(to_text)?;
+    let store = SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default()).map_err(to_text)?;
     let address = serve(&store).await?;
-    let warm = Crowd { deliveries: crowd.deliveries.div_ceil(10), ..crowd };
+    let warm = AcceptLoad { deliveries: load.deliveries.div_ceil(10), ..load };
     deliver(&address, warm, 0).await?;
     let before = store.usage();
     let began = Instant::now();
-    let mut took = deliver(&address, crowd, warm.deliveries).await?;
+    let mut took = deliver(&address, load, warm.deliveries).await?;
     let all = began.elapsed();
     took.sort_unstable();
-    Ok(Accepting {
-        accepted_per_s: per_s(crowd.deliveries, all),
+    Ok(AcceptReport {
+        accepted_per_s: per_s(load.deliveries, all),
         ms_p50: ms(percentile(&took, 50)),
         ms_p99: ms(percentile(&took, 99)),
-        deliveries: crowd.deliveries,
-        connections: crowd.connections,
+        deliveries: load.deliveries,
+        connections: load.connections,
         fsyncs: store.usage().commits - before.commits,
-        kept: kept(&store, warm.deliveries, crowd.deliveries).await?,
+        stored: stored(&store, warm.deliveries, load.deliveries).await?,
     })
 }
 
-/// Opens a door of ServiceNow's, and says where.
+/// Serves a ServiceNow webhook endpoint and returns its address.
 async fn serve(store: &SqliteStore) -> Result<String, String> {
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         store: Arc::new(store.clone()),
-        tools: Toolbox::default(),
+        tools: ToolRegistry::default(),
         clock: Arc::new(SystemClock),
-        me: "bench".parse().map_err(told)?,
+        me: "bench".parse().map_err(to_text)?,
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     });
-    let proof = Proof::Signed(Secrets::new(SECRET.into()).map_err(told)?);
-    let doors = WebhookAuth::default().and(tenant()?, Source::ServiceNow, proof).map_err(told)?;
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(told)?;
-    let address = listener.local_addr().map_err(told)?.to_string();
-    tokio::spawn(async move { axum::serve(listener, webhooks(Arc::new(engine), doors)).await });
+    let proof = AuthScheme::Hmac(Secrets::new(SECRET.into()).map_err(to_text)?);
+    let auth = WebhookAuth::default().with(tenant()?, Source::ServiceNow, proof).map_err(to_text)?;
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
+    let address = listener.local_addr().map_err(to_text)?.to_string();
+    tokio::spawn(async move { axum::serve(listener, webhooks(Arc::new(engine), auth)).await });
     Ok(address)
 }
 
-/// Delivers over so many connections at once; says how long each delivery took.
-async fn deliver(address: &str, crowd: Crowd, first: u32) -> Result<Vec<Duration>, String> {
-    let senders = (0..crowd.connections).map(|connection| {
-        let requests: Vec<_> = (connection..crowd.deliveries)
-            .step_by(usize::try_from(crowd.connections).unwrap_or(1))
+/// Delivers over concurrent connections; returns the duration of each delivery.
+async fn deliver(address: &str, load: AcceptLoad, first: u32) -> Result<Vec<Duration>, String> {
+    let senders = (0..load.connections).map(|connection| {
+        let requests: Vec<_> = (connection..load.deliveries)
+            .step_by(usize::try_from(load.connections).unwrap_or(1))
             .map(|n| request(address, first + n))
             .collect();
         let address = address.to_owned();
@@ -122,32 +119,32 @@ async fn deliver(address: &str, crowd: Crowd, first: u32) -> Result<Vec<Duration
     });
     let mut took = Vec::new();
     for sender in senders.collect::<Vec<_>>() {
-        took.extend(sender.await.map_err(told)??);
+        took.extend(sender.await.map_err(to_text)??);
     }
     Ok(took)
 }
 
 async fn send(address: &str, requests: Vec<Vec<u8>>) -> Result<Vec<Duration>, String> {
-    let mut connection = TcpStream::connect(address).await.map_err(told)?;
-    connection.set_nodelay(true).map_err(told)?;
+    let mut connection = TcpStream::connect(address).await.map_err(to_text)?;
+    connection.set_nodelay(true).map_err(to_text)?;
     let mut took = Vec::with_capacity(requests.len());
     for request in requests {
         let began = Instant::now();
-        connection.write_all(&request).await.map_err(told)?;
+        connection.write_all(&request).await.map_err(to_text)?;
         let reply = reply(&mut connection).await?;
         took.push(began.elapsed());
         if !reply.starts_with("HTTP/1.1 202") {
-            return Err(format!("a delivery was not accepted: {reply}"));
+            return Err(format!("a delivery was rejected: {reply}"));
         }
     }
     Ok(took)
 }
 
-/// One reply, to the end of its body.
+/// Reads one reply, to the end of its body.
 async fn reply(connection: &mut TcpStream) -> Result<String, String> {
     let (mut bytes, mut some) = (Vec::new(), [0; REPLY_BYTES_MAX]);
     loop {
-        let read = connection.read(&mut some).await.map_err(told)?;
+        let read = connection.read(&mut some).await.map_err(to_text)?;
         bytes.extend_from_slice(&some[..read]);
         let text = String::from_utf8_lossy(&bytes);
         let whole = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
@@ -183,28 +180,32 @@ fn sys_id(n: u32) -> String {
     format!("{n:032x}")
 }
 
-/// How many of the deliveries from `first` on the store keeps; all of them are announced as well.
-async fn kept(store: &SqliteStore, first: u32, deliveries: u32) -> Result<u32, String> {
-    let announced = store.depth(QueueName::Ingest).await.map_err(told)?;
+/// The number of deliveries from `first` on in the store. Each must also have a message in the ingest queue.
+async fn stored(store: &SqliteStore, first: u32, deliveries: u32) -> Result<u32, String> {
+    let announced = store.depth(QueueName::Ingest).await.map_err(to_text)?;
     if announced < u64::from(first) + u64::from(deliveries) {
-        return Err(format!("{announced} deliveries were announced"));
+        return Err(format!("{announced} messages are in the ingest queue; expected one for each delivery"));
     }
-    let mut kept = 0;
+    let mut stored = 0;
     for n in first..first + deliveries {
-        kept += u32::from(store.entry(&run(n)?).await.map_err(told)?.is_some());
+        stored += u32::from(store.entry(&run(n)?).await.map_err(to_text)?.is_some());
     }
-    if kept == deliveries { Ok(kept) } else { Err(format!("{kept} deliveries of {deliveries} were kept")) }
+    if stored == deliveries {
+        Ok(stored)
+    } else {
+        Err(format!("{stored} of {deliveries} deliveries are stored"))
+    }
 }
 
 fn run(n: u32) -> Result<RunKey, String> {
-    let key = IdempotencyKey::new(&format!("servicenow:incident:{}:1", sys_id(n))).map_err(told)?;
+    let key = IdempotencyKey::new(&format!("servicenow:incident:{}:1", sys_id(n))).map_err(to_text)?;
     Ok(InboxEntry::run_of(&tenant()?, &key))
 }
 
 fn tenant() -> Result<TenantId, String> {
-    TenantId::new("bench").map_err(told)
+    TenantId::new("bench").map_err(to_text)
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn to_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -1,34 +1,33 @@
-//! One measurement: so many runs of so many steps, so many at once.
+//! One measurement: a number of runs and steps, with a number of concurrent runs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::plan::{Call, Environment, Plan, PlannedStep, Work};
 use domain::{
     Cause, IdempotencyKey, Initiator, Millis, QueueName, RunId, RunKey, RunStatus, StepId, StepStatus,
     TenantId, Timestamp, ToolName, WorkerId, WorkflowName, WorkspaceId,
 };
-use engine::{Engine, Parts, Sealing, StartRun, Timing};
+use engine::{Engine, EngineParts, EvidenceSigner, StartRun, Timing};
 use evidence::SigningKey;
 use serde_json::json;
 use store::sqlite::Usage;
 use store::{
-    Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, Site, SqliteOptions, SqliteStore, StoreError,
-    SystemClock,
+    Intercept, Intercepted, Ledger as _, Queue as _, RunQuery, SqliteOptions, SqliteStore, StoreCall,
+    StoreError, SystemClock,
 };
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use worker::{Rooms, Worker, WorkerSettings};
+use worker::{Concurrency, Worker, WorkerSettings};
 
 use crate::{machine, noop};
 
-/// How often it is looked whether all evidence is there.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The interval between checks whether all evidence is recorded.
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// What is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) runs: u32,
@@ -36,21 +35,20 @@ pub(crate) struct Load {
     pub(crate) steps: u16,
 }
 
-/// What was measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
     pub(crate) load: Load,
     pub(crate) took: Duration,
-    /// How long each run took, shortest first.
+    /// The duration of each run, shortest first.
     pub(crate) runs: Vec<Duration>,
     pub(crate) cpu_s: f64,
     pub(crate) bytes: u64,
-    /// What the rows hold.
+    /// The size of the rows.
     pub(crate) row_bytes: u64,
     pub(crate) commits: u64,
     pub(crate) rows: u64,
     pub(crate) peak_mib: f64,
-    /// Steps of the measured runs that the store has on record as succeeded.
+    /// Steps of the measured runs that the store records as succeeded.
     pub(crate) recorded: u64,
 }
 
@@ -60,26 +58,26 @@ impl Measured {
     }
 }
 
-/// Runs under way: when they began, and room for the next when they end.
-type UnderWay = Arc<Mutex<HashMap<RunKey, (Instant, OwnedSemaphorePermit)>>>;
+/// Each run in flight: its start time, and the permit that its end releases.
+type RunsInFlight = Arc<Mutex<HashMap<RunKey, (Instant, OwnedSemaphorePermit)>>>;
 
-/// Hears of every run that ends.
+/// Observes every run that succeeds.
 #[derive(Clone, Default)]
-struct Finish {
-    under_way: UnderWay,
+struct FinishObserver {
+    in_flight_runs: RunsInFlight,
     took: Arc<Mutex<Vec<Duration>>>,
 }
 
-impl Intercept for Finish {
-    type Pass = Option<RunKey>;
+impl Intercept for FinishObserver {
+    type State = Option<RunKey>;
 
-    async fn before(&self, site: &Site) -> Result<Option<RunKey>, StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<Option<RunKey>, StoreError> {
         let ended = site.changes.as_ref().filter(|change| change.to == RunStatus::Succeeded);
         Ok(ended.map(|change| change.run.clone()))
     }
 
     async fn after(&self, ended: Option<RunKey>) -> Result<(), StoreError> {
-        let ended = ended.and_then(|run| lock(&self.under_way).remove(&run));
+        let ended = ended.and_then(|run| lock(&self.in_flight_runs).remove(&run));
         if let Some((began, _room)) = ended {
             lock(&self.took).push(began.elapsed());
         }
@@ -91,11 +89,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file with runs in it.
-pub(crate) struct Furnished {
+/// A file with runs.
+pub(crate) struct FilledStore {
     pub(crate) path: PathBuf,
     pub(crate) tenant: TenantId,
-    /// A time in the midst of those that copies will have.
+    /// A time in the middle of the times of the copied runs.
     pub(crate) middle: Timestamp,
     _dir: TempDir,
 }
@@ -105,100 +103,103 @@ pub(crate) struct Bench {
     plan: Plan,
     dir: TempDir,
     store: SqliteStore,
-    finish: Finish,
-    engine: Arc<Engine<Intercepted<SqliteStore, Finish>>>,
+    observer: FinishObserver,
+    engine: Arc<Engine<Intercepted<SqliteStore, FinishObserver>>>,
     started: u32,
-    sealed: bool,
+    with_evidence: bool,
 }
 
 impl Bench {
-    /// Runs alone: this worker has no key, and leaves evidence to others.
+    /// Runs without evidence: this worker has no signing key.
     pub(crate) fn new(load: Load) -> Result<Self, String> {
         Self::with(load, None)
     }
 
-    /// Runs with their evidence.
-    pub(crate) fn sealing(load: Load) -> Result<Self, String> {
+    /// Runs with evidence.
+    pub(crate) fn with_evidence(load: Load) -> Result<Self, String> {
         let key = Arc::new(SigningKey::from_seed([7; 32]));
-        Self::with(load, Some(Sealing { key, origin: "bench".to_owned() }))
+        Self::with(load, Some(EvidenceSigner { key, origin: "bench".to_owned() }))
     }
 
-    fn with(load: Load, sealing: Option<Sealing>) -> Result<Self, String> {
-        let sealed = sealing.is_some();
+    fn with(load: Load, evidence_signer: Option<EvidenceSigner>) -> Result<Self, String> {
+        let with_evidence = evidence_signer.is_some();
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let store = SqliteStore::open(dir.path().join("bench.db"), SqliteOptions::default())
             .map_err(|error| error.to_string())?;
-        let finish = Finish::default();
-        let engine = Engine::new(Parts {
-            store: Arc::new(Intercepted::new(store.clone(), finish.clone())),
-            tools: Toolbox::default().with(noop::Noop),
+        let observer = FinishObserver::default();
+        let engine = Engine::new(EngineParts {
+            store: Arc::new(Intercepted::new(store.clone(), observer.clone())),
+            tools: ToolRegistry::default().with(noop::Noop),
             clock: Arc::new(SystemClock),
             me: me()?,
             timing: Timing::default(),
-            shows: None,
-            sealing,
+            notifier: None,
+            evidence_signer,
         });
         let (plan, engine) = (plan(load.steps)?, Arc::new(engine));
-        Ok(Self { load, plan, dir, store, finish, engine, started: 0, sealed })
+        Ok(Self { load, plan, dir, store, observer, engine, started: 0, with_evidence })
     }
 
     pub(crate) async fn measure(mut self) -> Result<Measured, String> {
-        let (leave, working) = self.employ()?;
+        let (shutdown, working) = self.start_worker()?;
         self.run(self.load.runs.div_ceil(10)).await?;
         let measured = self.window(self.load.runs).await;
-        leave.ask();
+        shutdown.cancel();
         let _ = working.await;
         measured
     }
 
-    /// Runs that have ended well, and between them so many that were canceled, are paused, or wait.
-    pub(crate) async fn furnish(mut self, others: u32) -> Result<Furnished, String> {
-        let (leave, working) = self.employ()?;
+    /// Commits the runs of the load, and `others` that are canceled, paused or queued.
+    pub(crate) async fn fill(mut self, others: u32) -> Result<FilledStore, String> {
+        let (shutdown, working) = self.start_worker()?;
         self.run(self.load.runs).await?;
-        leave.ask();
+        shutdown.cancel();
         let _ = working.await;
         let by = Initiator::new(Cause::System, "bench");
         for n in 0..others {
-            let wish = self.wish()?;
-            let run = self.engine.start(wish).await.map_err(|error| error.to_string())?.run;
-            let told = match n % 5 {
-                0 | 1 => self.engine.cancel(&run, &by, "enough").await.map(drop),
-                2 => self.engine.pause(&run, &by, "a look").await.map(drop),
+            let start_command = self.start_command()?;
+            let run = self.engine.start(start_command).await.map_err(|error| error.to_string())?.run;
+            let result = match n % 5 {
+                0 | 1 => self.engine.cancel(&run, &by, "benchmark").await.map(drop),
+                2 => self.engine.pause(&run, &by, "benchmark").await.map(drop),
                 _ => Ok(()),
             };
-            told.map_err(|error| error.to_string())?;
+            result.map_err(|error| error.to_string())?;
         }
         self.checkpoint().await?;
         let path = self.dir.path().join("bench.db");
         let middle = self.engine.now() + Millis::mins(8);
-        Ok(Furnished { path, tenant: tenant()?, middle, _dir: self.dir })
+        Ok(FilledStore { path, tenant: tenant()?, middle, _dir: self.dir })
     }
 
-    /// What runs cost when the file is new, and when it holds `after` of them.
+    /// The cost of runs in a new file, and in a file with `after` runs.
     pub(crate) async fn early_and_late(mut self, after: u32) -> Result<(Measured, Measured), String> {
-        let (leave, working) = self.employ()?;
+        let (shutdown, working) = self.start_worker()?;
         self.run(100).await?;
         let early = self.window(self.load.runs).await?;
         let one_at_a_time = std::mem::replace(&mut self.load.in_flight, 64);
         self.run(after).await?;
         self.load.in_flight = one_at_a_time;
         let late = self.window(self.load.runs).await?;
-        leave.ask();
+        shutdown.cancel();
         let _ = working.await;
         Ok((early, late))
     }
 
-    fn employ(&self) -> Result<(worker::Leave, tokio::task::JoinHandle<bool>), String> {
-        let (leave, leaving) = worker::leaving();
-        let settings =
-            WorkerSettings { rooms: Rooms::beside(64), sign_every: None, ..WorkerSettings::default() };
-        let worker = Worker::new(Arc::clone(&self.engine), settings, me()?, leaving);
-        Ok((leave, tokio::spawn(worker.run())))
+    fn start_worker(&self) -> Result<(worker::CancellationToken, tokio::task::JoinHandle<bool>), String> {
+        let shutdown = worker::CancellationToken::new();
+        let settings = WorkerSettings {
+            concurrency: Concurrency::for_steps(64),
+            heartbeat_every: None,
+            ..WorkerSettings::default()
+        };
+        let worker = Worker::new(Arc::clone(&self.engine), settings, me()?, shutdown.clone());
+        Ok((shutdown, tokio::spawn(worker.run())))
     }
 
     async fn window(&mut self, runs: u32) -> Result<Measured, String> {
         self.checkpoint().await?;
-        lock(&self.finish.took).clear();
+        lock(&self.observer.took).clear();
         let row_bytes = self.row_bytes()?;
         let (usage, bytes, cpu, began) = (self.store.usage(), self.bytes(), machine::cpu_s(), Instant::now());
         let first = self.started;
@@ -206,7 +207,7 @@ impl Bench {
         let (took, cpu_s) = (began.elapsed(), machine::cpu_s() - cpu);
         let Usage { commits, rows, .. } = self.store.usage();
         self.checkpoint().await?;
-        let mut took_each = std::mem::take(&mut *lock(&self.finish.took));
+        let mut took_each = std::mem::take(&mut *lock(&self.observer.took));
         took_each.sort_unstable();
         Ok(Measured {
             load: Load { runs, ..self.load },
@@ -230,7 +231,7 @@ impl Bench {
         std::fs::metadata(self.dir.path().join("bench.db")).map_or(0, |file| file.len())
     }
 
-    /// What the rows hold, column by column.
+    /// The size of the rows, column by column.
     fn row_bytes(&self) -> Result<u64, String> {
         let failed = |error: rusqlite::Error| error.to_string();
         let conn = rusqlite::Connection::open(self.dir.path().join("bench.db")).map_err(failed)?;
@@ -247,32 +248,36 @@ impl Bench {
         u64::try_from(held).map_err(|error| error.to_string())
     }
 
-    /// Starts so many runs, as many at once as the load says, and waits for the last.
+    /// Starts `runs` runs, with the concurrency of the load, and waits for the last.
     async fn run(&mut self, runs: u32) -> Result<(), String> {
         let room = Arc::new(Semaphore::new(usize::try_from(self.load.in_flight).unwrap_or(1)));
         for _ in 0..runs {
             let permit = Arc::clone(&room).acquire_owned().await.map_err(|error| error.to_string())?;
-            let wish = self.wish()?;
-            let run = RunKey { tenant: wish.tenant.clone(), run: RunId::derive(&wish.tenant, &wish.key) };
-            lock(&self.finish.under_way).insert(run, (Instant::now(), permit));
+            let start_command = self.start_command()?;
+            let run = RunKey {
+                tenant: start_command.tenant.clone(),
+                run: RunId::derive(&start_command.tenant, &start_command.key),
+            };
+            lock(&self.observer.in_flight_runs).insert(run, (Instant::now(), permit));
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
-                if let Err(error) = engine.start(wish).await {
-                    eprintln!("a run could not be started: {error}");
+                if let Err(error) = engine.start(start_command).await {
+                    eprintln!("bench: start a run: {error}");
                 }
             });
         }
         let all = room.acquire_many(self.load.in_flight).await.map_err(|error| error.to_string())?;
         drop(all);
-        // Evidence is put together after the run; what it costs belongs to it all the same.
-        while self.sealed && self.store.depth(QueueName::Steps).await.map_err(|error| error.to_string())? > 0
+        // Evidence is built after the run ends; its cost belongs to the run.
+        while self.with_evidence
+            && self.store.depth(QueueName::Steps).await.map_err(|error| error.to_string())? > 0
         {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Ok(())
     }
 
-    fn wish(&mut self) -> Result<StartRun, String> {
+    fn start_command(&mut self) -> Result<StartRun, String> {
         let key =
             IdempotencyKey::new(&format!("bench:{}", self.started)).map_err(|error| error.to_string())?;
         self.started += 1;
@@ -288,7 +293,7 @@ impl Bench {
         })
     }
 
-    /// Counts what the store has on record of the runs since `first`.
+    /// Counts the succeeded steps in the store of the runs since `first`.
     async fn recorded(&self, first: u32) -> Result<u64, String> {
         let mut recorded = 0;
         let tenant = tenant()?;
@@ -298,16 +303,16 @@ impl Bench {
             let steps = self.store.steps(&run).await.map_err(|error| error.to_string())?;
             recorded += steps.iter().filter(|step| step.status == StepStatus::Succeeded).count() as u64;
         }
-        self.nothing_left().await?;
+        self.check_all_succeeded().await?;
         Ok(recorded)
     }
 
-    async fn nothing_left(&self) -> Result<(), String> {
+    async fn check_all_succeeded(&self) -> Result<(), String> {
         for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
             let query = RunQuery { status: Some(status), ..RunQuery::newest(1) };
             let page = self.store.runs(&tenant()?, query).await.map_err(|error| error.to_string())?;
             if !page.runs.is_empty() {
-                return Err(format!("a run is {status}"));
+                return Err(format!("a run is {status}, expected succeeded"));
             }
         }
         Ok(())

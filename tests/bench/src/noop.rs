@@ -1,7 +1,7 @@
-//! A tool that does nothing and gives about 200 bytes.
+//! A tool without effect that returns about 200 bytes.
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, Outcome, Tool};
+use connectors::{ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use domain::{Action, EffectClass, Failure, IdempotencyKey, Reversibility, ToolName};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ impl Tool for Noop {
         ToolName::new(NAME).expect("a tool name")
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         Ok(Action {
             tool: self.name(),
             contract: 1,
@@ -32,8 +32,8 @@ impl Tool for Noop {
         })
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let output = json!({ "step": call.step, "text": "x".repeat(170) });
-        Outcome::Done(Done { output, ..Done::default() })
+        ToolOutcome::Done(ToolResult { output, ..ToolResult::default() })
     }
 }

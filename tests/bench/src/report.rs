@@ -1,4 +1,4 @@
-//! What was measured, in numbers a person or a program reads.
+//! The reports, as text or JSON.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bench::Measured;
 
-/// Five steps that do nothing.
+/// Runs of five steps that do nothing.
 #[derive(Debug, Serialize)]
 pub(crate) struct Linear5 {
     steps_per_s: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Linear5 {
     fsyncs_per_step: f64,
     rows_per_step: f64,
     alone_step_ms_p50: f64,
-    /// The same load with the evidence of every run put together, signed and kept meanwhile.
+    /// The same load, with the evidence of every run built, signed and stored during the measurement.
     steps_per_s_with_evidence: f64,
     cpu_s_per_1000_steps_with_evidence: f64,
     peak_mib: f64,
@@ -30,18 +30,18 @@ pub(crate) struct Linear5 {
     flat: Option<Flat>,
 }
 
-/// Whether cost stays flat.
+/// Whether the cost of a step stays flat.
 #[derive(Debug, Serialize)]
 pub(crate) struct Flat {
-    /// What one more step costs between a run of 1 and a run of 5, and between a run of 5 and one of 60.
+    /// The cost of one more step between runs of 1 and 5 steps, and between runs of 5 and 60 steps.
     rows_per_further_step_short: f64,
     rows_per_further_step_long: f64,
-    /// What the rows themselves hold; how full SQLite's pages are is not counted.
+    /// The size of the rows themselves, without unused space in SQLite pages.
     bytes_per_further_step_short: f64,
     bytes_per_further_step_long: f64,
     file_bytes_per_further_step_short: f64,
     file_bytes_per_further_step_long: f64,
-    /// What a run of 5 costs when the file is new, and when it holds 100,000 runs.
+    /// The cost of a 5-step run in a new file, and in a file with 100,000 runs.
     rows_per_run_early: f64,
     rows_per_run_late: f64,
     bytes_per_run_early: f64,
@@ -58,25 +58,30 @@ pub(crate) struct Lengths {
 }
 
 impl Linear5 {
-    pub(crate) fn new(crowd: &Measured, alone: &Measured, sealed: &Measured, flat: Option<Flat>) -> Self {
-        let steps = crowd.steps();
+    pub(crate) fn new(
+        concurrent: &Measured,
+        alone: &Measured,
+        with_evidence: &Measured,
+        flat: Option<Flat>,
+    ) -> Self {
+        let steps = concurrent.steps();
         Self {
-            steps_per_s: round(steps / crowd.took.as_secs_f64()),
-            run_ms_p50: ms(percentile(&crowd.runs, 50)),
-            run_ms_p95: ms(percentile(&crowd.runs, 95)),
-            run_ms_p99: ms(percentile(&crowd.runs, 99)),
-            cpu_s_per_1000_steps: round(crowd.cpu_s / steps * 1_000.0),
-            bytes_per_1000_steps: round(count(crowd.bytes) / steps * 1_000.0),
-            fsyncs_per_step: round(count(crowd.commits) / steps),
-            rows_per_step: round(count(crowd.rows) / steps),
+            steps_per_s: round(steps / concurrent.took.as_secs_f64()),
+            run_ms_p50: ms(percentile(&concurrent.runs, 50)),
+            run_ms_p95: ms(percentile(&concurrent.runs, 95)),
+            run_ms_p99: ms(percentile(&concurrent.runs, 99)),
+            cpu_s_per_1000_steps: round(concurrent.cpu_s / steps * 1_000.0),
+            bytes_per_1000_steps: round(count(concurrent.bytes) / steps * 1_000.0),
+            fsyncs_per_step: round(count(concurrent.commits) / steps),
+            rows_per_step: round(count(concurrent.rows) / steps),
             alone_step_ms_p50: step_ms(alone),
-            steps_per_s_with_evidence: round(sealed.steps() / sealed.took.as_secs_f64()),
-            cpu_s_per_1000_steps_with_evidence: round(sealed.cpu_s / sealed.steps() * 1_000.0),
-            peak_mib: round(crowd.peak_mib),
-            runs: crowd.load.runs,
-            in_flight: crowd.load.in_flight,
+            steps_per_s_with_evidence: round(with_evidence.steps() / with_evidence.took.as_secs_f64()),
+            cpu_s_per_1000_steps_with_evidence: round(with_evidence.cpu_s / with_evidence.steps() * 1_000.0),
+            peak_mib: round(concurrent.peak_mib),
+            runs: concurrent.load.runs,
+            in_flight: concurrent.load.in_flight,
             steps_expected: steps,
-            steps_recorded: crowd.recorded,
+            steps_recorded: concurrent.recorded,
             flat,
         }
     }
@@ -105,12 +110,12 @@ impl Flat {
     }
 }
 
-/// Prints the report; an error if a step that should have been recorded was not.
+/// Prints the report; fails if a step was not recorded.
 pub(crate) fn print(report: &Linear5, json: bool) -> Result<(), String> {
-    tell(report, json)?;
+    print_json(report, json)?;
     #[expect(clippy::float_cmp, reason = "both are whole numbers")]
     if count(report.steps_recorded) != report.steps_expected {
-        return Err(format!("{} steps were recorded of {}", report.steps_recorded, report.steps_expected));
+        return Err(format!("{} of {} steps are recorded", report.steps_recorded, report.steps_expected));
     }
     Ok(())
 }
@@ -124,7 +129,6 @@ fn step_ms(measured: &Measured) -> f64 {
     round(ms(percentile(&measured.runs, 50)) / f64::from(measured.load.steps))
 }
 
-/// So many of them a second.
 pub(crate) fn per_s(number: u32, took: Duration) -> f64 {
     round(f64::from(number) / took.as_secs_f64())
 }
@@ -138,8 +142,7 @@ fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// Prints what was measured.
-pub(crate) fn tell(report: &impl Serialize, json: bool) -> Result<(), String> {
+pub(crate) fn print_json(report: &impl Serialize, json: bool) -> Result<(), String> {
     let text = if json { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
     println!("{}", text.map_err(|error| error.to_string())?);
     Ok(())

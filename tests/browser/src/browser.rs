@@ -10,28 +10,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::http::ask;
+use crate::http::request;
 
-/// What is waited for comes within this, or not at all. A small machine is busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Long enough for a small, busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often somebody looks.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The name under which `WebDriver` hands out elements.
+/// `WebDriver`'s key for element references.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How a page is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// The width of the window.
+pub struct Viewport {
     pub width: u32,
-    /// Dark rather than light.
     pub dark: bool,
 }
 
-impl Look {
-    /// A handle and a telephone, by day and by night.
+impl Viewport {
+    /// Desktop and phone, light and dark.
     pub const ALL: [Self; 4] = [
         Self { width: 1280, dark: false },
         Self { width: 1280, dark: true },
@@ -45,7 +41,7 @@ impl Look {
     }
 }
 
-/// A browser. It ends when this is dropped.
+/// A browser, which is closed when this is dropped.
 pub struct Browser {
     driver: Child,
     address: String,
@@ -54,14 +50,13 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _gone = ask(&self.address, "DELETE", &format!("/session/{}", self.session), None);
+        let _gone = request(&self.address, "DELETE", &format!("/session/{}", self.session), None);
         let _gone = self.driver.kill();
         let _gone = self.driver.wait();
     }
 }
 
 impl Browser {
-    /// Starts one.
     pub fn open() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
@@ -70,82 +65,80 @@ impl Browser {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("chromedriver is Debian's package chromium-driver; `cargo xtask test` installs it");
-        let began = Instant::now();
+            .expect("start chromedriver (package chromium-driver; `cargo xtask test` installs it)");
+        let started_at = Instant::now();
         let session = loop {
-            match ask(&address, "POST", "/session", Some(&capabilities())) {
+            match request(&address, "POST", "/session", Some(&capabilities())) {
                 Ok(reply) => break reply["value"]["sessionId"].as_str().unwrap_or_default().to_owned(),
-                Err(_) if began.elapsed() < PATIENCE => sleep(LOOK_EVERY),
+                Err(_) if started_at.elapsed() < TIMEOUT => sleep(POLL_INTERVAL),
                 Err(why) => {
                     let _gone = driver.kill();
-                    panic!("the driver does not answer: {why}");
+                    panic!("chromedriver does not respond: {why}");
                 }
             }
         };
-        assert!(!session.is_empty(), "Chromium did not start; is it installed?");
+        assert!(!session.is_empty(), "Chromium did not start: check that it is installed");
         Self { driver, address, session }
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        self.try_to(method, path, body).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+        self.try_send(method, path, body).unwrap_or_else(|why| panic!("{method} {path}: {why}"))
     }
 
-    fn try_to(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    fn try_send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let path = format!("/session/{}{path}", self.session);
-        let reply = ask(&self.address, method, &path, body)?;
+        let reply = request(&self.address, method, &path, body)?;
         match reply["value"]["error"].as_str() {
             Some(_) => Err(reply["value"]["message"].to_string()),
             None => Ok(reply["value"].clone()),
         }
     }
 
-    /// Goes to `url`.
     pub fn go(&self, url: &str) {
         self.send("POST", "/url", Some(&json!({ "url": url })));
     }
 
-    /// The address that it is at.
     pub fn url(&self) -> String {
         self.send("GET", "/url", None).as_str().unwrap().to_owned()
     }
 
-    /// What a script on the page gives.
+    /// Runs a script on the page and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.send("POST", "/execute/sync", Some(&json!({ "script": script, "args": [] })))
     }
 
-    /// What a script on the page gives in the end: its last argument is called with it.
-    pub fn run_on(&self, script: &str) -> Value {
+    /// Runs an asynchronous script, which passes its result to its last argument.
+    pub fn run_async(&self, script: &str) -> Value {
         self.send("POST", "/execute/async", Some(&json!({ "script": script, "args": [] })))
     }
 
-    /// Does something to what `selector` names. The page may be fetched again between finding it and doing that, so
-    /// it is tried until it is done.
+    /// Acts on the element of `selector`. A live update can replace the element in between, so this retries.
     fn act(&self, selector: &str, verb: &str, body: &Value) {
-        let wanted = json!({ "using": "css selector", "value": selector });
+        let query = json!({ "using": "css selector", "value": selector });
         let once = || {
-            let found = self.try_to("POST", "/element", Some(&wanted))?;
+            let found = self.try_send("POST", "/element", Some(&query))?;
             let element = found[ELEMENT].as_str().unwrap_or_default();
-            self.try_to("POST", &format!("/element/{element}/{verb}"), Some(body))
+            self.try_send("POST", &format!("/element/{element}/{verb}"), Some(body))
         };
-        let began = Instant::now();
+        let started_at = Instant::now();
         while let Err(why) = once() {
-            assert!(began.elapsed() < PATIENCE, "{verb} {selector}: {why}; the page says:\n{}", self.text());
-            sleep(LOOK_EVERY);
+            assert!(
+                started_at.elapsed() < TIMEOUT,
+                "{verb} {selector}: {why}; the page shows:\n{}",
+                self.text()
+            );
+            sleep(POLL_INTERVAL);
         }
     }
 
-    /// Clicks on what `selector` names.
     pub fn click(&self, selector: &str) {
         self.act(selector, "click", &json!({}));
     }
 
-    /// Types `text` into what `selector` names.
     pub fn type_into(&self, selector: &str, text: &str) {
         self.act(selector, "value", &json!({ "text": text }));
     }
 
-    /// Presses the key that leads to the next thing.
     pub fn press_tab(&self) {
         let tab = "\u{e004}";
         let keys = json!([{ "type": "keyDown", "value": tab }, { "type": "keyUp", "value": tab }]);
@@ -156,40 +149,44 @@ impl Browser {
         );
     }
 
-    /// The text of the page, as a person reads it.
+    /// The visible text of the page.
     pub fn text(&self) -> String {
         self.run("return document.body.innerText").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the page says `text`.
+    /// Waits until the page shows `text`.
     pub fn wait_for(&self, text: &str) {
-        let began = Instant::now();
+        let started_at = Instant::now();
         while !self.text().contains(text) {
-            assert!(began.elapsed() < PATIENCE, "{text:?} does not come; the page says:\n{}", self.text());
-            sleep(LOOK_EVERY);
+            assert!(
+                started_at.elapsed() < TIMEOUT,
+                "{text:?} does not appear; the page shows:\n{}",
+                self.text()
+            );
+            sleep(POLL_INTERVAL);
         }
     }
 
     /// Waits until the address ends in `path`.
     pub fn wait_for_address(&self, path: &str) {
-        let began = Instant::now();
+        let started_at = Instant::now();
         while !self.url().ends_with(path) {
             assert!(
-                began.elapsed() < PATIENCE,
+                started_at.elapsed() < TIMEOUT,
                 "still at {} and not at {path}:\n{}",
                 self.url(),
                 self.text()
             );
-            sleep(LOOK_EVERY);
+            sleep(POLL_INTERVAL);
         }
     }
 
-    /// Looks at pages in this way from now on.
-    pub fn look(&self, look: Look) {
-        let scheme = if look.dark { "dark" } else { "light" };
+    /// Sets the window size and the colour scheme.
+    pub fn set_viewport(&self, viewport: Viewport) {
+        let scheme = if viewport.dark { "dark" } else { "light" };
         let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", &media);
-        let size = json!({ "width": look.width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let size = json!({ "width": viewport.width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
@@ -197,8 +194,8 @@ impl Browser {
         self.send("POST", "/goog/cdp/execute", Some(&json!({ "cmd": command, "params": params })))
     }
 
-    /// Keeps a picture of the whole page as `name`, below the target directory.
-    pub fn picture(&self, name: &str) {
+    /// Saves a screenshot of the whole page in the target directory.
+    pub fn screenshot(&self, name: &str) {
         let whole = json!({ "format": "png", "captureBeyondViewport": true });
         let shot = self.devtools("Page.captureScreenshot", &whole);
         let png = BASE64.decode(shot["data"].as_str().unwrap()).unwrap();
@@ -209,7 +206,7 @@ impl Browser {
 }
 
 fn capabilities() -> Value {
-    // Whoever runs as root, as CI does, cannot have Chromium's sandbox. It meets nothing here but our own pages.
+    // Chromium's sandbox does not work as root, which CI uses. The browser loads only pages of the test server.
     let args =
         ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"];
     json!({ "capabilities": { "alwaysMatch": {
@@ -220,8 +217,8 @@ fn capabilities() -> Value {
 }
 
 impl Browser {
-    /// What the browser complained about since it was last asked: refused by the policy, not found, thrown.
-    pub fn complaints(&self) -> Vec<String> {
+    /// The errors in the browser log since the last call: policy violations, missing files, exceptions.
+    pub fn errors(&self) -> Vec<String> {
         let log = self.send("POST", "/se/log", Some(&json!({ "type": "browser" })));
         let serious = |entry: &&Value| entry["level"] == "SEVERE";
         let entries = log.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -229,9 +226,9 @@ impl Browser {
     }
 }
 
-/// Where what is built and made goes.
+/// The target directory.
 pub fn target() -> PathBuf {
-    // The test itself stands in `target/debug/deps`.
+    // The test binary is in `target/debug/deps`.
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(3).unwrap().to_owned()
 }

@@ -1,4 +1,4 @@
-//! One request, one reply, over a connection of its own: what a driver on this machine understands.
+//! A minimal HTTP client for the local `WebDriver`: one connection per request.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A page may take long to load on a small machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// A page can take long to load on a small machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Sends `body` to `path` at `address`, and reads the reply as JSON.
-pub fn ask(address: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
-    ask_with(address, method, path, &[], body)
+/// Sends a request and parses the reply as JSON.
+pub fn request(address: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    request_with(address, method, path, &[], body)
 }
 
-/// The same, with these headers.
-pub fn ask_with(
+pub fn request_with(
     address: &str,
     method: &str,
     path: &str,
@@ -24,7 +23,7 @@ pub fn ask_with(
 ) -> Result<Value, String> {
     let failed = |error: std::io::Error| format!("{method} {path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     let body = body.map(Value::to_string).unwrap_or_default();
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
@@ -35,12 +34,12 @@ pub fn ask_with(
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(failed)?;
     let mut reply = Vec::new();
-    // A driver may keep the connection, whatever it was told; the length says where the reply ends.
-    while !is_whole(&reply) {
-        let mut some = [0; 16 * 1024];
-        match stream.read(&mut some).map_err(failed)? {
+    // The driver may ignore `Connection: close`, so the content length ends the reply.
+    while !is_complete(&reply) {
+        let mut chunk = [0; 16 * 1024];
+        match stream.read(&mut chunk).map_err(failed)? {
             0 => break,
-            count => reply.extend_from_slice(&some[..count]),
+            count => reply.extend_from_slice(&chunk[..count]),
         }
     }
     let (head, body) = parts(&reply).ok_or_else(|| format!("{method} {path}: no reply"))?;
@@ -52,7 +51,7 @@ fn parts(reply: &[u8]) -> Option<(String, &[u8])> {
     Some((String::from_utf8_lossy(&reply[..end]).to_lowercase(), &reply[end + 4..]))
 }
 
-fn is_whole(reply: &[u8]) -> bool {
+fn is_complete(reply: &[u8]) -> bool {
     let Some((head, body)) = parts(reply) else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
     length.and_then(|length| length.trim().parse::<usize>().ok()).is_some_and(|length| body.len() >= length)

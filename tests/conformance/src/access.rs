@@ -1,4 +1,4 @@
-//! Keys.
+//! API keys.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use store::{KeyPage, PageQuery, Store, Write};
 use crate::fixtures::tenant;
 
 cases![
-    a_key_is_found_by_its_id_and_only_by_its_tenant,
-    a_key_is_replaced_only_by_whoever_saw_it,
-    the_keys_of_a_tenant_are_listed_by_id_and_no_others,
-    keys_come_in_pages_and_none_twice,
+    api_key_is_found_by_id_within_its_tenant,
+    stale_write_does_not_replace_an_api_key,
+    api_keys_of_one_tenant_are_listed_by_id,
+    api_key_pages_have_no_duplicates,
 ];
 
 fn key(of: &str, id: &str) -> ApiKey {
@@ -29,7 +29,7 @@ fn key(of: &str, id: &str) -> ApiKey {
     }
 }
 
-async fn a_key_is_found_by_its_id_and_only_by_its_tenant<S: Store>(store: Arc<S>) {
+async fn api_key_is_found_by_id_within_its_tenant<S: Store>(store: Arc<S>) {
     let made = key("acme", "00ff");
     assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.key(&made.tenant, &made.id).await.unwrap().as_ref(), Some(&made));
@@ -37,7 +37,7 @@ async fn a_key_is_found_by_its_id_and_only_by_its_tenant<S: Store>(store: Arc<S>
     assert_eq!(store.key(&made.tenant, &"00fe".parse().unwrap()).await.unwrap(), None);
 }
 
-async fn a_key_is_replaced_only_by_whoever_saw_it<S: Store>(store: Arc<S>) {
+async fn stale_write_does_not_replace_an_api_key<S: Store>(store: Arc<S>) {
     let made = key("acme", "00ff");
     assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_key(made.clone()).await.unwrap(), Write::Superseded);
@@ -47,7 +47,7 @@ async fn a_key_is_replaced_only_by_whoever_saw_it<S: Store>(store: Arc<S>) {
     assert_eq!(store.key(&made.tenant, &made.id).await.unwrap(), Some(revoked));
 }
 
-async fn the_keys_of_a_tenant_are_listed_by_id_and_no_others<S: Store>(store: Arc<S>) {
+async fn api_keys_of_one_tenant_are_listed_by_id<S: Store>(store: Arc<S>) {
     for made in [key("acme", "02"), key("umbrella", "03"), key("acme", "01")] {
         assert_eq!(store.put_key(made).await.unwrap(), Write::Committed);
     }
@@ -59,7 +59,7 @@ async fn the_keys_of_a_tenant_are_listed_by_id_and_no_others<S: Store>(store: Ar
     );
 }
 
-async fn keys_come_in_pages_and_none_twice<S: Store>(store: Arc<S>) {
+async fn api_key_pages_have_no_duplicates<S: Store>(store: Arc<S>) {
     let made: Vec<_> = ["01", "02", "03", "04", "05"].map(|id| key("acme", id)).into();
     for key in made.iter().cloned().chain([key("umbrella", "02")]) {
         assert_eq!(store.put_key(key).await.unwrap(), Write::Committed);

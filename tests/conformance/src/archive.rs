@@ -1,4 +1,4 @@
-//! The log of runs and their evidence: appended to, never changed.
+//! The log of runs and their evidence: append-only.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use store::{Store, Write};
 use crate::fixtures::{NOON, Run, calls, tenant};
 
 cases![
-    an_entry_of_the_log_is_found_where_it_was_appended,
-    a_run_is_appended_once_however_often_it_is_tried,
-    entries_that_are_appended_at_once_each_have_a_place,
+    log_entry_is_at_the_position_it_was_appended,
+    appending_a_run_again_returns_its_first_position,
+    concurrent_appends_get_distinct_positions,
     evidence_is_recorded_once,
-    two_logs_do_not_go_by_one_name,
+    each_log_name_has_one_root_per_size,
 ];
 
-async fn an_entry_of_the_log_is_found_where_it_was_appended<S: Store>(store: Arc<S>) {
+async fn log_entry_is_at_the_position_it_was_appended<S: Store>(store: Arc<S>) {
     for number in 0..5_u64 {
-        let run = Run::begin(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
+        let run = Run::start(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
         let leaf = merkle::leaf(&number.to_be_bytes());
         let position = store.append_log(run.key(), leaf).await.unwrap();
         assert_eq!((position.index, position.size), (number, number + 1));
@@ -25,18 +25,18 @@ async fn an_entry_of_the_log_is_found_where_it_was_appended<S: Store>(store: Arc
     }
 }
 
-async fn a_run_is_appended_once_however_often_it_is_tried<S: Store>(store: Arc<S>) {
-    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
-    let other = Run::begin(&*store, "acme", "other", &calls(1)).await;
+async fn appending_a_run_again_returns_its_first_position<S: Store>(store: Arc<S>) {
+    let run = Run::start(&*store, "acme", "request", &calls(1)).await;
+    let other = Run::start(&*store, "acme", "other", &calls(1)).await;
     let first = store.append_log(run.key(), merkle::leaf(b"head")).await.unwrap();
     store.append_log(other.key(), merkle::leaf(b"other")).await.unwrap();
     assert_eq!(store.append_log(run.key(), merkle::leaf(b"head")).await.unwrap(), first);
 }
 
-async fn entries_that_are_appended_at_once_each_have_a_place<S: Store>(store: Arc<S>) {
+async fn concurrent_appends_get_distinct_positions<S: Store>(store: Arc<S>) {
     let mut appending = Vec::new();
     for number in 0..16_u64 {
-        let run = Run::begin(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
+        let run = Run::start(&*store, "acme", &format!("request-{number}"), &calls(1)).await;
         let store = Arc::clone(&store);
         appending.push(tokio::spawn(async move {
             let leaf = merkle::leaf(&number.to_be_bytes());
@@ -54,29 +54,29 @@ async fn entries_that_are_appended_at_once_each_have_a_place<S: Store>(store: Ar
 }
 
 async fn evidence_is_recorded_once<S: Store>(store: Arc<S>) {
-    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+    let run = Run::start(&*store, "acme", "request", &calls(1)).await;
     let record = store.load(run.key()).await.unwrap().unwrap();
     assert_eq!(store.evidence(run.key()).await.unwrap(), None);
-    assert_eq!(store.filed(run.key()).await.unwrap(), Some((record.clone(), None)));
+    assert_eq!(store.load_with_evidence(run.key()).await.unwrap(), Some((record.clone(), None)));
     let bundle = BlobRef { sha256: Digest::of_bytes(b"bundle"), bytes: 6 };
     let first = Evidence { bundle, index: 0, sealed_at: NOON };
     let second = Evidence { index: 7, ..first.clone() };
     assert_eq!(store.put_evidence(run.key(), first.clone()).await.unwrap(), Write::Committed);
     assert_eq!(store.put_evidence(run.key(), second).await.unwrap(), Write::Superseded);
     assert_eq!(store.evidence(run.key()).await.unwrap(), Some(first.clone()));
-    assert_eq!(store.filed(run.key()).await.unwrap(), Some((record, Some(first))));
-    let nobody = RunKey { tenant: tenant("nobody"), ..run.key().clone() };
-    assert_eq!(store.filed(&nobody).await.unwrap(), None);
+    assert_eq!(store.load_with_evidence(run.key()).await.unwrap(), Some((record, Some(first))));
+    let unknown = RunKey { tenant: tenant("initech"), ..run.key().clone() };
+    assert_eq!(store.load_with_evidence(&unknown).await.unwrap(), None);
 }
 
-async fn two_logs_do_not_go_by_one_name<S: Store>(store: Arc<S>) {
+async fn each_log_name_has_one_root_per_size<S: Store>(store: Arc<S>) {
     let mut known = std::collections::BTreeMap::new();
     for (owner, key) in [("acme", "one"), ("umbrella", "one"), ("acme", "two"), ("umbrella", "two")] {
-        let run = Run::begin(&*store, owner, key, &calls(1)).await;
+        let run = Run::start(&*store, owner, key, &calls(1)).await;
         let leaf = merkle::leaf(format!("{owner} {key}").as_bytes());
         let position = store.append_log(run.key(), leaf).await.unwrap();
         let name = S::LOG_FOR_EACH_TENANT.then(|| run.key().tenant.clone());
-        // Under one name a log has one root at each size.
+        // A log of one name has one root at each size.
         assert_eq!(known.insert((name, position.size), position.root), None);
     }
 }

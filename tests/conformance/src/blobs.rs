@@ -1,4 +1,4 @@
-//! Blobs: large payloads, named by their content.
+//! Blobs: large payloads, addressed by their content.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use store::{BlobKind, Store};
 use crate::fixtures::tenant;
 
 cases![
-    a_blob_comes_back_as_it_was_kept,
-    the_same_bytes_have_the_same_name,
-    a_blob_that_was_never_kept_is_not_there,
+    blob_is_returned_unchanged,
+    same_bytes_have_the_same_blob_ref,
+    unknown_blob_is_not_found,
     a_blob_of_two_mebibytes_fits,
-    an_empty_blob_is_a_blob,
+    empty_blob_is_stored,
     a_blob_of_one_tenant_is_not_found_under_another,
-    a_blob_is_found_on_its_own_shelf_alone,
+    blob_is_found_only_under_its_kind,
 ];
 
-async fn a_blob_comes_back_as_it_was_kept<S: Store>(store: Arc<S>) {
+async fn blob_is_returned_unchanged<S: Store>(store: Arc<S>) {
     let bytes: Vec<u8> = (0..=255).collect();
     let blob = store.put_blob(BlobKind::Payloads, &tenant("acme"), bytes.clone()).await.unwrap();
     assert_eq!(blob, BlobRef { sha256: Digest::of_bytes(&bytes), bytes: 256 });
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap(), Some(bytes));
 }
 
-async fn the_same_bytes_have_the_same_name<S: Store>(store: Arc<S>) {
+async fn same_bytes_have_the_same_blob_ref<S: Store>(store: Arc<S>) {
     let first = store.put_blob(BlobKind::Payloads, &tenant("acme"), b"same".to_vec()).await.unwrap();
     let second = store.put_blob(BlobKind::Payloads, &tenant("acme"), b"same".to_vec()).await.unwrap();
     let other = store.put_blob(BlobKind::Payloads, &tenant("acme"), b"other".to_vec()).await.unwrap();
@@ -36,13 +36,13 @@ async fn the_same_bytes_have_the_same_name<S: Store>(store: Arc<S>) {
     );
 }
 
-async fn a_blob_that_was_never_kept_is_not_there<S: Store>(store: Arc<S>) {
+async fn unknown_blob_is_not_found<S: Store>(store: Arc<S>) {
     let never = BlobRef { sha256: Digest::of_bytes(b"never"), bytes: 5 };
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &never).await.unwrap(), None);
 }
 
 async fn a_blob_of_two_mebibytes_fits<S: Store>(store: Arc<S>) {
-    // No two neighbours are dedupe_key, so that nothing is gained by packing it.
+    // No two neighbouring words are equal, so that compression gains nothing.
     let bytes: Vec<u8> =
         (0_u32..512 * 1024).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
     let blob = store.put_blob(BlobKind::Payloads, &tenant("acme"), bytes.clone()).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_blob_of_two_mebibytes_fits<S: Store>(store: Arc<S>) {
     assert!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap() == Some(bytes));
 }
 
-async fn an_empty_blob_is_a_blob<S: Store>(store: Arc<S>) {
+async fn empty_blob_is_stored<S: Store>(store: Arc<S>) {
     let blob = store.put_blob(BlobKind::Payloads, &tenant("acme"), Vec::new()).await.unwrap();
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap(), Some(Vec::new()));
 }
@@ -59,14 +59,14 @@ async fn a_blob_of_one_tenant_is_not_found_under_another<S: Store>(store: Arc<S>
     for blob_kind in BlobKind::ALL {
         let blob = store.put_blob(blob_kind, &tenant("acme"), b"ours".to_vec()).await.unwrap();
         assert_eq!(store.blob(blob_kind, &tenant("other"), &blob).await.unwrap(), None);
-        // Whoever has the bytes may keep them too.
+        // Another tenant may store the same bytes.
         store.put_blob(blob_kind, &tenant("third"), b"ours".to_vec()).await.unwrap();
         assert_eq!(store.blob(blob_kind, &tenant("third"), &blob).await.unwrap(), Some(b"ours".to_vec()));
         assert_eq!(store.blob(blob_kind, &tenant("other"), &blob).await.unwrap(), None);
     }
 }
 
-async fn a_blob_is_found_on_its_own_shelf_alone<S: Store>(store: Arc<S>) {
+async fn blob_is_found_only_under_its_kind<S: Store>(store: Arc<S>) {
     let blob = store.put_blob(BlobKind::Evidence, &tenant("acme"), b"proof".to_vec()).await.unwrap();
     assert_eq!(store.blob(BlobKind::Payloads, &tenant("acme"), &blob).await.unwrap(), None);
     assert_eq!(

@@ -1,17 +1,17 @@
-//! Runs to try a store with. Every decision is made by the domain, as in real life.
+//! Runs to test a store with. The domain makes every decision, as in production.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::command::{
-    Admit, Answer, Claim, Claimed, Command, DeliverSignal, Finish, Governed, Grant, admit,
+    Admit, Assessment, Claim, ClaimResult, Command, DeliverSignal, Finish, Grant, RecordVote, admit,
 };
 use domain::payload::Fingerprint;
 use domain::plan::{Call, Environment, OnTimeout, Undo, Work};
 use domain::record::Signal;
 use domain::schedule::{Backoff, RetryPolicy};
 use domain::{
-    Action, Approval, Cause, Channel, Decision, Demand, Digest, Draft, EffectClass, EventName,
+    Action, Approval, ApprovalRequirement, Cause, Channel, Decision, Digest, Draft, EffectClass, EventName,
     IdempotencyKey, Initiator, Job, Millis, OpId, Outgoing, Payload, PersonId, Plan, PlannedStep, QueueName,
     Reason, Receipt, Reversibility, Ruling, RunKey, RunRecord, SignalId, Stamp, StepId, Tenant, TenantId,
     Timestamp, ToolName, TraceContext, Verdict, WorkerId, WorkflowName, WorkspaceId,
@@ -19,43 +19,43 @@ use domain::{
 use serde_json::{Value, json};
 use store::{Admission, Store, Write};
 
-/// When everything is decided, unless a case says otherwise.
+/// The time of every decision, unless a case gives another.
 pub(crate) const NOON: Timestamp = Timestamp(1_750_000_000_000);
 
-/// How long a failed attempt waits: long enough to be seen, short enough to be waited for.
+/// The delay after a failed attempt: long enough to be observed, short enough to wait for.
 pub(crate) const BACKOFF: Millis = Millis(200);
 
-/// A run, as whoever works on it knows it.
+/// A run, with the state that a worker knows.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) record: RunRecord,
-    /// The request for approval that the run waits for or carries.
-    pub(crate) asked: Option<Approval>,
+    /// The approval that the run waits for or has consumed.
+    pub(crate) approval: Option<Approval>,
 }
 
 impl Run {
-    /// Admits a run of `plan` for `owner`; `request` names it.
-    pub(crate) async fn begin<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
-        Self::begun(store, admission(owner, request, plan), plan).await
+    /// Admits a run of `plan` for `owner`; `request` is its idempotency key.
+    pub(crate) async fn start<S: Store>(store: &S, owner: &str, request: &str, plan: &Plan) -> Self {
+        Self::admit(store, admission(owner, request, plan), plan).await
     }
 
-    async fn begun<S: Store>(store: &S, admission: Admission, plan: &Plan) -> Self {
+    async fn admit<S: Store>(store: &S, admission: Admission, plan: &Plan) -> Self {
         let record = admission.decision.record.clone();
         assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
-        Self { plan: Arc::new(plan.clone()), record, asked: None }
+        Self { plan: Arc::new(plan.clone()), record, approval: None }
     }
 
-    /// Admits a run of one call for acme that belongs to the story of `trace`.
-    pub(crate) async fn begin_in<S: Store>(store: &S, request: &str, trace: TraceContext) -> Self {
+    /// Admits a run of one call for acme with the trace context `trace`.
+    pub(crate) async fn start_in_trace<S: Store>(store: &S, request: &str, trace: TraceContext) -> Self {
         let plan = calls(1);
         let mut admission = admission("acme", request, &plan);
         admission.decision.record.trace = Some(trace);
-        Self::begun(store, admission, &plan).await
+        Self::admit(store, admission, &plan).await
     }
 
     /// Admits a run of one call for acme at `now`, about `record`.
-    pub(crate) async fn begin_about<S: Store>(
+    pub(crate) async fn start_with_record<S: Store>(
         store: &S,
         request: &str,
         record: Option<&str>,
@@ -63,33 +63,33 @@ impl Run {
     ) -> Self {
         let (plan, input) = (calls(1), json!({ "request": request }));
         let record = record.map(|record| record.parse().unwrap());
-        let wish = Admit { record, ..wish("acme", request, &input) };
-        let decision = admit(wish, &plan, stamp(now));
-        Self::begun(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
+        let command = Admit { record, ..admit_command("acme", request, &input) };
+        let decision = admit(command, &plan, stamp(now));
+        Self::admit(store, Admission { decision, input: Payload::Inline(input), hold: None }, &plan).await
     }
 
-    /// What the rules say to `command`.
-    pub(crate) fn decide<C: Command>(&self, command: C) -> (Decision, C::Answer) {
+    pub(crate) fn decide<C: Command>(&self, command: C) -> (Decision, C::Output) {
         self.decide_at(NOON, command)
     }
 
-    /// What the rules say to `command` at `now`.
-    pub(crate) fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Answer) {
-        let mut draft = Draft::new(self.record.clone(), &self.plan, stamp(now)).knowing(self.asked.clone());
-        let answer = command.decide(&mut draft).expect("the rules allow it");
+    /// The domain's decision on `command` at `now`.
+    pub(crate) fn decide_at<C: Command>(&self, now: Timestamp, command: C) -> (Decision, C::Output) {
+        let mut draft =
+            Draft::new(self.record.clone(), &self.plan, stamp(now)).with_approval(self.approval.clone());
+        let answer = command.decide(&mut draft).expect("the domain accepts the command");
         (draft.close(), answer)
     }
 
-    /// Decides `command` and commits it.
-    pub(crate) async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Answer {
+    /// Decides `command` and commits the decision.
+    pub(crate) async fn commit<S: Store, C: Command>(&mut self, store: &S, command: C) -> C::Output {
         let (decision, answer) = self.decide(command);
         self.record = decision.record.clone();
-        self.asked = decision.approvals.last().cloned().or(self.asked.take());
+        self.approval = decision.approvals.last().cloned().or(self.approval.take());
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         answer
     }
 
-    /// Claims the current step for an effect called `key`.
+    /// Claims the current step for the effect `key`.
     pub(crate) async fn claim<S: Store>(&mut self, store: &S, key: &str) -> Grant {
         granted(self.commit(store, claim(key, None)).await)
     }
@@ -100,21 +100,20 @@ impl Run {
         self.commit(store, finish(grant, output)).await;
     }
 
-    /// Which run it is.
     pub(crate) fn key(&self) -> &RunKey {
         &self.record.key
     }
 }
 
-/// The lease that a claim was answered with.
-pub(crate) fn granted(claimed: Claimed) -> Grant {
+/// The grant of a claim that must have been granted.
+pub(crate) fn granted(claimed: ClaimResult) -> Grant {
     match claimed {
-        Claimed::Granted(grant) => *grant,
+        ClaimResult::Granted(grant) => *grant,
         other => unreachable!("the claim was not granted: {other:?}"),
     }
 }
 
-/// A claim of an effect called `key`, where `receipt` stands under it.
+/// A claim of the effect `key`; `receipt` is its current receipt.
 pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
     Claim {
         owner: WorkerId::new("worker").unwrap(),
@@ -122,24 +121,24 @@ pub(crate) fn claim(key: &str, receipt: Option<Receipt>) -> Claim {
         action: action(key),
         receipt,
         abandoned: false,
-        governed: Some(Governed { verdict: verdict(Ruling::Allow), found: None }),
+        assessment: Some(Assessment { verdict: verdict(Ruling::Allow), observed: None }),
     }
 }
 
-/// A claim of an effect called `key` about which people are asked first.
-pub(crate) fn asking(key: &str) -> Claim {
-    let verdict = verdict(Ruling::NeedsApproval(Demand::default()));
-    Claim { governed: Some(Governed { verdict, found: None }), ..claim(key, None) }
+/// A claim of the effect `key` that needs an approval.
+pub(crate) fn claim_needing_approval(key: &str) -> Claim {
+    let verdict = verdict(Ruling::NeedsApproval(ApprovalRequirement::default()));
+    Claim { assessment: Some(Assessment { verdict, observed: None }), ..claim(key, None) }
 }
 
 fn verdict(ruling: Ruling) -> Verdict {
-    let because = vec![Reason::runtime("conformance", "so it is")];
-    Verdict { ruling, because, policy: Digest::of_bytes(b"policy") }
+    let reasons = vec![Reason::runtime("conformance", "test verdict")];
+    Verdict { ruling, reasons, policy: Digest::of_bytes(b"policy") }
 }
 
-/// A person says yes to `approval`.
-pub(crate) fn yes(approval: Approval) -> Answer {
-    Answer {
+/// A person approves `approval`.
+pub(crate) fn approve(approval: Approval) -> RecordVote {
+    RecordVote {
         tenant: Tenant::new(approval.run.tenant.clone()),
         approval,
         person: PersonId::new("grace").unwrap(),
@@ -165,7 +164,7 @@ fn action(key: &str) -> Action {
     }
 }
 
-/// Work that was granted succeeded with `output`.
+/// The granted step succeeds with `output`.
 pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
     Finish {
         fence: grant.fence,
@@ -179,7 +178,7 @@ pub(crate) fn finish(grant: Grant, output: Value) -> Finish {
     }
 }
 
-/// The delivery `id` of the event [`event`], which nobody has seen before.
+/// The delivery `id` of the event [`event`], not seen before.
 pub(crate) fn signal(id: &str) -> DeliverSignal {
     let body = json!({ "delivery": id });
     let signal = Signal {
@@ -188,7 +187,7 @@ pub(crate) fn signal(id: &str) -> DeliverSignal {
         fingerprint: Fingerprint::of(&body),
         payload: Payload::Inline(body),
         at: NOON,
-        kept: false,
+        buffered: false,
     };
     DeliverSignal { signal, known: None }
 }
@@ -198,13 +197,13 @@ pub(crate) fn admission(owner: &str, request: &str, plan: &Plan) -> Admission {
     admission_with(owner, request, plan, json!({ "request": request }))
 }
 
-/// The same, with an input of one's own.
+/// Like `admission`, with a given input.
 pub(crate) fn admission_with(owner: &str, request: &str, plan: &Plan, input: Value) -> Admission {
-    let wish = wish(owner, request, &input);
-    Admission { decision: admit(wish, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
+    let command = admit_command(owner, request, &input);
+    Admission { decision: admit(command, plan, stamp(NOON)), input: Payload::Inline(input), hold: None }
 }
 
-fn wish(owner: &str, request: &str, input: &Value) -> Admit {
+fn admit_command(owner: &str, request: &str, input: &Value) -> Admit {
     Admit {
         tenant: tenant(owner),
         workspace: WorkspaceId::new("main").unwrap(),
@@ -222,24 +221,23 @@ fn stamp(now: Timestamp) -> Stamp {
     Stamp { op, now, by: Initiator::new(Cause::System, "worker") }
 }
 
-/// A plan of so many calls, each of which can be taken back.
+/// A plan of `count` calls, each with a rollback.
 pub(crate) fn calls(count: usize) -> Plan {
     plan(&vec![Work::Call(call()); count])
 }
 
-/// A plan that calls a tool and then waits for [`event`].
+/// A plan that calls a tool, waits for [`event`], and calls a tool.
 pub(crate) fn call_then_wait() -> Plan {
     let wait = Work::Wait { event: event(), timeout: Millis::hours(1), on_timeout: OnTimeout::Fail };
     plan(&[Work::Call(call()), wait, Work::Call(call())])
 }
 
-/// A plan that does all of `works` in turn.
+/// A plan of `works`, in order.
 pub(crate) fn plan(works: &[Work]) -> Plan {
     let steps = works.iter().enumerate().map(|(seq, work)| step(&format!("step-{seq}"), work)).collect();
     Plan::new(WorkflowName::new("conformance").unwrap(), Environment::Dev, steps)
 }
 
-/// One step of a plan.
 pub(crate) fn step(id: &str, work: &Work) -> PlannedStep {
     PlannedStep {
         retry: RetryPolicy { attempts: 3, backoff: Backoff::Exponential { base: BACKOFF }, cap: BACKOFF },
@@ -256,17 +254,16 @@ fn tool() -> ToolName {
     ToolName::new("http.request").unwrap()
 }
 
-/// A tenant.
 pub(crate) fn tenant(name: &str) -> TenantId {
     TenantId::new(name).unwrap()
 }
 
-/// An effect, or a request to start a run.
+/// The key of an effect, or of a request to start a run.
 pub(crate) fn effect(name: &str) -> IdempotencyKey {
     IdempotencyKey::new(name).unwrap()
 }
 
-/// How many messages there are, by whatever queue they go.
+/// The number of messages in all queues.
 pub(crate) async fn messages<S: Store>(store: &S) -> u64 {
     let mut messages = 0;
     for queue in QueueName::ALL {
@@ -275,17 +272,16 @@ pub(crate) async fn messages<S: Store>(store: &S) -> u64 {
     messages
 }
 
-/// A message that has `run` walked.
+/// A message that advances `run`.
 pub(crate) fn advance(run: &RunKey) -> Outgoing {
     Outgoing { run: run.clone(), queue: QueueName::Steps, job: Job::Advance, delay: Millis(0) }
 }
 
-/// The event that plans here wait for.
+/// The event that the plans here wait for.
 pub(crate) fn event() -> EventName {
     EventName::new("change.approved").unwrap()
 }
 
-/// A delivery.
 pub(crate) fn signal_id(name: &str) -> SignalId {
     SignalId::new(name).unwrap()
 }

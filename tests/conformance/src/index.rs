@@ -1,4 +1,4 @@
-//! Finding runs: what is due, and what there is.
+//! Finding runs: the due index and run lists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use store::{Clock as _, Cursor, RunPage, RunQuery, Store, SystemClock, Write};
 use crate::fixtures::{NOON, Run, calls, claim, tenant};
 
 cases![
-    only_runs_that_are_due_are_found,
-    the_longest_overdue_come_first,
-    no_more_due_runs_are_found_than_asked_for,
-    due_runs_of_some_tenants_are_passed_over_and_do_not_count,
-    a_run_that_is_over_or_paused_is_not_due,
-    a_run_whose_due_time_moved_is_found_at_the_new_one,
-    runs_are_listed_by_where_they_stand,
-    pages_follow_each_other_newest_first_without_gap_or_repeat,
-    a_page_is_not_disturbed_by_runs_that_come_later,
-    the_last_page_says_so,
-    a_list_holds_no_other_tenants_runs,
-    runs_are_found_by_every_combination_of_record_status_and_time,
-    what_a_run_is_about_is_its_tenants_own,
+    only_due_runs_are_found,
+    longest_overdue_runs_come_first,
+    due_respects_its_limit,
+    due_skips_excluded_tenants_before_its_limit,
+    finished_or_paused_run_is_not_due,
+    run_is_found_at_its_new_due_time,
+    runs_are_listed_by_status,
+    run_pages_are_newest_first_without_gap_or_repeat,
+    later_runs_do_not_change_a_page,
+    last_page_has_no_cursor,
+    run_list_has_only_the_tenants_runs,
+    runs_are_filtered_by_record_status_and_time,
+    record_filter_is_scoped_to_the_tenant,
 ];
 
 /// More than two pages of seven.
 const MANY: usize = 20;
 
-/// When a run that was touched at noon and left alone is due.
+/// When a run that was last written at noon is due.
 fn afternoon() -> Timestamp {
     NOON + ORPHANED_AFTER
 }
 
-async fn only_runs_that_are_due_are_found<S: Store>(store: Arc<S>) {
-    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+async fn only_due_runs_are_found<S: Store>(store: Arc<S>) {
+    let run = Run::start(&*store, "acme", "request", &calls(1)).await;
     assert!(store.due(Timestamp(afternoon().0 - 1), 10).await.unwrap().is_empty());
     assert_eq!(store.due(afternoon(), 10).await.unwrap(), [run.key().clone()]);
 }
 
-/// Three runs of two tenants, due in another order than they were begun in.
+/// Three runs of two tenants, due in another order than they were started in.
 async fn overdue<S: Store>(store: &S) -> Vec<RunKey> {
     let mut runs = Vec::new();
     for (owner, request, hours) in [("acme", "a", 2), ("umbrella", "b", 3), ("acme", "c", 1)] {
-        let run = Run::begin(store, owner, request, &calls(1)).await;
+        let run = Run::start(store, owner, request, &calls(1)).await;
         let (decision, _) = run.decide_at(NOON + Millis::hours(hours), claim(request, None));
         assert_eq!(store.commit(decision).await.unwrap(), Write::Committed);
         runs.push((hours, run.key().clone()));
@@ -53,41 +53,41 @@ async fn overdue<S: Store>(store: &S) -> Vec<RunKey> {
     runs.into_iter().map(|(_, key)| key).collect()
 }
 
-async fn the_longest_overdue_come_first<S: Store>(store: Arc<S>) {
+async fn longest_overdue_runs_come_first<S: Store>(store: Arc<S>) {
     let expected = overdue(&*store).await;
     assert_eq!(store.due(NOON + Millis::hours(9), 10).await.unwrap(), expected);
 }
 
-async fn no_more_due_runs_are_found_than_asked_for<S: Store>(store: Arc<S>) {
+async fn due_respects_its_limit<S: Store>(store: Arc<S>) {
     let expected = overdue(&*store).await;
     assert_eq!(store.due(NOON + Millis::hours(9), 2).await.unwrap(), expected[..2]);
 }
 
-async fn due_runs_of_some_tenants_are_passed_over_and_do_not_count<S: Store>(store: Arc<S>) {
+async fn due_skips_excluded_tenants_before_its_limit<S: Store>(store: Arc<S>) {
     let expected = overdue(&*store).await;
     let then = NOON + Millis::hours(9);
     let of_others = |but: &str| expected.iter().filter(|run| run.tenant != tenant(but)).cloned().collect();
-    for but in ["acme", "umbrella", "nobody"] {
+    for but in ["acme", "umbrella", "initech"] {
         let found = store.due_excluding(&BTreeSet::from([tenant(but)]), then, 10).await.unwrap();
         let others: Vec<RunKey> = of_others(but);
-        assert_eq!(found, others, "but for {but}");
+        assert_eq!(found, others, "excluding {but}");
     }
     let found = store.due_excluding(&BTreeSet::from([tenant("acme")]), then, 1).await.unwrap();
-    assert_eq!(found, expected[2..], "those that are passed over come first in the index");
+    assert_eq!(found, expected[2..], "excluded runs do not count towards the limit");
     let all = BTreeSet::from([tenant("acme"), tenant("umbrella")]);
     assert!(store.due_excluding(&all, then, 10).await.unwrap().is_empty());
 }
 
-async fn a_run_that_is_over_or_paused_is_not_due<S: Store>(store: Arc<S>) {
-    let mut over = Run::begin(&*store, "acme", "over", &calls(1)).await;
-    let mut paused = Run::begin(&*store, "acme", "paused", &calls(1)).await;
+async fn finished_or_paused_run_is_not_due<S: Store>(store: Arc<S>) {
+    let mut over = Run::start(&*store, "acme", "over", &calls(1)).await;
+    let mut paused = Run::start(&*store, "acme", "paused", &calls(1)).await;
     over.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
     paused.commit(&*store, Pause { reason: "a look".to_owned() }).await;
     assert!(store.due(NOON + Millis::hours(9), 10).await.unwrap().is_empty());
 }
 
-async fn a_run_whose_due_time_moved_is_found_at_the_new_one<S: Store>(store: Arc<S>) {
-    let run = Run::begin(&*store, "acme", "request", &calls(1)).await;
+async fn run_is_found_at_its_new_due_time<S: Store>(store: Arc<S>) {
+    let run = Run::start(&*store, "acme", "request", &calls(1)).await;
     let (decision, _) = run.decide_at(NOON + Millis::hours(1), claim("effect", None));
     store.commit(decision).await.unwrap();
     assert!(store.due(afternoon(), 10).await.unwrap().is_empty());
@@ -102,10 +102,10 @@ fn ids(page: &RunPage) -> Vec<RunId> {
     page.runs.iter().map(|run| run.key.run.clone()).collect()
 }
 
-async fn runs_are_listed_by_where_they_stand<S: Store>(store: Arc<S>) {
-    let queued = Run::begin(&*store, "acme", "queued", &calls(1)).await;
-    let mut running = Run::begin(&*store, "acme", "running", &calls(1)).await;
-    let mut canceled = Run::begin(&*store, "acme", "canceled", &calls(1)).await;
+async fn runs_are_listed_by_status<S: Store>(store: Arc<S>) {
+    let queued = Run::start(&*store, "acme", "queued", &calls(1)).await;
+    let mut running = Run::start(&*store, "acme", "running", &calls(1)).await;
+    let mut canceled = Run::start(&*store, "acme", "canceled", &calls(1)).await;
     running.claim(&*store, "effect").await;
     canceled.commit(&*store, Cancel { reason: "enough".to_owned() }).await;
 
@@ -117,12 +117,12 @@ async fn runs_are_listed_by_where_they_stand<S: Store>(store: Arc<S>) {
     assert!(paused.runs.is_empty());
 }
 
-/// So many runs of one tenant, newest first, every third of them canceled, with another tenant's between.
+/// `count` runs of one tenant, newest first, every third canceled, interleaved with runs of another tenant.
 async fn many<S: Store>(store: &S, count: usize) -> Vec<(RunId, RunStatus)> {
     let mut runs = Vec::new();
     for n in 0..count {
-        Run::begin(store, "umbrella", &format!("request-{n}"), &calls(1)).await;
-        let mut run = Run::begin(store, "acme", &format!("request-{n}"), &calls(1)).await;
+        Run::start(store, "umbrella", &format!("request-{n}"), &calls(1)).await;
+        let mut run = Run::start(store, "acme", &format!("request-{n}"), &calls(1)).await;
         if n % 3 == 0 {
             run.commit(store, Cancel { reason: "enough".to_owned() }).await;
         }
@@ -140,7 +140,7 @@ async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Ve
         let page = store.runs(&tenant("acme"), query(status, before, limit)).await.unwrap();
         assert!(page.runs.len() <= limit as usize);
         found.extend(ids(&page));
-        assert!(found.len() <= MANY, "a page repeats what another had");
+        assert!(found.len() <= MANY, "a run is on two pages");
         before = page.next;
         if before.is_none() {
             return found;
@@ -148,12 +148,12 @@ async fn pages<S: Store>(store: &S, status: Option<RunStatus>, limit: u32) -> Ve
     }
 }
 
-async fn pages_follow_each_other_newest_first_without_gap_or_repeat<S: Store>(store: Arc<S>) {
+async fn run_pages_are_newest_first_without_gap_or_repeat<S: Store>(store: Arc<S>) {
     let runs = many(&*store, MANY).await;
     for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled)] {
         let expected: Vec<_> = runs
             .iter()
-            .filter(|(_, stands)| status.is_none_or(|wanted| wanted == *stands))
+            .filter(|(_, current)| status.is_none_or(|wanted| wanted == *current))
             .map(|(run, _)| run.clone())
             .collect();
         for limit in [1, 7, 100] {
@@ -162,23 +162,23 @@ async fn pages_follow_each_other_newest_first_without_gap_or_repeat<S: Store>(st
     }
 }
 
-async fn a_page_is_not_disturbed_by_runs_that_come_later<S: Store>(store: Arc<S>) {
+async fn later_runs_do_not_change_a_page<S: Store>(store: Arc<S>) {
     let runs = many(&*store, 6).await;
     let first = store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap();
-    Run::begin(&*store, "acme", "latecomer", &calls(1)).await;
+    Run::start(&*store, "acme", "latecomer", &calls(1)).await;
     let second = store.runs(&tenant("acme"), query(None, first.next.clone(), 3)).await.unwrap();
     let expected: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
     assert_eq!([ids(&first), ids(&second)].concat(), expected);
 }
 
-async fn the_last_page_says_so<S: Store>(store: Arc<S>) {
+async fn last_page_has_no_cursor<S: Store>(store: Arc<S>) {
     assert_eq!(store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap().next, None);
     many(&*store, 3).await;
     assert_eq!(store.runs(&tenant("acme"), query(None, None, 3)).await.unwrap().next, None);
     assert!(store.runs(&tenant("acme"), query(None, None, 2)).await.unwrap().next.is_some());
 }
 
-async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
+async fn run_list_has_only_the_tenants_runs<S: Store>(store: Arc<S>) {
     many(&*store, 5).await;
     let owners: BTreeSet<_> = store
         .runs(&tenant("acme"), query(None, None, 100))
@@ -189,20 +189,20 @@ async fn a_list_holds_no_other_tenants_runs<S: Store>(store: Arc<S>) {
         .map(|run| run.key.tenant)
         .collect();
     assert_eq!(owners, BTreeSet::from([tenant("acme")]));
-    assert!(store.runs(&tenant("nobody"), query(None, None, 100)).await.unwrap().runs.is_empty());
+    assert!(store.runs(&tenant("initech"), query(None, None, 100)).await.unwrap().runs.is_empty());
 }
 
-/// How far apart runs begin where their times count: more than a clock's grain, and little to wait for.
+/// The time between two runs where their times matter: more than the resolution of the clock.
 const APART: Millis = Millis(5);
 
-/// Runs about two records and about none, every other one canceled, newest first; each begins at a time of its own.
+/// Runs about two records and about none, every other one canceled, newest first; each starts at its own time.
 async fn about_records<S: Store>(store: &S) -> Vec<RunRecord> {
     let records = [Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), None];
     let mut runs = Vec::new();
     for n in 0..MANY {
         let now = SystemClock.now();
         let record = records[n % records.len()];
-        let mut run = Run::begin_about(store, &format!("request-{n}"), record, now).await;
+        let mut run = Run::start_with_record(store, &format!("request-{n}"), record, now).await;
         if n % 2 == 0 {
             run.commit(store, Cancel { reason: "enough".to_owned() }).await;
         }
@@ -213,7 +213,7 @@ async fn about_records<S: Store>(store: &S) -> Vec<RunRecord> {
     runs
 }
 
-/// All runs that a query wants, page by page.
+/// All runs that match a query, page by page.
 async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
     let mut runs = Vec::new();
     loop {
@@ -226,22 +226,22 @@ async fn all<S: Store>(store: &S, mut query: RunQuery) -> Vec<RunRecord> {
     }
 }
 
-async fn runs_are_found_by_every_combination_of_record_status_and_time<S: Store>(store: Arc<S>) {
+async fn runs_are_filtered_by_record_status_and_time<S: Store>(store: Arc<S>) {
     let runs = about_records(&*store).await;
     let times = [None, Some(runs[3].created_at), Some(runs[MANY - 4].created_at), Some(Timestamp(i64::MAX))];
-    let records = [None, Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), Some("nobody:knows")];
+    let records = [None, Some("servicenow:incident:9d38"), Some("github:acme/shop#7"), Some("other:record")];
     for record in records.map(|record| record.map(|record| record.parse().unwrap())) {
         for status in [None, Some(RunStatus::Queued), Some(RunStatus::Canceled), Some(RunStatus::Succeeded)] {
             for (since, until) in times.iter().flat_map(|since| times.map(|until| (*since, until))) {
                 let query = RunQuery { status, record: record.clone(), since, until, ..RunQuery::newest(3) };
-                let expected: Vec<_> = runs.iter().filter(|run| query.wants(run)).cloned().collect();
+                let expected: Vec<_> = runs.iter().filter(|run| query.matches(run)).cloned().collect();
                 assert_eq!(all(&*store, query.clone()).await, expected, "{query:?}");
             }
         }
     }
 }
 
-async fn what_a_run_is_about_is_its_tenants_own<S: Store>(store: Arc<S>) {
+async fn record_filter_is_scoped_to_the_tenant<S: Store>(store: Arc<S>) {
     about_records(&*store).await;
     let record = Some("servicenow:incident:9d38".parse().unwrap());
     let query = RunQuery { record, ..RunQuery::newest(10) };

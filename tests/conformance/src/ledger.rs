@@ -1,4 +1,4 @@
-//! Runs and plans: what is committed is there, all of it, and what is not leaves nothing behind.
+//! Runs and plans: a commit is stored completely or not at all.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::fixtures::{
 };
 
 cases![
-    an_admitted_run_loads_exactly_as_it_was_committed,
-    a_runs_input_comes_back_exactly,
-    admitting_twice_is_superseded_and_changes_nothing,
-    the_same_request_of_two_tenants_is_two_runs,
-    a_committed_decision_loads_exactly_as_it_was_made,
-    a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind,
-    a_commit_to_a_run_that_was_never_admitted_is_superseded,
-    a_superseded_decision_made_anew_is_committed,
-    an_unknown_run_has_nothing,
-    another_tenants_run_is_an_unknown_run,
-    a_plan_is_found_by_its_hash_and_only_by_its_tenant,
-    keeping_a_plan_twice_is_keeping_it_once,
+    admitted_run_loads_as_committed,
+    run_input_is_returned_unchanged,
+    second_admission_is_superseded,
+    same_request_of_two_tenants_is_two_runs,
+    committed_decision_loads_as_made,
+    stale_commit_is_superseded_and_writes_nothing,
+    commit_to_an_unknown_run_is_superseded,
+    superseded_decision_commits_when_made_again,
+    unknown_run_has_no_data,
+    run_of_another_tenant_is_unknown,
+    plan_is_found_by_hash_within_its_tenant,
+    storing_a_plan_twice_stores_it_once,
 ];
 
-async fn an_admitted_run_loads_exactly_as_it_was_committed<S: Store>(store: Arc<S>) {
+async fn admitted_run_loads_as_committed<S: Store>(store: Arc<S>) {
     let admission = admission("acme", "request", &calls(3));
     let record = admission.decision.record.clone();
 
@@ -39,7 +39,7 @@ async fn an_admitted_run_loads_exactly_as_it_was_committed<S: Store>(store: Arc<
     assert_eq!(store.events(&record.key, 0, 10).await.unwrap().len(), 1);
 }
 
-async fn a_runs_input_comes_back_exactly<S: Store>(store: Arc<S>) {
+async fn run_input_is_returned_unchanged<S: Store>(store: Arc<S>) {
     let input = json!({
         "numbers": [0, -1, 9_007_199_254_740_991_i64, 0.1, 1.0e-300, 123_456.789_012_345, -0.000_000_1],
         "text": "tab\t line\n quote\" backslash\\ umlaut ä emoji 😀 separator \u{2028}",
@@ -53,8 +53,8 @@ async fn a_runs_input_comes_back_exactly<S: Store>(store: Arc<S>) {
     assert_eq!(store.input(&key).await.unwrap(), Some(admission.input));
 }
 
-async fn admitting_twice_is_superseded_and_changes_nothing<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &calls(2)).await;
+async fn second_admission_is_superseded<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &calls(2)).await;
     run.work(&*store, "effect", json!(1)).await;
     let depth = messages(&*store).await;
 
@@ -67,15 +67,15 @@ async fn admitting_twice_is_superseded_and_changes_nothing<S: Store>(store: Arc<
     assert_eq!(messages(&*store).await, depth);
 }
 
-async fn the_same_request_of_two_tenants_is_two_runs<S: Store>(store: Arc<S>) {
-    let acme = Run::begin(&*store, "acme", "request", &calls(1)).await;
-    let umbrella = Run::begin(&*store, "umbrella", "request", &calls(1)).await;
+async fn same_request_of_two_tenants_is_two_runs<S: Store>(store: Arc<S>) {
+    let acme = Run::start(&*store, "acme", "request", &calls(1)).await;
+    let umbrella = Run::start(&*store, "umbrella", "request", &calls(1)).await;
     assert_eq!(store.load(acme.key()).await.unwrap(), Some(acme.record.clone()));
     assert_eq!(store.load(umbrella.key()).await.unwrap(), Some(umbrella.record.clone()));
 }
 
-async fn a_committed_decision_loads_exactly_as_it_was_made<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
+async fn committed_decision_loads_as_made<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &call_then_wait()).await;
     let grant = run.claim(&*store, "effect").await;
     assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
 
@@ -87,9 +87,9 @@ async fn a_committed_decision_loads_exactly_as_it_was_made<S: Store>(store: Arc<
     assert_eq!(store.load(run.key()).await.unwrap(), Some(run.record.clone()));
 }
 
-/// Somebody decides from what they knew, and somebody else is faster.
-async fn a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
+/// Two callers decide from the same version; the second commit is stale.
+async fn stale_commit_is_superseded_and_writes_nothing<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &call_then_wait()).await;
     let slow = run.clone();
     run.claim(&*store, "effect").await;
     let (events, depth) = (run.record.events, messages(&*store).await);
@@ -109,9 +109,9 @@ async fn a_commit_onto_a_stale_version_is_superseded_and_leaves_nothing_behind<S
     assert_eq!(messages(&*store).await, depth);
 }
 
-async fn a_commit_to_a_run_that_was_never_admitted_is_superseded<S: Store>(store: Arc<S>) {
+async fn commit_to_an_unknown_run_is_superseded<S: Store>(store: Arc<S>) {
     let record = admission("acme", "request", &calls(1)).decision.record;
-    let run = Run { plan: Arc::new(calls(1)), record, asked: None };
+    let run = Run { plan: Arc::new(calls(1)), record, approval: None };
     let (decision, _) = run.decide(claim("effect", None));
 
     assert_eq!(store.commit(decision).await.unwrap(), Write::Superseded);
@@ -120,8 +120,8 @@ async fn a_commit_to_a_run_that_was_never_admitted_is_superseded<S: Store>(store
     assert_eq!(store.receipt(&tenant("acme"), &effect("effect")).await.unwrap(), None);
 }
 
-async fn a_superseded_decision_made_anew_is_committed<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
+async fn superseded_decision_commits_when_made_again<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &call_then_wait()).await;
     let slow = run.clone();
     run.commit(&*store, signal("early")).await;
     let (late, _) = slow.decide(claim("effect", None));
@@ -133,25 +133,25 @@ async fn a_superseded_decision_made_anew_is_committed<S: Store>(store: Arc<S>) {
     assert_eq!(store.commit(anew).await.unwrap(), Write::Committed);
 }
 
-async fn an_unknown_run_has_nothing<S: Store>(store: Arc<S>) {
-    let admitted = Run::begin(&*store, "acme", "request", &calls(1)).await;
+async fn unknown_run_has_no_data<S: Store>(store: Arc<S>) {
+    let admitted = Run::start(&*store, "acme", "request", &calls(1)).await;
     let unknown = admission("acme", "another-request", &calls(1)).decision.record.key;
     assert_ne!(unknown, *admitted.key());
-    assert_nothing_of(&*store, &unknown).await;
+    assert_no_data_of(&*store, &unknown).await;
 }
 
-async fn another_tenants_run_is_an_unknown_run<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
+async fn run_of_another_tenant_is_unknown<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &call_then_wait()).await;
     run.work(&*store, "effect", json!(1)).await;
     run.commit(&*store, signal("early")).await;
 
-    let stranger = RunKey { tenant: tenant("umbrella"), ..run.key().clone() };
+    let foreign = RunKey { tenant: tenant("umbrella"), ..run.key().clone() };
 
-    assert_nothing_of(&*store, &stranger).await;
-    assert_eq!(store.receipt(&stranger.tenant, &effect("effect")).await.unwrap(), None);
+    assert_no_data_of(&*store, &foreign).await;
+    assert_eq!(store.receipt(&foreign.tenant, &effect("effect")).await.unwrap(), None);
 }
 
-async fn assert_nothing_of<S: Store>(store: &S, run: &RunKey) {
+async fn assert_no_data_of<S: Store>(store: &S, run: &RunKey) {
     assert_eq!(store.load(run).await.unwrap(), None);
     assert_eq!(store.input(run).await.unwrap(), None);
     assert_eq!(store.step(run, StepSeq(0), false).await.unwrap(), None);
@@ -160,7 +160,7 @@ async fn assert_nothing_of<S: Store>(store: &S, run: &RunKey) {
     assert_eq!(store.signal(run, &signal_id("early")).await.unwrap(), None);
 }
 
-async fn a_plan_is_found_by_its_hash_and_only_by_its_tenant<S: Store>(store: Arc<S>) {
+async fn plan_is_found_by_hash_within_its_tenant<S: Store>(store: Arc<S>) {
     let (short, long) = (calls(1), call_then_wait());
     store.put_plan(&tenant("acme"), &short).await.unwrap();
     store.put_plan(&tenant("acme"), &long).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_plan_is_found_by_its_hash_and_only_by_its_tenant<S: Store>(store: Arc
     assert_eq!(store.plan(&tenant("umbrella"), &short.hash()).await.unwrap(), None);
 }
 
-async fn keeping_a_plan_twice_is_keeping_it_once<S: Store>(store: Arc<S>) {
+async fn storing_a_plan_twice_stores_it_once<S: Store>(store: Arc<S>) {
     let plan = calls(2);
     store.put_plan(&tenant("acme"), &plan).await.unwrap();
     store.put_plan(&tenant("acme"), &plan).await.unwrap();

@@ -1,9 +1,8 @@
-//! What any store must promise.
+//! The conformance suite for stores.
 //!
-//! One list of [`cases`], run by every store that wants to be trusted with a run. A case is given a store
-//! that is empty and its own, builds real decisions with the domain, and fails by panicking. Nothing here
-//! knows how a store keeps things: the cases speak the three traits and nothing else, and their times are
-//! real ones, short enough to wait for.
+//! Every store implementation runs the same list of [`cases`]. A case gets an empty store of its own, builds real
+//! decisions with the domain, and fails by panicking. The cases use only the store traits. Their times are real and
+//! short enough to wait for.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case fails by panicking")]
 
 /// The cases of one subject, each named as its function is.
@@ -19,6 +18,7 @@ macro_rules! cases {
 mod access;
 mod archive;
 mod blobs;
+mod concurrency;
 mod fixtures;
 mod governance;
 mod history;
@@ -29,7 +29,6 @@ mod queue;
 mod races;
 mod receipts;
 mod sizes;
-mod tickets;
 mod worker_registry;
 
 use std::future::Future;
@@ -38,22 +37,20 @@ use std::sync::Arc;
 
 use store::Store;
 
-/// One promise.
+/// One requirement on a store.
 pub struct Case<S> {
-    /// The promise, as a sentence.
+    /// The requirement, as a sentence.
     pub name: &'static str,
-    /// Holds a store that is empty to it.
-    pub run: fn(Arc<S>) -> Held,
+    /// Runs the case on an empty store.
+    pub run: fn(Arc<S>) -> CaseFuture,
 }
 
-/// A store being held to a promise.
-pub type Held = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type CaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Every promise.
 pub fn cases<S: Store>() -> Vec<Case<S>> {
     [
         ledger::cases(),
-        tickets::cases(),
+        concurrency::cases(),
         receipts::cases(),
         history::cases(),
         index::cases(),

@@ -1,4 +1,4 @@
-//! Many at once: whatever the order, one wins, everybody is answered, and nothing is lost.
+//! Concurrent callers: one wins, all get an answer, and no write is lost.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,28 +18,28 @@ use crate::fixtures::{
 };
 
 cases![
-    of_many_concurrent_claims_exactly_one_is_committed,
-    of_many_concurrent_claims_exactly_one_is_committed_while_others_write,
-    concurrent_commits_to_different_runs_all_land,
-    of_many_concurrent_admissions_of_one_request_exactly_one_is_committed,
-    of_many_runs_that_intend_one_effect_at_once_exactly_one_wins,
-    of_many_concurrent_deliveries_of_one_signal_exactly_one_is_recorded,
-    no_message_is_in_two_hands_at_once,
-    a_reader_never_sees_half_a_commit,
-    a_caller_that_gives_up_leaves_a_whole_commit_or_none,
+    one_of_many_concurrent_claims_is_committed,
+    one_of_many_concurrent_claims_wins_under_load,
+    concurrent_commits_to_different_runs_succeed,
+    one_of_many_concurrent_admissions_is_committed,
+    one_of_many_concurrent_intents_is_committed,
+    one_of_many_concurrent_signals_is_recorded,
+    message_has_one_receiver_at_a_time,
+    reader_never_sees_a_partial_commit,
+    abandoned_commit_is_complete_or_absent,
 ];
 
 /// As many workers as may wake for one message.
 const CLAIMERS: usize = 32;
 
-/// How often a race is run while others write: one that is won fairly on an idle store proves little.
+/// How often a race is repeated while other writers are active. A race on an idle store shows little.
 const ROUNDS: usize = 8;
 
-/// How long a store that is busy is left alone, and how often it is asked: everybody comes before the last one does.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
-const ASKS_MAX: usize = 2 * CLAIMERS;
+/// The delay after `Busy`, and the number of attempts: enough for every contender to get its turn.
+const RETRY_DELAY: Duration = Duration::from_millis(1);
+const ATTEMPTS_MAX: usize = 2 * CLAIMERS;
 
-/// As many runs as a busy minute brings.
+/// As many runs as start in a busy minute.
 const RUNS: usize = 64;
 
 async fn all<T: Send + 'static>(
@@ -56,15 +56,15 @@ async fn all<T: Send + 'static>(
 async fn commit_all<S: Store>(store: &Arc<S>, decisions: Vec<Decision>) -> Vec<Write> {
     let commit = |decision: Decision| {
         let store = Arc::clone(store);
-        // A store that is too busy with the others has done nothing, and is asked again.
+        // A busy store has written nothing and is asked again.
         async move {
-            for _ in 0..ASKS_MAX {
+            for _ in 0..ATTEMPTS_MAX {
                 match store.commit(decision.clone()).await {
-                    Err(StoreError::Busy { .. }) => sleep(ASK_AGAIN_AFTER).await,
+                    Err(StoreError::Busy { .. }) => sleep(RETRY_DELAY).await,
                     answer => return answer.unwrap(),
                 }
             }
-            unreachable!("busy, however often it was asked")
+            unreachable!("still busy after {ATTEMPTS_MAX} attempts")
         }
     };
     all(decisions.into_iter().map(commit)).await
@@ -74,13 +74,13 @@ fn committed(writes: &[Write]) -> usize {
     writes.iter().filter(|write| **write == Write::Committed).count()
 }
 
-async fn of_many_concurrent_claims_exactly_one_is_committed<S: Store>(store: Arc<S>) {
+async fn one_of_many_concurrent_claims_is_committed<S: Store>(store: Arc<S>) {
     race_for_a_claim(&store, "contested").await;
 }
 
-/// Everybody decides from the same record; one of them holds the step in the end, and the ledger says who.
+/// All contenders decide from the same record. One of them holds the step at the end, and the ledger agrees.
 async fn race_for_a_claim<S: Store>(store: &Arc<S>, name: &str) {
-    let run = Run::begin(&**store, "acme", name, &calls(1)).await;
+    let run = Run::start(&**store, "acme", name, &calls(1)).await;
     let decisions: Vec<_> = (0..CLAIMERS).map(|_| run.decide(claim(name, None)).0).collect();
 
     let writes = commit_all(store, decisions.clone()).await;
@@ -93,7 +93,7 @@ async fn race_for_a_claim<S: Store>(store: &Arc<S>, name: &str) {
     assert_eq!(receipt.as_ref(), Some(&decisions[winner].receipts[0].receipt));
 }
 
-async fn of_many_concurrent_claims_exactly_one_is_committed_while_others_write<S: Store>(store: Arc<S>) {
+async fn one_of_many_concurrent_claims_wins_under_load<S: Store>(store: Arc<S>) {
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4)
         .map(|n| tokio::spawn(write_until(Arc::clone(&store), format!("writer-{n}"), Arc::clone(&done))))
@@ -107,13 +107,13 @@ async fn of_many_concurrent_claims_exactly_one_is_committed_while_others_write<S
     }
 }
 
-/// Begins runs and works on them, one after the other; always at least one.
+/// Starts runs and works on them, one after the other; always at least one.
 async fn write_until<S: Store>(store: Arc<S>, name: String, done: Arc<AtomicBool>) {
     for n in 0.. {
-        let mut run = Run::begin(&*store, "acme", &format!("{name}-{n}"), &calls(2)).await;
+        let mut run = Run::start(&*store, "acme", &format!("{name}-{n}"), &calls(2)).await;
         for seq in 0..2 {
             run.work(&*store, &format!("{name}-{n}-{seq}"), json!(seq)).await;
-            // A store that answers in place never waits, and others want a turn.
+            // A store that answers synchronously never yields to the other tasks.
             tokio::task::yield_now().await;
         }
         if done.load(Ordering::Relaxed) {
@@ -122,11 +122,11 @@ async fn write_until<S: Store>(store: Arc<S>, name: String, done: Arc<AtomicBool
     }
 }
 
-async fn concurrent_commits_to_different_runs_all_land<S: Store>(store: Arc<S>) {
+async fn concurrent_commits_to_different_runs_succeed<S: Store>(store: Arc<S>) {
     let work = |n: usize| {
         let store = Arc::clone(&store);
         async move {
-            let mut run = Run::begin(&*store, "acme", &format!("request-{n}"), &calls(2)).await;
+            let mut run = Run::start(&*store, "acme", &format!("request-{n}"), &calls(2)).await;
             run.work(&*store, &format!("effect-{n}-0"), json!(n)).await;
             run.work(&*store, &format!("effect-{n}-1"), json!(n)).await;
             run
@@ -143,7 +143,7 @@ async fn concurrent_commits_to_different_runs_all_land<S: Store>(store: Arc<S>) 
     }
 }
 
-async fn of_many_concurrent_admissions_of_one_request_exactly_one_is_committed<S: Store>(store: Arc<S>) {
+async fn one_of_many_concurrent_admissions_is_committed<S: Store>(store: Arc<S>) {
     let admit = |_| {
         let store = Arc::clone(&store);
         async move { store.admit(admission("acme", "request", &calls(1))).await.unwrap() }
@@ -153,10 +153,10 @@ async fn of_many_concurrent_admissions_of_one_request_exactly_one_is_committed<S
     assert_eq!(messages(&*store).await, 1);
 }
 
-async fn of_many_runs_that_intend_one_effect_at_once_exactly_one_wins<S: Store>(store: Arc<S>) {
+async fn one_of_many_concurrent_intents_is_committed<S: Store>(store: Arc<S>) {
     let mut decisions = Vec::new();
     for n in 0..CLAIMERS {
-        let run = Run::begin(&*store, "acme", &format!("request-{n}"), &calls(1)).await;
+        let run = Run::start(&*store, "acme", &format!("request-{n}"), &calls(1)).await;
         decisions.push(run.decide(claim("effect", None)).0);
     }
 
@@ -168,19 +168,19 @@ async fn of_many_runs_that_intend_one_effect_at_once_exactly_one_wins<S: Store>(
     assert_eq!(receipt.run, decisions[winner].record.key.run);
 }
 
-async fn of_many_concurrent_deliveries_of_one_signal_exactly_one_is_recorded<S: Store>(store: Arc<S>) {
-    let run = Run::begin(&*store, "acme", "request", &call_then_wait()).await;
+async fn one_of_many_concurrent_signals_is_recorded<S: Store>(store: Arc<S>) {
+    let run = Run::start(&*store, "acme", "request", &call_then_wait()).await;
     let decisions = (0..CLAIMERS).map(|_| run.decide(signal("delivery")).0).collect();
 
     let writes = commit_all(&store, decisions).await;
 
     assert_eq!(committed(&writes), 1);
     let record = store.load(run.key()).await.unwrap().unwrap();
-    assert_eq!(record.early.len(), 1);
+    assert_eq!(record.buffered_signals.len(), 1);
     assert!(store.signal(run.key(), &signal_id("delivery")).await.unwrap().is_some());
 }
 
-async fn no_message_is_in_two_hands_at_once<S: Store>(store: Arc<S>) {
+async fn message_has_one_receiver_at_a_time<S: Store>(store: Arc<S>) {
     for n in 0..RUNS {
         let run = RunKey { tenant: tenant("acme"), run: RunId::new(&format!("run-{n}")).unwrap() };
         store.send(&advance(&run)).await.unwrap();
@@ -206,9 +206,9 @@ async fn no_message_is_in_two_hands_at_once<S: Store>(store: Arc<S>) {
     assert_eq!(received.into_iter().collect::<BTreeSet<_>>().len(), RUNS);
 }
 
-/// Whoever has seen a record finds at least the events and steps it speaks of.
-async fn a_reader_never_sees_half_a_commit<S: Store>(store: Arc<S>) {
-    let mut run = Run::begin(&*store, "acme", "request", &calls(20)).await;
+/// A reader of a record finds at least the events and steps that the record counts.
+async fn reader_never_sees_a_partial_commit<S: Store>(store: Arc<S>) {
+    let mut run = Run::start(&*store, "acme", "request", &calls(20)).await;
     let (key, reader, done) = (run.key().clone(), Arc::clone(&store), Arc::new(AtomicBool::new(false)));
     let stop = Arc::clone(&done);
     let reading = tokio::spawn(async move {
@@ -227,14 +227,14 @@ async fn a_reader_never_sees_half_a_commit<S: Store>(store: Arc<S>) {
     reading.await.unwrap();
 }
 
-async fn a_caller_that_gives_up_leaves_a_whole_commit_or_none<S: Store>(store: Arc<S>) {
+async fn abandoned_commit_is_complete_or_absent<S: Store>(store: Arc<S>) {
     for n in 0..20 {
-        let run = Run::begin(&*store, "acme", &format!("request-{n}"), &calls(1)).await;
+        let run = Run::start(&*store, "acme", &format!("request-{n}"), &calls(1)).await;
         let key = format!("effect-{n}");
         let (decision, _) = run.decide(claim(&key, None));
         let _ = timeout(Duration::from_micros(n * 50), store.commit(decision.clone())).await;
 
-        // Asking again after giving up finds out what became of it.
+        // Repeating the commit resolves the unknown outcome of the first.
         let write = store.commit(decision.clone()).await.unwrap();
         let record = store.load(run.key()).await.unwrap().unwrap();
         assert_eq!(record, decision.record, "{write:?}");

@@ -1,4 +1,4 @@
-//! The largest things the domain allows must fit.
+//! The largest values that the domain allows must fit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,19 @@ use crate::fixtures::{
     tenant,
 };
 
-cases![
-    the_largest_inline_payload_fits_wherever_a_payload_goes,
-    ids_at_their_longest_fit_everywhere,
-    the_longest_plan_fits,
-];
+cases![largest_inline_payload_fits_in_every_field, longest_ids_fit_in_every_field, longest_plan_fits,];
 
-/// A text whose JSON has exactly as many bytes as may stay in place.
+/// A text whose JSON has exactly the maximum size of an inline payload.
 fn largest() -> Value {
     let value = json!("x".repeat(INLINE_BYTES_MAX - 2));
     assert_eq!(serde_json::to_vec(&value).unwrap().len(), INLINE_BYTES_MAX);
     value
 }
 
-async fn the_largest_inline_payload_fits_wherever_a_payload_goes<S: Store>(store: Arc<S>) {
+async fn largest_inline_payload_fits_in_every_field<S: Store>(store: Arc<S>) {
     let plan = call_then_wait();
     let admission = admission_with("acme", "request", &plan, largest());
-    let mut run = Run { record: admission.decision.record.clone(), plan: Arc::new(plan), asked: None };
+    let mut run = Run { record: admission.decision.record.clone(), plan: Arc::new(plan), approval: None };
     assert_eq!(store.admit(admission).await.unwrap(), Write::Committed);
     let large = Payload::Inline(largest());
     let delivery = signal("early").signal;
@@ -46,20 +42,20 @@ async fn the_largest_inline_payload_fits_wherever_a_payload_goes<S: Store>(store
     run.work(&*store, "effect", largest()).await;
 
     assert_eq!(store.input(run.key()).await.unwrap(), Some(large.clone()));
-    let kept = store.signal(run.key(), &signal("early").signal.id).await.unwrap().unwrap();
-    assert_eq!(kept.payload, large);
+    let stored = store.signal(run.key(), &signal("early").signal.id).await.unwrap().unwrap();
+    assert_eq!(stored.payload, large);
     let ended = store.step(run.key(), StepSeq(0), false).await.unwrap().unwrap();
     assert_eq!(ended.output, Some(large));
     assert!(store.receipt(&tenant("acme"), &effect("effect")).await.unwrap().is_some());
 }
 
-/// The longest text an id may have, ending in `end`.
+/// The longest possible id that ends in `end`.
 fn long(end: &str) -> String {
     format!("{}{end}", "x".repeat(ID_BYTES_MAX - end.len()))
 }
 
-async fn ids_at_their_longest_fit_everywhere<S: Store>(store: Arc<S>) {
-    let mut run = begin_with_long_ids(&*store).await;
+async fn longest_ids_fit_in_every_field<S: Store>(store: Arc<S>) {
+    let mut run = start_with_long_ids(&*store).await;
     let key = "k".repeat(KEY_BYTES_MAX);
     let owner = WorkerId::new(&long("worker")).unwrap();
     let claimed = run.commit(&*store, Claim { owner, ..claim(&key, None) }).await;
@@ -72,7 +68,7 @@ async fn ids_at_their_longest_fit_everywhere<S: Store>(store: Arc<S>) {
     assert!(store.receipt(&run.key().tenant, &effect(&key)).await.unwrap().is_some());
     assert!(store.signal(run.key(), &delivery).await.unwrap().is_some());
     assert_eq!(store.plan(&run.key().tenant, &run.record.plan).await.unwrap().as_ref(), Some(&*run.plan));
-    assert_a_message_gets_through(&*store).await;
+    assert_message_is_delivered(&*store).await;
 }
 
 fn long_event() -> EventName {
@@ -92,10 +88,10 @@ fn long_plan() -> Plan {
     Plan { workflow, steps: steps.collect(), ..calls(1) }
 }
 
-async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
+async fn start_with_long_ids<S: Store>(store: &S) -> Run {
     let plan = long_plan();
     let input = json!(null);
-    let wish = Admit {
+    let command = Admit {
         tenant: TenantId::new(&long("tenant")).unwrap(),
         workspace: WorkspaceId::new(&long("workspace")).unwrap(),
         trigger_kind: "api".to_owned(),
@@ -105,16 +101,16 @@ async fn begin_with_long_ids<S: Store>(store: &S) -> Run {
         input: Fingerprint::of(&input),
     };
     let op = OpId::new(&long("op")).unwrap();
-    let decision = admit(wish, &plan, Stamp { op, now: NOON, by: Initiator::new(Cause::User, "somebody") });
+    let decision = admit(command, &plan, Stamp { op, now: NOON, by: Initiator::new(Cause::User, "user") });
     let record = decision.record.clone();
     store.put_plan(&record.key.tenant, &plan).await.unwrap();
     let written =
         store.admit(Admission { decision, input: Payload::Inline(input), hold: None }).await.unwrap();
     assert_eq!(written, Write::Committed);
-    Run { plan: Arc::new(plan), record, asked: None }
+    Run { plan: Arc::new(plan), record, approval: None }
 }
 
-async fn assert_a_message_gets_through<S: Store>(store: &S) {
+async fn assert_message_is_delivered<S: Store>(store: &S) {
     let run =
         RunKey { tenant: TenantId::new(&long("tenant")).unwrap(), run: RunId::new(&long("run")).unwrap() };
     assert_eq!(store.load(&run).await.unwrap(), None);
@@ -124,12 +120,12 @@ async fn assert_a_message_gets_through<S: Store>(store: &S) {
     assert!(received.iter().any(|delivery| delivery.run == run));
 }
 
-async fn the_longest_plan_fits<S: Store>(store: Arc<S>) {
+async fn longest_plan_fits<S: Store>(store: Arc<S>) {
     let call = calls(1).steps.remove(0).work;
     let steps = (0..STEPS_MAX).map(|seq| step(&long(&format!("step-{seq}")), &call)).collect();
     let plan = Plan { steps, ..calls(1) };
     store.put_plan(&tenant("acme"), &plan).await.unwrap();
-    let run = Run::begin(&*store, "acme", "request", &plan).await;
+    let run = Run::start(&*store, "acme", "request", &plan).await;
     assert_eq!(run.record.steps as usize, STEPS_MAX);
     assert_eq!(store.plan(&tenant("acme"), &run.record.plan).await.unwrap(), Some(plan));
 }

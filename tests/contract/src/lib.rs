@@ -1,13 +1,13 @@
-//! A house with two tenants, to knock at.
+//! A test environment with two tenants.
 //!
-//! Each tenant has a person for each role, with a key, and one run for each way in which a run can stand. Tests send
-//! requests straight to the router; the program beside this serves the same house to tools from outside.
+//! Each tenant has a user with an API key for each role, and runs in different states. The tests send requests to the
+//! router directly. The binary of this crate serves the same environment to external tools.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod house;
 mod reply;
 mod samples;
+mod test_env;
 
-pub use house::{House, Runs, Told, Watch};
 pub use reply::Reply;
-pub use samples::{OWN_KEY, Place, body_for};
+pub use samples::{OWN_KEY, PathValue, body_for};
+pub use test_env::{Runs, TestClock, TestEnv, TestTenant};

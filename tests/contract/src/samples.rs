@@ -1,35 +1,35 @@
-//! For each route, a request that could be meant: which of a tenant's things it names, and what it sends.
+//! A sample request for each route: its path parameters and its body.
 //!
-//! A route that is not here fails the tests that try every route: whoever adds one says what it is about.
+//! A route without a sample fails the tests that try every route.
 
 use domain::Role;
 use serde_json::{Value, json};
 
-use crate::house::Told;
+use crate::test_env::TestTenant;
 
-/// The part of an address that names an API key.
+/// The role whose API key the sample of `{key}` names.
 pub const OWN_KEY: Role = Role::Viewer;
 
-/// Where something of a tenant is.
+/// The value of a path parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// A thing of this tenant.
+pub enum PathValue {
+    /// The id of a resource of the tenant.
     Own,
-    /// A thing that nobody has.
+    /// The id of no resource.
     Unknown,
-    /// A text that is no name at all.
+    /// A text that is no valid id.
     Malformed(&'static str),
 }
 
-impl Place {
-    /// The address of a route, with what it names put in: things of `told`, or none.
-    pub fn in_path(self, path: &str, name: &str, told: &Told) -> String {
+impl PathValue {
+    /// The path of a route with this value for its parameters.
+    pub fn in_path(self, path: &str, name: &str, tenant: &TestTenant) -> String {
         let own = |part: &str| match part {
-            "{run}" => own_run(name, told),
-            "{approval}" => told.runs.approval.clone(),
-            "{workflow}" => format!("only-{}", told.tenant),
-            "{key}" => told.key_id(OWN_KEY).to_string(),
-            part => panic!("{name} names {part}: say here which one a tenant has"),
+            "{run}" => own_run(name, tenant),
+            "{approval}" => tenant.runs.approval.clone(),
+            "{workflow}" => format!("only-{}", tenant.tenant),
+            "{key}" => tenant.key_id(OWN_KEY).to_string(),
+            part => panic!("{name} has the path parameter {part}: add a sample value"),
         };
         let put = |part: &str| match self {
             _ if !part.starts_with('{') => part.to_owned(),
@@ -42,9 +42,9 @@ impl Place {
     }
 }
 
-/// The run of a tenant that a route is likeliest to be asked about.
-fn own_run(name: &str, told: &Told) -> String {
-    let runs = &told.runs;
+/// The run of a tenant that fits the route.
+fn own_run(name: &str, tenant: &TestTenant) -> String {
+    let runs = &tenant.runs;
     let run = match name {
         "planUndo" | "undoRun" | "getEvidence" | "verifyEvidence" => &runs.finished,
         "resumeRun" | "retryRun" => &runs.paused,
@@ -54,7 +54,7 @@ fn own_run(name: &str, told: &Told) -> String {
     run.to_string()
 }
 
-/// What a route is sent; nothing, if it takes nothing.
+/// The body of a request; none if the route has none.
 pub fn body_for(name: &str) -> Option<Value> {
     match name {
         "startRun" => Some(json!({ "workflow": "plain", "input": {} })),

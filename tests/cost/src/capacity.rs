@@ -1,5 +1,5 @@
-//! What each request to DynamoDB consumes, as DynamoDB itself says: asked for with every request, and read from
-//! every answer. The count is made below the operation, so that a repetition by the SDK is counted as well.
+//! The capacity that each DynamoDB request consumes, as DynamoDB reports it. An SDK interceptor asks for the report in
+//! every request and reads it from every answer. It counts attempts, so that SDK retries are included.
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeSerializationInterceptorContextMut, BeforeTransmitInterceptorContextRef,
@@ -18,29 +18,29 @@ use aws_sdk_dynamodb::types::ReturnConsumedCapacity::Indexes;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use serde_json::Value;
 
-use crate::meter::{Kind, Meaning, Meter, Service, Tally};
+use crate::meter::{Kind, Meter, Service, Tally, WriteKind};
 
-/// Where a request says what it wants.
+/// The header that names the operation.
 const TARGET: &str = "x-amz-target";
 
-/// What a unit of write capacity covers.
+/// The size that one write unit covers.
 const WRITE_UNIT_BYTES: usize = 1024;
 
-/// Stands between the SDK and the line.
+/// The SDK interceptor.
 #[derive(Debug, Clone)]
 pub(crate) struct Capacity(pub(crate) Meter);
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug, Clone)]
-struct Asked {
+struct PendingRequest {
     operation: String,
     about: String,
-    meaning: Meaning,
-    /// What it takes if it fails, since an error does not say.
+    write_kind: WriteKind,
+    /// The units it consumes if it fails, because an error response does not report them.
     units_if_failed: f64,
 }
 
-impl Storable for Asked {
+impl Storable for PendingRequest {
     type Storer = StoreReplace<Self>;
 }
 
@@ -56,15 +56,22 @@ impl Intercept for Capacity {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let input = context.input_mut();
-        macro_rules! ask {
+        macro_rules! report_capacity {
             ($($Input:ty),*) => {
                 $(if let Some(input) = input.downcast_mut::<$Input>() {
                     input.return_consumed_capacity = Some(Indexes);
                 })*
             };
         }
-        ask!(GetItemInput, BatchGetItemInput, QueryInput, PutItemInput, UpdateItemInput, DeleteItemInput);
-        ask!(TransactWriteItemsInput);
+        report_capacity!(
+            GetItemInput,
+            BatchGetItemInput,
+            QueryInput,
+            PutItemInput,
+            UpdateItemInput,
+            DeleteItemInput
+        );
+        report_capacity!(TransactWriteItemsInput);
         Ok(())
     }
 
@@ -78,9 +85,9 @@ impl Intercept for Capacity {
         let target = request.headers().get(TARGET).unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let body: Value = serde_json::from_slice(request.body().bytes().unwrap_or_default())?;
-        state.interceptor_state().store_put(Asked {
+        state.interceptor_state().store_put(PendingRequest {
             about: about(&body),
-            meaning: meaning(&body),
+            write_kind: write_kind(&body),
             units_if_failed: units_if_failed(&operation, &body),
             operation,
         });
@@ -94,25 +101,25 @@ impl Intercept for Capacity {
         _: &RuntimeComponents,
         state: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let Some(asked) = state.load::<Asked>().cloned() else { return Ok(()) };
-        self.0.answered(asked.meaning);
+        let Some(request) = state.load::<PendingRequest>().cloned() else { return Ok(()) };
+        self.0.answered(request.write_kind);
         let answer = context.response().filter(|answer| answer.status().is_success());
         let answer = answer.and_then(|answer| serde_json::from_slice(answer.body().bytes()?).ok());
-        self.count(&asked, answer.as_ref());
+        self.count(&request, answer.as_ref());
         Ok(())
     }
 }
 
 impl Capacity {
-    fn count(&self, asked: &Asked, answer: Option<&Value>) {
-        let reads = ["GetItem", "BatchGetItem", "Query"].contains(&asked.operation.as_str());
+    fn count(&self, request: &PendingRequest, answer: Option<&Value>) {
+        let reads = ["GetItem", "BatchGetItem", "Query"].contains(&request.operation.as_str());
         let take = |units: f64| {
             let (write_units, read_units) = if reads { (0.0, units) } else { (units, 0.0) };
             Tally { write_units, read_units, ..Tally::default() }
         };
         let Some(answer) = answer else {
-            let failed = Tally { requests: 1, failed: 1, ..take(asked.units_if_failed) };
-            return self.0.add(asked.kind(&asked.about), failed);
+            let failed = Tally { requests: 1, failed: 1, ..take(request.units_if_failed) };
+            return self.0.add(request.kind(&request.about), failed);
         };
         let mut of_table = 0.0;
         for consumed in each(&answer["ConsumedCapacity"]) {
@@ -120,27 +127,27 @@ impl Capacity {
             for (index, units) in consumed["GlobalSecondaryIndexes"].as_object().into_iter().flatten() {
                 let units = units["CapacityUnits"].as_f64().unwrap_or_default();
                 of_indexes += units;
-                self.0.add(asked.kind(&format!("index {index}")), take(units));
+                self.0.add(request.kind(&format!("index {index}")), take(units));
             }
             of_table += consumed["CapacityUnits"].as_f64().unwrap_or_default() - of_indexes;
         }
-        self.0.add(asked.kind(&asked.about), Tally { requests: 1, ..take(of_table) });
+        self.0.add(request.kind(&request.about), Tally { requests: 1, ..take(of_table) });
     }
 }
 
-impl Asked {
+impl PendingRequest {
     fn kind(&self, about: &str) -> Kind {
         let (operation, about) = (self.operation.clone(), about.to_owned());
         Kind { service: Service::DynamoDb, operation, about }
     }
 }
 
-/// A value, or each of a list of them.
+/// The value itself, or the elements of a list.
 fn each(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |values| values.iter().collect())
 }
 
-/// The writes of a transaction: what is done, and the item or the key it is done to.
+/// The writes of a transaction: the operation, and the item or key.
 fn writes(body: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let items = body["TransactItems"].as_array().into_iter().flatten();
     items.flat_map(|item| item.as_object().into_iter().flatten()).map(|(done, to)| {
@@ -149,12 +156,12 @@ fn writes(body: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
-/// What an item is, by its sort key.
+/// The kind of an item: the first part of its sort key.
 fn sort(item: &Value) -> &str {
     item["sk"]["S"].as_str().and_then(|key| key.split('#').next()).unwrap_or("?")
 }
 
-/// The items that a request speaks of, in a few words.
+/// A short description of the items of a request.
 fn about(body: &Value) -> String {
     if let Some(index) = body["IndexName"].as_str() {
         return format!("index {index}");
@@ -169,15 +176,15 @@ fn about(body: &Value) -> String {
     sorts.collect::<Vec<_>>().join(" + ")
 }
 
-fn meaning(body: &Value) -> Meaning {
-    // A commit of nothing but the record is no transaction; it is told by the revision that it sets.
+fn write_kind(body: &Value) -> WriteKind {
+    // A commit of only the record is not a transaction; it is recognised by the revision that it sets.
     let sets_revision = body["UpdateExpression"].as_str().is_some_and(|words| words.contains("rev = :rev"));
     let commits = writes(body).any(|(done, item)| done == "Update" && sort(item) == "run") || sets_revision;
     let ends_step = writes(body).any(|(done, item)| done == "Put" && sort(item) == "step");
-    Meaning { commits, ends_step }
+    WriteKind { commits, ends_step }
 }
 
-/// A write whose condition fails is paid for like one that succeeds. Its JSON is a little longer than the item.
+/// A write whose condition fails is charged like one that succeeds. The JSON is a little longer than the item.
 fn units_if_failed(operation: &str, body: &Value) -> f64 {
     let units = |item: &Value| item.to_string().len().div_ceil(WRITE_UNIT_BYTES);
     let units: usize = match operation {
@@ -195,17 +202,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_that_ends_a_step_is_told_from_one_that_does_not() {
+    fn a_commit_that_ends_a_step_is_recognised() {
         let run = json!({ "Update": { "Key": { "pk": { "S": "a#run#1" }, "sk": { "S": "run" } } } });
         let step = json!({ "Put": { "Item": { "pk": { "S": "a#run#1" }, "sk": { "S": "step#00001#0" } } } });
         let both = json!({ "TransactItems": [run, step] });
         assert_eq!(about(&both), "run + step");
-        assert_eq!(meaning(&both), Meaning { commits: true, ends_step: true });
+        assert_eq!(write_kind(&both), WriteKind { commits: true, ends_step: true });
         let claim = json!({ "TransactItems": [run] });
-        assert_eq!(meaning(&claim), Meaning { commits: true, ends_step: false });
-        assert!(!meaning(&json!({ "TransactItems": [step] })).commits);
+        assert_eq!(write_kind(&claim), WriteKind { commits: true, ends_step: false });
+        assert!(!write_kind(&json!({ "TransactItems": [step] })).commits);
         let alone =
             json!({ "Key": { "sk": { "S": "run" } }, "UpdateExpression": "SET rev = :rev, body = :body" });
-        assert!(meaning(&alone).commits);
+        assert!(write_kind(&alone).commits);
     }
 }

@@ -1,68 +1,68 @@
-//! A queue and blobs that count what SQS and S3 would be sent.
+//! A queue and blobs that count the requests that SQS and S3 would receive.
 //!
-//! There is no SQS and no S3 in this process: the embedded store plays both, and each call is counted as the
-//! requests that `SqsQueue` and `S3Blobs` make of it.
+//! This process has no SQS and no S3. The embedded store replaces both, and each call is counted as the requests
+//! that `SqsQueue` and `S3Blobs` send for it.
 
 use std::time::Duration;
 
 use domain::{BlobRef, Millis, Outgoing, QueueName, TenantId};
 use store::{BlobKind, Blobs, DeadLetter, Delivery, Handle, Queue, SqliteStore, StoreError};
 
-use crate::meter::{Kind, Meaning, Meter, Service, Tally};
+use crate::meter::{Kind, Meter, Service, Tally, WriteKind};
 
-/// What SQS takes in one request.
+/// The size of an SQS batch.
 const BATCH_MAX: usize = 10;
 
-/// No message is under way for longer than this here: how long it is waited for costs nothing.
+/// Caps message delays, because waiting costs nothing and would slow the measurement.
 const DELAY_MAX: Millis = Millis(250);
 
-/// The embedded store, counted.
+/// The embedded store with a meter.
 #[derive(Clone)]
-pub(crate) struct Counted {
+pub(crate) struct CountingStore {
     pub(crate) store: SqliteStore,
     pub(crate) meter: Meter,
 }
 
-impl Counted {
-    async fn ask<T>(&self, kind: (Service, &str, &str), answer: impl Future<Output = T>) -> T {
+impl CountingStore {
+    async fn count_request<T>(&self, kind: (Service, &str, &str), answer: impl Future<Output = T>) -> T {
         let (service, operation, about) = kind;
         let kind = Kind { service, operation: operation.to_owned(), about: about.to_owned() };
         self.meter.add(kind, Tally { requests: 1, ..Tally::default() });
         self.meter.sent();
         let answer = answer.await;
-        self.meter.answered(Meaning::default());
+        self.meter.answered(WriteKind::default());
         answer
     }
 
     async fn send_batch(&self, queue: QueueName, batch: &[&Outgoing]) {
-        self.ask((Service::Sqs, "SendMessageBatch", queue.as_str()), async {
+        self.count_request((Service::Sqs, "SendMessageBatch", queue.as_str()), async {
             for message in batch {
-                // The embedded queue in memory takes everything.
-                let _ = self.store.send(&sooner(message)).await;
+                // The embedded queue in memory accepts every message.
+                let _ = self.store.send(&with_capped_delay(message)).await;
             }
         })
         .await;
     }
 }
 
-fn sooner(message: &Outgoing) -> Outgoing {
+fn with_capped_delay(message: &Outgoing) -> Outgoing {
     Outgoing { delay: message.delay.min(DELAY_MAX), ..message.clone() }
 }
 
-impl Queue for Counted {
+impl Queue for CountingStore {
     async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
         let kind = (Service::Sqs, "SendMessage", message.queue.as_str());
-        self.ask(kind, self.store.send(&sooner(message))).await
+        self.count_request(kind, self.store.send(&with_capped_delay(message))).await
     }
 
-    /// One message goes alone; several go in batches, a queue after the other.
+    /// One message is sent alone; several are sent in batches, one queue after the other.
     async fn send_all(&self, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
         if let [message] = messages {
             return vec![self.send(message).await];
         }
         for queue in QueueName::ALL {
-            let of_lane: Vec<_> = messages.iter().filter(|message| message.queue == queue).collect();
-            for batch in of_lane.chunks(BATCH_MAX) {
+            let of_queue: Vec<_> = messages.iter().filter(|message| message.queue == queue).collect();
+            for batch in of_queue.chunks(BATCH_MAX) {
                 self.send_batch(queue, batch).await;
             }
         }
@@ -77,17 +77,17 @@ impl Queue for Counted {
         wait: Duration,
     ) -> Result<Vec<Delivery>, StoreError> {
         let receive = self.store.receive(queue, max, visibility, wait);
-        self.ask((Service::Sqs, "ReceiveMessage", queue.as_str()), receive).await
+        self.count_request((Service::Sqs, "ReceiveMessage", queue.as_str()), receive).await
     }
 
     async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
         let kind = (Service::Sqs, "ChangeMessageVisibility", "a message");
-        self.ask(kind, self.store.extend(handle, visibility)).await
+        self.count_request(kind, self.store.extend(handle, visibility)).await
     }
 
     async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
         self.meter.deleted();
-        self.ask((Service::Sqs, "DeleteMessage", "a message"), self.store.delete(handle)).await
+        self.count_request((Service::Sqs, "DeleteMessage", "a message"), self.store.delete(handle)).await
     }
 
     async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
@@ -99,18 +99,20 @@ impl Queue for Counted {
     }
 
     async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.ask((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.depth(queue)).await
+        self.count_request((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.depth(queue))
+            .await
     }
 
-    async fn waiting(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.ask((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.waiting(queue)).await
+    async fn visible(&self, queue: QueueName) -> Result<u64, StoreError> {
+        self.count_request((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.visible(queue))
+            .await
     }
 }
 
-impl Blobs for Counted {
+impl Blobs for CountingStore {
     async fn put_blob(&self, on: BlobKind, tenant: &TenantId, bytes: Vec<u8>) -> Result<BlobRef, StoreError> {
         let kind = (Service::S3, "PutObject", on.as_str());
-        self.ask(kind, self.store.put_blob(on, tenant, bytes)).await
+        self.count_request(kind, self.store.put_blob(on, tenant, bytes)).await
     }
 
     async fn blob(
@@ -119,6 +121,6 @@ impl Blobs for Counted {
         tenant: &TenantId,
         blob: &BlobRef,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask((Service::S3, "GetObject", on.as_str()), self.store.blob(on, tenant, blob)).await
+        self.count_request((Service::S3, "GetObject", on.as_str()), self.store.blob(on, tenant, blob)).await
     }
 }

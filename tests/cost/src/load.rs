@@ -1,4 +1,4 @@
-//! The loads: runs of a workflow, one after the other, on the store on AWS, by the real engine and one worker.
+//! The loads: runs of a workflow, one after the other, on the AWS store, with the real engine and one worker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
-use connectors::{Allow, Settings, Toolbox};
+use connectors::{ConnectorSettings, HostAllowList, ToolRegistry};
 use domain::{
     ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, PersonId, Plan, QueueName, RunId, RunKey,
     RunStatus, Source, TenantId, WorkerId, WorkspaceId,
 };
 use dynoxide::{Database, server};
-use engine::{Engine, InboundEvent, Parts, Reply, Sealing, Showing, StartRun, Timing};
+use engine::{Engine, EngineParts, EvidenceSigner, InboundEvent, Notifier, StartRun, Timing, VoteRequest};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::aws::{AwsParts, AwsStore, create_table};
@@ -21,44 +21,43 @@ use store::{
 };
 use tokio::net::TcpListener;
 use tokio::task::Id;
-use worker::{Rooms, Worker, WorkerSettings};
+use worker::{Concurrency, Worker, WorkerSettings};
 
 use crate::capacity::Capacity;
-use crate::counted::Counted;
-use crate::meter::{Book, Meter};
-use crate::world::{SECOND_PERSON, SLACK_USER, TEAM, World, tenant_of};
+use crate::counted::CountingStore;
+use crate::external::{ExternalSystems, SECOND_PERSON, SLACK_USER, TEAM, tenant_of};
+use crate::meter::{Counters, Meter};
 
-/// How often it is looked whether there is nothing left to do.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The interval between checks whether the queues are empty.
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// How long one run may take.
+/// The time limit of one run.
 const RUN_MAX: Duration = Duration::from_secs(30);
 
-/// Runs before the first that counts: they fill the caches of a process that has been up for a while.
+/// Runs before the measurement. They fill the caches, as in a process that has been up for a while.
 const WARM_UP: u32 = 3;
 
 const TABLE: &str = "countersign";
 const GOVERNED: &str = include_str!("../workflows/governed.yaml");
 const TWO_WRITES: &str = include_str!("../workflows/two-writes.yaml");
 
-type Store = AwsStore<Counted, Counted>;
+type Store = AwsStore<CountingStore, CountingStore>;
 
-/// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// So many steps that touch nothing, started by a call to the engine.
+    /// Steps without effects, started by a call to the engine.
     Linear { steps: u16 },
-    /// Reads, transforms and changes of other systems, started by a webhook, with one request for approval.
+    /// Reads, transforms and writes in external systems, started by a webhook, with one approval.
     Governed(Writes),
 }
 
-/// How much a governed run changes.
+/// The writes of a governed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// What a person said yes to.
-    Approved,
-    /// That, and a change that policy allows by itself.
-    AndAllowed,
+    /// One write, with an approval.
+    ApprovedOnly,
+    /// One write with an approval, and one that policy allows without.
+    ApprovedAndAllowed,
 }
 
 impl Load {
@@ -70,60 +69,59 @@ impl Load {
     }
 }
 
-/// What was counted.
 pub(crate) struct Counts {
     pub(crate) runs: u32,
     pub(crate) steps: u16,
-    pub(crate) book: Book,
-    /// Round trips of each webhook, and of each answer.
+    pub(crate) counters: Counters,
+    /// Round trips of each webhook, and of each approval decision.
     pub(crate) webhooks: Vec<u64>,
     pub(crate) answers: Vec<u64>,
-    /// What one look for overdue runs takes when there is none.
-    pub(crate) sweep: Book,
+    /// The requests of one sweep that finds no overdue run.
+    pub(crate) sweep: Counters,
 }
 
-/// Runs `load` and counts.
+/// Runs `load` and counts its requests.
 pub(crate) async fn count(load: Load, runs: u32) -> Result<Counts, String> {
-    let stage = Stage::set(load).await?;
-    let (leave, leaving) = worker::leaving();
-    // The sweep is counted by itself: how often it falls into the measurement depends on the machine.
+    let env = TestEnv::new(load).await?;
+    let shutdown = worker::CancellationToken::new();
+    // The sweep is counted separately: how often it falls into the measurement depends on the machine.
     let settings = WorkerSettings {
-        rooms: Rooms::beside(16),
+        concurrency: Concurrency::for_steps(16),
         sweep_every: Duration::from_hours(1),
-        look_every: Duration::from_hours(1),
-        sign_every: None,
+        health_check_every: Duration::from_hours(1),
+        heartbeat_every: None,
         ..WorkerSettings::default()
     };
-    let worker = Worker::new(Arc::clone(&stage.engine), settings, me()?, leaving);
+    let worker = Worker::new(Arc::clone(&env.engine), settings, me()?, shutdown.clone());
     let working = tokio::spawn(worker.run());
-    let counts = stage.measure(runs).await;
-    leave.ask();
+    let counts = env.measure(runs).await;
+    shutdown.cancel();
     let _ = working.await;
     counts
 }
 
-struct Stage {
+struct TestEnv {
     load: Load,
     plan: Plan,
     engine: Arc<Engine<Store>>,
-    beside: SqliteStore,
+    embedded: SqliteStore,
     meter: Meter,
-    /// Outlives the tools that speak to it.
-    _world: Option<World>,
+    /// Must outlive the tools that call it.
+    _external: Option<ExternalSystems>,
 }
 
-/// The tasks that stand for functions.
+/// The tasks that represent Lambda invocations.
 #[derive(Default)]
 struct Functions {
     webhooks: Vec<Id>,
     answers: Vec<Id>,
 }
 
-impl Stage {
-    async fn set(load: Load) -> Result<Self, String> {
+impl TestEnv {
+    async fn new(load: Load) -> Result<Self, String> {
         let meter = Meter::default();
-        let beside = SqliteStore::memory(SqliteOptions::default()).map_err(told)?;
-        let counted = Counted { store: beside.clone(), meter: meter.clone() };
+        let embedded = SqliteStore::memory(SqliteOptions::default()).map_err(to_text)?;
+        let counted = CountingStore { store: embedded.clone(), meter: meter.clone() };
         let client = dynamodb(&meter).await?;
         let store = AwsStore::new(AwsParts {
             client,
@@ -132,22 +130,24 @@ impl Stage {
             blobs: counted,
             clock: Arc::new(SystemClock),
         });
-        let world = match load {
+        let external = match load {
             Load::Linear { .. } => None,
-            Load::Governed(_) => Some(World::open().await?),
+            Load::Governed(_) => Some(ExternalSystems::open().await?),
         };
-        let (tools, shows) = match &world {
-            None => (connectors::standard(Allow::default(), Settings::default()), None),
-            Some(world) => (world.tools()?, world.shows()?),
+        let (tools, notifier) = match &external {
+            None => {
+                (connectors::standard_tools(HostAllowList::default(), ConnectorSettings::default()), None)
+            }
+            Some(external) => (external.tools()?, external.notifier()?),
         };
         let plan = plan(load, &tools)?;
-        let engine = Arc::new(engine(store, tools, shows)?);
+        let engine = Arc::new(engine(store, tools, notifier)?);
         if matches!(load, Load::Governed(_)) {
-            engine.store().put_tenant(tenant_of(tenant()?)?).await.map_err(told)?;
+            engine.store().put_tenant(tenant_of(tenant()?)?).await.map_err(to_text)?;
             let by = Initiator::new(Cause::System, "cost");
-            engine.apply(&tenant()?, &plan, by).await.map_err(told)?;
+            engine.apply(&tenant()?, &plan, by).await.map_err(to_text)?;
         }
-        Ok(Self { load, plan, engine, beside, meter, _world: world })
+        Ok(Self { load, plan, engine, embedded, meter, _external: external })
     }
 
     async fn measure(&self, runs: u32) -> Result<Counts, String> {
@@ -159,76 +159,78 @@ impl Stage {
         for number in WARM_UP..WARM_UP + runs {
             self.run(number, &mut functions).await?;
         }
-        let book = self.meter.take();
-        let trips = |tasks: &[Id]| tasks.iter().map(|task| book.trips_of(*task)).collect();
+        let counters = self.meter.take();
+        let trips = |tasks: &[Id]| tasks.iter().map(|task| counters.trips_of(*task)).collect();
         let (webhooks, answers) = (trips(&functions.webhooks), trips(&functions.answers));
-        self.engine.sweep(&Initiator::new(Cause::System, "cost")).await.map_err(told)?;
+        self.engine.sweep(&Initiator::new(Cause::System, "cost")).await.map_err(to_text)?;
         let sweep = self.meter.take();
         for number in WARM_UP..WARM_UP + runs {
-            self.is_whole(&run(number)?).await?;
+            self.check_run(&run(number)?).await?;
         }
-        Ok(Counts { runs, steps: self.load.steps(), book, webhooks, answers, sweep })
+        Ok(Counts { runs, steps: self.load.steps(), counters, webhooks, answers, sweep })
     }
 
     /// One run, from its trigger to its evidence.
     async fn run(&self, number: u32, functions: &mut Functions) -> Result<(), String> {
         match self.load {
             Load::Linear { .. } => {
-                self.engine.start(self.wish(number)?).await.map_err(told)?;
+                self.engine.start(self.start_command(number)?).await.map_err(to_text)?;
             }
             Load::Governed(_) => {
-                let (engine, knock) = (Arc::clone(&self.engine), knock(number)?);
-                let accepting = tokio::spawn(async move { engine.accept(knock).await });
+                let (engine, inbound_event) = (Arc::clone(&self.engine), inbound_event(number)?);
+                let accepting = tokio::spawn(async move { engine.accept(inbound_event).await });
                 functions.webhooks.push(accepting.id());
-                accepting.await.map_err(told)?.map_err(told)?;
-                self.settled().await?;
+                accepting.await.map_err(to_text)?.map_err(to_text)?;
+                self.wait_until_idle().await?;
                 let (engine, reply) = (Arc::clone(&self.engine), reply(number)?);
                 let tenant = tenant()?;
                 let answering = tokio::spawn(async move { engine.answer(&tenant, reply).await });
                 functions.answers.push(answering.id());
-                answering.await.map_err(told)?.map_err(told)?;
+                answering.await.map_err(to_text)?.map_err(to_text)?;
             }
         }
-        self.settled().await
+        self.wait_until_idle().await
     }
 
-    /// Waits until no message is left, which is when nobody has anything to do.
-    async fn settled(&self) -> Result<(), String> {
+    /// Waits until all queues are empty.
+    async fn wait_until_idle(&self) -> Result<(), String> {
         let look = async {
             loop {
                 let mut left = 0;
                 for queue in QueueName::ALL {
-                    left += self.beside.depth(queue).await.map_err(told)?;
+                    left += self.embedded.depth(queue).await.map_err(to_text)?;
                 }
                 if left == 0 {
                     return Ok(());
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
         };
-        tokio::time::timeout(RUN_MAX, look).await.unwrap_or_else(|_| Err("a run got stuck".to_owned()))
+        tokio::time::timeout(RUN_MAX, look)
+            .await
+            .unwrap_or_else(|_| Err(format!("a run did not finish within {RUN_MAX:?}")))
     }
 
-    /// A run that did not end well, or left no evidence, was too cheap.
-    async fn is_whole(&self, run: &RunKey) -> Result<(), String> {
+    /// Checks that a run succeeded with all effects and has evidence; otherwise its cost would be too low.
+    async fn check_run(&self, run: &RunKey) -> Result<(), String> {
         let store = self.engine.store();
-        let record = store.load(run).await.map_err(told)?.ok_or("a run is missing")?;
+        let record = store.load(run).await.map_err(to_text)?.ok_or("a run is missing")?;
         if record.status != RunStatus::Succeeded {
             return Err(format!("run {run} is {}", record.status));
         }
         let effects = match self.load {
             Load::Linear { .. } => 0,
-            Load::Governed(Writes::Approved) => 1,
-            Load::Governed(Writes::AndAllowed) => 2,
+            Load::Governed(Writes::ApprovedOnly) => 1,
+            Load::Governed(Writes::ApprovedAndAllowed) => 2,
         };
         if record.effects.done != effects {
-            return Err(format!("run {run} had {} effects instead of {effects}", record.effects.done));
+            return Err(format!("run {run} had {} effects, expected {effects}", record.effects.done));
         }
-        let evidence = store.evidence(run).await.map_err(told)?;
+        let evidence = store.evidence(run).await.map_err(to_text)?;
         evidence.map(drop).ok_or_else(|| format!("run {run} has no evidence"))
     }
 
-    fn wish(&self, number: u32) -> Result<StartRun, String> {
+    fn start_command(&self, number: u32) -> Result<StartRun, String> {
         Ok(StartRun {
             tenant: tenant()?,
             workspace: WorkspaceId::default(),
@@ -242,26 +244,26 @@ impl Stage {
     }
 }
 
-fn engine(store: Store, tools: Toolbox, shows: Showing) -> Result<Engine<Store>, String> {
-    Ok(Engine::new(Parts {
+fn engine(store: Store, tools: ToolRegistry, notifier: Notifier) -> Result<Engine<Store>, String> {
+    Ok(Engine::new(EngineParts {
         store: Arc::new(store),
         tools,
         clock: Arc::new(SystemClock),
         me: me()?,
         timing: Timing::default(),
-        shows,
-        sealing: Some(Sealing {
+        notifier,
+        evidence_signer: Some(EvidenceSigner {
             key: Arc::new(SigningKey::from_seed([7; 32])),
             origin: "cost.example/log".to_owned(),
         }),
     }))
 }
 
-/// A DynamoDB in this process, with our table in it.
+/// An in-process DynamoDB emulator with the table.
 async fn dynamodb(meter: &Meter) -> Result<Client, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(told)?;
-    let endpoint = format!("http://{}", listener.local_addr().map_err(told)?);
-    tokio::spawn(server::serve_on(listener, Database::memory().map_err(told)?));
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
+    let endpoint = format!("http://{}", listener.local_addr().map_err(to_text)?);
+    tokio::spawn(server::serve_on(listener, Database::memory().map_err(to_text)?));
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
@@ -270,21 +272,21 @@ async fn dynamodb(meter: &Meter) -> Result<Client, String> {
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .interceptor(Capacity(meter.clone()));
     let client = Client::from_conf(config.build());
-    create_table(&client, TABLE).await.map_err(told)?;
+    create_table(&client, TABLE).await.map_err(to_text)?;
     Ok(client)
 }
 
-fn plan(load: Load, tools: &Toolbox) -> Result<Plan, String> {
+fn plan(load: Load, tools: &ToolRegistry) -> Result<Plan, String> {
     let source = match load {
         Load::Linear { steps } => linear(steps),
-        Load::Governed(Writes::Approved) => GOVERNED.to_owned(),
-        Load::Governed(Writes::AndAllowed) => TWO_WRITES.to_owned(),
+        Load::Governed(Writes::ApprovedOnly) => GOVERNED.to_owned(),
+        Load::Governed(Writes::ApprovedAndAllowed) => TWO_WRITES.to_owned(),
     };
     let names: BTreeSet<_> = tools.names().cloned().collect();
     workflow::parse(&source, &names).map_err(|error| error.render(&source))
 }
 
-/// Steps in a row, each with an output of about 200 bytes, as the benchmark has them.
+/// Steps in a row, each with an output of about 200 bytes, as in the benchmark.
 fn linear(steps: u16) -> String {
     let text = "x".repeat(170);
     let step = |n: u16| {
@@ -294,21 +296,21 @@ fn linear(steps: u16) -> String {
     format!("workflow: linear\nversion: 1\nenvironment: dev\nsteps:\n{steps}")
 }
 
-fn knock(number: u32) -> Result<InboundEvent, String> {
+fn inbound_event(number: u32) -> Result<InboundEvent, String> {
     Ok(InboundEvent {
         tenant: tenant()?,
         key: key(number)?,
         source: Source::ServiceNow,
-        about: Some("incident".to_owned()),
-        record: Some(format!("servicenow:incident:{number:032x}").parse().map_err(told)?),
+        topic: Some("incident".to_owned()),
+        record: Some(format!("servicenow:incident:{number:032x}").parse().map_err(to_text)?),
         proof: Digest::of_parts("cost/proof", &[number.to_string().as_str()]),
         dedupe_key: None,
         body: body(number),
-        asked: None,
+        start_request: None,
     })
 }
 
-/// What an instance sends of an incident; each asks for another change.
+/// The body of a ServiceNow webhook; each asks for another change.
 fn body(number: u32) -> Value {
     json!({
         "incident": fakes::servicenow::INCIDENT,
@@ -321,11 +323,11 @@ fn body(number: u32) -> Value {
     })
 }
 
-fn reply(number: u32) -> Result<Reply, String> {
-    Ok(Reply {
+fn reply(number: u32) -> Result<VoteRequest, String> {
+    Ok(VoteRequest {
         approval: ApprovalId::derive(&run(number)?, 0),
         subject: None,
-        person: PersonId::new(SECOND_PERSON).map_err(told)?,
+        person: PersonId::new(SECOND_PERSON).map_err(to_text)?,
         approve: true,
         reason: String::new(),
         through: Channel::Slack { team: TEAM.to_owned(), user: SLACK_USER.to_owned() },
@@ -338,17 +340,17 @@ fn run(number: u32) -> Result<RunKey, String> {
 }
 
 fn key(number: u32) -> Result<IdempotencyKey, String> {
-    IdempotencyKey::new(&format!("cost:{number}")).map_err(told)
+    IdempotencyKey::new(&format!("cost:{number}")).map_err(to_text)
 }
 
 fn me() -> Result<WorkerId, String> {
-    WorkerId::new("worker-7f3a").map_err(told)
+    WorkerId::new("worker-7f3a").map_err(to_text)
 }
 
 fn tenant() -> Result<TenantId, String> {
-    TenantId::new("acme").map_err(told)
+    TenantId::new("acme").map_err(to_text)
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn to_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

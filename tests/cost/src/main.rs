@@ -1,17 +1,16 @@
-//! `cargo xtask cost`: what a step costs on AWS, counted and priced.
+//! `cargo xtask cost`: counts and prices the AWS requests of a step.
 //!
-//! The real engine, one worker and the store on AWS in one process. DynamoDB is a stand-in that consumes
-//! capacity as DynamoDB does; what SQS and S3 would be sent is counted. How, and what is assumed where nothing
-//! can be counted, stands in `docs/cost.md`.
+//! Runs the real engine, one worker and the AWS store in one process. DynamoDB is an emulator that reports consumed
+//! capacity; requests to SQS and S3 are counted. `docs/cost.md` describes the method and its assumptions.
 
 mod bill;
 mod capacity;
 mod counted;
+mod external;
 mod load;
 mod meter;
 mod prices;
 mod report;
-mod world;
 
 use std::process::ExitCode;
 
@@ -20,15 +19,15 @@ use load::{Load, Writes, count};
 use report::{Flat, Report};
 
 const HELP: &str = "\
-What a step costs on AWS, counted and priced: a plain run of five steps, and a governed one.
+Count and price the AWS requests of a step, for a plain run of five steps and for a governed run.
 
 Usage: cost [--runs N] [--flat] [--json]
 
-  --runs N  runs that are measured, one after the other [default: 50]
-  --flat    also show that cost stays flat: each step beyond the first, in 60-step runs against 5-step runs
-  --json    one JSON object on standard output
+  --runs N  Number of runs to measure, one after the other [default: 50]
+  --flat    Also compare each step after the first in 60-step runs with 5-step runs
+  --json    Print the report as one JSON object on standard output
 
-The exit code is 1 if a step costs more than was promised; standard error says which line is to blame.
+The exit code is 1 if a step costs more than its limit. Standard error names the limit and the most expensive line.
 ";
 
 struct Options {
@@ -46,10 +45,10 @@ fn main() -> ExitCode {
         }
     };
     match run(&options) {
-        Ok(missed) if missed.is_empty() => ExitCode::SUCCESS,
-        Ok(missed) => {
-            for what in &missed {
-                eprintln!("cost: {what}");
+        Ok(exceeded) if exceeded.is_empty() => ExitCode::SUCCESS,
+        Ok(exceeded) => {
+            for limit in &exceeded {
+                eprintln!("cost: {limit}");
             }
             ExitCode::FAILURE
         }
@@ -68,36 +67,36 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--flat" => options.flat = true,
             "--runs" => {
                 let number = args.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
-                options.runs = number.ok_or("--runs needs a number\n\n")?;
+                options.runs = number.ok_or("error: --runs needs a number\n\n")?;
             }
             "--help" | "-h" => return Err(String::new()),
-            other => return Err(format!("unknown option {other:?}\n\n")),
+            other => return Err(format!("error: unknown option {other:?}\n\n")),
         }
     }
     Ok(options)
 }
 
-/// Counts, prints, and says what was promised and is not so.
+/// Counts, prints the report, and returns the limits that are exceeded.
 fn run(options: &Options) -> Result<Vec<String>, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let report = runtime.block_on(measured(options))?;
+    let report = runtime.block_on(measure_all(options))?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?);
     } else {
         print!("{}", report::text(&report));
     }
-    Ok(report.missed())
+    Ok(report.exceeded())
 }
 
-async fn measured(options: &Options) -> Result<Report, String> {
+async fn measure_all(options: &Options) -> Result<Report, String> {
     let bill = async |load| Ok::<_, String>(Bill::of(&Box::pin(count(load, options.runs)).await?));
     let linear5 = bill(Load::Linear { steps: 5 }).await?;
-    let governed = bill(Load::Governed(Writes::Approved)).await?;
-    let two_writes = bill(Load::Governed(Writes::AndAllowed)).await?;
+    let governed = bill(Load::Governed(Writes::ApprovedOnly)).await?;
+    let two_writes = bill(Load::Governed(Writes::ApprovedAndAllowed)).await?;
     let flat = if options.flat {
         let single = bill(Load::Linear { steps: 1 }).await?.usd_per_million_steps;
         let sixty = bill(Load::Linear { steps: 60 }).await?.usd_per_million_steps;

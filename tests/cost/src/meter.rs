@@ -1,12 +1,10 @@
-//! The meter: every request that would go to AWS, by what it is about, and which of them are waited for one
-//! after another.
+//! Counts every AWS request by kind, and the round trips that tasks wait for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::Id;
 
-/// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Service {
     DynamoDb,
@@ -24,7 +22,7 @@ impl Service {
     }
 }
 
-/// What requests of one kind have in common.
+/// A kind of request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind {
     pub(crate) service: Service,
@@ -33,118 +31,116 @@ pub(crate) struct Kind {
     pub(crate) about: String,
 }
 
-/// How many there were, and what they took.
+/// The number of requests of a kind and the capacity they consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
-    /// Those that were answered with an error. They are paid for as well.
+    /// Requests answered with an error. They are charged as well.
     pub(crate) failed: u64,
     pub(crate) write_units: f64,
     pub(crate) read_units: f64,
 }
 
-/// What a request means to the walk that waits for it.
+/// What a request does to a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Meaning {
-    /// It changes a run that is there.
+pub(crate) struct WriteKind {
+    /// It changes an existing run.
     pub(crate) commits: bool,
     /// It ends a step.
     pub(crate) ends_step: bool,
 }
 
-/// Requests of one task, as it waits for them.
+/// The round trips of one task.
 #[derive(Debug, Clone, Copy, Default)]
-struct Waiting {
-    /// How many are under way at once.
+struct TaskTrips {
+    /// The number of concurrent requests.
     depth: u32,
     trips: u64,
-    /// How many there were since the last commit, once there was one.
+    /// The number of round trips since the last commit, if there was one.
     since_commit: Option<u64>,
-    /// Whether a message was deleted at the end: then it was a worker's.
+    /// Whether the task deleted a message; then it is a worker's task.
     deleted: bool,
 }
 
-/// Everything that was counted.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct Counters {
     pub(crate) tallies: BTreeMap<Kind, Tally>,
-    tasks: HashMap<Id, Waiting>,
-    /// Round trips of each step, from the commit that claimed it to the one that ended it.
+    tasks: HashMap<Id, TaskTrips>,
+    /// Round trips of each step, from the commit that claims it to the commit that ends it.
     pub(crate) steps: Vec<u64>,
 }
 
-impl Book {
-    /// How often this task waited.
+impl Counters {
+    /// The round trips of this task.
     pub(crate) fn trips_of(&self, task: Id) -> u64 {
-        self.tasks.get(&task).map_or(0, |waiting| waiting.trips)
+        self.tasks.get(&task).map_or(0, |task| task.trips)
     }
 
-    /// How often walks waited, from the message's entry to its end.
-    pub(crate) fn trips_of_walks(&self) -> u64 {
-        let walks = self.tasks.values().filter(|task| task.deleted && task.since_commit.is_some());
-        walks.map(|walk| walk.trips).sum()
+    /// The round trips of all tasks that advance a run, from receiving the message to deleting it.
+    pub(crate) fn trips_of_advances(&self) -> u64 {
+        let advances = self.tasks.values().filter(|task| task.deleted && task.since_commit.is_some());
+        advances.map(|advance| advance.trips).sum()
     }
 
-    fn waiting(&mut self) -> Option<&mut Waiting> {
+    fn task(&mut self) -> Option<&mut TaskTrips> {
         Some(self.tasks.entry(tokio::task::try_id()?).or_default())
     }
 }
 
-/// Counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
-    book: Arc<Mutex<Book>>,
+    counters: Arc<Mutex<Counters>>,
 }
 
 impl Meter {
-    /// A request is sent. Requests that a task waits for together are one round trip.
+    /// Records a sent request. Concurrent requests of a task are one round trip.
     pub(crate) fn sent(&self) {
-        if let Some(waiting) = self.book().waiting() {
-            waiting.depth += 1;
-            if waiting.depth == 1 {
-                waiting.trips += 1;
-                waiting.since_commit = waiting.since_commit.map(|trips| trips + 1);
+        if let Some(task) = self.counters().task() {
+            task.depth += 1;
+            if task.depth == 1 {
+                task.trips += 1;
+                task.since_commit = task.since_commit.map(|trips| trips + 1);
             }
         }
     }
 
-    /// A request was answered.
-    pub(crate) fn answered(&self, meaning: Meaning) {
-        let mut book = self.book();
-        let Some(waiting) = book.waiting() else { return };
-        waiting.depth = waiting.depth.saturating_sub(1);
-        if !meaning.commits {
+    /// Records the answer to a request.
+    pub(crate) fn answered(&self, write_kind: WriteKind) {
+        let mut counters = self.counters();
+        let Some(task) = counters.task() else { return };
+        task.depth = task.depth.saturating_sub(1);
+        if !write_kind.commits {
             return;
         }
-        let since_claim = waiting.since_commit.replace(0);
-        if meaning.ends_step {
-            book.steps.extend(since_claim);
+        let since_claim = task.since_commit.replace(0);
+        if write_kind.ends_step {
+            counters.steps.extend(since_claim);
         }
     }
 
-    /// A message was deleted by whoever had it.
+    /// Records that this task deleted a message.
     pub(crate) fn deleted(&self) {
-        if let Some(waiting) = self.book().waiting() {
-            waiting.deleted = true;
+        if let Some(task) = self.counters().task() {
+            task.deleted = true;
         }
     }
 
     pub(crate) fn add(&self, kind: Kind, tally: Tally) {
-        let mut book = self.book();
-        let sum = book.tallies.entry(kind).or_default();
+        let mut counters = self.counters();
+        let sum = counters.tallies.entry(kind).or_default();
         sum.requests += tally.requests;
         sum.failed += tally.failed;
         sum.write_units += tally.write_units;
         sum.read_units += tally.read_units;
     }
 
-    /// What was counted since the last time.
-    pub(crate) fn take(&self) -> Book {
-        std::mem::take(&mut *self.book())
+    /// Returns the counters and resets them.
+    pub(crate) fn take(&self) -> Counters {
+        std::mem::take(&mut *self.counters())
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,31 +148,31 @@ impl Meter {
 mod tests {
     use super::*;
 
-    const COMMIT: Meaning = Meaning { commits: true, ends_step: false };
-    const LAST: Meaning = Meaning { commits: true, ends_step: true };
+    const COMMIT: WriteKind = WriteKind { commits: true, ends_step: false };
+    const LAST: WriteKind = WriteKind { commits: true, ends_step: true };
 
     #[tokio::test]
-    async fn what_is_waited_for_together_is_one_round_trip() {
+    async fn concurrent_requests_are_one_round_trip() {
         let meter = Meter::default();
         let counting = meter.clone();
-        let walk = tokio::spawn(async move {
-            let ask = |meaning| {
+        let advance = tokio::spawn(async move {
+            let request = |write_kind| {
                 counting.sent();
-                counting.answered(meaning);
+                counting.answered(write_kind);
             };
-            ask(Meaning::default());
-            ask(COMMIT);
+            request(WriteKind::default());
+            request(COMMIT);
             counting.sent();
             counting.sent();
-            counting.answered(Meaning::default());
-            counting.answered(Meaning::default());
-            ask(LAST);
+            counting.answered(WriteKind::default());
+            counting.answered(WriteKind::default());
+            request(LAST);
             counting.deleted();
         });
-        let id = walk.id();
-        walk.await.unwrap();
-        let book = meter.take();
-        assert_eq!(book.steps, [2]);
-        assert_eq!((book.trips_of(id), book.trips_of_walks()), (4, 4));
+        let id = advance.id();
+        advance.await.unwrap();
+        let counters = meter.take();
+        assert_eq!(counters.steps, [2]);
+        assert_eq!((counters.trips_of(id), counters.trips_of_advances()), (4, 4));
     }
 }

@@ -1,4 +1,4 @@
-//! The report: a bill that a person can go through line by line, or the same as JSON.
+//! The report: a bill with one line for each kind of request, as text or JSON.
 
 use std::fmt::Write as _;
 
@@ -7,56 +7,55 @@ use serde::Serialize;
 use crate::bill::Bill;
 use crate::prices;
 
-/// What was promised of `linear5`: dollars for a million steps, and round trips of a step.
+/// The limits of `linear5`: dollars per million steps, and round trips per step.
 const LINEAR5_USD_MAX: f64 = 6.0;
 const LINEAR5_TRIPS_MAX: f64 = 2.0;
-/// What was promised of `governed`.
+/// The limit of `governed`.
 const GOVERNED_USD_MAX: f64 = 12.0;
-/// By how much a step of a long run may cost more or less than one of a short run.
+/// The allowed relative difference between a step of a long run and of a short run.
 const FLAT_WITHIN: f64 = 0.10;
 
-/// What a step costs in short runs and in long ones, in dollars per million.
+/// The cost of a step in short and in long runs, in dollars per million.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Flat {
-    /// A run of one step, whatever the run itself costs included.
+    /// A run of one step, including the cost of the run itself.
     pub(crate) single: f64,
-    /// A step of a 5-step run, and of a 60-step run, with an equal part of the run's own cost.
+    /// A step of a 5-step run, and of a 60-step run, with an equal share of the cost of the run itself.
     pub(crate) five: f64,
     pub(crate) sixty: f64,
-    /// Each step beyond the first in a 5-step run, and in a 60-step run.
-    pub(crate) further_of_five: f64,
-    pub(crate) further_of_sixty: f64,
-    /// The last against the one before.
+    /// Each step after the first in a 5-step run, and in a 60-step run.
+    pub(crate) next_step_of_five: f64,
+    pub(crate) next_step_of_sixty: f64,
+    /// `next_step_of_sixty` / `next_step_of_five`.
     pub(crate) ratio: f64,
 }
 
 impl Flat {
     pub(crate) fn new(single: f64, five: f64, sixty: f64) -> Self {
         let further = |per_step: f64, steps: f64| (per_step * steps - single) / (steps - 1.0);
-        let (further_of_five, further_of_sixty) = (further(five, 5.0), further(sixty, 60.0));
+        let (next_step_of_five, next_step_of_sixty) = (further(five, 5.0), further(sixty, 60.0));
         Self {
             single,
             five,
             sixty,
-            further_of_five,
-            further_of_sixty,
-            ratio: further_of_sixty / further_of_five,
+            next_step_of_five,
+            next_step_of_sixty,
+            ratio: next_step_of_sixty / next_step_of_five,
         }
     }
 }
 
-/// Everything.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Report {
     pub(crate) linear5: Bill,
     pub(crate) governed: Bill,
-    /// The governed run with one more change, which policy allows by itself.
+    /// The governed run with one more write, which policy allows without an approval.
     pub(crate) two_writes: Bill,
-    /// What was promised, once more in one place.
+    /// The values with limits, at the top level for `cargo xtask test`.
     pub(crate) linear5_usd_per_million_steps: f64,
     pub(crate) linear5_round_trips_per_step: f64,
     pub(crate) governed_usd_per_million_steps: f64,
-    /// What that change costs: intent, receipt, verdict and chained events, in place of a read.
+    /// The cost of that write (intent, receipt, verdict and chained events) in place of a read.
     pub(crate) usd_per_million_governed_writes: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) flat: Option<Flat>,
@@ -76,16 +75,16 @@ impl Report {
         }
     }
 
-    /// What was promised and is not so.
-    pub(crate) fn missed(&self) -> Vec<String> {
+    /// A message for each limit that is exceeded.
+    pub(crate) fn exceeded(&self) -> Vec<String> {
         let Self { linear5, governed, flat, .. } = self;
-        let mut missed = Vec::new();
-        let mut check = |what: &str, bill: &Bill, most: f64| {
+        let mut exceeded = Vec::new();
+        let mut check = |name: &str, bill: &Bill, most: f64| {
             if bill.usd_per_million_steps > most {
                 let found = bill.usd_per_million_steps;
-                missed.push(format!(
-                    "{what} costs ${found:.2} per million steps, more than ${most:.2}; most of it: {}",
-                    dearest(bill)
+                exceeded.push(format!(
+                    "{name} costs ${found:.2} per million steps; the limit is ${most:.2}; most expensive: {}",
+                    most_expensive(bill)
                 ));
             }
         };
@@ -93,49 +92,54 @@ impl Report {
         check("governed", governed, GOVERNED_USD_MAX);
         if linear5.round_trips_per_step > LINEAR5_TRIPS_MAX {
             let found = linear5.round_trips_per_step;
-            missed.push(format!("a step of linear5 waits {found:.2} times, more than {LINEAR5_TRIPS_MAX}"));
+            exceeded.push(format!(
+                "a step of linear5 takes {found:.2} round trips; the limit is {LINEAR5_TRIPS_MAX}"
+            ));
         }
         if let Some(flat) = flat.as_ref().filter(|flat| (flat.ratio - 1.0).abs() > FLAT_WITHIN) {
-            missed.push(format!(
-                "a further step of a 60-step run costs {:.2} times one of a 5-step run",
+            exceeded.push(format!(
+                "a step after the first of a 60-step run costs {:.2} times that of a 5-step run",
                 flat.ratio
             ));
         }
         if let Some(flat) = flat.as_ref().filter(|flat| flat.sixty > flat.five * (1.0 + FLAT_WITHIN)) {
-            missed.push(format!(
-                "a step of a 60-step run costs ${:.2} per million, and of a 5-step run ${:.2}",
+            exceeded.push(format!(
+                "a step of a 60-step run costs ${:.2} per million; a step of a 5-step run costs ${:.2}",
                 flat.sixty, flat.five
             ));
         }
-        missed
+        exceeded
     }
 }
 
-/// The dearest line of a bill.
-fn dearest(bill: &Bill) -> String {
-    let dearest = bill.lines.iter().max_by(|a, b| a.usd.total_cmp(&b.usd));
-    dearest.map_or_else(String::new, |line| {
+/// The most expensive line of a bill.
+fn most_expensive(bill: &Bill) -> String {
+    let most_expensive = bill.lines.iter().max_by(|a, b| a.usd.total_cmp(&b.usd));
+    most_expensive.map_or_else(String::new, |line| {
         format!("{} {} ({}), ${:.2}", line.service, line.operation, line.about, line.usd)
     })
 }
 
-/// The report as text.
 pub(crate) fn text(report: &Report) -> String {
     let mut text = String::new();
-    page(&mut text, "linear5: five steps that touch nothing", &report.linear5);
-    page(&mut text, "governed: five steps from a webhook, a change with one approval", &report.governed);
+    page(&mut text, "linear5: five steps without effects", &report.linear5);
+    page(
+        &mut text,
+        "governed: five steps started by a webhook, one write with an approval",
+        &report.governed,
+    );
     let _ = writeln!(
         text,
-        "with a second change, which policy allows by itself, a step costs ${:.2} per million: ${:.2} per million \
-         such changes more than reads\n",
+        "with a second write, which policy allows without an approval, a step costs ${:.2} per million; a write \
+         costs ${:.2} per million more than a read\n",
         report.two_writes.usd_per_million_steps, report.usd_per_million_governed_writes
     );
     if let Some(flat) = &report.flat {
         let _ = writeln!(
             text,
-            "flat: each further step costs ${:.3} per million in 5-step runs and ${:.3} in 60-step runs: {:.2}\n\
-             with its part of the run's own cost ${:.3} and ${:.3}; a run of one step costs ${:.3}\n",
-            flat.further_of_five, flat.further_of_sixty, flat.ratio, flat.five, flat.sixty, flat.single
+            "flat: each step after the first costs ${:.3} per million in 5-step runs and ${:.3} in 60-step runs \
+             (ratio {:.2})\nwith a share of the cost of the run: ${:.3} and ${:.3}; a run of one step: ${:.3}\n",
+            flat.next_step_of_five, flat.next_step_of_sixty, flat.ratio, flat.five, flat.sixty, flat.single
         );
     }
     peers(&mut text, report);
@@ -143,7 +147,7 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 fn page(text: &mut String, title: &str, bill: &Bill) {
-    let _ = writeln!(text, "{title}\n{} runs, one after the other; count and units of one run\n", bill.runs);
+    let _ = writeln!(text, "{title}\n{} runs, one after the other; count and units are per run\n", bill.runs);
     let _ = writeln!(text, "{:>8} {:>8} {:<11} {:>12}", "count", "units", "", "$ / M steps");
     for line in &bill.lines {
         let _ = writeln!(
@@ -154,20 +158,20 @@ fn page(text: &mut String, title: &str, bill: &Bill) {
     }
     let _ = writeln!(
         text,
-        "{:>8} {:>8} {:<11} {:>12.4}  in all; ${:.2} for a million runs\n",
+        "{:>8} {:>8} {:<11} {:>12.4}  total; ${:.2} per million runs\n",
         "", "", "", bill.usd_per_million_steps, bill.usd_per_million_runs
     );
     let _ = writeln!(
         text,
-        "per step  {:.2} WRU, {:.2} RRU, {:.2} SQS requests, {:.2} round trips (at most {}; with taking and giving \
-         back the message {:.2})\nper run   {:.1} WRU, {:.1} RRU, {:.1} SQS requests, {:.1} S3 requests, {:.1} \
-         requests to DynamoDB of which {:.2} failed,\n          {:.1} Lambda invocations of {:.4} GB-s\n",
+        "per step  {:.2} WRU, {:.2} RRU, {:.2} SQS requests, {:.2} round trips (maximum {}; with receiving and \
+         deleting the message {:.2})\nper run   {:.1} WRU, {:.1} RRU, {:.1} SQS requests, {:.1} S3 requests, {:.1} \
+         DynamoDB requests ({:.2} failed),\n          {:.1} Lambda invocations of {:.4} GB-s\n",
         bill.wru_per_step,
         bill.rru_per_step,
         bill.sqs_per_step,
         bill.round_trips_per_step,
         bill.round_trips_of_a_step_max,
-        bill.walk_round_trips_per_step,
+        bill.advance_round_trips_per_step,
         bill.wru_per_run,
         bill.rru_per_run,
         bill.sqs_per_run,
@@ -181,8 +185,7 @@ fn page(text: &mut String, title: &str, bill: &Bill) {
 
 fn peers(text: &mut String, report: &Report) {
     let _ = writeln!(text, "List prices in us-east-1 as of {}, in dollars per million:\n", prices::AS_OF);
-    let ours = [("linear5", &report.linear5), ("governed", &report.governed)];
-    for (name, bill) in ours {
+    for (name, bill) in [("linear5", &report.linear5), ("governed", &report.governed)] {
         let _ = writeln!(text, "{:>12.2}  steps of {name}", bill.usd_per_million_steps);
     }
     for (name, usd, of) in prices::PEERS {

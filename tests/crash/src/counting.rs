@@ -1,53 +1,50 @@
-//! A service that honours idempotency keys and counts what it was asked to do and what it did.
+//! A service that honours idempotency keys and counts requests and effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What was asked and done, by key.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// Requests.
-    pub asked: BTreeMap<String, u32>,
-    /// Effects. Under one key there is never more than one; whoever acts a second time under another shows here.
-    pub done: BTreeSet<String>,
+    /// Requests by key.
+    pub requests: BTreeMap<String, u32>,
+    /// Keys whose effect happened. A caller that repeats an effect under another key adds a second entry.
+    pub effects: BTreeSet<String>,
 }
 
 /// The service. It serves until the process ends.
 #[derive(Debug, Clone)]
-pub struct Counting {
+pub struct CountingService {
     address: SocketAddr,
     counts: Arc<Mutex<Counts>>,
 }
 
-impl Counting {
-    /// Serves on a free port of this machine.
+impl CountingService {
+    /// Serves on a free port of the loopback interface.
     pub fn serve() -> std::io::Result<Self> {
-        Self::serve_and(|_| ())
+        Self::serve_with(|_| ())
     }
 
-    /// The same, and before each answer, when the effect has happened, `meanwhile` is told how many requests
-    /// there were with its key.
-    pub fn serve_and(meanwhile: impl Fn(u32) + Send + 'static) -> std::io::Result<Self> {
+    /// Like `serve`, but calls `on_request` with the number of requests for the key, after the effect and before the
+    /// reply.
+    pub fn serve_with(on_request: impl Fn(u32) + Send + 'static) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let service = Self { address: listener.local_addr()?, counts: Arc::default() };
         let counts = Arc::clone(&service.counts);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that was killed in the middle of a request is the point of the exercise.
-                let _ = answer(&stream, &counts, &meanwhile);
+                // A killed client may close the connection in the middle of a request.
+                let _ = answer(&stream, &counts, &on_request);
             }
         });
         Ok(service)
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What was asked and done so far.
     pub fn counts(&self) -> Counts {
         lock(&self.counts).clone()
     }
@@ -57,16 +54,16 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, meanwhile: &impl Fn(u32)) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, on_request: &impl Fn(u32)) -> std::io::Result<()> {
     let key = read_request(stream)?;
     let mut state = lock(counts);
-    let asked = state.asked.entry(key.clone()).or_default();
-    *asked += 1;
-    let asked = *asked;
-    // A key that is known is answered as it was the first time.
-    state.done.insert(key);
+    let requests = state.requests.entry(key.clone()).or_default();
+    *requests += 1;
+    let requests = *requests;
+    // A repeated key gets the same reply as the first request.
+    state.effects.insert(key);
     drop(state);
-    meanwhile(asked);
+    on_request(requests);
     let body = "{\"ok\":true}";
     write!(
         stream,
@@ -75,7 +72,7 @@ fn answer(mut stream: &TcpStream, counts: &Mutex<Counts>, meanwhile: &impl Fn(u3
     )
 }
 
-/// Reads a whole request; gives back its idempotency key.
+/// Reads a whole request and returns its idempotency key.
 fn read_request(stream: &TcpStream) -> std::io::Result<String> {
     let mut reader = BufReader::new(stream);
     let (mut key, mut length) = (String::new(), 0);

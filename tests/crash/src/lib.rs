@@ -1,4 +1,4 @@
-//! What the killed-process test needs: the real binary, and a service that counts what is done to it.
+//! Helpers of the crash tests: the real binary, and a service that counts its effects.
 
 pub mod binary;
 pub mod counting;

@@ -1,6 +1,6 @@
-//! The real worker process is killed with SIGKILL at a numbered call, before or after it is carried out,
-//! again and again, on one SQLite file. Afterwards every run has succeeded, every effect has happened once,
-//! every chain holds, and the evidence of every run verifies.
+//! Kills the real worker process with SIGKILL at a numbered call, before or after the call is carried out, many times on
+//! one SQLite file. Afterwards every run has succeeded, every effect has happened once, every chain is intact, and the
+//! evidence of every run verifies.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -8,24 +8,24 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use connectors::{Allow, Toolbox};
+use connectors::{HostAllowList, ToolRegistry};
 use countersign_crash::binary::countersign;
-use countersign_crash::counting::Counting;
+use countersign_crash::counting::CountingService;
 use domain::{Cause, IdempotencyKey, Initiator, RunKey, RunStatus, TenantId, WorkerId, WorkspaceId};
-use engine::{Engine, Parts, StartRun, Timing};
+use engine::{Engine, EngineParts, StartRun, Timing};
 use serde_json::json;
 use store::{SqliteOptions, SqliteStore, SystemClock};
 
-/// More than the issue of dying can be blamed on luck.
+/// Enough to hit every call on both sides several times.
 const KILLS: u32 = 200;
 
 /// A worker makes about this many calls for one run of the workflow below.
 const CALLS: u32 = 38;
 
-/// A worker that is never killed must end by itself; this many in a row that do not means it is stuck.
+/// A worker that is not killed exits when idle. If this many attempts do not give `KILLS` kills, the test fails.
 const TRIES_MAX: u32 = 4_000;
 
-fn workflow(service: &Counting) -> String {
+fn workflow(service: &CountingService) -> String {
     let url = format!("http://{}/effect", service.address());
     format!(
         "workflow: killed\nversion: 1\nenvironment: dev\nsteps:\n\
@@ -37,24 +37,24 @@ fn workflow(service: &Counting) -> String {
 }
 
 fn engine(file: &Path) -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::open(file, SqliteOptions::default()).unwrap()),
         tools: tools(),
         clock: Arc::new(SystemClock),
         me: WorkerId::new("test").unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
-fn tools() -> Toolbox {
-    connectors::standard(Allow::default(), connectors::Settings::default())
+fn tools() -> ToolRegistry {
+    connectors::standard_tools(HostAllowList::default(), connectors::ConnectorSettings::default())
 }
 
 async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: TenantId::new("default").unwrap(),
         workspace: WorkspaceId::new("main").unwrap(),
         plan: workflow::parse(source, &names).unwrap(),
@@ -64,14 +64,14 @@ async fn start(engine: &Engine<SqliteStore>, source: &str, n: u32) -> RunKey {
         input: json!({ "n": n }),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(wish).await.unwrap().run
+    engine.start(request).await.unwrap().run
 }
 
-/// Runs a worker that kills itself at `crash_at`; says whether it did.
-fn work(binary: &Path, file: &Path, service: &Counting, crash_at: &str) -> bool {
+/// Runs a worker that kills itself at `crash_at`; returns whether it did.
+fn work(binary: &Path, file: &Path, service: &CountingService, crash_at: &str) -> bool {
     let output = Command::new(binary)
         .args(["--store", &file.to_string_lossy(), "worker", "--until-idle", "--concurrency", "1"])
-        // Short, so that a test takes minutes; the protocol does not care.
+        // Short, so that the test takes minutes.
         .args(["--lease", "400ms", "--heartbeat", "100ms"])
         .args(["--allow-host", &service.address().to_string()])
         .args(["--crash-at", crash_at])
@@ -84,11 +84,11 @@ fn work(binary: &Path, file: &Path, service: &Counting, crash_at: &str) -> bool 
 }
 
 #[tokio::test]
-async fn a_worker_killed_anywhere_loses_nothing_and_doubles_nothing() {
+async fn a_worker_killed_at_any_call_loses_and_repeats_nothing() {
     let binary = countersign().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("killed.db");
-    let service = Counting::serve().unwrap();
+    let service = CountingService::serve().unwrap();
     let (engine, source) = (engine(&file), workflow(&service));
 
     let (mut kills, mut runs) = (0, Vec::new());
@@ -96,17 +96,17 @@ async fn a_worker_killed_anywhere_loses_nothing_and_doubles_nothing() {
         if kills >= KILLS {
             break;
         }
-        // A new run now and then; most workers find one that somebody died on.
+        // Every third worker gets a new run; the others recover runs of killed workers.
         if attempt % 3 == 0 {
             runs.push(start(&engine, &source, attempt).await);
         }
         let side = if attempt % 2 == 0 { "before" } else { "after" };
-        // Every call and both sides, in an order that mixes early deaths with late ones.
+        // Every call on both sides, in an order that mixes early and late crashes.
         let call = (attempt * 7 + attempt / CALLS) % CALLS;
         kills += u32::from(work(&binary, &file, &service, &format!("{call}:{side}")));
     }
-    assert!(kills >= KILLS, "only {kills} workers were killed");
-    assert!(!work(&binary, &file, &service, "1000000:before"), "the last worker finishes what is left");
+    assert!(kills >= KILLS, "only {kills} of {KILLS} workers were killed");
+    assert!(!work(&binary, &file, &service, "1000000:before"), "the last worker finishes the remaining runs");
 
     let key = std::fs::read_to_string(file.with_file_name("killed.db.pub")).unwrap();
     let key = evidence::PublicKey::from_text(&key).unwrap();
@@ -119,12 +119,12 @@ async fn a_worker_killed_anywhere_loses_nothing_and_doubles_nothing() {
         assert!(verified.is_ok(), "{run}: {:?}", verified.err());
     }
     let counts = service.counts();
-    assert_eq!(counts.done.len(), runs.len() * 2, "every effect of every run happened, and none twice");
-    let repeated = counts.asked.values().filter(|asked| **asked > 1).count();
-    assert!(repeated > 0, "some requests must have been repeated, or nothing was tried");
+    assert_eq!(counts.effects.len(), runs.len() * 2, "every effect happened exactly once");
+    let repeated = counts.requests.values().filter(|requests| **requests > 1).count();
+    assert!(repeated > 0, "no request was repeated, so the test covered no recovery");
     println!(
         "{kills} kills, {} runs, {} effects, {repeated} requests repeated",
         runs.len(),
-        counts.done.len()
+        counts.effects.len()
     );
 }

@@ -1,4 +1,4 @@
-//! A worker process that stands still for longer than its lease, and then goes on as if nothing had happened.
+//! A worker process that is suspended for longer than its lease, and then continues.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,11 +8,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connectors::Allow;
+use connectors::HostAllowList;
 use countersign_crash::binary::countersign;
-use countersign_crash::counting::Counting;
+use countersign_crash::counting::CountingService;
 use domain::{Cause, Initiator, RunKey, RunStatus};
-use engine::{Engine, Parts, StartRun, Timing};
+use engine::{Engine, EngineParts, StartRun, Timing};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -20,22 +20,22 @@ use store::{Ledger as _, SqliteOptions, SqliteStore, SystemClock};
 
 const LEASE: Duration = Duration::from_millis(400);
 
-/// The worker that is stopped while its first request is answered, and who is told of it.
+/// The worker to suspend during its first request, and the channel that reports the suspension.
 type Victim = Arc<Mutex<Option<(Pid, Sender<()>)>>>;
 
-/// The effect happens, the worker is stopped before it hears of it, and another one takes over and finishes. When
-/// the first goes on it still believes that it holds the step; its commit is refused.
+/// The effect happens and the worker is suspended before it receives the reply. Another worker takes over and finishes.
+/// When the first worker continues, it still acts as the holder of the step; its commit is rejected.
 #[tokio::test]
 async fn sigstop_2_leases_then_sigcont() {
     let binary = countersign().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("stopped.db");
     let victim = Victim::default();
-    let service = Counting::serve_and(stop_once(Arc::clone(&victim), file.clone())).unwrap();
+    let service = CountingService::serve_with(stop_once(Arc::clone(&victim), file.clone())).unwrap();
     let engine = engine(&file);
     let run = start(&engine, &service).await;
     let (stopped, is_stopped) = channel();
-    let mut first = begin(&victim, worker(&binary, &file, &service), stopped);
+    let mut first = spawn_victim(&victim, worker(&binary, &file, &service), stopped);
     is_stopped.recv_timeout(Duration::from_secs(30)).unwrap();
     std::thread::sleep(LEASE * 2);
 
@@ -44,49 +44,53 @@ async fn sigstop_2_leases_then_sigcont() {
     assert!(second.success());
     let before = engine.store().load(&run).await.unwrap().unwrap();
     assert_eq!(before.status, RunStatus::Succeeded, "another worker took over");
-    assert!(first.try_wait().unwrap().is_none(), "the first one still stands");
+    assert!(first.try_wait().unwrap().is_none(), "the first worker is still suspended");
     kill_process(Pid::from_child(&first), Signal::CONT).unwrap();
-    assert!(first.wait().unwrap().success(), "and goes on, and finds that there is nothing to do");
-    assert_eq!(engine.store().load(&run).await.unwrap().unwrap(), before, "its late commit changed nothing");
+    assert!(first.wait().unwrap().success(), "the first worker continues and exits");
+    assert_eq!(
+        engine.store().load(&run).await.unwrap().unwrap(),
+        before,
+        "the late commit of the first worker changed nothing"
+    );
     assert!(engine.inspect(&run).await.unwrap().events.is_ok());
     let counts = service.counts();
-    assert_eq!(counts.done.len(), 1, "the effect happened once");
-    assert_eq!(counts.asked.values().collect::<Vec<_>>(), [&2], "and was asked for by both");
+    assert_eq!(counts.effects.len(), 1, "the effect happened once");
+    assert_eq!(counts.requests.values().collect::<Vec<_>>(), [&2], "both workers sent the request");
 }
 
-/// Starts the worker that is to be stopped; nobody is before it is known who it is.
-fn begin(victim: &Victim, mut worker: Command, told: Sender<()>) -> Child {
+/// Starts the worker to suspend. The lock keeps `stop_once` from running before the process id is known.
+fn spawn_victim(victim: &Victim, mut worker: Command, stopped_signal: Sender<()>) -> Child {
     let mut victim = victim.lock().unwrap();
     let child = worker.spawn().unwrap();
-    *victim = Some((Pid::from_child(&child), told));
+    *victim = Some((Pid::from_child(&child), stopped_signal));
     child
 }
 
-/// Stops the victim at the first request that comes, and at a moment when it is not writing: whoever is stopped
-/// in the middle of a write keeps the lock of the file, and everybody else waits for them, not for a lease.
+/// Suspends the victim during the first request, at a time when it does not hold the write lock of the SQLite file.
+/// Otherwise the second worker would wait for the file lock instead of the lease.
 fn stop_once(victim: Victim, file: PathBuf) -> impl Fn(u32) + Send {
     move |_| {
-        if let Some((pid, told)) = victim.lock().unwrap().take() {
+        if let Some((pid, stopped_signal)) = victim.lock().unwrap().take() {
             kill_process(pid, Signal::STOP).unwrap();
-            while !is_free(&file) {
+            while !is_unlocked(&file) {
                 kill_process(pid, Signal::CONT).unwrap();
                 std::thread::sleep(Duration::from_millis(3));
                 kill_process(pid, Signal::STOP).unwrap();
             }
-            told.send(()).unwrap();
+            stopped_signal.send(()).unwrap();
         }
     }
 }
 
-/// Whether nobody holds the lock of the store for writing, shortly after everybody was stopped who is.
-fn is_free(file: &Path) -> bool {
+/// Whether no process holds the write lock of the store, shortly after the victim was suspended.
+fn is_unlocked(file: &Path) -> bool {
     std::thread::sleep(Duration::from_millis(20));
     let connection = Connection::open(file).unwrap();
     connection.busy_timeout(Duration::ZERO).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
 }
 
-fn worker(binary: &Path, file: &Path, service: &Counting) -> Command {
+fn worker(binary: &Path, file: &Path, service: &CountingService) -> Command {
     let mut command = Command::new(binary);
     command
         .args(["--store", &file.to_string_lossy(), "worker", "--until-idle", "--concurrency", "1"])
@@ -97,25 +101,25 @@ fn worker(binary: &Path, file: &Path, service: &Counting) -> Command {
 }
 
 fn engine(file: &Path) -> Engine<SqliteStore> {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::open(file, SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default(), connectors::Settings::default()),
+        tools: connectors::standard_tools(HostAllowList::default(), connectors::ConnectorSettings::default()),
         clock: Arc::new(SystemClock),
         me: "test".parse().unwrap(),
         timing: Timing::default(),
-        shows: None,
-        sealing: None,
+        notifier: None,
+        evidence_signer: None,
     })
 }
 
-async fn start(engine: &Engine<SqliteStore>, service: &Counting) -> RunKey {
+async fn start(engine: &Engine<SqliteStore>, service: &CountingService) -> RunKey {
     let url = format!("http://{}/effect", service.address());
     let source = format!(
         "workflow: stopped\nversion: 1\nenvironment: dev\nsteps:\n\
          - {{ id: effect, tool: http.request, with: {{ method: POST, url: '{url}', body: {{ n: 1 }}, effect: native_key }} }}\n"
     );
     let names = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: "default".parse().unwrap(),
         workspace: "main".parse().unwrap(),
         plan: workflow::parse(&source, &names).unwrap(),
@@ -125,5 +129,5 @@ async fn start(engine: &Engine<SqliteStore>, service: &Counting) -> RunKey {
         input: json!({}),
         by: Initiator::new(Cause::System, "test"),
     };
-    engine.start(wish).await.unwrap().run
+    engine.start(request).await.unwrap().run
 }

@@ -1,7 +1,6 @@
-//! Functions behind a gateway, deployed to a local AWS by its own HTTP interface.
+//! Deploys functions behind an HTTP API to a local AWS, with plain HTTP requests.
 //!
-//! The SDK crates for Lambda and API Gateway would take longer to compile than everything else here together,
-//! and what is asked of them is five requests.
+//! The SDK crates for Lambda and API Gateway would take longer to compile than everything else here, for five requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,60 +13,54 @@ use serde_json::{Value, json};
 
 use crate::zip::zipped;
 
-/// How long somebody on the internet waits for a reply.
-const REPLY_WITHIN: Duration = Duration::from_secs(30);
+/// How long a client waits for a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a schedule waits: longer than any function may take, so that what is told is the function's end.
-const CALL_WITHIN: Duration = Duration::from_mins(1);
+/// How long a direct invocation waits: longer than any function timeout, so that the result is the function's own.
+const INVOKE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A function that is to be deployed.
+/// A function to deploy.
 pub struct Function<'a> {
-    /// What it is called.
     pub name: &'a str,
-    /// The program, as it was built.
+    /// The path of the built program.
     pub program: &'a Path,
-    /// After how long a call is ended.
     pub timeout: Duration,
-    /// What it finds in its environment.
     pub environment: &'a BTreeMap<String, String>,
 }
 
-/// Speaks to a local AWS about functions and gateways.
+/// A client for functions, APIs and secrets of a local AWS.
 pub struct Gateway {
     endpoint: String,
     http: reqwest::Client,
 }
 
-/// Where requests to the functions go.
+/// The deployed HTTP API.
 pub struct Api {
     endpoint: String,
     host: String,
     http: reqwest::Client,
 }
 
-/// What a function replied.
+/// The reply of a function.
 #[derive(Debug)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
-    /// When to come again, if it said so.
+    /// The `Retry-After` header.
     pub retry_after: Option<Duration>,
-    /// The body.
     pub body: String,
 }
 
 impl Gateway {
-    /// A gateway at the local AWS that listens at `endpoint`.
+    /// A client of the local AWS at `endpoint`.
     pub fn new(endpoint: &str) -> Self {
         Self { endpoint: endpoint.to_owned(), http: client() }
     }
 
-    /// Deploys a function.
     pub async fn deploy(&self, function: &Function<'_>) {
         let program = std::fs::read(function.program).unwrap_or_else(|error| {
             panic!("{}: {error}; `cargo xtask test` builds it", function.program.display())
         });
-        let wish = json!({
+        let body = json!({
             "FunctionName": function.name,
             "Runtime": "provided.al2023",
             "Role": "arn:aws:iam::000000000000:role/countersign",
@@ -76,76 +69,75 @@ impl Gateway {
             "Environment": { "Variables": function.environment },
             "Code": { "ZipFile": STANDARD.encode(zipped("bootstrap", &program)) },
         });
-        self.ask("lambda", "/2015-03-31/functions", &wish).await;
+        self.post("lambda", "/2015-03-31/functions", &body).await;
     }
 
-    /// Calls a function directly, as a schedule does. What it answered, or why it did not.
+    /// Invokes a function directly, as a schedule does. Returns its answer, or the error.
     pub async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         let request = self.request("lambda", &path).header("content-type", "application/json");
-        let response = request.timeout(CALL_WITHIN).body(event.to_string()).send().await;
+        let response = request.timeout(INVOKE_TIMEOUT).body(event.to_string()).send().await;
         let response = response.map_err(|error| error.to_string())?;
-        // A function that fails is a call that succeeded.
+        // The invocation succeeds even if the function fails.
         let failed = response.headers().get("x-amz-function-error").cloned();
         let answer = read(response).await?;
         match failed {
-            Some(how) => Err(format!("{function} failed, {how:?}: {answer}")),
+            Some(kind) => Err(format!("{function} failed with {kind:?}: {answer}")),
             None => Ok(answer),
         }
     }
 
-    /// Keeps a secret in the account.
-    pub async fn keep_secret(&self, name: &str, secret: &Value) {
-        let wish = json!({ "Name": name, "SecretString": secret.to_string() });
+    pub async fn create_secret(&self, name: &str, secret: &Value) {
+        let body = json!({ "Name": name, "SecretString": secret.to_string() });
         let request =
             self.request("secretsmanager", "/").header("x-amz-target", "secretsmanager.CreateSecret");
-        self.send(request.header("content-type", "application/x-amz-json-1.1").body(wish.to_string()), name)
+        self.send(request.header("content-type", "application/x-amz-json-1.1").body(body.to_string()), name)
             .await;
     }
 
-    /// An HTTP API with these routes, each to a function.
+    /// Creates an HTTP API with these routes, each to a function.
     pub async fn api(&self, routes: &[(String, String)]) -> Api {
         let service = "apigateway";
-        let api = self.ask(service, "/v2/apis", &json!({ "name": "journeys", "protocolType": "HTTP" })).await;
+        let api = self.post(service, "/v2/apis", &json!({ "name": "e2e", "protocolType": "HTTP" })).await;
         let id = text(&api, "apiId");
         for (route, function) in routes {
-            let wish = json!({
+            let body = json!({
                 "integrationType": "AWS_PROXY",
                 "integrationUri": format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
                 "payloadFormatVersion": "2.0",
             });
-            let integration = self.ask(service, &format!("/v2/apis/{id}/integrations"), &wish).await;
+            let integration = self.post(service, &format!("/v2/apis/{id}/integrations"), &body).await;
             let target = format!("integrations/{}", text(&integration, "integrationId"));
-            let wish = json!({ "routeKey": route, "target": target });
-            self.ask(service, &format!("/v2/apis/{id}/routes"), &wish).await;
+            let body = json!({ "routeKey": route, "target": target });
+            self.post(service, &format!("/v2/apis/{id}/routes"), &body).await;
         }
         let stage = json!({ "stageName": "$default", "autoDeploy": true });
-        self.ask(service, &format!("/v2/apis/{id}/stages"), &stage).await;
+        self.post(service, &format!("/v2/apis/{id}/stages"), &stage).await;
         let port = self.endpoint.rsplit(':').next().unwrap_or_default();
         let host = format!("{id}.execute-api.localhost:{port}");
         Api { endpoint: self.endpoint.clone(), host, http: self.http.clone() }
     }
 
-    async fn ask(&self, service: &str, path: &str, wish: &Value) -> Value {
+    async fn post(&self, service: &str, path: &str, body: &Value) -> Value {
         let request = self.request(service, path).header("content-type", "application/json");
-        self.send(request.body(wish.to_string()), path).await
+        self.send(request.body(body.to_string()), path).await
     }
 
     fn request(&self, service: &str, path: &str) -> RequestBuilder {
-        // Nobody checks the signature here; the service is told by the credential's scope.
+        // The local AWS does not check the signature; it takes the service from the credential scope.
         let scope = format!("Credential=test/20260101/us-east-1/{service}/aws4_request");
         let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
         self.http.post(format!("{}{path}", self.endpoint)).header("authorization", authorization)
     }
 
     async fn send(&self, request: RequestBuilder, what: &str) -> Value {
-        answer(request).await.unwrap_or_else(|why| panic!("{what}: {why}"))
+        answer(request).await.unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 }
 
-/// Speaks HTTP to a local AWS.
+/// An HTTP client for the local AWS.
 pub(crate) fn client() -> reqwest::Client {
-    // A client is built for TLS even where it never speaks it. Somebody may have chosen already.
+    // `reqwest` needs a TLS provider even for plain HTTP. It may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
@@ -164,12 +156,12 @@ async fn read(response: Response) -> Result<Value, String> {
 }
 
 impl Api {
-    /// Posts `body`, as somebody on the internet would.
+    /// Posts `body`, as an external client does.
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         self.try_post(path, headers, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// The same; an error if there was no reply.
+    /// Like `post`; an error if there is no reply.
     pub async fn try_post(
         &self,
         path: &str,
@@ -178,7 +170,7 @@ impl Api {
     ) -> Result<Reply, reqwest::Error> {
         let request = self.http.post(format!("{}{path}", self.endpoint)).header("host", &self.host);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let response = request.timeout(REPLY_WITHIN).body(body.to_vec()).send().await?;
+        let response = request.timeout(REPLY_TIMEOUT).body(body.to_vec()).send().await?;
         let status = response.status().as_u16();
         let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after = retry_after.and_then(|secs| secs.parse().ok()).map(Duration::from_secs);

@@ -1,25 +1,28 @@
-//! Journeys: the whole of it on a local AWS.
+//! End-to-end tests on a local AWS.
 //!
-//! Real programs are deployed and started, and some of them killed; the systems outside are simulated and speak
-//! the same protocols. What is looked at is what an operator could look at: replies, the ledger, the buckets.
+//! The tests deploy and start the real programs, and kill some of them. External systems are fakes that speak the same
+//! protocols. The tests observe what an operator can observe: replies, the ledger, the buckets.
 #![cfg(feature = "aws")]
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a journey fails by panicking")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod account;
+mod env;
 mod gateway;
-mod patience;
 mod process;
+mod proxy;
 mod roles;
-mod running;
+mod server;
 mod storm;
-mod witness;
+mod wait;
 mod zip;
 
-pub use account::{Account, LED_HERE, Outside, Site, TENANT};
+pub use env::{ExternalSystems, TENANT, TRACEPARENT, TestConfig, TestEnv};
 pub use gateway::{Api, Function, Gateway, Reply};
-pub use patience::{PATIENCE, until};
 pub use process::WorkerProcess;
+pub use proxy::{RecordedRequests, RecordingProxy};
 pub use roles::{Grant, allows, granted};
-pub use running::Running;
-pub use storm::{Dead, Evidence, Progress, Queues, Report, Seconds, Seen, Sending, Storm, storm};
-pub use witness::{Asked, Witness};
+pub use server::ServerProcess;
+pub use storm::{
+    DeadLetterReport, EvidenceReport, Progress, ProgressCounts, QueueCounts, Report, RunSeconds, SendReport,
+    Storm, storm,
+};
+pub use wait::{TIMEOUT, wait_until};

@@ -1,16 +1,16 @@
-//! A worker process that can be killed, or asked to leave.
+//! A worker process that can be killed or drained.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A worker process; it is killed when this is dropped.
+/// A worker process. It is killed when this is dropped.
 pub struct WorkerProcess {
     child: Child,
 }
 
 impl WorkerProcess {
-    /// Starts `command`; what it logs goes to `log`.
+    /// Starts `command`; its log goes to `log`.
     pub fn start(mut command: Command, log: impl Into<Stdio>) -> Self {
         let child = command.stdin(Stdio::null()).stdout(log).spawn();
         let child =
@@ -29,7 +29,7 @@ impl WorkerProcess {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -37,7 +37,7 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What terraform lets each program do, read from where it is written.
+//! The IAM permissions of each program, read from terraform.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,20 +6,19 @@ use std::path::Path;
 use hcl_edit::expr::{Expression, Object};
 use hcl_edit::structure::Body;
 
-/// An action of a service, and what it is done to: `sqs:SendMessage` on `ingest`.
+/// An action of a service, and its resource: `sqs:SendMessage` on `ingest`.
 pub type Grant = (String, String);
 
 const PROGRAMS: &str = "../../infra/modules/programs/main.tf";
 
-/// The statements that let a program use the customer key.
+/// The statements that let a program use the customer managed key.
 const KEYS: &str = "local.keys";
 
-/// The action of a service on something.
 pub(crate) fn grant(service: &str, action: &str, on: &str) -> Grant {
     (format!("{service}:{action}"), on.to_owned())
 }
 
-/// All that `infra/modules/programs` lets a program do.
+/// Everything that `infra/modules/programs` allows a program.
 pub fn granted(program: &str) -> BTreeSet<Grant> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAMS);
     let body: Body = std::fs::read_to_string(path).unwrap().parse().unwrap();
@@ -31,7 +30,7 @@ pub fn granted(program: &str) -> BTreeSet<Grant> {
     lists.args.iter().flat_map(statement_list).collect()
 }
 
-/// Whether something is among what is granted; whoever may use every index may use each.
+/// Whether `granted` includes the grant. A grant on every index includes each index.
 pub fn allows(granted: &BTreeSet<Grant>, (action, on): &Grant) -> bool {
     let on = if on.starts_with("index ") { vec![on.as_str(), "every index"] } else { vec![on.as_str()] };
     on.iter().any(|on| granted.contains(&(action.clone(), (*on).to_owned())))
@@ -40,11 +39,11 @@ pub fn allows(granted: &BTreeSet<Grant>, (action, on): &Grant) -> bool {
 fn statement_list(list: &Expression) -> Vec<Grant> {
     let Some(list) = list.as_array() else {
         return match written(list).as_str() {
-            // Whose secret it is, is in the brackets.
+            // The brackets name the secret's program.
             secret if secret.starts_with("local.secret[") => {
                 vec![grant("secretsmanager", "GetSecretValue", "secret")]
             }
-            // Nobody asks a key directly: services do, for whoever asks them.
+            // Programs do not call KMS directly; the services call it for them.
             KEYS => Vec::new(),
             other => panic!("{PROGRAMS}: what does {other} allow?"),
         };
@@ -61,7 +60,7 @@ fn statement(statement: &Object) -> Vec<Grant> {
     actions.flat_map(|action| resources.iter().map(move |on| (action.clone(), on.clone()))).collect()
 }
 
-/// What a resource is called here.
+/// The short name of a resource.
 fn named(resource: &str) -> Vec<String> {
     let queues = ["ingest", "decisions", "steps"];
     let between = |before: &str, after: &str| resource.strip_prefix(before)?.strip_suffix(after);
@@ -86,7 +85,7 @@ fn entry<'o>(object: &'o Object, name: &str) -> &'o Expression {
     found.unwrap_or_else(|| panic!("{PROGRAMS}: no {name}")).1.expr()
 }
 
-/// An expression as it is written, a text without its quotes.
+/// The text of an expression; a string without its quotes.
 fn written(expression: &Expression) -> String {
     let written = expression.to_string();
     let written = written.trim();

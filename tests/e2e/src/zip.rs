@@ -1,13 +1,13 @@
-//! One file in a zip, as Lambda wants a program.
+//! A zip file with one program, as Lambda needs it.
 
 use std::io::{Cursor, Write as _};
 
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-/// A zip with `bytes` in it as the program `name`.
+/// A zip file with `bytes` as the program `name`.
 pub(crate) fn zipped(name: &str, bytes: &[u8]) -> Vec<u8> {
-    // It goes to a server on this machine. Compressing a program that was built for tests takes longer than all else.
+    // Stored without compression: it goes to a server on this machine, and compressing a test build takes long.
     let options =
         SimpleFileOptions::default().compression_method(CompressionMethod::Stored).unix_permissions(0o755);
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

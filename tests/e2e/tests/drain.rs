@@ -1,16 +1,16 @@
-//! A worker that is asked to leave while it works: it keeps what it holds, finishes it, begins nothing, and goes.
-#![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
+//! A worker that is drained during a step: it keeps its lease, finishes the step, starts nothing new, and exits.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
-use countersign_e2e::{Account, PATIENCE, TENANT, until};
+use countersign_e2e::{TENANT, TIMEOUT, TestEnv, wait_until};
 use domain::{Event, EventBody, InboxStatus, Lease, Live, RunKey, RunRecord, RunStatus, StepSeq};
-use fakes::server::Fault;
+use fakes::server::FakeFault;
 use fakes::servicenow::{INCIDENT, PRINTER};
 use serde_json::{Value, json};
 use store::{Inbox as _, Ledger as _};
 
-/// Two changes of one record, so that there is a step to leave behind.
+/// Two changes of one record, so that one step is left for the next worker.
 const TWICE: &str = r#"
 workflow: twice
 version: 1
@@ -27,14 +27,14 @@ steps:
     blast_radius: low
 "#;
 
-/// Longer than two heartbeats, so that one falls behind the signal; shorter than the tool waits for a reply.
+/// Longer than two heartbeats, so that one follows the signal; shorter than the tool's timeout.
 const HELD: Duration = Duration::from_secs(14);
 
-/// What ECS gives a container that is asked to stop: `stop_timeout` in `infra/`.
-const STOP_WITHIN: Duration = Duration::from_mins(1);
+/// The time that ECS gives a container to stop: `stop_timeout` in `infra/`.
+const STOP_TIMEOUT: Duration = Duration::from_mins(1);
 
-async fn arrives(account: &Account, sys_id: &str) -> RunKey {
-    let reply = account.incident(sys_id, 1, json!({})).await;
+async fn deliver_incident(env: &TestEnv, sys_id: &str) -> RunKey {
+    let reply = env.incident(sys_id, 1, json!({})).await;
     assert_eq!(reply.status, 202, "{reply:?}");
     let body: Value = serde_json::from_str(&reply.body).unwrap();
     RunKey { tenant: TENANT.parse().unwrap(), run: body["run"].as_str().unwrap().parse().unwrap() }
@@ -48,34 +48,34 @@ fn lease(record: &RunRecord) -> Option<&Lease> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_is_asked_to_leave_finishes_its_step_under_its_lease_and_begins_nothing() {
-    let account = Account::open("drain").await;
-    account.apply(TWICE).await;
-    let store = account.store().await;
-    let servicenow = &account.outside.servicenow;
-    servicenow.faults().on_write(Fault::Held(HELD));
-    let mut first = account.worker();
-    let run = arrives(&account, INCIDENT).await;
-    until("the change", PATIENCE, async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
+async fn draining_worker_finishes_its_step_and_starts_nothing() {
+    let env = TestEnv::open("drain").await;
+    env.apply(TWICE).await;
+    let store = env.store().await;
+    let servicenow = &env.external.servicenow;
+    servicenow.faults().on_write(FakeFault::DelayedReply(HELD));
+    let mut first = env.worker();
+    let run = deliver_incident(&env, INCIDENT).await;
+    wait_until("the change", TIMEOUT, async || (servicenow.writes(INCIDENT) > 0).then_some(())).await;
     let before = store.load(&run).await.unwrap().unwrap();
     let held = lease(&before).unwrap().clone();
 
     first.request_drain();
-    let other = arrives(&account, PRINTER).await;
+    let other = deliver_incident(&env, PRINTER).await;
 
-    // It is still alive to everybody who looks: the same lease, under the same fence, held for longer.
-    until("a heartbeat", STOP_WITHIN, async || {
+    // The worker still extends its lease, under the same fence.
+    wait_until("a heartbeat", STOP_TIMEOUT, async || {
         let now = store.load(&run).await.unwrap().unwrap();
         let now = lease(&now).unwrap();
         assert_eq!((&now.owner, now.fence), (&held.owner, held.fence));
-        assert!(first.ended().is_none(), "it does not go while it holds a step");
+        assert!(first.ended().is_none(), "the worker exits only after its step");
         (now.until > held.until).then_some(())
     })
     .await;
-    let ended = until("its leaving", STOP_WITHIN, async || first.ended()).await;
+    let ended = wait_until("the exit", STOP_TIMEOUT, async || first.ended()).await;
     assert!(ended.success(), "{ended}");
 
-    // The step is done. The next one is ready, and nobody has begun it, nor what came in meanwhile.
+    // The step is done. The next step is ready, and no worker has started it or the new entry.
     let left = store.load(&run).await.unwrap().unwrap();
     assert_eq!((left.at, left.fence, left.status), (StepSeq(1), held.fence, RunStatus::Running));
     assert!(matches!(left.live, Live::Ready { attempt: 0, .. }), "{:?}", left.live);
@@ -83,20 +83,16 @@ async fn a_worker_that_is_asked_to_leave_finishes_its_step_under_its_lease_and_b
     assert_eq!(store.entry(&other).await.unwrap().unwrap().status, InboxStatus::Pending);
     assert!(store.load(&other).await.unwrap().is_none());
 
-    let _second = account.worker();
+    let _second = env.worker();
     for run in [&run, &other] {
-        let over = until("the end", PATIENCE, async || {
+        let record = wait_until("the run to end", TIMEOUT, async || {
             store.load(run).await.unwrap().filter(|record| record.status.is_terminal())
         })
         .await;
-        assert_eq!(
-            (over.status, over.resumes),
-            (RunStatus::Succeeded, 0),
-            "nobody had to be taken over from"
-        );
+        assert_eq!((record.status, record.resumes), (RunStatus::Succeeded, 0), "no take-over was needed");
     }
     assert_eq!((servicenow.writes(INCIDENT), servicenow.writes(PRINTER)), (2, 2));
-    assert_eq!(servicenow.accepted().values().sum::<u32>(), 4, "nothing was asked for twice");
+    assert_eq!(servicenow.accepted().values().sum::<u32>(), 4, "no request was sent twice");
     let entries = store.events(&run, 0, 1_000).await.unwrap();
     let events = entries.iter().map(|entry| serde_json::from_slice::<Event>(&entry.canonical).unwrap());
     let lost = events.filter(|event| matches!(event.body, EventBody::LeaseExpired { .. })).count();

@@ -1,21 +1,23 @@
-//! Each program asks AWS for what its role allows, and for nothing else. A local AWS refuses nobody anything, so what
-//! programs ask for is written down on the way and held against terraform.
-#![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
+//! Each program requests only AWS actions that its role allows. A local AWS refuses nothing, so a proxy records the
+//! requests of each program, and the test compares them with terraform.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use countersign_e2e::{Account, Grant, PATIENCE, Running, Site, TENANT, Witness, allows, granted, until};
+use countersign_e2e::{
+    Grant, RecordingProxy, ServerProcess, TENANT, TIMEOUT, TestConfig, TestEnv, allows, granted, wait_until,
+};
 use domain::{Millis, RunKey};
 use fakes::servicenow::INCIDENT;
-use fakes::slack::Message;
+use fakes::slack::FakeMessage;
 use serde_json::{Value, json};
 use store::{Archive as _, Ledger as _};
 use tempfile::TempDir;
 
 const PROGRAMS: [&str; 5] = ["webhook", "slack", "sweep", "worker", "server"];
 
-/// A question, a change, and an answer that is too large for an item.
+/// An approval, a change, and a payload that is too large for an item.
 const TRIAGE: &str = r#"
 workflow: triage
 version: 1
@@ -39,48 +41,49 @@ steps:
   - { id: a, tool: transform, with: { value: "${ trigger.slot }" } }
 "#;
 
-/// More than an item is given of one payload.
+/// More than the inline limit of a payload.
 const LETTERS: usize = 100_000;
 
-async fn witnesses(site: &Site) -> BTreeMap<&'static str, Witness> {
-    let mut witnesses = BTreeMap::new();
+async fn proxies(config: &TestConfig) -> BTreeMap<&'static str, RecordingProxy> {
+    let mut proxies = BTreeMap::new();
     for program in PROGRAMS {
-        witnesses.insert(program, Witness::before(&site.aws).await);
+        proxies.insert(program, RecordingProxy::start(&config.aws).await);
     }
-    witnesses
+    proxies
 }
 
-/// A large incident comes in, somebody approves its change in Slack, and its evidence is put together.
-async fn governed(account: &Account) -> RunKey {
-    account.apply(TRIAGE).await;
-    let reply = account.incident(INCIDENT, 1, json!({ "description": "x".repeat(LETTERS) })).await;
+/// A large incident arrives, a user approves its change in Slack, and its evidence is recorded.
+async fn governed(env: &TestEnv) -> RunKey {
+    env.apply(TRIAGE).await;
+    let reply = env.incident(INCIDENT, 1, json!({ "description": "x".repeat(LETTERS) })).await;
     assert_eq!(reply.status, 202, "{reply:?}");
-    let told: Value = serde_json::from_str(&reply.body).unwrap();
-    let run = RunKey { tenant: TENANT.parse().unwrap(), run: told["run"].as_str().unwrap().parse().unwrap() };
-    let open = |message: &Message| message.button(slack::card::APPROVE).is_some();
-    let messages = || account.outside.slack.messages();
-    let card = until("a card", PATIENCE, async || messages().into_iter().find(open)).await;
-    let pressed = account.press(&card.place(), slack::card::APPROVE, "U0GRACE").await;
+    let body: Value = serde_json::from_str(&reply.body).unwrap();
+    let run = RunKey { tenant: TENANT.parse().unwrap(), run: body["run"].as_str().unwrap().parse().unwrap() };
+    let open = |message: &FakeMessage| message.button(slack::card::APPROVE).is_some();
+    let messages = || env.external.slack.messages();
+    let card = wait_until("a card", TIMEOUT, async || messages().into_iter().find(open)).await;
+    let pressed = env.press(&card.place(), slack::card::APPROVE, "U0GRACE").await;
     assert_eq!(pressed.status, 200, "{pressed:?}");
-    let store = account.store().await;
-    until("the evidence", PATIENCE, async || store.evidence(&run).await.unwrap()).await;
+    let store = env.store().await;
+    wait_until("the evidence", TIMEOUT, async || store.evidence(&run).await.unwrap()).await;
     run
 }
 
-/// An operator's server is asked for lists, a run, its evidence, and a start.
-fn served(account: &Account, server: &Witness, run: &RunKey) {
+/// Calls a server of the operator for lists, a run, its evidence, and a start.
+fn served(env: &TestEnv, server: &RecordingProxy, run: &RunKey) {
     let home = TempDir::new().unwrap();
     std::fs::write(home.path().join("countersign.yaml"), "server: {}\n").unwrap();
-    let typed = |line: &str| -> Command {
-        let mut command = account.countersign();
+    let command_line = |line: &str| -> Command {
+        let mut command = env.countersign();
         command.current_dir(home.path()).env("XDG_CONFIG_HOME", home.path()).env("USER", "ada");
         command.args(line.split(' ')).arg("--json");
         command
     };
-    let made = typed(&format!("key create ada --role admin --tenant {TENANT} --aws")).output().unwrap();
+    let made =
+        command_line(&format!("key create ada --role admin --tenant {TENANT} --aws")).output().unwrap();
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-    let mut serve = typed("serve --aws --config countersign.yaml --listen 127.0.0.1:0");
-    let running = Running::start(serve.envs(server.environment()));
+    let mut serve = command_line("serve --aws --config countersign.yaml --listen 127.0.0.1:0");
+    let running = ServerProcess::start(serve.envs(server.environment()));
     for line in [
         "run list".to_owned(),
         "run list --status succeeded".to_owned(),
@@ -93,45 +96,45 @@ fn served(account: &Account, server: &Witness, run: &RunKey) {
         "workflow list".to_owned(),
         "run start yearly".to_owned(),
     ] {
-        let mut command = typed(&format!("--server {} {line}", running.told("url")));
-        let told = command.env("COUNTERSIGN_API_KEY", made["text"].as_str().unwrap()).output().unwrap();
-        assert!(told.status.success(), "{line}: {}", String::from_utf8_lossy(&told.stderr));
+        let mut command = command_line(&format!("--server {} {line}", running.output("url")));
+        let output = command.env("COUNTERSIGN_API_KEY", made["text"].as_str().unwrap()).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_program_asks_for_more_than_its_role_allows() {
-    let site = Site::from_environment();
-    let witnesses = witnesses(&site).await;
-    let through = witnesses.iter().map(|(program, witness)| ((*program).to_owned(), witness.environment()));
-    let account = Account::open_at(Site { through: through.collect(), ..site }, "grants").await;
+async fn programs_stay_within_their_iam_roles() {
+    let config = TestConfig::from_environment();
+    let proxies = proxies(&config).await;
+    let extra_env = proxies.iter().map(|(program, proxy)| ((*program).to_owned(), proxy.environment()));
+    let env = TestEnv::open_at(TestConfig { extra_env: extra_env.collect(), ..config }, "grants").await;
 
-    account.apply_earlier(YEARLY, Millis::hours(366 * 24)).await;
-    let plan = account.apply(&YEARLY.replace("yearly", "orphan")).await;
-    let orphan = account.start_earlier(&plan, "orphan", json!({ "slot": "then" }), Millis::hours(1)).await;
-    assert_eq!(account.sweep().await.unwrap()["scheduled"], 1);
-    let worker = account.worker();
-    let run = governed(&account).await;
-    let store = account.store().await;
-    until("the orphan's end", PATIENCE, async || {
+    env.apply_earlier(YEARLY, Millis::hours(366 * 24)).await;
+    let plan = env.apply(&YEARLY.replace("yearly", "orphan")).await;
+    let orphan = env.start_earlier(&plan, "orphan", json!({ "slot": "then" }), Millis::hours(1)).await;
+    assert_eq!(env.sweep().await.unwrap()["scheduled"], 1);
+    let worker = env.worker();
+    let run = governed(&env).await;
+    let store = env.store().await;
+    wait_until("the orphaned run to end", TIMEOUT, async || {
         store.load(&orphan).await.unwrap().filter(|record| record.status.is_terminal())
     })
     .await;
-    served(&account, &witnesses["server"], &run);
+    served(&env, &proxies["server"], &run);
     worker.kill();
 
-    for (program, witness) in &witnesses {
-        let (asked, may) = (witness.asked(), granted(program));
-        let refused: Vec<&Grant> = asked.grants.iter().filter(|asked| !allows(&may, asked)).collect();
-        assert!(refused.is_empty(), "{program} would be refused {refused:?}");
-        let services = |of: &str| asked.grants.iter().any(|(action, _)| action.starts_with(of));
-        assert!(services("dynamodb:") && services("sqs:"), "{program} was not seen: {asked:?}");
+    for (program, proxy) in &proxies {
+        let (recorded, may) = (proxy.recorded(), granted(program));
+        let refused: Vec<&Grant> = recorded.grants.iter().filter(|asked| !allows(&may, asked)).collect();
+        assert!(refused.is_empty(), "the role of {program} does not allow {refused:?}");
+        let services = |of: &str| recorded.grants.iter().any(|(action, _)| action.starts_with(of));
+        assert!(services("dynamodb:") && services("sqs:"), "{program} sent no request: {recorded:?}");
     }
-    // The webhook's role is fenced to its tenants by the keys of items.
-    let fenced = witnesses["webhook"].asked().partitions;
+    // The webhook's role is limited to its tenants by the partition keys.
+    let fenced = proxies["webhook"].recorded().partitions;
     let others: Vec<_> = fenced.iter().filter(|key| !key.starts_with(&format!("{TENANT}#"))).collect();
     assert!(!fenced.is_empty() && others.is_empty(), "{others:?} among {fenced:?}");
-    // Each of the ways was taken on which more is needed than the table and a queue.
+    // Each program used the services it needs beyond the table and a queue.
     for (program, grant) in [
         ("webhook", ("s3:PutObject", "payloads/*")),
         ("slack", ("secretsmanager:GetSecretValue", "secret")),
@@ -140,12 +143,12 @@ async fn no_program_asks_for_more_than_its_role_allows() {
         ("server", ("dynamodb:Query", "index open_approvals")),
     ] {
         let grant = (grant.0.to_owned(), grant.1.to_owned());
-        assert!(witnesses[program].asked().grants.contains(&grant), "{program}: {grant:?}");
+        assert!(proxies[program].recorded().grants.contains(&grant), "{program}: {grant:?}");
     }
 }
 
 #[test]
-fn what_a_role_does_not_allow_is_found() {
+fn missing_grants_are_detected() {
     let may = granted("webhook");
     let grant = |action: &str, on: &str| (action.to_owned(), on.to_owned());
     assert!(allows(&may, &grant("sqs:SendMessage", "ingest")));

@@ -1,11 +1,11 @@
-//! What a worker says of itself where ECS and Prometheus ask: how it is, and what it has counted.
-#![expect(clippy::unwrap_used, reason = "a journey fails by panicking")]
+//! The health and metrics endpoints of a worker, as ECS and Prometheus use them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 
-use countersign_e2e::{Account, PATIENCE, TENANT, WorkerProcess, until};
+use countersign_e2e::{TENANT, TIMEOUT, TestEnv, WorkerProcess, wait_until};
 use domain::RunKey;
 use fakes::servicenow::INCIDENT;
 use serde_json::{Value, json};
@@ -20,13 +20,13 @@ steps:
   - { id: a, tool: transform, with: { value: 1 } }
 ";
 
-/// Nobody listens there: it is kept for a service that nobody runs any more.
-const NOBODY: &str = "http://127.0.0.1:9";
+/// No server listens on this port: it is assigned to the obsolete discard service.
+const UNUSED_ENDPOINT: &str = "http://127.0.0.1:9";
 
-/// A worker with these variables beside the usual ones, and where it is asked how it is.
-async fn worker(account: &Account, more: &[(&str, &str)], log: &Path) -> (WorkerProcess, String) {
-    let process = account.worker_with(more, File::create(log).unwrap());
-    let address = until("its address", PATIENCE, async || {
+/// Starts a worker with additional variables; returns it and its health address.
+async fn worker(env: &TestEnv, more: &[(&str, &str)], log: &Path) -> (WorkerProcess, String) {
+    let process = env.worker_with(more, File::create(log).unwrap());
+    let address = wait_until("the health address", TIMEOUT, async || {
         let lines = fs::read_to_string(log).unwrap();
         let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find_map(|line| Some(line["fields"]["health"].as_str()?.to_owned()))
@@ -35,7 +35,7 @@ async fn worker(account: &Account, more: &[(&str, &str)], log: &Path) -> (Worker
     (process, format!("http://{address}"))
 }
 
-/// An address that nobody has.
+/// An unused address.
 fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -46,61 +46,61 @@ async fn get(url: &str) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_says_that_it_is_well_and_what_it_has_done_and_one_that_is_gone_says_nothing() {
-    let account = Account::open("well").await;
-    account.apply(PLAIN).await;
+async fn worker_serves_health_and_metrics() {
+    let env = TestEnv::open("healthy").await;
+    env.apply(PLAIN).await;
     let directory = tempfile::tempdir().unwrap();
     let address = free();
     let (process, url) =
-        worker(&account, &[("COUNTERSIGN_METRICS", &address)], &directory.path().join("log")).await;
+        worker(&env, &[("COUNTERSIGN_METRICS", &address)], &directory.path().join("log")).await;
     let metrics = format!("http://{address}/metrics");
-    assert_eq!(get(&format!("{url}/metrics")).await.0, 404, "whoever asks how it is learns no tenant's name");
+    assert_eq!(get(&format!("{url}/metrics")).await.0, 404, "the health endpoint exposes no metrics");
     let health = format!("{url}/health");
-    assert_eq!(get(&health).await, (200, r#"{"status":"well"}"#.to_owned()));
-    assert_eq!(account.worker_health(&health), (Some(0), String::new()));
+    assert_eq!(get(&health).await, (200, r#"{"status":"healthy"}"#.to_owned()));
+    assert_eq!(env.worker_health(&health), (Some(0), String::new()));
 
-    let reply: Value = serde_json::from_str(&account.incident(INCIDENT, 1, json!({})).await.body).unwrap();
+    let reply: Value = serde_json::from_str(&env.incident(INCIDENT, 1, json!({})).await.body).unwrap();
     let run =
         RunKey { tenant: TENANT.parse().unwrap(), run: reply["run"].as_str().unwrap().parse().unwrap() };
-    let store = account.store().await;
-    until("the end", PATIENCE, async || {
+    let store = env.store().await;
+    wait_until("the run to end", TIMEOUT, async || {
         store.load(&run).await.unwrap().filter(|record| record.status.is_terminal())
     })
     .await;
-    // The ledger shows it a moment before the worker counts it, and the message is put down a moment later.
+    // The worker updates its metrics and finishes the message shortly after the run ends in the ledger.
     let counted = [
         r#"run_transitions_total{tenant="acme",from="",to="queued"} 1"#,
         r#"run_transitions_total{tenant="acme",from="running",to="succeeded"} 1"#,
         r#"run_duration_seconds_bucket{tenant="acme",status="succeeded",le="+Inf"} 1"#,
         r#"run_active{queue="steps"} 0"#,
     ];
-    until("what it has counted", PATIENCE, async || {
-        let (status, told) = get(&metrics).await;
-        let is_told = |line: &&str| told.lines().any(|told| told == *line);
-        (status == 200 && counted.iter().all(is_told)).then_some(())
+    wait_until("the metrics", TIMEOUT, async || {
+        let (status, body) = get(&metrics).await;
+        let is_present = |line: &&str| body.lines().any(|body| body == *line);
+        (status == 200 && counted.iter().all(is_present)).then_some(())
     })
     .await;
 
     process.kill();
-    let (code, said) = account.worker_health(&health);
-    assert_eq!(code, Some(1), "{said}");
+    let (code, body) = env.worker_health(&health);
+    assert_eq!(code, Some(1), "{body}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_cannot_reach_its_queues_says_so() {
-    let account = Account::open("unwell").await;
+async fn worker_without_queues_is_unhealthy() {
+    let env = TestEnv::open("unhealthy").await;
     let directory = tempfile::tempdir().unwrap();
-    let nowhere = [("AWS_ENDPOINT_URL_SQS", NOBODY)];
-    let (mut process, url) = worker(&account, &nowhere, &directory.path().join("log")).await;
+    let unreachable = [("AWS_ENDPOINT_URL_SQS", UNUSED_ENDPOINT)];
+    let (mut process, url) = worker(&env, &unreachable, &directory.path().join("log")).await;
     let health = format!("{url}/health");
-    let said = until("a bad word", PATIENCE, async || {
-        let (status, said) = get(&health).await;
-        (status == 503).then_some(said)
+    let body = wait_until("an unhealthy status", TIMEOUT, async || {
+        let (status, body) = get(&health).await;
+        (status == 503).then_some(body)
     })
     .await;
     let why = "the store does not answer";
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), json!({ "status": "unwell", "why": why }));
-    let (code, said) = account.worker_health(&health);
-    assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
-    assert!(process.ended().is_none(), "to end it is for whoever asked");
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({ "status": "unhealthy", "why": why }));
+    let (code, body) = env.worker_health(&health);
+    assert!(code == Some(1) && body.contains(why), "{code:?} {body}");
+    assert!(process.ended().is_none(), "an unhealthy worker keeps running");
 }

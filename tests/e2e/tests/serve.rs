@@ -1,10 +1,10 @@
-//! `countersign serve --aws`: an account gets its first key, a server, a run, a stop, a start, a worker that is
-//! asked to leave and a backout, from an operator who has nothing but the program and the account's names.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a journey fails by panicking")]
+//! `countersign serve --aws`: an operator with only the program and the resource names creates the first key, starts a
+//! server, starts a run, stops and starts dispatch, drains a worker, and backs out.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Output;
 
-use countersign_e2e::{Account, PATIENCE, Running, TENANT, until};
+use countersign_e2e::{ServerProcess, TENANT, TIMEOUT, TestEnv, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,10 +19,10 @@ const WORKFLOWS: [(&str, &str); 2] = [
     ),
 ];
 
-/// An operator at a shell, with an account.
+/// An operator's shell and environment.
 struct Operator {
     home: TempDir,
-    account: Account,
+    env: TestEnv,
 }
 
 impl Operator {
@@ -32,114 +32,117 @@ impl Operator {
             std::fs::write(home.path().join(name), text).unwrap();
         }
         std::fs::write(home.path().join("countersign.yaml"), "server: {}\n").unwrap();
-        Self { home, account: Account::open("serve").await }
+        Self { home, env: TestEnv::open("serve").await }
     }
 
     fn command(&self, line: &str) -> std::process::Command {
-        let mut command = self.account.countersign();
+        let mut command = self.env.countersign();
         command.current_dir(self.home.path()).env("XDG_CONFIG_HOME", self.home.path()).env("USER", "ada");
         command.args(line.split(' '));
         command
     }
 
-    /// Types `line`; the code that it ends with, and what it says as JSON.
-    fn types(&self, line: &str) -> (Option<i32>, Value) {
-        self.types_with("", line)
+    /// Runs a command line; returns the exit code and the JSON output.
+    fn run(&self, line: &str) -> (Option<i32>, Value) {
+        self.run_with_key("", line)
     }
 
-    /// The same, with a key for a server.
-    fn types_with(&self, key: &str, line: &str) -> (Option<i32>, Value) {
+    /// Like `run`, with an API key for a server.
+    fn run_with_key(&self, key: &str, line: &str) -> (Option<i32>, Value) {
         let mut command = self.command(line);
         let Output { status, stdout, stderr } =
             command.arg("--json").env("COUNTERSIGN_API_KEY", key).output().unwrap();
-        let said = serde_json::from_slice(&stdout);
-        let said = said.unwrap_or_else(|_| panic!("{line}: {status}: {}", String::from_utf8_lossy(&stderr)));
-        (status.code(), said)
+        let output = serde_json::from_slice(&stdout);
+        let output =
+            output.unwrap_or_else(|_| panic!("{line}: {status}: {}", String::from_utf8_lossy(&stderr)));
+        (status.code(), output)
     }
 
-    fn serve(&self) -> Running {
-        Running::start(&mut self.command("serve --aws --config countersign.yaml --listen 127.0.0.1:0 --json"))
+    fn serve(&self) -> ServerProcess {
+        ServerProcess::start(
+            &mut self.command("serve --aws --config countersign.yaml --listen 127.0.0.1:0 --json"),
+        )
     }
 }
 
-/// A server of an account, and the key that opens it.
+/// A running server, and an API key for it.
 struct Server<'o> {
     operator: &'o Operator,
-    running: Running,
+    running: ServerProcess,
     key: String,
 }
 
 impl Server<'_> {
-    /// What `line` says, said to the server.
-    fn does(&self, line: &str) -> Value {
-        let line = format!("--server {} {line}", self.running.told("url"));
-        let (code, said) = self.operator.types_with(&self.key, &line);
-        assert_eq!(code, Some(0), "{line}: {said}");
-        said
+    /// Runs a command line against the server; it must succeed. Returns the JSON output.
+    fn run_ok(&self, line: &str) -> Value {
+        let line = format!("--server {} {line}", self.running.output("url"));
+        let (code, output) = self.operator.run_with_key(&self.key, &line);
+        assert_eq!(code, Some(0), "{line}: {output}");
+        output
     }
 
-    fn run(&self, workflow: &str) -> String {
-        self.does(&format!("run start {workflow}"))["run"].as_str().unwrap().to_owned()
+    fn start(&self, workflow: &str) -> String {
+        self.run_ok(&format!("run start {workflow}"))["run"].as_str().unwrap().to_owned()
     }
 
-    fn shows(&self, run: &str) -> Value {
-        self.does(&format!("run show {run}"))
+    fn show(&self, run: &str) -> Value {
+        self.run_ok(&format!("run show {run}"))
     }
 
-    async fn until(&self, run: &str, status: &str) {
-        until(status, PATIENCE, async || (self.shows(run)["status"] == status).then_some(())).await;
+    async fn wait_until(&self, run: &str, status: &str) {
+        wait_until(status, TIMEOUT, async || (self.show(run)["status"] == status).then_some(())).await;
     }
 }
 
 #[tokio::test]
-async fn an_account_gets_its_first_key_is_served_stopped_started_drained_and_backed_out() {
+async fn operator_runs_a_server_on_aws_from_first_key_to_backout() {
     let operator = Operator::new().await;
-    let (code, made) = operator.types(&format!("key create ada --role admin --tenant {TENANT} --aws"));
+    let (code, made) = operator.run(&format!("key create ada --role admin --tenant {TENANT} --aws"));
     assert_eq!((code, &made["key"]["person"]), (Some(0), &"ada".into()), "{made}");
     let key = made["text"].as_str().unwrap().to_owned();
     let server = Server { running: operator.serve(), key, operator: &operator };
-    assert!(server.running.told("store").contains("on AWS"), "{}", server.running.told("store"));
-    assert_eq!(server.does("whoami")["person"], "ada");
-    server.does("workflow apply plain.yaml");
-    server.does("workflow apply waits.yaml");
+    assert!(server.running.output("store").contains("on AWS"), "{}", server.running.output("store"));
+    assert_eq!(server.run_ok("whoami")["person"], "ada");
+    server.run_ok("workflow apply plain.yaml");
+    server.run_ok("workflow apply waits.yaml");
 
-    let (code, stopped) = operator.types("dispatch stop --all --reason fire --aws");
+    let (code, stopped) = operator.run("dispatch stop --all --reason fire --aws");
     assert_eq!((code, &stopped["stopped"]["by"]), (Some(0), &"ada".into()), "{stopped}");
-    assert_eq!(server.does("dispatch status")["all"]["reason"], "fire");
-    let run = server.run("plain");
-    let shown = server.shows(&run);
+    assert_eq!(server.run_ok("dispatch status")["all"]["reason"], "fire");
+    let run = server.start("plain");
+    let shown = server.show(&run);
     assert_eq!(shown["status"], "queued");
     assert!(shown["waits"]["why"].as_str().unwrap().contains("fire"), "{}", shown["waits"]);
 
-    let (code, started) = operator.types("dispatch start --all --aws");
+    let (code, started) = operator.run("dispatch start --all --aws");
     assert_eq!((code, &started["announced"]), (Some(0), &1.into()), "{started}");
-    assert_eq!(server.does("dispatch status")["stopped"], false);
-    let mut worker = operator.account.worker();
-    server.until(&run, "succeeded").await;
+    assert_eq!(server.run_ok("dispatch status")["stopped"], false);
+    let mut worker = operator.env.worker();
+    server.wait_until(&run, "succeeded").await;
 
-    // The server shows who works, and whoever has the account asks the worker to leave.
-    let workers = server.does("worker list");
+    // The server lists the worker, and the operator drains it.
+    let workers = server.run_ok("worker list");
     assert_eq!(workers["workers"].as_array().unwrap().len(), 1, "{workers}");
     let name = workers["workers"][0]["worker"].as_str().unwrap();
-    let (code, gone) = operator.types(&format!("worker drain {name} --reason release --aws"));
+    let (code, gone) = operator.run(&format!("worker drain {name} --reason release --aws"));
     assert_eq!(
-        (code, &gone["standing"], &gone["finished"]),
-        (Some(0), &"left".into(), &true.into()),
+        (code, &gone["status"], &gone["finished"]),
+        (Some(0), &"stopped".into(), &true.into()),
         "{gone}"
     );
-    let ended = until("its leaving", PATIENCE, async || worker.ended()).await;
+    let ended = wait_until("the worker to exit", TIMEOUT, async || worker.ended()).await;
     assert!(ended.success(), "{ended}");
-    assert_eq!(server.does("worker list")["workers"].as_array().unwrap().len(), 0);
+    assert_eq!(server.run_ok("worker list")["workers"].as_array().unwrap().len(), 0);
 
-    // Nobody works any more, and the only run that is not over waits for a person.
-    let paused = server.run("waits");
-    server.does(&format!("run pause {paused} --reason look"));
-    assert_eq!(server.shows(&paused)["status"], "paused");
-    let (code, counted) = operator.types("backout --all --reason wrong --aws");
+    // No worker runs any more, and the only active run is paused.
+    let paused = server.start("waits");
+    server.run_ok(&format!("run pause {paused} --reason look"));
+    assert_eq!(server.show(&paused)["status"], "paused");
+    let (code, counted) = operator.run("backout --all --reason wrong --aws");
     assert_eq!((code, &counted["under_way"]), (Some(1), &1.into()), "{counted}");
-    let (code, ended) = operator.types("backout --all --reason wrong --yes --aws");
+    let (code, ended) = operator.run("backout --all --reason wrong --yes --aws");
     assert_eq!((code, &ended["canceled"], &ended["done"]), (Some(0), &1.into(), &true.into()), "{ended}");
-    assert_eq!(server.shows(&paused)["status"], "canceled");
-    assert_eq!(operator.types("dispatch start --all --aws").0, Some(0));
-    assert_eq!(server.running.leaves(), Some(0));
+    assert_eq!(server.show(&paused)["status"], "canceled");
+    assert_eq!(operator.run("dispatch start --all --aws").0, Some(0));
+    assert_eq!(server.running.stop(), Some(0));
 }

@@ -1,17 +1,17 @@
-//! What `infra/` promises, as tests that read it.
+//! The requirements on `infra/`, as tests that parse the terraform files.
 //!
-//! There is no code here. `terraform validate` needs the provider, which a closed network does not have, and
-//! knows nothing of what we promise; these tests parse the files themselves:
+//! This crate has no code. `terraform validate` needs the provider, which an offline build does not have, and does not
+//! know these requirements:
 //!
-//! - `shape`: a module is four files; every variable has a type and a description
-//! - `names`: what is referred to is there, and a module is given what it asks for
-//! - `statements`: every statement of a policy is specific
-//! - `grants`: what a statement allows is something that the store asks for
-//! - `queues`: every queue has its dead letters, under the name that the programs expect, for long enough to be looked at
-//! - `functions`: every function has its alarms, and is made in one place
+//! - `shape`: a module has four files; every variable has a type and a description
+//! - `names`: every reference resolves, and module calls match the variables of the module
+//! - `statements`: every IAM statement is specific
+//! - `grants`: every allowed action is one that the store uses
+//! - `queues`: every queue has a dead-letter queue with the expected name, an alarm, and a sufficient retention
+//! - `functions`: every function has its alarms and is defined in one module
 //! - `environment`: every variable that a program reads is set
-//! - `services`: every task is closed, every balancer ends TLS and keeps a log, and somebody is told
-//! - `server`: the server is started as its program wants to be, and asked where it answers
-//! - `storage`: the table is the one the code uses; buckets and logs are encrypted, private, and kept as long as said
+//! - `services`: every task is isolated; every balancer uses TLS, logs access and has its alarms
+//! - `server`: the server's command, files, port and timeouts match the program
+//! - `storage`: the table matches the code; buckets and logs are encrypted, private and have a retention
 //!
-//! Each rule is shown to fail on a few lines that break it.
+//! Each rule is also tested with a few lines that violate it.

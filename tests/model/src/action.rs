@@ -1,20 +1,20 @@
-//! Everything that can happen in a world, one step at a time.
+//! Every action of the model.
 
-use crate::ledger::Walk;
+use crate::ledger::Continuation;
 use crate::state::{Decider, Handle, Request};
 
-/// What becomes of a write. To its writer the last two look the same.
+/// The result of a write. Its writer cannot distinguish the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Committed, and the writer knows.
-    Heard,
-    /// Committed, and the writer does not know.
+    /// Committed, and the writer receives the reply.
+    Received,
+    /// Committed, and the reply is lost.
     Lost,
-    /// Never arrived, and the writer does not know.
-    NoneToHear,
+    /// The write never arrived.
+    RequestLost,
 }
 
-/// One thing that happens. A number is the place of a worker among the workers.
+/// One action. A number is the index of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Receive(usize, Handle),
@@ -26,55 +26,55 @@ pub(crate) enum Action {
     LookUp(usize),
     Perform(usize),
     TimeOut(usize),
-    Commit(usize, Walk, Reply),
+    Commit(usize, Continuation, Reply),
     Delete(usize),
     Crash(usize),
     Deliver(Request),
     Refuse(Request),
-    LeaseLapses,
-    LeaseLapsesEarly,
+    LeaseExpires,
+    LeaseExpiresEarly,
     Relay,
     RelayTwice,
-    SenderDies,
-    Look(Decider),
+    SenderCrashes,
+    Load(Decider),
     Decide(Decider, Reply),
-    LookToCancel,
+    LoadToCancel,
     Cancel,
     DirectRetry,
     DirectCancel,
 }
 
 impl Action {
-    /// Whether this will happen if nothing else does. Faults need not, people need not come, and an
-    /// event may stay away; the time-out of a wait does not.
+    /// Whether this happens if no other action does. Faults, users and events may not occur; the time-out of a
+    /// wait always does.
     pub(crate) const fn is_certain(self) -> bool {
         match self {
             Self::Receive(..)
-            | Self::Claim(_, Reply::Heard)
+            | Self::Claim(_, Reply::Received)
             | Self::ReadAgain(_)
             | Self::Revoke(_)
             | Self::Drain(_)
             | Self::LookUp(_)
             | Self::Perform(_)
-            | Self::Commit(_, _, Reply::Heard)
+            | Self::Commit(_, _, Reply::Received)
             | Self::Delete(_)
             | Self::Deliver(_)
-            | Self::LeaseLapses
+            | Self::LeaseExpires
             | Self::Relay
-            | Self::Look(Decider::Timer)
-            | Self::Decide(_, Reply::Heard) => true,
+            | Self::Load(Decider::Timer)
+            | Self::Decide(_, Reply::Received) => true,
             Self::Redeliver(..)
-            | Self::Claim(_, Reply::Lost | Reply::NoneToHear)
+            | Self::Claim(_, Reply::Lost | Reply::RequestLost)
             | Self::TimeOut(_)
-            | Self::Commit(_, _, Reply::Lost | Reply::NoneToHear)
+            | Self::Commit(_, _, Reply::Lost | Reply::RequestLost)
             | Self::Crash(_)
             | Self::Refuse(_)
-            | Self::LeaseLapsesEarly
+            | Self::LeaseExpiresEarly
             | Self::RelayTwice
-            | Self::SenderDies
-            | Self::Look(Decider::Approver)
-            | Self::Decide(_, Reply::Lost | Reply::NoneToHear)
-            | Self::LookToCancel
+            | Self::SenderCrashes
+            | Self::Load(Decider::Approver)
+            | Self::Decide(_, Reply::Lost | Reply::RequestLost)
+            | Self::LoadToCancel
             | Self::Cancel
             | Self::DirectRetry
             | Self::DirectCancel => false,

@@ -1,5 +1,5 @@
-//! Explores a world completely and says what was found. Breadth first and on one thread, so that two
-//! checks of the same world tell the same story, and the shortest one.
+//! Explores a configuration completely. The search is breadth first on one thread, so that two checks of the
+//! same configuration give the same result, with the shortest traces.
 
 use std::panic::resume_unwind;
 use std::thread::sleep;
@@ -9,54 +9,44 @@ use serde::Serialize;
 use stateright::{Checker, Expectation, Model, Path};
 
 use crate::action::Action;
+use crate::config::Config;
 use crate::model::Protocol;
 use crate::state::State;
-use crate::world::World;
 
-/// Short enough that a tiny world does not wait for the look at it.
-const GLANCE: Duration = Duration::from_millis(5);
+/// Short, so that tiny configurations finish without a noticeable wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How far an exploration has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// The world being explored.
-    pub world: &'static str,
-    /// States found so far, each counted once.
+    pub config: &'static str,
     pub unique_states: usize,
-    /// The longest story so far, in states.
+    /// The longest trace so far, in states.
     pub depth: usize,
 }
 
-/// A promise broken, and the shortest way there.
+/// An invariant that does not hold, and the shortest trace to that state.
 #[derive(Clone, Debug, Serialize)]
 pub struct Violation {
-    /// The world in which it happened.
-    pub world: &'static str,
-    /// The promise.
+    pub config: &'static str,
     pub property: &'static str,
-    /// What happened, step by step.
     pub trace: Vec<String>,
 }
 
-/// What a complete exploration found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Checked {
-    /// What was explored.
+pub struct CheckResult {
     #[serde(flatten)]
-    pub world: World,
-    /// Its states, each counted once.
+    pub config: Config,
     pub unique_states: usize,
-    /// The longest story, in states.
+    /// The longest trace, in states.
     pub max_depth: usize,
-    /// Promises that were broken.
     pub violations: Vec<Violation>,
-    /// Situations that were reached.
+    /// The situations that were reached.
     pub reached: Vec<&'static str>,
 }
 
-/// Explores every state of the world.
-pub fn check(world: &World, on_progress: &mut dyn FnMut(Progress)) -> Checked {
-    let checker = explore(world, None, on_progress);
+/// Explores every state of the configuration.
+pub fn check(config: &Config, on_progress: &mut dyn FnMut(Progress)) -> CheckResult {
+    let checker = explore(config, None, on_progress);
     let mut violations = Vec::new();
     let mut reached = Vec::new();
     for property in checker.model().properties() {
@@ -64,13 +54,13 @@ pub fn check(world: &World, on_progress: &mut dyn FnMut(Progress)) -> Checked {
             (_, None) => {}
             (Expectation::Sometimes, Some(_)) => reached.push(property.name),
             (Expectation::Always | Expectation::Eventually, Some(path)) => {
-                let trace = shortest(world, property.name, told(path), on_progress);
-                violations.push(Violation { world: world.name, property: property.name, trace });
+                let trace = shortest(config, property.name, describe(path), on_progress);
+                violations.push(Violation { config: config.name, property: property.name, trace });
             }
         }
     }
-    Checked {
-        world: world.clone(),
+    CheckResult {
+        config: config.clone(),
         unique_states: checker.unique_state_count(),
         max_depth: checker.max_depth(),
         violations,
@@ -78,78 +68,78 @@ pub fn check(world: &World, on_progress: &mut dyn FnMut(Progress)) -> Checked {
     }
 }
 
-/// The checker keeps the last counter-example of a block of states. Asking again, each time for a
-/// shorter one, until there is none, leaves the shortest.
+/// The checker keeps the last counter-example of a block of states. Repeating the search with a smaller depth
+/// until it finds none leaves the shortest.
 fn shortest(
-    world: &World,
+    config: &Config,
     property: &'static str,
     mut trace: Vec<String>,
     on_progress: &mut dyn FnMut(Progress),
 ) -> Vec<String> {
-    // A state reached by as many steps as the trace has is as deep as the trace has steps, and one.
-    while let Some(path) = explore(world, Some(trace.len() + 1), on_progress).discovery(property) {
-        trace = told(path);
+    // A state reached by n actions has depth n + 1.
+    while let Some(path) = explore(config, Some(trace.len() + 1), on_progress).discovery(property) {
+        trace = describe(path);
     }
     trace
 }
 
-fn told(path: Path<State, Action>) -> Vec<String> {
+fn describe(path: Path<State, Action>) -> Vec<String> {
     path.into_actions().iter().map(|action| format!("{action:?}")).collect()
 }
 
-/// Visits every state, or every state at less than a given depth, the depth of the first being one.
+/// Visits every state, or every state below a given depth. The first state has depth one.
 fn explore(
-    world: &World,
+    config: &Config,
     depth_max: Option<usize>,
     on_progress: &mut dyn FnMut(Progress),
 ) -> impl Checker<Protocol> + use<> {
-    let mut builder = Protocol(world.clone()).checker();
+    let mut builder = Protocol(config.clone()).checker();
     if let Some(depth_max) = depth_max {
         builder = builder.target_max_depth(depth_max);
     }
     let mut checker = builder.spawn_bfs();
     for thread in checker.handles() {
         while !thread.is_finished() {
-            on_progress(progress(world, &checker));
-            sleep(GLANCE);
+            on_progress(progress(config, &checker));
+            sleep(POLL_INTERVAL);
         }
-        // A panic in there is a flaw of the model; it must not look like a world without violations.
+        // A panic is a bug of the model; it must not look like a configuration without violations.
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
     checker
 }
 
-fn progress(world: &World, checker: &impl Checker<Protocol>) -> Progress {
-    Progress { world: world.name, unique_states: checker.unique_state_count(), depth: checker.max_depth() }
+fn progress(config: &Config, checker: &impl Checker<Protocol>) -> Progress {
+    Progress { config: config.name, unique_states: checker.unique_state_count(), depth: checker.max_depth() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mutant;
     use crate::variants::{experiment, small_variant};
-    use crate::world::Mutant;
 
     #[test]
-    fn the_protocol_holds_in_a_small_world() {
-        for world in small_variant().worlds {
-            let checked = check(&world, &mut |_| {});
+    fn protocol_holds_in_small_configurations() {
+        for config in small_variant().configs {
+            let checked = check(&config, &mut |_| {});
             assert!(checked.violations.is_empty(), "{:#?}", checked.violations);
-            assert!(checked.reached.contains(&"a run succeeds after every crash it can suffer"));
+            assert!(checked.reached.contains(&"a run succeeds after the last crash of the budget"));
         }
     }
 
     #[test]
-    fn two_explorations_of_a_world_find_the_same() {
-        let world = &small_variant().worlds[0];
-        let (one, other) = (check(world, &mut |_| {}), check(world, &mut |_| {}));
+    fn two_explorations_find_the_same_states() {
+        let config = &small_variant().configs[0];
+        let (one, other) = (check(config, &mut |_| {}), check(config, &mut |_| {}));
         assert_eq!((one.unique_states, one.max_depth), (other.unique_states, other.max_depth));
     }
 
     #[test]
-    fn a_violation_is_told_by_its_shortest_story() {
+    fn a_violation_has_the_shortest_trace() {
         let experiment = experiment(Mutant::MessageDeletedBeforeCommit);
-        let checked = check(&experiment.world.without_rule_of(experiment.mutant), &mut |_| {});
+        let checked = check(&experiment.config.with_mutant(experiment.mutant), &mut |_| {});
         let lost = checked.violations.iter().find(|violation| violation.property == experiment.expected);
-        assert_eq!(lost.map(|violation| violation.trace.len()), Some(2), "receive the message and die");
+        assert_eq!(lost.map(|violation| violation.trace.len()), Some(2), "receive the message and crash");
     }
 }

@@ -1,80 +1,79 @@
-//! The transactions of the ledger. Each public function is one conditional write whose condition
-//! the caller has checked: everything in it happens, or nothing. It keeps true that a receipt
-//! stands before its effect, that a step ends once, and that a run with something to do has a
-//! message.
+//! The transactions of the ledger. Each public function is one conditional write whose condition the caller
+//! has checked; it is atomic. The transactions maintain three invariants: a receipt is written before its
+//! effect, a step ends once, and a run with work to do has a message.
 
+use crate::config::{Class, Config, Mutant, Step};
 use crate::state::{Decision, Key, Live, Outcome, Plan, Receipt, State, Status};
-use crate::world::{Class, Mutant, Step, World};
 
-/// How a worker goes on when a step has ended and another is there to do.
+/// How a worker continues when a step has ended and the run has another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Walk {
-    /// Take the next step in the same transaction.
+pub(crate) enum Continuation {
+    /// Claim the next step in the same transaction.
     HandOff,
-    /// Leave it to whoever gets the message that goes with the transaction.
-    HandOn,
+    /// Send a message in the transaction; its receiver claims the next step.
+    Enqueue,
 }
 
-/// What a commit leaves its worker with.
+/// What a worker does after a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The next step, already claimed.
+    /// Continue with the next step, which is already claimed.
     Claimed(Key),
-    /// A step to be tried again: the message stays.
+    /// Leave the message so that the step is retried.
     Retry,
-    /// Nothing its message is needed for.
+    /// Delete the message.
     Delete,
 }
 
-/// Decides what a worker does with a run it has just loaded.
-pub(crate) fn plan(world: &World, state: &State) -> Plan {
+/// Decides what a worker does with a run it has loaded.
+pub(crate) fn plan(config: &Config, state: &State) -> Plan {
     let run = &state.run;
     match (run.status, run.live) {
-        (Status::Active, Live::Ready | Live::FailedRetryable) => take(world, state),
-        (Status::Active, Live::Running) if run.lease_lapsed => take(world, state),
+        (Status::Active, Live::Ready | Live::FailedRetryable) => take(config, state),
+        (Status::Active, Live::Running) if run.lease_expired => take(config, state),
         (Status::Active, Live::Running) => Plan::Leave,
         (Status::Active, Live::Waiting)
         | (Status::Paused | Status::Succeeded | Status::Failed | Status::Canceled, _) => Plan::Nothing,
     }
 }
 
-fn take(world: &World, state: &State) -> Plan {
-    let receipt = state.receipts[next_key(world, state).index()];
+fn take(config: &Config, state: &State) -> Plan {
+    let receipt = state.receipts[next_key(config, state).index()];
     if state.run.cancel_requested && !state.run.undoing && !receipt.may_have_happened() {
         return Plan::Cancel;
     }
-    begin(world, world.class(state.run.pointer), receipt)
+    begin(config, config.class(state.run.pointer), receipt)
 }
 
-/// The table of the protocol: what an earlier attempt left behind, by the class of the effect.
-fn begin(world: &World, class: Class, receipt: Receipt) -> Plan {
+/// The table of the protocol: the next move for each effect class and state of its receipt.
+fn begin(config: &Config, class: Class, receipt: Receipt) -> Plan {
     use Receipt::{Absent, Done, Failed, Intent, IntentAgain, Unknown};
     match (class, receipt) {
-        // Nothing can have happened, or again is as good as once, or a person has seen the evidence.
-        // `Done` belongs to a step that has ended; only a mutant comes here with it.
+        // No effect can have happened, or repeating it is safe, or a person has decided to retry.
+        // `Done` belongs to a step that has ended; only a mutant gets here with it.
         (Class::ReadOnly, _)
         | (Class::NativeKey | Class::CompareAndSet, Intent | IntentAgain)
         | (_, Absent | Failed | Unknown | Done) => Plan::Perform,
         (Class::LookUp, Intent | IntentAgain) => Plan::LookUp,
-        (Class::Opaque, Intent | IntentAgain) => when_unknown(world),
+        (Class::Opaque, Intent | IntentAgain) => when_unknown(config),
     }
 }
 
-/// What follows when nobody can say whether an opaque effect happened.
-fn when_unknown(world: &World) -> Plan {
-    if world.is(Mutant::RetryOnUnknownOutcome) {
+/// The next move when the outcome of an opaque effect is unknown.
+fn when_unknown(config: &Config) -> Plan {
+    if config.has(Mutant::RetryOnUnknownOutcome) {
         return Plan::Perform;
     }
     Plan::Pause
 }
 
 /// The key under which the current step would be claimed now.
-pub(crate) fn next_key(world: &World, state: &State) -> Key {
-    key(world, state, next_attempt(state))
+pub(crate) fn next_key(config: &Config, state: &State) -> Key {
+    key(config, state, next_attempt(state))
 }
 
-fn key(world: &World, state: &State, attempt: u8) -> Key {
-    if world.is(Mutant::KeyPerAttempt) {
+fn key(config: &Config, state: &State, attempt: u8) -> Key {
+    if config.has(Mutant::KeyPerAttempt) {
         return Key::of_attempt(state.run.effect(), attempt);
     }
     Key::of(state.run.effect())
@@ -87,21 +86,21 @@ fn next_attempt(state: &State) -> u8 {
     }
 }
 
-/// Claims the current step, fresh or from a holder whose lease has lapsed.
-pub(crate) fn claim(world: &World, state: &mut State) -> Key {
+/// Claims the current step: a new one, or one whose lease has expired.
+pub(crate) fn claim(config: &Config, state: &mut State) -> Key {
     let attempt = next_attempt(state);
-    let key = key(world, state, attempt);
+    let key = key(config, state, attempt);
     state.run.attempt = attempt;
     state.run.live = Live::Running;
-    state.run.lease_lapsed = false;
+    state.run.lease_expired = false;
     state.run.fence.0 += 1;
-    put_intent(world, state, key);
+    put_intent(config, state, key);
     key
 }
 
-fn put_intent(world: &World, state: &mut State, key: Key) {
-    let is_read = world.class(key.effect().step()) == Class::ReadOnly;
-    if is_read || world.is(Mutant::NoIntent) {
+fn put_intent(config: &Config, state: &mut State, key: Key) {
+    let is_read = config.class(key.effect().step()) == Class::ReadOnly;
+    if is_read || config.has(Mutant::NoIntent) {
         return;
     }
     let receipt = &mut state.receipts[key.index()];
@@ -112,10 +111,10 @@ fn put_intent(world: &World, state: &mut State, key: Key) {
     };
 }
 
-/// Records that the effect has happened, and moves the run on.
-pub(crate) fn commit_done(world: &World, state: &mut State, key: Key, walk: Walk) -> Next {
+/// Records that the effect has happened, and advances the run.
+pub(crate) fn commit_done(config: &Config, state: &mut State, key: Key, continuation: Continuation) -> Next {
     let step = key.effect().step();
-    let is_read = world.class(step) == Class::ReadOnly;
+    let is_read = config.class(step) == Class::ReadOnly;
     if !is_read {
         state.receipts[key.index()] = Receipt::Done;
     }
@@ -125,8 +124,8 @@ pub(crate) fn commit_done(world: &World, state: &mut State, key: Key, walk: Walk
     }
     if !state.run.cancel_requested {
         end_step(state, step, Outcome::Succeeded);
-        advance(world, state, step + 1);
-        return walk_on(world, state, walk);
+        advance(config, state, step + 1);
+        return continue_run(config, state, continuation);
     }
     if is_read {
         end_step(state, step, Outcome::Canceled);
@@ -135,10 +134,10 @@ pub(crate) fn commit_done(world: &World, state: &mut State, key: Key, walk: Walk
     state.run.undoing = true;
     state.run.attempt = 0;
     state.run.live = Live::Ready;
-    walk_on(world, state, walk)
+    continue_run(config, state, continuation)
 }
 
-/// Records that the service refused, which is certain only if no earlier attempt is in doubt.
+/// Records that the service refused. The refusal is final only if no earlier attempt may have had its effect.
 pub(crate) fn commit_refused(state: &mut State, key: Key) -> Next {
     let receipt = &mut state.receipts[key.index()];
     if *receipt == Receipt::Intent {
@@ -153,39 +152,39 @@ pub(crate) fn commit_refused(state: &mut State, key: Key) -> Next {
 }
 
 /// Records that the worker does not know whether its effect happened.
-pub(crate) fn commit_unknown(world: &World, state: &mut State, key: Key) -> Next {
-    let opaque = world.class(key.effect().step()) == Class::Opaque;
-    if opaque && when_unknown(world) == Plan::Pause {
+pub(crate) fn commit_unknown(config: &Config, state: &mut State, key: Key) -> Next {
+    let opaque = config.class(key.effect().step()) == Class::Opaque;
+    if opaque && when_unknown(config) == Plan::Pause {
         return pause(state, key);
     }
     state.run.live = Live::FailedRetryable;
     Next::Retry
 }
 
-/// Stops the run until a person has seen the evidence.
+/// Pauses the run until a person has seen the evidence.
 pub(crate) fn pause(state: &mut State, key: Key) -> Next {
     state.receipts[key.index()] = Receipt::Unknown;
     state.run.status = Status::Paused;
     state.run.live = Live::Ready;
-    state.run.lease_lapsed = false;
+    state.run.lease_expired = false;
     Next::Delete
 }
 
-/// A person says that the paused effect shall be tried again.
-pub(crate) fn direct_retry(world: &World, state: &mut State) {
+/// A person decides to retry the paused effect.
+pub(crate) fn direct_retry(config: &Config, state: &mut State) {
     state.directed[state.run.effect().index()] += 1;
     state.run.status = Status::Active;
     state.run.attempt += 1;
-    wake(world, state);
+    wake(config, state);
 }
 
-/// A person says that the paused run shall end; its receipt goes on saying `Unknown`.
+/// A person ends the paused run; its receipt stays `Unknown`.
 pub(crate) fn direct_cancel(state: &mut State) {
     end_step(state, state.run.pointer, Outcome::Canceled);
     end_run(state, Status::Canceled);
 }
 
-/// Ends the run where it stands. A wait that is open is settled by it.
+/// Ends the run at its current step. This resolves an open wait.
 pub(crate) fn cancel_at_once(state: &mut State) -> Next {
     if state.run.live == Live::Waiting {
         state.run.decision = Decision::Canceled;
@@ -195,24 +194,24 @@ pub(crate) fn cancel_at_once(state: &mut State) -> Next {
 }
 
 /// Whether a cancel may end the run at once, instead of asking its worker to.
-pub(crate) fn may_cancel_at_once(world: &World, state: &State) -> bool {
+pub(crate) fn may_cancel_at_once(config: &Config, state: &State) -> bool {
     match state.run.live {
         Live::Waiting => true,
         Live::Running => false,
-        // Not running is not enough: an attempt in doubt may yet have its effect.
+        // An earlier attempt may still have its effect although no worker holds the step.
         Live::Ready | Live::FailedRetryable => {
-            !state.receipts[next_key(world, state).index()].may_have_happened()
+            !state.receipts[next_key(config, state).index()].may_have_happened()
         }
     }
 }
 
-/// Settles the wait.
-pub(crate) fn decide(world: &World, state: &mut State, wait: u8, decision: Decision) {
+/// Resolves the wait.
+pub(crate) fn decide(config: &Config, state: &mut State, wait: u8, decision: Decision) {
     state.run.decision = decision;
     if decision == Decision::Approved {
         end_step(state, wait, Outcome::Succeeded);
-        advance(world, state, wait + 1);
-        walk_on(world, state, Walk::HandOn);
+        advance(config, state, wait + 1);
+        continue_run(config, state, Continuation::Enqueue);
     } else {
         end_step(state, wait, Outcome::Failed);
         end_run(state, Status::Failed);
@@ -228,45 +227,45 @@ fn end_step(state: &mut State, step: u8, outcome: Outcome) {
 fn end_run(state: &mut State, status: Status) -> Next {
     state.run.status = status;
     state.run.live = Live::Ready;
-    state.run.lease_lapsed = false;
+    state.run.lease_expired = false;
     Next::Delete
 }
 
-/// Moves the pointer to a step; opening a wait and finding its event there are one transaction.
-fn advance(world: &World, state: &mut State, to: u8) {
+/// Moves the pointer to a step. Opening a wait and checking for its early event are one transaction.
+fn advance(config: &Config, state: &mut State, to: u8) {
     state.run.pointer = to;
     state.run.attempt = 0;
     state.run.live = Live::Ready;
-    match world.steps.get(usize::from(to)) {
+    match config.steps.get(usize::from(to)) {
         None => {
             end_run(state, Status::Succeeded);
         }
         Some(Step::Wait) if state.signal => {
             state.run.decision = Decision::Approved;
             end_step(state, to, Outcome::Succeeded);
-            advance(world, state, to + 1);
+            advance(config, state, to + 1);
         }
         Some(Step::Wait) => state.run.live = Live::Waiting,
         Some(Step::Act(_)) => {}
     }
 }
 
-fn walk_on(world: &World, state: &mut State, walk: Walk) -> Next {
+fn continue_run(config: &Config, state: &mut State, continuation: Continuation) -> Next {
     if !state.run.has_work() {
         return Next::Delete;
     }
-    match walk {
-        Walk::HandOff => Next::Claimed(claim(world, state)),
-        Walk::HandOn => {
-            wake(world, state);
+    match continuation {
+        Continuation::HandOff => Next::Claimed(claim(config, state)),
+        Continuation::Enqueue => {
+            wake(config, state);
             Next::Delete
         }
     }
 }
 
-/// Promises a message, in the transaction that makes it necessary.
-fn wake(world: &World, state: &mut State) {
-    if world.is(Mutant::OutboxOutsideTheTransaction) {
+/// Writes a message to the outbox, in the transaction that makes it necessary.
+fn wake(config: &Config, state: &mut State) {
+    if config.has(Mutant::OutboxOutsideTheTransaction) {
         state.queue.unsent += 1;
     } else {
         state.queue.outbox += 1;

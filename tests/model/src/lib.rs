@@ -1,53 +1,49 @@
-//! The protocol that keeps a run from being lost and its effects from happening twice, as a model
-//! small enough to be explored completely.
+//! An exhaustively explored model of the protocol: no run is lost, and no effect happens twice.
 //!
-//! **What is modelled.** One run of up to three steps in one ledger; a queue that delivers at least
-//! once; workers that receive, claim, perform, commit and delete; a service outside; an approver and a
-//! timer who race for a wait; an operator who cancels; a person who answers for a paused run. Between
-//! any two steps of any of them anything else may happen: a worker dies or freezes, a lease lapses
-//! under a living holder, a message comes twice, the reply to a commit is lost, a request arrives long
-//! after its sender lost the lease, a service refuses or keeps silent. How often is the world's
-//! [`Budget`]; in what order is every order there is.
+//! **Modelled.** One run of up to three steps in one ledger; an at-least-once queue; workers that receive,
+//! claim, perform, commit and delete; an external service; an approver and a timer that race for a wait; an
+//! operator who cancels; a person who decides about a paused run. Faults may happen between any two steps: a
+//! worker crashes or freezes, a lease expires under a live holder, a message is delivered twice, the reply to
+//! a commit is lost, a request arrives long after its sender lost the lease, a service refuses or does not
+//! answer. The [`Budget`] of a configuration limits how often each fault happens; all orders are explored.
 //!
-//! **What is left out, and why it may be.**
-//! - *Time.* A lease may lapse whenever the budget allows and a message may return whenever it likes, so
-//!   no clock is trusted, right or wrong. A dead holder's lease always lapses, so no budget can make a
-//!   run look stuck, or look well.
-//! - *Versions and `op_id`s.* Both are only ever compared for equality. Whoever has read or written the
-//!   record carries the answer to that comparison, and every write by somebody else makes it "no".
-//! - *Requests that are lost.* Such a request is one that stays under way for ever, and every beginning
-//!   of that story is explored.
-//! - *Receiving a message only to leave it.* It changes nothing, so it is not a step.
-//! - *Which worker is which.* Workers are interchangeable, and a state keeps them sorted; states are
-//!   counted once for all the orders of the same workers.
-//! - *Policy, approvals' contents, the event chain, payloads.* They decide what is proposed; this is
-//!   about what becomes of it.
+//! **Not modelled, and why that is sound.**
+//! - *Time.* A lease may expire whenever the budget allows, and a message may return at any time, so the model
+//!   trusts no clock. A crashed holder's lease always expires, so a small budget cannot make a run look stuck.
+//! - *Versions and `op_id`s.* Both are only compared for equality. Each reader or writer of the record stores
+//!   the result of that comparison, and every write by another actor sets it to false.
+//! - *Lost requests.* A lost request is a request that stays in transit for ever. Every prefix of such a trace
+//!   is explored.
+//! - *Receiving a message and leaving it.* It changes nothing, so it is not an action.
+//! - *The identity of workers.* Workers are interchangeable. A state stores them sorted, so permutations of
+//!   the same workers are one state.
+//! - *Policy, approval contents, the event chain, payloads.* They decide which action is proposed; the model
+//!   covers what happens to a proposed action.
 //!
-//! Every step uses something up (a stage, a message, a request, a part of the budget), so every story
-//! ends. "Nothing is lost" is therefore a property of single states: where nothing more is certain to
+//! Every action consumes something (a stage, a message, a request, a part of the budget), so every trace
+//! ends. "No run is lost" is therefore a property of single states: where no further action is certain to
 //! happen, the run has ended or waits for a person.
 //!
-//! **Why believe it.** A model that cannot fail proves nothing. Each [`Mutant`] takes one rule away, in
-//! one branch of the code, and must break the promise that the rule is there for, in a world in which
-//! the whole protocol keeps it. And a list of situations, from a take-over to a lost reply, must all
-//! have been reached.
+//! **Validation.** Each [`Mutant`] removes one rule, in one branch of the code. It must violate the invariant
+//! that the rule protects, in a configuration in which the unchanged protocol holds it. In addition, every
+//! situation in a list (a take-over, a lost reply, …) must have been reached.
 //!
-//! Read `ledger` first: its `begin` is the table of the protocol, and the rest of it the transactions.
+//! Read `ledger` first: its `begin` is the table of the protocol; the rest of the module is the transactions.
 
 mod action;
+mod actors;
 mod check;
+mod config;
 mod ledger;
 mod model;
-mod people;
 mod properties;
 mod report;
 mod service;
 mod state;
 mod variants;
 mod worker;
-mod world;
 
-pub use check::{Checked, Progress, Violation, check};
+pub use check::{CheckResult, Progress, Violation, check};
+pub use config::{Budget, Class, Config, Mutant, Step};
 pub use report::{MutantReport, PropertyReport, Report, UNIQUE_STATES_MIN, check_mutant};
 pub use variants::{Experiment, Variant, ci_variant, experiment, long_variant, small_variant};
-pub use world::{Budget, Class, Mutant, Step, World};

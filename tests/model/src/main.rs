@@ -1,20 +1,26 @@
-//! `countersign-model [--json] [--long]`: explores the protocol's worlds and tries the mutants. What is
-//! going on goes to standard error, the result to standard output; the exit status is 0 only if every
-//! promise was kept, every situation reached and every mutant caught.
+//! `countersign-model [--json] [--long]`: explores the configurations and checks the mutants. Progress goes to
+//! standard error, the report to standard output. The exit status is 0 only if every invariant holds, every
+//! situation was reached and every mutant was caught.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use countersign_model::{
-    Checked, Mutant, MutantReport, Progress, PropertyReport, Report, UNIQUE_STATES_MIN, Variant, Violation,
-    World, check, check_mutant, ci_variant, long_variant,
+    CheckResult, Config, Mutant, MutantReport, Progress, PropertyReport, Report, UNIQUE_STATES_MIN, Variant,
+    Violation, check, check_mutant, ci_variant, long_variant,
 };
 
-const USAGE: &str = "usage: countersign-model [--json] [--long]";
-/// Often enough to see that it is alive.
+const HELP: &str = "\
+Explore the model of the protocol exhaustively, and check that every mutant is caught.
+
+Usage: countersign-model [--json] [--long]
+
+  --json  Print the report as one JSON object on standard output
+  --long  Also explore the long configurations
+";
+/// The interval between progress lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What was asked for.
 #[derive(Default)]
 struct Options {
     json: bool,
@@ -23,7 +29,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let Some(options) = options(std::env::args().skip(1)) else {
-        eprintln!("{USAGE}");
+        eprint!("{HELP}");
         return ExitCode::from(2);
     };
     let report = run(&if options.long { long_variant() } else { ci_variant() });
@@ -33,7 +39,7 @@ fn main() -> ExitCode {
     } else {
         print!("{}", tables(&report));
     }
-    if report.all_is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn options(arguments: impl Iterator<Item = String>) -> Option<Options> {
@@ -49,44 +55,44 @@ fn options(arguments: impl Iterator<Item = String>) -> Option<Options> {
 }
 
 fn run(variant: &Variant) -> Report {
-    let mut narrator = Narrator::new();
-    let worlds = variant.worlds.iter().map(|world| {
-        let checked = check(world, &mut |progress| narrator.tell(progress));
-        narrator.conclude(&checked);
+    let mut log = ProgressLog::new();
+    let configs = variant.configs.iter().map(|config| {
+        let checked = check(config, &mut |progress| log.progress(progress));
+        log.result(&checked);
         checked
     });
-    let worlds = worlds.collect();
-    let mutants = Mutant::ALL.map(|mutant| check_mutant(mutant, &mut |progress| narrator.tell(progress)));
-    Report::new(variant, worlds, mutants.to_vec())
+    let configs = configs.collect();
+    let mutants = Mutant::ALL.map(|mutant| check_mutant(mutant, &mut |progress| log.progress(progress)));
+    Report::new(variant, configs, mutants.to_vec())
 }
 
-/// Says now and then how far things are.
-struct Narrator {
+/// Prints a progress line at most once per tick.
+struct ProgressLog {
     started: Instant,
-    spoke: Instant,
+    logged_at: Instant,
 }
 
-impl Narrator {
+impl ProgressLog {
     fn new() -> Self {
         let now = Instant::now();
-        Self { started: now, spoke: now }
+        Self { started: now, logged_at: now }
     }
 
-    fn tell(&mut self, progress: Progress) {
-        if self.spoke.elapsed() < TICK {
+    fn progress(&mut self, progress: Progress) {
+        if self.logged_at.elapsed() < TICK {
             return;
         }
-        let Progress { world, unique_states, depth } = progress;
-        eprintln!("{:>6.1} s  {world}: {unique_states} states, depth {depth} ...", self.seconds());
-        self.spoke = Instant::now();
+        let Progress { config, unique_states, depth } = progress;
+        eprintln!("{:>6.1} s  {config}: {unique_states} states, depth {depth} ...", self.seconds());
+        self.logged_at = Instant::now();
     }
 
-    fn conclude(&mut self, checked: &Checked) {
-        let Checked { world, unique_states, max_depth, violations, .. } = checked;
-        let (name, broken) = (world.name, violations.len());
+    fn result(&mut self, checked: &CheckResult) {
+        let CheckResult { config, unique_states, max_depth, violations, .. } = checked;
+        let (name, broken) = (config.name, violations.len());
         let seconds = self.seconds();
         eprintln!("{seconds:>6.1} s  {name}: {unique_states} states, depth {max_depth}, {broken} violations");
-        self.spoke = Instant::now();
+        self.logged_at = Instant::now();
     }
 
     fn seconds(&self) -> f64 {
@@ -95,18 +101,21 @@ impl Narrator {
 }
 
 fn tables(report: &Report) -> String {
-    let tables = [worlds(report), properties(report), mutants(report), violations(report), summary(report)];
+    let tables = [configs(report), properties(report), mutants(report), violations(report), summary(report)];
     tables.concat()
 }
 
-fn worlds(report: &Report) -> String {
-    let head =
-        format!("\n{:<24} {:>7} {:>7} {:>10} {:>6}\n", "world", "workers", "crashes", "states", "depth");
-    let row = |checked: &Checked| {
-        let Checked { world: World { name, workers, budget, .. }, unique_states, max_depth, .. } = checked;
+fn configs(report: &Report) -> String {
+    let head = format!(
+        "\n{:<24} {:>7} {:>7} {:>10} {:>6}\n",
+        "configuration", "workers", "crashes", "states", "depth"
+    );
+    let row = |checked: &CheckResult| {
+        let CheckResult { config: Config { name, workers, budget, .. }, unique_states, max_depth, .. } =
+            checked;
         format!("{name:<24} {workers:>7} {:>7} {unique_states:>10} {max_depth:>6}\n", budget.crashes)
     };
-    head + &report.worlds.iter().map(row).collect::<String>()
+    head + &report.configs.iter().map(row).collect::<String>()
 }
 
 fn properties(report: &Report) -> String {
@@ -122,7 +131,7 @@ fn mutants(report: &Report) -> String {
     let head = format!("\n{:<32} {:>6} {:>6}  caught by\n", "mutant", "states", "steps");
     let row = |mutant: &MutantReport| {
         let MutantReport { name, unique_states, trace_len, .. } = mutant;
-        let caught_by = mutant.caught_by.unwrap_or("NOTHING");
+        let caught_by = mutant.caught_by.unwrap_or("NO INVARIANT");
         let remark = if mutant.is_as_expected() { "" } else { "  (NOT AS EXPECTED)" };
         format!("{name:<32} {unique_states:>6} {trace_len:>6}  {caught_by}{remark}\n")
     };
@@ -130,17 +139,17 @@ fn mutants(report: &Report) -> String {
 }
 
 fn violations(report: &Report) -> String {
-    let story = |violation: &Violation| {
-        let Violation { world, property, trace } = violation;
-        format!("\nIn the world `{world}` it is not so that {property}:\n    {}\n", trace.join("\n    "))
+    let render = |violation: &Violation| {
+        let Violation { config, property, trace } = violation;
+        format!("\nviolated in configuration `{config}`: {property}\n    {}\n", trace.join("\n    "))
     };
-    report.violation_reports.iter().map(story).collect()
+    report.violation_reports.iter().map(render).collect()
 }
 
 fn summary(report: &Report) -> String {
     let Report { unique_states, violations, mutants_as_expected, mutants, .. } = report;
     format!(
-        "\n{unique_states} unique states (at least {UNIQUE_STATES_MIN} wanted), {violations} violations, \
+        "\n{unique_states} unique states (minimum {UNIQUE_STATES_MIN}), {violations} violations, \
          {mutants_as_expected} of {mutants} mutants caught as expected\n"
     )
 }

@@ -1,16 +1,15 @@
-//! A world as a model that can be explored: from a state, the actions that are possible; from a
-//! state and an action, the next state.
+//! The state machine: the possible actions in a state, and the next state after an action.
 
 use stateright::{Model, Property};
 
 use crate::action::Action;
+use crate::config::Config;
 use crate::state::State;
-use crate::world::World;
-use crate::{people, properties, service, worker};
+use crate::{actors, properties, service, worker};
 
-/// A world, ready to be explored.
+/// A configuration as a stateright model.
 #[derive(Clone, Debug)]
-pub(crate) struct Protocol(pub World);
+pub(crate) struct Protocol(pub Config);
 
 impl Model for Protocol {
     type State = State;
@@ -23,7 +22,7 @@ impl Model for Protocol {
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let workers = &state.workers[..usize::from(self.0.workers)];
         for (index, memory) in workers.iter().enumerate() {
-            // Workers are sorted, so one that equals its neighbour would only repeat it.
+            // Workers are sorted, so a worker equal to its neighbour would repeat its actions.
             if index == 0 || *memory != workers[index - 1] {
                 worker::actions(&self.0, state, index, actions);
             }
@@ -31,12 +30,12 @@ impl Model for Protocol {
         service::actions(state, actions);
         lease_actions(state, actions);
         queue_actions(state, actions);
-        people::actions(&self.0, state, actions);
+        actors::actions(&self.0, state, actions);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
         let mut next = state.clone();
-        happen(&self.0, &mut next, action);
+        apply(&self.0, &mut next, action);
         Some(next.canonical(&self.0))
     }
 
@@ -46,20 +45,20 @@ impl Model for Protocol {
 }
 
 fn lease_actions(state: &State, actions: &mut Vec<Action>) {
-    if !state.run.is_running() || state.run.lease_lapsed {
+    if !state.run.is_running() || state.run.lease_expired {
         return;
     }
     if !state.holder_is_alive() {
-        actions.push(Action::LeaseLapses);
+        actions.push(Action::LeaseExpires);
     } else if state.left.early_expiries > 0 {
-        actions.push(Action::LeaseLapsesEarly);
+        actions.push(Action::LeaseExpiresEarly);
     }
 }
 
 fn queue_actions(state: &State, actions: &mut Vec<Action>) {
     let queue = &state.queue;
     if queue.unsent > 0 && state.left.crashes > 0 {
-        actions.push(Action::SenderDies);
+        actions.push(Action::SenderCrashes);
     }
     if queue.outbox + queue.unsent == 0 || !queue.has_room() {
         return;
@@ -70,47 +69,49 @@ fn queue_actions(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-fn happen(world: &World, state: &mut State, action: Action) {
+fn apply(config: &Config, state: &mut State, action: Action) {
     match action {
         Action::Receive(index, handle) | Action::Redeliver(index, handle) => {
-            worker::receive(world, state, index, handle);
+            worker::receive(config, state, index, handle);
         }
-        Action::Claim(index, reply) => worker::claim(world, state, index, reply),
+        Action::Claim(index, reply) => worker::claim(config, state, index, reply),
         Action::ReadAgain(index) => worker::read_again(state, index),
-        Action::Revoke(index) => worker::revoke(world, state, index),
+        Action::Revoke(index) => worker::revoke(config, state, index),
         Action::Drain(index) => worker::drain(state, index),
         Action::LookUp(index) => worker::look_up(state, index),
-        Action::Perform(index) => worker::perform(world, state, index),
+        Action::Perform(index) => worker::perform(config, state, index),
         Action::TimeOut(index) => worker::time_out(state, index),
-        Action::Commit(index, walk, reply) => worker::commit(world, state, index, walk, reply),
+        Action::Commit(index, continuation, reply) => {
+            worker::commit(config, state, index, continuation, reply);
+        }
         Action::Delete(index) => worker::delete(state, index),
         Action::Crash(index) => worker::crash(state, index),
-        Action::Deliver(request) => service::deliver(world, state, request),
+        Action::Deliver(request) => service::deliver(config, state, request),
         Action::Refuse(request) => service::refuse(state, request),
-        Action::LeaseLapses => state.run.lease_lapsed = true,
-        Action::LeaseLapsesEarly => {
+        Action::LeaseExpires => state.run.lease_expired = true,
+        Action::LeaseExpiresEarly => {
             state.left.early_expiries -= 1;
-            state.run.lease_lapsed = true;
+            state.run.lease_expired = true;
         }
         Action::Relay => relay(state),
         Action::RelayTwice => {
             state.left.duplicates -= 1;
             state.queue.send();
         }
-        Action::SenderDies => {
+        Action::SenderCrashes => {
             state.left.crashes -= 1;
             state.queue.unsent -= 1;
         }
-        Action::Look(decider) => people::look(state, decider),
-        Action::Decide(decider, reply) => people::decide(world, state, decider, reply),
-        Action::LookToCancel => people::look_to_cancel(world, state),
-        Action::Cancel => people::cancel(world, state),
-        Action::DirectRetry => people::direct_retry(world, state),
-        Action::DirectCancel => people::direct_cancel(state),
+        Action::Load(decider) => actors::load(state, decider),
+        Action::Decide(decider, reply) => actors::decide(config, state, decider, reply),
+        Action::LoadToCancel => actors::load_to_cancel(config, state),
+        Action::Cancel => actors::cancel(config, state),
+        Action::DirectRetry => actors::direct_retry(config, state),
+        Action::DirectCancel => actors::direct_cancel(state),
     }
 }
 
-/// Sends a promised message, then forgets the promise.
+/// Sends a message, then removes it from the outbox.
 fn relay(state: &mut State) {
     state.queue.send();
     if state.queue.unsent > 0 {
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use crate::variants::small_variant;
 
-    /// Follows every story from a state; `true` marks states whose stories are all known to end.
+    /// Follows every trace from a state; `true` marks states whose traces are all known to end.
     fn ends(protocol: &Protocol, state: State, known: &mut HashMap<State, bool>) -> bool {
         if let Some(ended) = known.get(&state) {
             return *ended;
@@ -139,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn every_story_ends() {
-        for world in small_variant().worlds {
-            let protocol = Protocol(world);
+    fn every_trace_ends() {
+        for config in small_variant().configs {
+            let protocol = Protocol(config);
             let begin = State::admitted(&protocol.0);
-            assert!(ends(&protocol, begin, &mut HashMap::new()), "{} goes round in circles", protocol.0.name);
+            assert!(ends(&protocol, begin, &mut HashMap::new()), "{} has a cycle", protocol.0.name);
         }
     }
 }

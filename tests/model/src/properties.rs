@@ -1,51 +1,40 @@
-//! What must hold in every state, and what must be reached in some. The first kind is what the
-//! protocol promises; the second shows that the promise was tested, because a world in which no
-//! lease is ever taken over proves nothing about taking over.
+//! The invariants, which must hold in every state, and the situations, which must be reached in some state.
+//! The situations show that the invariants were tested: a model without take-overs says nothing about
+//! take-overs.
 
 use stateright::{Model, Property};
 
+use crate::config::Class;
 use crate::model::Protocol;
 use crate::service;
-use crate::state::{Decider, Decision, EFFECTS, Effect, Outcome, Receipt, Stage, State, Status, Visit};
-use crate::world::Class;
+use crate::state::{
+    Decider, DeciderState, Decision, EFFECTS, Effect, Outcome, Receipt, Stage, State, Status,
+};
 
-/// An effect of a class that protects itself happens at most once.
 pub(crate) const EFFECT_AT_MOST_ONCE: &str = "an effect happens at most once";
-/// An effect of class none happens again only on a person's word.
-pub(crate) const OPAQUE_AT_MOST_ONCE: &str = "an effect of class none happens again only if a person said so";
-/// Success is never recorded for something that did not happen.
-pub(crate) const SUCCESS_IS_REAL: &str = "a succeeded step had its effect, once or as often as a person said";
-/// The receipt stands before the effect.
-pub(crate) const INTENT_FIRST: &str = "nothing happens without an intent";
-/// The run's status follows from its steps.
+pub(crate) const OPAQUE_AT_MOST_ONCE: &str = "an opaque effect happens again only if a person retries it";
+pub(crate) const SUCCESS_IS_REAL: &str = "a succeeded step had its effect, once plus each retry by a person";
+pub(crate) const INTENT_FIRST: &str = "an effect has a receipt before it happens";
 pub(crate) const RUN_FOLLOWS_STEPS: &str = "a run succeeded if and only if all its steps did";
-/// An outcome is never overwritten.
 pub(crate) const STEP_ENDS_ONCE: &str = "a step ends once";
-/// Two workers never hold one fence, and none holds one that was not given out.
+/// Two workers never hold one fence, and no worker holds a fence that was not issued.
 pub(crate) const ONE_HOLDER: &str = "a fence has one holder";
-/// `canceled` is the whole truth.
-pub(crate) const CANCELED_HIDES_NOTHING: &str = "canceled hides no effect";
-/// What somebody was told about a wait stays true.
-pub(crate) const ANSWER_STAYS: &str = "a decision once told never changes";
-/// An event that came early is not waited for.
-pub(crate) const EARLY_EVENT_COUNTS: &str = "no wait is open whose event has come";
-/// A paused run says why.
-pub(crate) const PAUSE_IS_NAMED: &str = "a paused run has a receipt of unknown outcome";
-/// A run with something to do can always be found.
-pub(crate) const WORK_HAS_MESSAGE: &str = "work to do has a message";
-/// Nothing is lost.
-pub(crate) const REST_IS_SETTLED: &str = "a run at rest has ended or waits for a person";
+pub(crate) const CANCELED_HIDES_NOTHING: &str = "a canceled run hides no effect";
+pub(crate) const DECISION_IS_FINAL: &str = "a reported decision never changes";
+pub(crate) const EARLY_EVENT_COUNTS: &str = "no wait is open after its event has arrived";
+pub(crate) const PAUSE_HAS_A_CAUSE: &str = "a paused run has a receipt with an unknown outcome";
+pub(crate) const WORK_HAS_MESSAGE: &str = "a run with work to do has a message";
+pub(crate) const IDLE_RUN_IS_RESOLVED: &str = "an idle run has ended or waits for a person";
 
-/// A sentence, and whether it is true of a state.
-type Claim = (&'static str, fn(&Protocol, &State) -> bool);
+type NamedPredicate = (&'static str, fn(&Protocol, &State) -> bool);
 
 pub(crate) fn all() -> Vec<Property<Protocol>> {
-    let promises = PROMISES.iter().map(|(name, holds)| Property::always(name, *holds));
+    let invariants = INVARIANTS.iter().map(|(name, holds)| Property::always(name, *holds));
     let situations = SITUATIONS.iter().map(|(name, reached)| Property::sometimes(name, *reached));
-    promises.chain(situations).collect()
+    invariants.chain(situations).collect()
 }
 
-const PROMISES: &[Claim] = &[
+const INVARIANTS: &[NamedPredicate] = &[
     (EFFECT_AT_MOST_ONCE, |protocol, state| {
         let mut guarded = effects(protocol).filter(|effect| class(protocol, *effect) != Class::Opaque);
         guarded.all(|effect| state.service.happened(effect) <= allowed(protocol, state, effect))
@@ -73,31 +62,31 @@ const PROMISES: &[Claim] = &[
         let mut steps = (0..).take(protocol.0.steps.len());
         state.run.status != Status::Canceled || steps.all(|step| !is_hidden(state, step))
     }),
-    (ANSWER_STAYS, |_, state| {
-        state.deciders.iter().all(|visit| match visit {
-            Visit::Away | Visit::Loaded { .. } => true,
-            // Whoever came early was told that the event is kept.
-            Visit::Told(Decision::Open) => state.signal,
-            Visit::Told(answer) => *answer == state.run.decision,
+    (DECISION_IS_FINAL, |_, state| {
+        state.deciders.iter().all(|decider| match decider {
+            DeciderState::Idle | DeciderState::Loaded { .. } => true,
+            // An approver that came early was answered that the event is stored.
+            DeciderState::Answered(Decision::Open) => state.signal,
+            DeciderState::Answered(answer) => *answer == state.run.decision,
         })
     }),
     (EARLY_EVENT_COUNTS, |_, state| !(state.signal && state.run.is_waiting())),
-    (PAUSE_IS_NAMED, |_, state| {
+    (PAUSE_HAS_A_CAUSE, |_, state| {
         state.run.status != Status::Paused
             || receipts(state, state.run.effect()).any(|receipt| receipt == Receipt::Unknown)
     }),
     (WORK_HAS_MESSAGE, |_, state| !state.run.has_work() || !state.queue.is_empty()),
-    (REST_IS_SETTLED, |protocol, state| {
-        let settled = state.run.is_terminal() || state.run.status == Status::Paused;
-        settled || something_will_happen(protocol, state)
+    (IDLE_RUN_IS_RESOLVED, |protocol, state| {
+        let resolved = state.run.is_terminal() || state.run.status == Status::Paused;
+        resolved || something_will_happen(protocol, state)
     }),
 ];
 
-const SITUATIONS: &[Claim] = &[
-    ("a run succeeds after every crash it can suffer", |_, state| {
+const SITUATIONS: &[NamedPredicate] = &[
+    ("a run succeeds after the last crash of the budget", |_, state| {
         state.run.status == Status::Succeeded && state.left.crashes == 0
     }),
-    ("two workers believe that they hold the step", |_, state| {
+    ("two workers act as holders of the step", |_, state| {
         state.workers.iter().filter(|worker| worker.is_holder()).count() > 1
     }),
     ("all workers are busy at once", |protocol, state| {
@@ -119,53 +108,53 @@ const SITUATIONS: &[Claim] = &[
             class(protocol, effect) != Class::LookUp && state.service.happened(effect) > 0
         })
     }),
-    ("a revoked credential is on its way", |_, state| {
+    ("a request with a revoked credential is in transit", |_, state| {
         let mut requests = state.service.requests();
         requests.any(|request| !request.accepted && request.fence < state.service.revoked_below)
     }),
-    ("a worker has to wait for the drain", |_, state| {
+    ("a worker waits for the drain", |_, state| {
         let mut draining = state.workers.iter().filter(|worker| worker.stage == Stage::Draining);
         draining.any(|worker| !service::is_drained(state, *worker))
     }),
     ("a look-up finds the effect", |_, state| looks_up(state, |happened| happened > 0)),
     ("a look-up finds nothing", |_, state| looks_up(state, |happened| happened == 0)),
-    ("a lost reply is recognised by its mark", |_, state| {
-        state.workers.iter().any(|worker| worker.unsure && worker.current)
+    ("a commit with a lost reply is recognised by its op_id", |_, state| {
+        state.workers.iter().any(|worker| worker.reply_lost && worker.current)
     }),
-    ("a lost reply is not recognised", |_, state| {
-        state.workers.iter().any(|worker| worker.unsure && !worker.current)
+    ("a commit with a lost reply is not recognised", |_, state| {
+        state.workers.iter().any(|worker| worker.reply_lost && !worker.current)
     }),
     ("a run pauses after its effect happened", |_, state| paused_after(state, |happened| happened > 0)),
     ("a run pauses before its effect happened", |_, state| paused_after(state, |happened| happened == 0)),
-    ("a run succeeds on a person's retry", |_, state| {
+    ("a run succeeds after a person's retry", |_, state| {
         state.run.status == Status::Succeeded && was_directed(state)
     }),
     ("a person's retry makes an effect happen twice", |_, state| {
         was_directed(state) && state.service.happened.contains(&2)
     }),
-    ("a person ends a run of unknown outcome", |_, state| {
+    ("a person ends a run with an unknown outcome", |_, state| {
         state.run.status == Status::Canceled && state.receipts.contains(&Receipt::Unknown)
     }),
-    ("a run is canceled before anything happened", |_, state| {
+    ("a run is canceled before any effect", |_, state| {
         state.run.status == Status::Canceled && state.service.happened.iter().all(|n| *n == 0)
     }),
     ("a run is canceled after its effect was undone", |_, state| {
         state.run.status == Status::Canceled && state.run.outcomes.contains(&Outcome::RolledBack)
     }),
-    ("a cancel is asked of an attempt in doubt", |_, state| {
+    ("a cancel is requested while an earlier outcome is unknown", |_, state| {
         state.run.cancel_requested && !state.run.undoing && state.receipts.contains(&Receipt::IntentAgain)
     }),
     ("a refusal is final", |_, state| state.receipts.contains(&Receipt::Failed)),
-    ("the timer is shown the approver's answer", |_, state| {
-        told(state, Decider::Timer) == Some(Decision::Approved)
+    ("the timer gets the approver's answer", |_, state| {
+        answer_of(state, Decider::Timer) == Some(Decision::Approved)
     }),
-    ("the approver is shown the timer's answer", |_, state| {
-        told(state, Decider::Approver) == Some(Decision::TimedOut)
+    ("the approver gets the timer's answer", |_, state| {
+        answer_of(state, Decider::Approver) == Some(Decision::TimedOut)
     }),
-    ("the approver is shown that the run was canceled", |_, state| {
-        told(state, Decider::Approver) == Some(Decision::Canceled)
+    ("the approver gets the answer that the run was canceled", |_, state| {
+        answer_of(state, Decider::Approver) == Some(Decision::Canceled)
     }),
-    ("an early event is kept until its wait opens", |_, state| {
+    ("an early event is stored until its wait opens", |_, state| {
         state.signal && state.run.decision == Decision::Approved
     }),
 ];
@@ -178,7 +167,7 @@ fn effects(protocol: &Protocol) -> impl Iterator<Item = Effect> + use<> {
     Effect::all().take(protocol.0.steps.len() * 2)
 }
 
-/// How often an effect may happen: once, and for an opaque one once more for every word of a person.
+/// How often an effect may happen: once, plus once for each retry of an opaque effect by a person.
 fn allowed(protocol: &Protocol, state: &State, effect: Effect) -> u8 {
     match class(protocol, effect) {
         Class::Opaque => 1 + state.directed[effect.index()],
@@ -197,7 +186,7 @@ fn succeeded_steps_happened(protocol: &Protocol, state: &State) -> bool {
     })
 }
 
-/// Receipts under every key the effect may have had; without mutants there is one.
+/// Receipts under every key of the effect; without a mutant there is one.
 fn receipts(state: &State, effect: Effect) -> impl Iterator<Item = Receipt> + '_ {
     state.receipts.iter().copied().skip(effect.index()).step_by(EFFECTS)
 }
@@ -206,8 +195,8 @@ fn has_receipt(state: &State, effect: Effect) -> bool {
     receipts(state, effect).any(|receipt| receipt != Receipt::Absent)
 }
 
-/// An effect is in the open if its step is on record as succeeded, if it was undone, or if a receipt
-/// says that nobody knows.
+/// An effect is visible if its step is recorded as succeeded, if it was undone, or if a receipt records its
+/// outcome as unknown.
 fn is_hidden(state: &State, step: u8) -> bool {
     let (doing, undoing) = (Effect::new(step, false), Effect::new(step, true));
     let excused = state.directed[doing.index()];
@@ -236,9 +225,9 @@ fn was_directed(state: &State) -> bool {
     state.directed.iter().any(|times| *times > 0)
 }
 
-fn told(state: &State, decider: Decider) -> Option<Decision> {
+fn answer_of(state: &State, decider: Decider) -> Option<Decision> {
     match state.deciders[decider as usize] {
-        Visit::Told(answer) => Some(answer),
-        Visit::Away | Visit::Loaded { .. } => None,
+        DeciderState::Answered(answer) => Some(answer),
+        DeciderState::Idle | DeciderState::Loaded { .. } => None,
     }
 }

@@ -1,124 +1,106 @@
-//! What all the checking comes to: one value that a program can read and that knows whether
-//! all is well.
+//! The report over all configurations and mutants, and its verdict.
 
 use serde::Serialize;
 use stateright::Expectation;
 
-use crate::check::{Checked, Progress, Violation, check};
+use crate::check::{CheckResult, Progress, Violation, check};
+use crate::config::Mutant;
 use crate::properties;
 use crate::variants::{Variant, experiment};
-use crate::world::Mutant;
 
-/// Fewer states than this and the worlds have become too small to mean much.
+/// With fewer states the configurations are too small to be meaningful.
 pub const UNIQUE_STATES_MIN: usize = 1_000_000;
 
-/// A property, over all worlds of a variant.
+/// A property over all configurations of a variant.
 #[derive(Clone, Debug, Serialize)]
 pub struct PropertyReport {
-    /// The property, as a sentence.
     pub name: &'static str,
-    /// `always` for a promise, `sometimes` for a situation.
+    /// `always` for an invariant, `sometimes` for a situation.
     pub kind: &'static str,
-    /// A promise was kept in every world, or a situation was reached in one.
+    /// The invariant holds in every configuration, or the situation was reached in one.
     pub holds: bool,
 }
 
-/// What became of a mutant.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutantReport {
-    /// The rule that is missing.
     pub name: &'static str,
-    /// How many workers its world has.
     pub workers: u8,
-    /// How often one of them may die.
     pub crashes: u8,
-    /// States of the world without the rule.
+    /// States of the configuration with the mutant.
     pub unique_states: usize,
-    /// The promise it had to break.
+    /// The invariant that the mutant must violate.
     pub expected: &'static str,
-    /// The promise it did break: the expected one, or the first of others.
+    /// The invariant that it does violate: the expected one, or the first of others.
     pub caught_by: Option<&'static str>,
-    /// How many steps it takes.
     pub trace_len: usize,
-    /// The steps.
     pub trace: Vec<String>,
-    /// With the rule in place, the same world keeps every promise.
+    /// Without the mutant, the same configuration holds every invariant.
     pub holds_with_the_rule: bool,
 }
 
 impl MutantReport {
-    /// Whether the rule was missed as it should be, and only because it is missing.
+    /// Whether the mutant violates the expected invariant, and the configuration holds without the mutant.
     pub fn is_as_expected(&self) -> bool {
         self.caught_by == Some(self.expected) && self.holds_with_the_rule
     }
 }
 
-/// Everything that was checked.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Which worlds were checked.
     pub variant: &'static str,
-    /// States of the protocol's own worlds together, each counted once in its world.
+    /// The sum over all configurations.
     pub unique_states: usize,
-    /// The longest story in any of them, in states.
+    /// The longest trace of any configuration, in states.
     pub max_depth: usize,
-    /// Every one of them has at least as many workers.
+    /// The smallest number of workers of any configuration.
     pub workers: u8,
-    /// In every one of them at least as many may die.
+    /// The smallest crash budget of any configuration.
     pub crashes: u8,
-    /// The properties over all of them.
     pub properties: Vec<PropertyReport>,
-    /// How many promises were broken.
     pub violations: usize,
-    /// Each of those, with its story.
     pub violation_reports: Vec<Violation>,
-    /// The worlds, one by one.
-    pub worlds: Vec<Checked>,
-    /// How many mutants were tried.
+    pub configs: Vec<CheckResult>,
     pub mutants: usize,
-    /// How many were caught as they should be.
     pub mutants_as_expected: usize,
-    /// The mutants, one by one.
     pub mutant_reports: Vec<MutantReport>,
 }
 
 impl Report {
-    /// Sums up a variant's worlds and the mutants.
-    pub fn new(variant: &Variant, worlds: Vec<Checked>, mutant_reports: Vec<MutantReport>) -> Self {
-        let violation_reports: Vec<_> = worlds.iter().flat_map(|world| world.violations.clone()).collect();
+    pub fn new(variant: &Variant, configs: Vec<CheckResult>, mutant_reports: Vec<MutantReport>) -> Self {
+        let violation_reports: Vec<_> = configs.iter().flat_map(|config| config.violations.clone()).collect();
         Self {
             variant: variant.name,
-            unique_states: worlds.iter().map(|world| world.unique_states).sum(),
-            max_depth: worlds.iter().map(|world| world.max_depth).max().unwrap_or(0),
-            workers: worlds.iter().map(|checked| checked.world.workers).min().unwrap_or(0),
-            crashes: worlds.iter().map(|checked| checked.world.budget.crashes).min().unwrap_or(0),
-            properties: properties_over(&worlds),
+            unique_states: configs.iter().map(|config| config.unique_states).sum(),
+            max_depth: configs.iter().map(|config| config.max_depth).max().unwrap_or(0),
+            workers: configs.iter().map(|checked| checked.config.workers).min().unwrap_or(0),
+            crashes: configs.iter().map(|checked| checked.config.budget.crashes).min().unwrap_or(0),
+            properties: properties_over(&configs),
             violations: violation_reports.len(),
             violation_reports,
             mutants: mutant_reports.len(),
             mutants_as_expected: mutant_reports.iter().filter(|mutant| mutant.is_as_expected()).count(),
             mutant_reports,
-            worlds,
+            configs,
         }
     }
 
-    /// Whether every promise was kept, every situation reached, every mutant caught, and the worlds
-    /// were large enough for that to mean something.
-    pub fn all_is_well(&self) -> bool {
+    /// Whether every invariant holds, every situation was reached, every mutant was caught, and the configurations
+    /// were large enough.
+    pub fn passed(&self) -> bool {
         self.properties.iter().all(|property| property.holds)
             && self.mutants_as_expected == Mutant::ALL.len()
             && self.unique_states >= UNIQUE_STATES_MIN
     }
 }
 
-fn properties_over(worlds: &[Checked]) -> Vec<PropertyReport> {
+fn properties_over(configs: &[CheckResult]) -> Vec<PropertyReport> {
     let property = |(name, expectation)| match expectation {
         Expectation::Sometimes => {
-            let holds = worlds.iter().any(|world| world.reached.contains(&name));
+            let holds = configs.iter().any(|config| config.reached.contains(&name));
             PropertyReport { name, kind: "sometimes", holds }
         }
         Expectation::Always | Expectation::Eventually => {
-            let mut violations = worlds.iter().flat_map(|world| &world.violations);
+            let mut violations = configs.iter().flat_map(|config| &config.violations);
             let holds = !violations.any(|violation| violation.property == name);
             PropertyReport { name, kind: "always", holds }
         }
@@ -126,20 +108,20 @@ fn properties_over(worlds: &[Checked]) -> Vec<PropertyReport> {
     properties::all().into_iter().map(|each| (each.name, each.expectation)).map(property).collect()
 }
 
-/// Tries a mutant in its world, and the world without it.
+/// Checks the mutant's configuration with and without the mutant.
 pub fn check_mutant(mutant: Mutant, on_progress: &mut dyn FnMut(Progress)) -> MutantReport {
     let experiment = experiment(mutant);
-    let whole = check(&experiment.world, on_progress);
-    let mutilated = check(&experiment.world.clone().without_rule_of(mutant), on_progress);
+    let whole = check(&experiment.config, on_progress);
+    let mutated = check(&experiment.config.clone().with_mutant(mutant), on_progress);
     let is_expected = |violation: &&Violation| violation.property == experiment.expected;
-    let expected = mutilated.violations.iter().find(is_expected);
-    let caught = expected.or(mutilated.violations.first());
+    let expected = mutated.violations.iter().find(is_expected);
+    let caught = expected.or(mutated.violations.first());
     let trace = caught.map(|violation| violation.trace.clone()).unwrap_or_default();
     MutantReport {
         name: mutant.name(),
-        workers: mutilated.world.workers,
-        crashes: mutilated.world.budget.crashes,
-        unique_states: mutilated.unique_states,
+        workers: mutated.config.workers,
+        crashes: mutated.config.budget.crashes,
+        unique_states: mutated.unique_states,
         expected: experiment.expected,
         caught_by: caught.map(|violation| violation.property),
         trace_len: trace.len(),
@@ -159,61 +141,61 @@ mod tests {
     }
 
     #[test]
-    fn the_mutant_no_fence_on_commit_is_caught() {
+    fn mutant_no_fence_on_commit_is_caught() {
         assert_caught(Mutant::NoFenceOnCommit);
     }
 
     #[test]
-    fn the_mutant_no_intent_is_caught() {
+    fn mutant_no_intent_is_caught() {
         assert_caught(Mutant::NoIntent);
     }
 
     #[test]
-    fn the_mutant_key_per_attempt_is_caught() {
+    fn mutant_key_per_attempt_is_caught() {
         assert_caught(Mutant::KeyPerAttempt);
     }
 
     #[test]
-    fn the_mutant_look_up_without_revoke_is_caught() {
+    fn mutant_look_up_without_revoke_is_caught() {
         assert_caught(Mutant::LookUpWithoutRevoke);
     }
 
     #[test]
-    fn the_mutant_look_up_without_drain_is_caught() {
+    fn mutant_look_up_without_drain_is_caught() {
         assert_caught(Mutant::LookUpWithoutDrain);
     }
 
     #[test]
-    fn the_mutant_unguarded_cancel_is_caught() {
+    fn mutant_unguarded_cancel_is_caught() {
         assert_caught(Mutant::UnguardedCancel);
     }
 
     #[test]
-    fn the_mutant_message_deleted_before_commit_is_caught() {
+    fn mutant_message_deleted_before_commit_is_caught() {
         assert_caught(Mutant::MessageDeletedBeforeCommit);
     }
 
     #[test]
-    fn the_mutant_outbox_outside_the_transaction_is_caught() {
+    fn mutant_outbox_outside_the_transaction_is_caught() {
         assert_caught(Mutant::OutboxOutsideTheTransaction);
     }
 
     #[test]
-    fn the_mutant_unconditional_decision_is_caught() {
+    fn mutant_unconditional_decision_is_caught() {
         assert_caught(Mutant::UnconditionalDecision);
     }
 
     #[test]
-    fn the_mutant_retry_on_unknown_outcome_is_caught() {
+    fn mutant_retry_on_unknown_outcome_is_caught() {
         assert_caught(Mutant::RetryOnUnknownOutcome);
     }
 
     #[test]
-    fn a_small_world_is_too_small_for_a_good_report() {
+    fn small_configurations_do_not_pass() {
         let variant = small_variant();
-        let worlds = variant.worlds.iter().map(|world| check(world, &mut |_| {})).collect();
-        let report = Report::new(&variant, worlds, Vec::new());
+        let configs = variant.configs.iter().map(|config| check(config, &mut |_| {})).collect();
+        let report = Report::new(&variant, configs, Vec::new());
         assert_eq!(report.violations, 0);
-        assert!(!report.all_is_well());
+        assert!(!report.passed());
     }
 }

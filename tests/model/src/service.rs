@@ -1,12 +1,12 @@
-//! The service outside, and the network before it. A request may arrive at any time after it was
-//! sent, however little is left of its sender; one that is lost is one that never arrives, and every
-//! beginning of such a story is explored. Answers reach a sender that still waits for them.
+//! The external service and the network in front of it. A request may arrive at any time after it was sent,
+//! even if its sender has crashed. A lost request is one that never arrives; every prefix of such a trace is
+//! explored. An answer reaches a sender that still waits for it.
 
 use crate::action::Action;
+use crate::config::{Class, Config};
 use crate::state::{Answer, Effect, Request, Service, Stage, State, Worker};
-use crate::world::{Class, World};
 
-/// Collects what may happen to requests under way.
+/// Collects what may happen to requests in transit.
 pub(crate) fn actions(state: &State, actions: &mut Vec<Action>) {
     for request in state.service.requests() {
         actions.push(Action::Deliver(request));
@@ -16,7 +16,6 @@ pub(crate) fn actions(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Puts the worker's request on its way.
 pub(crate) fn send(state: &mut State, worker: Worker) {
     state.service.put(Request { fence: worker.fence, key: worker.key, accepted: false });
 }
@@ -27,30 +26,30 @@ pub(crate) fn is_drained(state: &State, worker: Worker) -> bool {
     !requests.any(|request| request.accepted && request.fence < worker.fence)
 }
 
-/// Moves a request one step on: to the service, or from its doorstep into effect.
-pub(crate) fn deliver(world: &World, state: &mut State, request: Request) {
+/// Advances a request one step: accepts it, or carries it out.
+pub(crate) fn deliver(config: &Config, state: &mut State, request: Request) {
     state.service.remove(request);
-    let is_look_up = world.class(request.key.effect().step()) == Class::LookUp;
+    let is_look_up = config.class(request.key.effect().step()) == Class::LookUp;
     if !is_look_up || request.accepted {
-        carry_out(world, &mut state.service, request);
+        carry_out(config, &mut state.service, request);
         answer(state, request, Answer::Done);
     } else if request.fence < state.service.revoked_below {
-        turn_away(state, request);
+        reject(state, request);
     } else {
         let accepted = true;
         state.service.put(Request { accepted, ..request });
     }
 }
 
-/// Says no, for a reason of the service's own.
+/// Refuses a request, for a reason of the service's own.
 pub(crate) fn refuse(state: &mut State, request: Request) {
     state.left.refusals -= 1;
     state.service.remove(request);
     answer(state, request, Answer::Refused);
 }
 
-/// A revoked credential tells its bearer that somebody has taken over.
-fn turn_away(state: &mut State, request: Request) {
+/// A rejected credential means that another worker has taken over; the sender drops its work.
+fn reject(state: &mut State, request: Request) {
     for worker in &mut state.workers {
         if worker.stage == Stage::Awaiting && worker.fence == request.fence {
             *worker = Worker::IDLE;
@@ -58,16 +57,16 @@ fn turn_away(state: &mut State, request: Request) {
     }
 }
 
-fn carry_out(world: &World, service: &mut Service, request: Request) {
-    if happens(world, service, request) {
+fn carry_out(config: &Config, service: &mut Service, request: Request) {
+    if happens(config, service, request) {
         service.happened[request.key.effect().index()] += 1;
     }
     service.keys_seen |= request.key.bit();
 }
 
-/// What each class of service promises about a repetition. To its sender, a repetition looks done.
-fn happens(world: &World, service: &Service, request: Request) -> bool {
-    match world.class(request.key.effect().step()) {
+/// Whether the request has an effect. To its sender, a repetition looks successful.
+fn happens(config: &Config, service: &Service, request: Request) -> bool {
+    match config.class(request.key.effect().step()) {
         Class::ReadOnly => false,
         Class::NativeKey => service.keys_seen & request.key.bit() == 0,
         Class::CompareAndSet => precondition_holds(service, request),
@@ -75,7 +74,7 @@ fn happens(world: &World, service: &Service, request: Request) -> bool {
     }
 }
 
-/// Doing expects the object untouched; undoing expects it done. Either makes a new version.
+/// An action expects the object unchanged; an undo expects it changed. Both make a new version.
 fn precondition_holds(service: &Service, request: Request) -> bool {
     let effect = request.key.effect();
     let done = service.happened(Effect::new(effect.step(), false));

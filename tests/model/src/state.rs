@@ -1,31 +1,31 @@
-//! The state of a world: the ledger, the queue, the workers' memories, the service outside, and the
-//! people. It is small and flat, because millions of them are kept at once, and it is canonical:
-//! two states that differ only in the order of workers or requests are one state.
+//! One state: the ledger, the queue, the workers' memory, the external service, and the users. It is small
+//! and flat because millions of states are held in memory. It is canonical: two states that differ only in
+//! the order of workers or requests are equal.
 
-use crate::world::{Budget, Step, World};
+use crate::config::{Budget, Config, Step};
 
-/// Three steps let an effect stand before and after a wait.
+/// Three steps allow an effect before and after a wait.
 const STEP_COUNT: u8 = 3;
 pub(crate) const STEPS_MAX: usize = STEP_COUNT as usize;
 /// Each step may be done and undone.
 const EFFECT_COUNT: u8 = STEP_COUNT * 2;
 pub(crate) const EFFECTS: usize = EFFECT_COUNT as usize;
-/// Only the mutant `key per attempt` tells attempts apart; it is caught by its second.
+/// Only the mutant `key per attempt` distinguishes attempts; its second attempt is enough to catch it.
 const ATTEMPTS_KEYED: u8 = 3;
 /// One receipt for each key.
 const KEYS: usize = EFFECTS * ATTEMPTS_KEYED as usize;
-/// Three for every push, and a fourth when there is time.
+/// The `ci` configurations have three workers; one of the `long` ones has four.
 pub(crate) const WORKERS_MAX: usize = 4;
-/// A message says only that there is something to do, so more of them say nothing new.
+/// All messages are equal, so more of them add no behaviour.
 const MESSAGES_MAX: u8 = 3;
-/// The present holder's request and two from holders before it; a fourth waits until one has arrived.
+/// The current holder's request and two of earlier holders; a fourth waits until one has arrived.
 const REQUESTS_MAX: usize = 3;
 
-/// A number that only grows; the credential of a holder is bound to it.
+/// A number that only grows. A holder's credential is bound to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Fence(pub u8);
 
-/// Something that may happen outside: a step's action, or its undoing.
+/// An effect in the external service: a step's action, or its undo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Effect(u8);
 
@@ -69,7 +69,7 @@ impl Key {
     }
 }
 
-/// Where the run stands.
+/// The run's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Status {
     Active,
@@ -79,7 +79,7 @@ pub(crate) enum Status {
     Canceled,
 }
 
-/// Where the run's current step stands.
+/// The status of the run's current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Live {
     Ready,
@@ -98,7 +98,7 @@ pub(crate) enum Outcome {
     Canceled,
 }
 
-/// How a wait was settled.
+/// How a wait was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Decision {
     Open,
@@ -107,8 +107,8 @@ pub(crate) enum Decision {
     Canceled,
 }
 
-/// The run's record. Its version is not here: a version is only ever compared for equality, so
-/// whoever has read the record keeps the answer to that comparison instead (`current`).
+/// The run's record. It has no version: a version is only compared for equality, so each reader stores the
+/// result of that comparison instead (`current`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub status: Status,
@@ -117,14 +117,14 @@ pub(crate) struct Run {
     pub undoing: bool,
     pub attempt: u8,
     pub fence: Fence,
-    pub lease_lapsed: bool,
+    pub lease_expired: bool,
     pub cancel_requested: bool,
     pub decision: Decision,
     pub outcomes: [Outcome; STEPS_MAX],
 }
 
 impl Run {
-    /// What the current step would do next outside.
+    /// The next effect of the current step.
     pub(crate) const fn effect(&self) -> Effect {
         Effect::new(self.pointer, self.undoing)
     }
@@ -137,28 +137,28 @@ impl Run {
     pub(crate) fn is_waiting(&self) -> bool {
         self.status == Status::Active && self.live == Live::Waiting
     }
-    /// Whether a worker should be on its way.
+    /// Whether a worker must act next.
     pub(crate) fn has_work(&self) -> bool {
         self.status == Status::Active && self.live != Live::Waiting
     }
 }
 
-/// What the ledger knows about one key.
+/// The ledger's state of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Receipt {
     Absent,
-    /// The first attempt is under way, or the last one was refused and this is the next.
+    /// The first attempt is in progress, or the previous one was refused and this is the next.
     Intent,
-    /// An attempt is under way, and an earlier one may yet have its effect.
+    /// An attempt is in progress, and an earlier one may still have its effect.
     IntentAgain,
     Done,
     Failed,
-    /// The outcome is unknown and a person has been told.
+    /// The outcome is unknown and a person must decide.
     Unknown,
 }
 
 impl Receipt {
-    /// Whether a request that carries this key may have been sent and not been refused.
+    /// Whether a request with this key may have been sent and not been refused.
     pub(crate) const fn may_have_happened(self) -> bool {
         match self {
             Self::Intent | Self::IntentAgain | Self::Done | Self::Unknown => true,
@@ -167,12 +167,12 @@ impl Receipt {
     }
 }
 
-/// The name by which a receiver deletes a message.
+/// The receipt handle by which a receiver deletes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Handle(u8);
 
 impl Handle {
-    /// The handle of a message that is gone.
+    /// The handle of a deleted message.
     pub(crate) const VOID: Self = Self(u8::MAX);
 
     const fn bit(self) -> u8 {
@@ -180,8 +180,8 @@ impl Handle {
     }
 }
 
-/// Messages sent, messages promised by a commit, and, under one mutant, messages that exist only in
-/// the memory of the process that is about to send them.
+/// Messages in the queue, messages in the outbox, and, under one mutant, messages that exist only in the
+/// memory of the process that is about to send them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Queue {
     messages: u8,
@@ -213,24 +213,24 @@ impl Queue {
     }
 }
 
-/// What a worker that has loaded the run has found to do.
+/// What a worker decides to do after it has loaded the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Plan {
     /// Claim the step and perform its effect.
     Perform,
-    /// Claim the step and find out whether its effect has happened.
+    /// Claim the step and look up whether its effect has happened.
     LookUp,
-    /// Record that the outcome is unknown, and ask a person.
+    /// Record that the outcome is unknown, and pause for a person.
     Pause,
-    /// Honour a cancel while nothing can have happened.
+    /// Honour a cancel while no effect can have happened.
     Cancel,
-    /// Somebody else holds the step; leave the message where it is.
+    /// Another worker holds the step; leave the message in the queue.
     Leave,
-    /// There is nothing to do now; delete the message.
+    /// There is no work; delete the message.
     Nothing,
 }
 
-/// What a worker is about to do.
+/// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Idle,
@@ -244,7 +244,7 @@ pub(crate) enum Stage {
     Deleting,
 }
 
-/// What a worker knows about its effect when it commits.
+/// The outcome of the effect, as the worker knows it at commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Done,
@@ -252,14 +252,14 @@ pub(crate) enum Answer {
     Unknown,
 }
 
-/// A worker's memory, all of which a crash erases.
+/// A worker's memory. A crash erases all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Worker {
     pub stage: Stage,
     /// The reply to the write that led to this stage was lost.
-    pub unsure: bool,
-    /// Nobody has written the record since this worker read it, or wrote it: the stored version is
-    /// the one it loaded, or the stored `op_id` is its own.
+    pub reply_lost: bool,
+    /// No other actor has written the record since this worker read or wrote it: the stored version is the
+    /// loaded one, or the stored `op_id` is its own.
     pub current: bool,
     pub message: Handle,
     pub fence: Fence,
@@ -269,7 +269,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) const IDLE: Self = Self {
         stage: Stage::Idle,
-        unsure: false,
+        reply_lost: false,
         current: false,
         message: Handle::VOID,
         fence: Fence(0),
@@ -282,24 +282,24 @@ impl Worker {
     pub(crate) const fn deleting(message: Handle) -> Self {
         Self { stage: Stage::Deleting, message, ..Self::IDLE }
     }
-    /// A worker that has not heard the reply to its write must read before it goes on.
-    pub(crate) fn unsure(self, current: bool) -> Self {
+    /// A worker that did not receive the reply to its write must read the record before it continues.
+    pub(crate) fn with_lost_reply(self, current: bool) -> Self {
         match self.stage {
             Stage::Idle => self,
-            _ => Self { unsure: true, current, ..self },
+            _ => Self { reply_lost: true, current, ..self },
         }
     }
     pub(crate) fn holds(self, fence: Fence) -> bool {
         self.fence == fence && self.is_holder()
     }
-    /// Whether it will go on in the belief that the step is its own.
+    /// Whether the worker continues as the holder of the step, rightly or not.
     pub(crate) fn is_holder(self) -> bool {
-        let will_go_on = !self.unsure || self.current;
+        let will_go_on = !self.reply_lost || self.current;
         will_go_on && !matches!(self.stage, Stage::Idle | Stage::Loaded(_) | Stage::Deleting)
     }
 }
 
-/// A request on its way to the service, or accepted by it and not yet carried out.
+/// A request in transit to the service, or accepted and not yet carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Request {
     pub fence: Fence,
@@ -307,14 +307,14 @@ pub(crate) struct Request {
     pub accepted: bool,
 }
 
-/// The world outside, as it really is.
+/// The true state of the external service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Service {
     /// How often each effect has happened.
     pub happened: [u8; EFFECTS],
-    /// Keys the service remembers, for the class that does.
+    /// Keys that the service has stored, for `NativeKey`.
     pub keys_seen: u32,
-    /// Credentials of smaller fences are turned away.
+    /// Credentials with smaller fences are rejected.
     pub revoked_below: Fence,
     requests: [Option<Request>; REQUESTS_MAX],
 }
@@ -343,12 +343,12 @@ impl Service {
     }
 }
 
-/// Who may settle a wait, beside the operator who cancels.
+/// The actors that resolve a wait, apart from the operator who cancels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Decider {
-    /// Brings the event or the approval.
+    /// Delivers the event or the approval.
     Approver,
-    /// Finds that the time is over.
+    /// Fires the time-out.
     Timer,
 }
 
@@ -363,19 +363,19 @@ impl Decider {
     }
 }
 
-/// How far somebody has come who reads the record, decides, and writes on condition.
+/// Progress of an actor that reads the record, decides, and writes conditionally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Visit {
-    Away,
+pub(crate) enum DeciderState {
+    Idle,
     Loaded { current: bool },
-    Told(Decision),
+    Answered(Decision),
 }
 
-/// How far the operator has come with the cancel.
+/// Progress of the operator with the cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Operator {
-    Away,
-    /// `at_once` is what was decided on loading: end the run, or ask its worker to.
+    Idle,
+    /// `at_once` is decided on loading: end the run at once, or ask its worker to.
     Loaded {
         current: bool,
         at_once: bool,
@@ -383,30 +383,29 @@ pub(crate) enum Operator {
     Finished,
 }
 
-/// One state of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) run: Run,
     pub(crate) receipts: [Receipt; KEYS],
-    /// An event that came before its wait was open.
+    /// An event that arrived before its wait was open.
     pub(crate) signal: bool,
     pub(crate) queue: Queue,
     pub(crate) workers: [Worker; WORKERS_MAX],
     pub(crate) service: Service,
-    pub(crate) deciders: [Visit; 2],
+    pub(crate) deciders: [DeciderState; 2],
     pub(crate) operator: Operator,
     pub(crate) left: Budget,
-    /// For the properties alone: how often a person said retry, for each effect.
+    /// Only for the properties: how often a person decided to retry each effect.
     pub(crate) directed: [u8; EFFECTS],
-    /// For the properties alone: a step that had ended has ended again.
+    /// Only for the properties: a step that had ended has ended again.
     pub(crate) ended_again: bool,
 }
 
 impl State {
-    /// A run just admitted: its record is durable and, if a worker is needed, its message sent.
-    pub(crate) fn admitted(world: &World) -> Self {
+    /// An admitted run: its record is durable and, if a worker is needed, its message is sent.
+    pub(crate) fn admitted(config: &Config) -> Self {
         let mut state = Self {
-            run: new_run(world),
+            run: new_run(config),
             receipts: [Receipt::Absent; KEYS],
             signal: false,
             queue: Queue::default(),
@@ -417,9 +416,9 @@ impl State {
                 revoked_below: Fence(0),
                 requests: [None; REQUESTS_MAX],
             },
-            deciders: [Visit::Away; 2],
-            operator: Operator::Away,
-            left: world.budget,
+            deciders: [DeciderState::Idle; 2],
+            operator: Operator::Idle,
+            left: config.budget,
             directed: [0; EFFECTS],
             ended_again: false,
         };
@@ -434,9 +433,9 @@ impl State {
         self
     }
 
-    /// Workers are interchangeable, and so are the places of requests.
-    pub(crate) fn canonical(mut self, world: &World) -> Self {
-        self.workers[..usize::from(world.workers)].sort_unstable();
+    /// Workers are interchangeable, and so are the slots of requests.
+    pub(crate) fn canonical(mut self, config: &Config) -> Self {
+        self.workers[..usize::from(config.workers)].sort_unstable();
         self.service.requests.sort_unstable();
         self
     }
@@ -446,8 +445,8 @@ impl State {
         for worker in &mut self.workers {
             worker.current = false;
         }
-        for visit in &mut self.deciders {
-            if let Visit::Loaded { current } = visit {
+        for decider in &mut self.deciders {
+            if let DeciderState::Loaded { current } = decider {
                 *current = false;
             }
         }
@@ -456,25 +455,25 @@ impl State {
         }
     }
 
-    /// Whether a live worker believes that it holds the lease.
+    /// Whether a live worker acts as the holder of the current lease.
     pub(crate) fn holder_is_alive(&self) -> bool {
         let fence = self.run.fence;
         self.workers.iter().any(|worker| worker.holds(fence))
     }
 }
 
-fn new_run(world: &World) -> Run {
+fn new_run(config: &Config) -> Run {
     Run {
         status: Status::Active,
         pointer: 0,
-        live: match world.steps[0] {
+        live: match config.steps[0] {
             Step::Act(_) => Live::Ready,
             Step::Wait => Live::Waiting,
         },
         undoing: false,
         attempt: 0,
         fence: Fence(0),
-        lease_lapsed: false,
+        lease_expired: false,
         cancel_requested: false,
         decision: Decision::Open,
         outcomes: [Outcome::Pending; STEPS_MAX],

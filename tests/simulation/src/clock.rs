@@ -1,28 +1,28 @@
-//! Virtual clocks: each node has its own, and it may be wrong.
+//! Virtual clocks. Each node has its own, with its own skew.
 
 use domain::Timestamp;
 use store::Clock;
 use tokio::time::Instant;
 
-/// When every simulation begins: any moment will do, as long as it is always the same.
+/// Start time of every simulation. The value is arbitrary but fixed.
 const EPOCH: i64 = 1_750_000_000_000;
 
-/// A clock that runs with virtual time, off by a fixed amount.
+/// A clock on virtual time with a fixed skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VirtualClock {
-    begun: Instant,
-    off_by_ms: i64,
+    started: Instant,
+    skew_ms: i64,
 }
 
 impl VirtualClock {
-    pub(crate) fn new(begun: Instant, off_by_ms: i64) -> Self {
-        Self { begun, off_by_ms }
+    pub(crate) fn new(started: Instant, skew_ms: i64) -> Self {
+        Self { started, skew_ms }
     }
 }
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(EPOCH + passed + self.off_by_ms)
+        let passed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(EPOCH + passed + self.skew_ms)
     }
 }

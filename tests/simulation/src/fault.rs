@@ -1,50 +1,48 @@
-//! The fault layer: numbers every call, and makes the planned ones fail.
+//! The fault layer: numbers every call and injects the planned faults.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{Cause, Draft, Initiator, Millis, OpId, RunKey, Stamp};
 use serde::Serialize;
-use store::{Clock, Intercept, Ledger as _, Site, SqliteStore, StoreError};
+use store::{Clock, Intercept, Ledger as _, SqliteStore, StoreCall, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// What can happen to a call.
+/// The fault injected at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The caller dies before the call is sent.
+pub enum FaultKind {
+    /// The caller crashes before it sends the call.
     CrashBefore,
-    /// The call is carried out, and the caller dies before the answer reaches it.
+    /// The call is carried out, and the caller crashes before it receives the reply.
     CrashAfter,
-    /// The call is carried out, and the answer is lost.
+    /// The call is carried out, and the reply is lost.
     ReplyLost,
-    /// The call is turned away for now.
+    /// The call is rejected temporarily.
     Throttled,
-    /// Somebody else writes first.
+    /// Another writer writes first.
     Conflict,
-    /// The caller stands still for two lease lengths, then goes on as if nothing had happened.
+    /// The caller freezes for two lease lengths, then continues.
     Frozen,
 }
 
-impl Kind {
-    /// All of them.
+impl FaultKind {
     pub const ALL: [Self; 6] =
         [Self::CrashBefore, Self::CrashAfter, Self::ReplyLost, Self::Throttled, Self::Conflict, Self::Frozen];
-    /// Those that are tried in pairs.
+    /// The kinds that are combined in pairs.
     pub const PAIRED: [Self; 5] =
         [Self::CrashBefore, Self::CrashAfter, Self::ReplyLost, Self::Throttled, Self::Conflict];
 }
 
 /// A fault at a numbered call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Point {
-    /// Which call, from 0.
+pub struct FaultPoint {
+    /// The number of the call, from 0.
     pub call: u32,
-    /// What happens to it.
-    pub kind: Kind,
+    pub kind: FaultKind,
 }
 
-/// The numbering, shared by everybody in one simulation.
+/// The call counter and the planned faults, shared by all nodes of one simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     state: Mutex<State>,
@@ -53,19 +51,19 @@ pub(crate) struct Faults {
 #[derive(Debug, Default)]
 struct State {
     calls: u32,
-    planned: Vec<Point>,
+    planned: Vec<FaultPoint>,
     reached: u32,
     trace: Vec<String>,
     rivals: u32,
 }
 
 impl Faults {
-    pub(crate) fn new(planned: Vec<Point>) -> Self {
+    pub(crate) fn new(planned: Vec<FaultPoint>) -> Self {
         Self { state: Mutex::new(State { planned, ..State::default() }) }
     }
 
-    /// Gives the call its number, and says what happens to it.
-    fn number(&self, node: &str, name: &str) -> Option<Kind> {
+    /// Numbers the call and returns its planned fault.
+    fn number(&self, node: &str, name: &str) -> Option<FaultKind> {
         let mut state = self.lock();
         let call = state.calls;
         state.calls += 1;
@@ -80,12 +78,11 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there were.
     pub(crate) fn calls(&self) -> u32 {
         self.lock().calls
     }
 
-    /// How many of the planned points were reached.
+    /// The number of planned faults that were injected.
     pub(crate) fn reached(&self) -> u32 {
         self.lock().reached
     }
@@ -102,13 +99,13 @@ impl Faults {
     }
 }
 
-/// A process of the simulation: it can die and freeze, and all its calls pass here.
+/// A process of the simulation. It can crash and freeze, and all its calls pass here.
 #[derive(Clone)]
 pub(crate) struct Node {
     name: Arc<str>,
     faults: Arc<Faults>,
     life: Arc<Life>,
-    /// The store without faults, for whoever writes first.
+    /// The store without faults, for the rival writer of `Conflict`.
     rival: SqliteStore,
     clock: Arc<dyn Clock>,
     freeze: Millis,
@@ -116,13 +113,12 @@ pub(crate) struct Node {
 
 #[derive(Debug, Default)]
 struct Life {
-    died: Notify,
+    death: Notify,
     dead: Mutex<bool>,
     frozen_until: Mutex<Option<Instant>>,
 }
 
-/// What a node is made of.
-pub(crate) struct NodeParts {
+pub(crate) struct NodeConfig {
     pub(crate) name: String,
     pub(crate) faults: Arc<Faults>,
     pub(crate) rival: SqliteStore,
@@ -130,27 +126,26 @@ pub(crate) struct NodeParts {
     pub(crate) freeze: Millis,
 }
 
-/// A call under way.
-pub(crate) struct Pass(Option<Kind>);
+/// A call in progress.
+pub(crate) struct PendingCall(Option<FaultKind>);
 
-/// A call that was turned away.
-pub(crate) enum Turned {
-    /// Nothing was done.
-    Away,
-    /// It was done, and the answer is lost.
+pub(crate) enum CallFailed {
+    /// The call was not carried out.
+    Rejected,
+    /// The call was carried out; the reply is lost.
     ReplyLost,
 }
 
 impl Node {
-    pub(crate) fn new(parts: NodeParts) -> Self {
-        let NodeParts { name, faults, rival, clock, freeze } = parts;
+    pub(crate) fn new(parts: NodeConfig) -> Self {
+        let NodeConfig { name, faults, rival, clock, freeze } = parts;
         Self { name: name.into(), faults, life: Arc::default(), rival, clock, freeze }
     }
 
-    /// Returns when the node has died.
-    pub(crate) async fn died(&self) {
+    /// Returns when the node has crashed.
+    pub(crate) async fn death(&self) {
         loop {
-            let notice = self.life.died.notified();
+            let notice = self.life.death.notified();
             if *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) {
                 return;
             }
@@ -158,15 +153,14 @@ impl Node {
         }
     }
 
-    /// The node is gone: nothing it was doing goes on.
+    /// Crashes the node. The future never resolves, so the caller stops here.
     async fn die(&self) -> std::convert::Infallible {
         *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.life.died.notify_waiters();
+        self.life.death.notify_waiters();
         std::future::pending().await
     }
 
-    /// Nothing passes in or out while the node is frozen, or once it is dead. From the outside that is
-    /// what standing still is.
+    /// Blocks calls and replies while the node is frozen, and for ever after a crash.
     async fn awake(&self) {
         if *self.life.dead.lock().unwrap_or_else(PoisonError::into_inner) {
             std::future::pending::<()>().await;
@@ -180,68 +174,73 @@ impl Node {
         }
     }
 
-    pub(crate) async fn enter(&self, name: &str, changes: Option<&RunKey>) -> Result<Pass, Turned> {
+    pub(crate) async fn enter(
+        &self,
+        name: &str,
+        changes: Option<&RunKey>,
+    ) -> Result<PendingCall, CallFailed> {
         self.awake().await;
         let kind = self.faults.number(&self.name, name);
         match kind {
-            Some(Kind::CrashBefore) => match self.die().await {},
-            Some(Kind::Throttled) => Err(Turned::Away),
-            Some(Kind::Conflict) => match changes {
+            Some(FaultKind::CrashBefore) => match self.die().await {},
+            Some(FaultKind::Throttled) => Err(CallFailed::Rejected),
+            Some(FaultKind::Conflict) => match changes {
                 Some(run) => {
                     self.write_first(run).await;
-                    Ok(Pass(kind))
+                    Ok(PendingCall(kind))
                 }
-                None => Err(Turned::Away),
+                None => Err(CallFailed::Rejected),
             },
-            Some(Kind::Frozen) => {
+            Some(FaultKind::Frozen) => {
                 *self.life.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(Instant::now() + self.freeze.std());
                 self.awake().await;
-                Ok(Pass(kind))
+                Ok(PendingCall(kind))
             }
-            Some(Kind::CrashAfter | Kind::ReplyLost) | None => Ok(Pass(kind)),
+            Some(FaultKind::CrashAfter | FaultKind::ReplyLost) | None => Ok(PendingCall(kind)),
         }
     }
 
-    pub(crate) async fn leave(&self, pass: Pass) -> Result<(), Turned> {
+    pub(crate) async fn leave(&self, pass: PendingCall) -> Result<(), CallFailed> {
         self.awake().await;
         match pass.0 {
-            Some(Kind::CrashAfter) => match self.die().await {},
-            Some(Kind::ReplyLost) => Err(Turned::ReplyLost),
-            Some(Kind::CrashBefore | Kind::Throttled | Kind::Conflict | Kind::Frozen) | None => Ok(()),
+            Some(FaultKind::CrashAfter) => match self.die().await {},
+            Some(FaultKind::ReplyLost) => Err(CallFailed::ReplyLost),
+            Some(FaultKind::CrashBefore | FaultKind::Throttled | FaultKind::Conflict | FaultKind::Frozen)
+            | None => Ok(()),
         }
     }
 
-    /// Somebody else writes to the run, so that the caller's condition fails.
+    /// A rival writes to the run, so that the caller's condition fails.
     async fn write_first(&self, run: &RunKey) {
         let Ok(Some(record)) = self.rival.load(run).await else { return };
         let Ok(Some(plan)) = self.rival.plan(&run.tenant, &record.plan).await else { return };
         let Ok(op) = OpId::new(&format!("rival.{}", self.faults.rival())) else { return };
         let by = Initiator::new(Cause::System, "rival");
-        // A decision that changes nothing but the version; whatever comes of it, it was somebody else's.
+        // A decision that changes only the version. Its result does not matter.
         let decision = Draft::new(record, &plan, Stamp { op, now: self.clock.now(), by }).close();
         let _ = self.rival.commit(decision).await;
     }
 }
 
 impl Intercept for Node {
-    type Pass = Pass;
+    type State = PendingCall;
 
-    async fn before(&self, site: &Site) -> Result<Pass, StoreError> {
+    async fn before(&self, site: &StoreCall) -> Result<PendingCall, StoreError> {
         self.enter(site.name, site.changes.as_ref().map(|change| &change.run))
             .await
-            .map_err(|turned| turned.explain(site.name))
+            .map_err(|failed| failed.explain(site.name))
     }
 
-    async fn after(&self, pass: Pass) -> Result<(), StoreError> {
-        self.leave(pass).await.map_err(|turned| turned.explain("simulated call"))
+    async fn after(&self, pass: PendingCall) -> Result<(), StoreError> {
+        self.leave(pass).await.map_err(|failed| failed.explain("simulated call"))
     }
 }
 
-impl Turned {
+impl CallFailed {
     fn explain(&self, doing: &'static str) -> StoreError {
         match self {
-            Self::Away => StoreError::Busy { doing },
+            Self::Rejected => StoreError::Busy { doing },
             Self::ReplyLost => StoreError::Unknown { doing },
         }
     }

@@ -1,69 +1,67 @@
-//! The flows: small workflows, what people do while they run, and how they may end.
+//! The flows: small workflows, the users' actions during the run, and the allowed final statuses.
 
 use domain::RunStatus::{self, Canceled, FailedTerminal, Paused, Succeeded};
 
 use crate::scenario::{Scenario, Skew};
 
-/// What somebody does while the flow runs.
+/// What users and the queue do while the flow runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
-    /// Nothing: it is started and left alone.
+    /// No action after the start.
     Nothing,
     /// The event is sent when the run waits for it.
     EventWhenWaiting,
-    /// The event is sent at once, long before the run waits for it.
+    /// The event is sent at the start, long before the run waits for it.
     EventAtOnce,
-    /// People say yes whenever they are asked.
+    /// Two approvers approve every approval.
     Approve,
-    /// A person says no when asked.
+    /// An approver rejects.
     Reject,
-    /// A person says no the first time, an operator says to go on, and then people say yes.
+    /// An approver rejects, an operator resumes the run, and then approvers approve.
     RejectThenApprove,
-    /// Nobody answers before others have been told; then people say yes.
+    /// Approvers answer only after the approval has escalated; then they approve.
     ApproveWhenEscalated,
-    /// One person says yes while another stops the run.
+    /// An approver approves while an operator cancels the run.
     ApproveAgainstCancel,
-    /// When the run is over, an operator has it taken back by another run.
+    /// An operator undoes the finished run with another run.
     UndoWhenOver,
-    /// Somebody stops the run while a step is held.
+    /// An operator cancels the run while a worker holds a step.
     CancelWhenHeld,
-    /// The message is doubled and doubled again, and copies arrive late and out of order.
+    /// The queue delivers duplicates of the message, late and out of order.
     DoubleMessages,
-    /// When the run pauses, an operator says to try again.
+    /// When the run pauses, an operator resumes it.
     RetryWhenPaused,
-    /// When the run pauses, an operator has it rolled back.
+    /// When the run pauses, an operator rolls it back.
     RollBackWhenPaused,
 }
 
-/// A flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Flow {
-    /// Its name in the report.
+    /// The name in the report.
     pub name: &'static str,
-    /// The workflow.
     pub(crate) workflow: &'static str,
     pub(crate) script: Script,
-    /// How it may end without any fault.
+    /// Allowed final statuses without faults.
     pub(crate) ends: &'static [RunStatus],
-    /// How else it may end when something fails.
+    /// Additional final statuses allowed with faults.
     pub(crate) may_end: &'static [RunStatus],
-    /// Whether every pair of calls is tried as well.
+    /// Whether every pair of faults is run as well.
     pub(crate) pairs: bool,
-    /// How many effects the tenant allows in one run.
+    /// The tenant's cap on effects in one run.
     pub(crate) writes_max: u32,
 }
 
-/// Enough for every flow but the one that is about it.
+/// A cap that only the flow about caps lowers.
 const MANY: u32 = 64;
 
-/// Every flow. Where an event is to be waited for, the wait is longer than the clocks are wrong: a deadline
-/// is as good as the worst clock among the workers, and no better.
+/// Every flow. Waits for an event are longer than the clock skew, because a deadline is only as accurate as
+/// the worst clock among the workers.
 pub const FLOWS: &[Flow] = &[
     Flow {
         name: "plain",
         workflow: "steps:\n\
-            - { id: a, tool: sim.read, with: { say: hello } }\n\
-            - { id: b, tool: sim.keyed, with: { say: '${ steps.a.said }' } }\n",
+            - { id: a, tool: sim.read, with: { value: hello } }\n\
+            - { id: b, tool: sim.keyed, with: { value: '${ steps.a.value }' } }\n",
         script: Script::Nothing,
         ends: &[Succeeded],
         may_end: &[],
@@ -73,10 +71,10 @@ pub const FLOWS: &[Flow] = &[
     Flow {
         name: "hand-off",
         workflow: "steps:\n\
-            - { id: a, tool: sim.keyed, with: { say: 1 } }\n\
-            - { id: b, tool: sim.cas, with: { say: '${ steps.a.said }' } }\n\
-            - { id: c, tool: sim.lookup, with: { say: '${ steps.b.said }' } }\n\
-            - { id: d, tool: sim.read, with: { say: '${ steps.a.said + trigger.n }' } }\n",
+            - { id: a, tool: sim.keyed, with: { value: 1 } }\n\
+            - { id: b, tool: sim.cas, with: { value: '${ steps.a.value }' } }\n\
+            - { id: c, tool: sim.lookup, with: { value: '${ steps.b.value }' } }\n\
+            - { id: d, tool: sim.read, with: { value: '${ steps.a.value + trigger.n }' } }\n",
         script: Script::Nothing,
         ends: &[Succeeded],
         may_end: &[],
@@ -97,7 +95,7 @@ pub const FLOWS: &[Flow] = &[
         workflow: "steps:\n- { id: a, tool: sim.keyed, with: { fails: 99 }, retry: { attempts: 3 } }\n",
         script: Script::Nothing,
         ends: &[FailedTerminal],
-        // The last attempt was interrupted: then nobody can say that it failed.
+        // If a fault interrupts the last attempt, its outcome is unknown.
         may_end: &[Paused],
         pairs: false,
         writes_max: MANY,
@@ -106,7 +104,7 @@ pub const FLOWS: &[Flow] = &[
         name: "wait then event",
         workflow: "steps:\n\
             - { id: w, tool: wait.event, with: { event: go, timeout: 6h } }\n\
-            - { id: b, tool: sim.keyed, with: { say: '${ steps.w.go }' } }\n",
+            - { id: b, tool: sim.keyed, with: { value: '${ steps.w.go }' } }\n",
         script: Script::EventWhenWaiting,
         ends: &[Succeeded],
         may_end: &[],
@@ -118,7 +116,7 @@ pub const FLOWS: &[Flow] = &[
         workflow: "steps:\n\
             - { id: a, tool: sim.read, with: { takes_ms: 3000 } }\n\
             - { id: w, tool: wait.event, with: { event: go, timeout: 6h } }\n\
-            - { id: b, tool: sim.keyed, with: { say: '${ steps.w.go }' } }\n",
+            - { id: b, tool: sim.keyed, with: { value: '${ steps.w.go }' } }\n",
         script: Script::EventAtOnce,
         ends: &[Succeeded],
         may_end: &[],
@@ -162,11 +160,11 @@ pub const FLOWS: &[Flow] = &[
     Flow {
         name: "cancel while running",
         workflow: "steps:\n\
-            - { id: a, tool: sim.keyed, with: { takes_ms: 15000 }, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: a, tool: sim.keyed, with: { takes_ms: 15000 }, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.keyed }\n",
         script: Script::CancelWhenHeld,
         ends: &[Canceled],
-        // The wish may come after the run has ended.
+        // The cancellation may arrive after the run has ended.
         may_end: &[Succeeded],
         pairs: false,
         writes_max: MANY,
@@ -228,7 +226,7 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "opaque, an operator retries",
+        name: "opaque, operator retries",
         workflow: "steps:\n- { id: a, tool: sim.opaque }\n- { id: b, tool: sim.keyed }\n",
         script: Script::RetryWhenPaused,
         ends: &[Succeeded],
@@ -237,9 +235,9 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "opaque, an operator rolls back",
+        name: "opaque, operator rolls back",
         workflow: "steps:\n\
-            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.lookup, rollback: { tool: sim.cas } }\n\
             - { id: c, tool: sim.opaque }\n",
         script: Script::RollBackWhenPaused,
@@ -249,7 +247,7 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "doubled and reordered messages",
+        name: "duplicate and reordered messages",
         workflow: "steps:\n\
             - { id: a, tool: sim.keyed, with: { takes_ms: 400 } }\n\
             - { id: b, tool: sim.lookup, with: { takes_ms: 400 } }\n\
@@ -261,9 +259,9 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "an approved action",
+        name: "approved action",
         workflow: "environment: prod\nsteps:\n\
-            - { id: a, tool: sim.cas, with: { say: hello } }\n\
+            - { id: a, tool: sim.cas, with: { value: hello } }\n\
             - { id: b, tool: sim.read }\n",
         script: Script::Approve,
         ends: &[Succeeded],
@@ -272,7 +270,7 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "an action that two people approve",
+        name: "action with two approvals",
         workflow: "steps:\n- { id: a, tool: sim.keyed, blast_radius: high }\n",
         script: Script::Approve,
         ends: &[Succeeded],
@@ -299,7 +297,7 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "nobody answers",
+        name: "approval expires",
         workflow: "environment: prod\napproval: { sla: 1m, expires_after: 3m }\nsteps:\n\
             - { id: a, tool: sim.read }\n- { id: b, tool: sim.opaque }\n",
         script: Script::Nothing,
@@ -318,9 +316,9 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "denied by the caps, and taken back",
+        name: "denied by caps, rolled back",
         workflow: "steps:\n\
-            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.keyed }\n",
         script: Script::Nothing,
         ends: &[FailedTerminal],
@@ -329,9 +327,9 @@ pub const FLOWS: &[Flow] = &[
         writes_max: 1,
     },
     Flow {
-        name: "a failure takes back what was done",
+        name: "failure rolls back",
         workflow: "steps:\n\
-            - { id: a, tool: sim.cas, with: { say: there }, rollback: auto }\n\
+            - { id: a, tool: sim.cas, with: { value: there }, rollback: auto }\n\
             - { id: b, tool: sim.lookup, rollback: { tool: sim.keyed } }\n\
             - { id: c, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
         script: Script::Nothing,
@@ -341,9 +339,9 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "taking back needs approval too",
+        name: "rollback needs approval",
         workflow: "environment: prod\nsteps:\n\
-            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { say: back } } }\n\
+            - { id: a, tool: sim.keyed, rollback: { tool: sim.keyed, with: { value: back } } }\n\
             - { id: b, tool: sim.read, with: { fails: 99 }, retry: { attempts: 1 } }\n",
         script: Script::Approve,
         ends: &[FailedTerminal],
@@ -352,10 +350,10 @@ pub const FLOWS: &[Flow] = &[
         writes_max: MANY,
     },
     Flow {
-        name: "a finished run is undone by another",
+        name: "finished run undone by another",
         workflow: "steps:\n\
-            - { id: a, tool: sim.keyed, with: { say: 1 } }\n\
-            - { id: b, tool: sim.cas, with: { say: 2 } }\n",
+            - { id: a, tool: sim.keyed, with: { value: 1 } }\n\
+            - { id: b, tool: sim.cas, with: { value: 2 } }\n",
         script: Script::UndoWhenOver,
         ends: &[Succeeded],
         may_end: &[],
@@ -365,8 +363,8 @@ pub const FLOWS: &[Flow] = &[
 ];
 
 impl Flow {
-    /// Every call of the flow when nothing fails and all clocks are right.
+    /// Every call of the flow without faults and without clock skew.
     pub fn trace(&'static self) -> Vec<String> {
-        Scenario { flow: self, points: Vec::new(), skew: Skew::None }.play().trace
+        Scenario { flow: self, points: Vec::new(), skew: Skew::None }.run().trace
     }
 }

@@ -1,12 +1,12 @@
-//! The proof by simulation.
+//! Deterministic simulation with fault injection.
 //!
 //! The real engine, the real worker loop and the real SQLite statements run in one thread under virtual
-//! time. Every I/O call — to the ledger, the queue, the blobs, and to the world outside — passes a fault
-//! layer that gives it a number. A flow is first run without faults, which counts its calls; then it is
-//! run again for every call and every kind of fault, and for short flows for every pair. After each run an
-//! oracle that has watched the world outside checks that nothing was lost and nothing happened twice.
+//! time. Every I/O call (ledger, queue, blobs, external systems) passes a fault layer that numbers it. A
+//! flow first runs without faults, which counts its calls. It then runs again once for every call and kind
+//! of fault, and short flows also for every pair of faults. After each run an oracle compares the ledger
+//! with the effects in the fake external service: no effect may be lost or happen twice.
 //!
-//! Everything that is left to chance comes from a seed, so a failure is repeated by its number.
+//! All randomness comes from a seed, so a failure can be repeated with that seed.
 
 mod clock;
 mod fault;
@@ -14,9 +14,9 @@ mod flow;
 mod grid;
 mod oracle;
 mod scenario;
-mod world;
+mod service;
 
-pub use fault::{Kind, Point};
+pub use fault::{FaultKind, FaultPoint};
 pub use flow::{FLOWS, Flow};
 pub use grid::{FlowReport, Report, Sweep, Violation, simulate};
 pub use scenario::{Scenario, Skew};

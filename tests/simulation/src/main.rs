@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: plays every flow with every fault and says what came of it.
+//! `cargo xtask simulate`: runs every flow with every fault and prints a report.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -7,16 +7,16 @@ use std::time::Instant;
 use countersign_simulation::{FLOWS, Flow, FlowReport, Report, Sweep, simulate};
 
 const HELP: &str = "\
-Plays the real engine and worker through every flow, with every fault at every call.
+Run the real engine and worker through every flow, with every fault at every call.
 
 Usage: simulate [--seeds N] [--first-seed N] [--no-pairs] [--json]
 
-  --seeds N       random mixtures of two to four faults beside the grid [default: 1000]
-  --first-seed N  where they start; to repeat a failure: --first-seed SEED --seeds 1 [default: 0]
-  --no-pairs      only single faults
-  --flow FLOW     only this flow
-  --trace FLOW    every call of a flow when nothing fails, and nothing else
-  --json          one JSON object on standard output
+  --seeds N       Number of random mixtures of two to four faults to run after the grid [default: 1000]
+  --first-seed N  First seed. To repeat a failure: --first-seed SEED --seeds 1 [default: 0]
+  --no-pairs      Run single faults only
+  --flow FLOW     Run the grid of this flow only
+  --trace FLOW    Print every call of a flow without faults, then exit
+  --json          Print the report as one JSON object on standard output
 ";
 
 fn main() -> ExitCode {
@@ -40,7 +40,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<(Sweep, bool), Stri
     let mut json = false;
     while let Some(arg) = args.next() {
         let mut number = |name: &str| {
-            args.next().and_then(|n| n.parse().ok()).ok_or_else(|| format!("{name} needs a whole number\n\n"))
+            args.next()
+                .and_then(|n| n.parse().ok())
+                .ok_or_else(|| format!("error: {name} needs a whole number\n\n"))
         };
         match arg.as_str() {
             "--json" => json = true,
@@ -50,7 +52,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<(Sweep, bool), Stri
             "--flow" => sweep.only = Some(flow_named(args.next().as_deref())?.name),
             "--trace" => trace(args.next().as_deref())?,
             "--help" | "-h" => return Err(String::new()),
-            other => return Err(format!("unknown option {other:?}\n\n")),
+            other => return Err(format!("error: unknown option {other:?}\n\n")),
         }
     }
     Ok((sweep, json))
@@ -59,11 +61,11 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<(Sweep, bool), Stri
 fn flow_named(name: Option<&str>) -> Result<&'static Flow, String> {
     FLOWS.iter().find(|flow| Some(flow.name) == name).ok_or_else(|| {
         let names: Vec<_> = FLOWS.iter().map(|flow| flow.name).collect();
-        format!("no such flow; there are: {}\n\n", names.join(", "))
+        format!("error: unknown flow; the flows are: {}\n\n", names.join(", "))
     })
 }
 
-/// Prints every call of a flow, numbered, and ends.
+/// Prints the numbered calls of a flow and exits.
 fn trace(name: Option<&str>) -> Result<(), String> {
     flow_named(name)?.trace().iter().for_each(|call| println!("{call}"));
     std::process::exit(0)
@@ -81,7 +83,7 @@ fn print(report: &Report, json: bool) {
     if json {
         match serde_json::to_string(report) {
             Ok(text) => println!("{text}"),
-            Err(error) => eprintln!("report not written: {error}"),
+            Err(error) => eprintln!("error: write the report: {error}"),
         }
     } else {
         println!("flows       {}", report.flows);
@@ -91,11 +93,11 @@ fn print(report: &Report, json: bool) {
         println!("violations  {}", report.violations);
     }
     for violation in &report.first_violations {
-        eprintln!("\nin the flow `{}`, clocks {:?}:", violation.flow, violation.skew);
+        eprintln!("\nviolation in flow `{}`, clock skew {:?}:", violation.flow, violation.skew);
         if let Some(seed) = violation.seed {
-            eprintln!("  seed {seed}: repeat with --first-seed {seed} --seeds 1");
+            eprintln!("  seed {seed}; repeat with --first-seed {seed} --seeds 1");
         }
-        eprintln!("  {:?}", violation.points);
+        eprintln!("  faults: {:?}", violation.points);
         violation.broken.iter().for_each(|broken| eprintln!("  - {broken}"));
         violation.trace.iter().for_each(|call| eprintln!("      {call}"));
     }

@@ -1,4 +1,4 @@
-//! The oracle: it has watched the world outside, and holds the ledger against it.
+//! The oracle compares the ledger with the effects in the fake service.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,27 @@ use store::{
 };
 
 use crate::flow::{Flow, Script};
-use crate::world::TOOLS;
+use crate::service::TOOLS;
 
-/// How a scenario ended.
-pub(crate) struct Ending<'s> {
+/// The state at the end of a scenario.
+pub(crate) struct FinalState<'s> {
     pub(crate) flow: &'static Flow,
-    /// Whether nothing went wrong; then the flow must end as it says.
+    /// Whether the scenario had no faults and no clock skew; then the flow must end in one of its `ends`.
     pub(crate) faultless: bool,
     pub(crate) record: RunRecord,
     pub(crate) plan: &'s Plan,
     pub(crate) store: &'s SqliteStore,
     pub(crate) effects: BTreeMap<IdempotencyKey, u32>,
-    /// How each request for approval was last shown to people.
+    /// The status on the last card posted for each approval.
     pub(crate) cards: BTreeMap<ApprovalId, ApprovalStatus>,
-    /// What evidence is verified with.
     pub(crate) key: PublicKey,
-    /// Whether it is. What is built is held to the same rules as what is verified, so where faults are
-    /// tried in pairs, by the hundred thousand, it is enough that the evidence is there.
-    pub(crate) verifies: bool,
+    /// Whether to verify the evidence bundle. Scenarios with a pair of faults, of which there are hundreds of
+    /// thousands, only check that the bundle exists.
+    pub(crate) verify_evidence: bool,
 }
 
-/// An effect of a step, or of its undoing, as the ledger and the world have it.
-struct Accounted<'e> {
+/// An effect of a step, or of its undo, in the ledger and in the fake service.
+struct EffectAccount<'e> {
     step: &'e PlannedStep,
     record: Option<&'e StepRecord>,
     receipt: Option<Receipt>,
@@ -43,139 +42,141 @@ struct Accounted<'e> {
     key: IdempotencyKey,
 }
 
-/// Everything that is not as it must be.
-pub(crate) async fn judge(ending: &Ending<'_>) -> Vec<String> {
+/// Returns every invariant that does not hold.
+pub(crate) async fn check(final_state: &FinalState<'_>) -> Vec<String> {
     let mut broken = Vec::new();
-    let steps = ending.store.steps(&ending.record.key).await.unwrap_or_default();
-    broken.extend(wrong_end(ending));
-    broken.extend(wrong_statuses(ending, &steps));
-    broken.extend(broken_chain(ending).await);
-    broken.extend(dead_letters(ending).await);
-    broken.extend(unproved(ending).await);
-    broken.extend(unseen(ending).await);
+    let steps = final_state.store.steps(&final_state.record.key).await.unwrap_or_default();
+    broken.extend(wrong_end(final_state));
+    broken.extend(wrong_statuses(final_state, &steps));
+    broken.extend(broken_chain(final_state).await);
+    broken.extend(dead_letters(final_state).await);
+    broken.extend(missing_evidence(final_state).await);
+    broken.extend(stale_cards(final_state).await);
     for undo in [false, true] {
-        for index in 0..ending.record.steps {
-            if let Some(effect) = account(ending, &steps, StepSeq(index), undo).await {
-                broken.extend(wrong_effect(ending, &effect, undo));
+        for index in 0..final_state.record.steps {
+            if let Some(effect) = account_effect(final_state, &steps, StepSeq(index), undo).await {
+                broken.extend(wrong_effect(final_state, &effect, undo));
             }
         }
     }
     broken
 }
 
-fn wrong_end(ending: &Ending<'_>) -> Option<String> {
-    let (flow, status) = (ending.flow, ending.record.status);
-    let expected = flow.ends.contains(&status) || (!ending.faultless && flow.may_end.contains(&status));
-    let live = &ending.record.live;
-    (!expected).then(|| format!("the run ended {status}, which this flow may not: {live:?}"))
+fn wrong_end(final_state: &FinalState<'_>) -> Option<String> {
+    let (flow, status) = (final_state.flow, final_state.record.status);
+    let expected = flow.ends.contains(&status) || (!final_state.faultless && flow.may_end.contains(&status));
+    let live = &final_state.record.live;
+    (!expected).then(|| format!("the run ended {status}, which this flow does not allow: {live:?}"))
 }
 
-fn wrong_statuses(ending: &Ending<'_>, steps: &[StepRecord]) -> Vec<String> {
+fn wrong_statuses(final_state: &FinalState<'_>, steps: &[StepRecord]) -> Vec<String> {
     let mut broken = Vec::new();
-    let record = &ending.record;
+    let record = &final_state.record;
     let statuses: Vec<StepStatus> =
         (0..record.steps).map(|seq| view::step_status(record, steps, StepSeq(seq))).collect();
     let all_succeeded = statuses.iter().all(|status| *status == StepStatus::Succeeded);
     if (record.status == RunStatus::Succeeded) != all_succeeded {
-        broken.push(format!("the run is {} and its steps are {statuses:?}", record.status));
+        broken.push(format!("the run is {} but its steps are {statuses:?}", record.status));
     }
     if record.completed_at.is_some() != record.status.is_terminal() {
-        broken.push("completed_at does not say whether the run is over".to_owned());
+        broken.push("completed_at does not match whether the run is terminal".to_owned());
     }
     if record.due_at.is_some() {
-        broken.push("a run at rest is still due".to_owned());
+        broken.push("an idle run is still in the due index".to_owned());
     }
     broken
 }
 
-async fn broken_chain(ending: &Ending<'_>) -> Option<String> {
-    let record = &ending.record;
-    let entries = match ending.store.events(&record.key, 0, u32::MAX).await {
+async fn broken_chain(final_state: &FinalState<'_>) -> Option<String> {
+    let record = &final_state.record;
+    let entries = match final_state.store.events(&record.key, 0, u32::MAX).await {
         Ok(entries) => entries,
         Err(error) => return Some(error.to_string()),
     };
     chain::verify(&record.key, &entries, record.events, &record.head).err().map(|fault| fault.to_string())
 }
 
-/// Every run that is over has evidence, which anybody with the public key can verify.
-async fn unproved(ending: &Ending<'_>) -> Vec<String> {
-    let tenant = &ending.record.key.tenant;
+/// Every terminal run has evidence that the public key verifies.
+async fn missing_evidence(final_state: &FinalState<'_>) -> Vec<String> {
+    let tenant = &final_state.record.key.tenant;
     let runs =
-        ending.store.runs(tenant, RunQuery::newest(10)).await.map(|page| page.runs).unwrap_or_default();
+        final_state.store.runs(tenant, RunQuery::newest(10)).await.map(|page| page.runs).unwrap_or_default();
     let mut broken = Vec::new();
     for run in runs.iter().filter(|run| run.status.is_terminal()) {
-        broken.extend(no_proof(ending, &run.key).await);
+        broken.extend(evidence_fault(final_state, &run.key).await);
     }
     let undone = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
-    if ending.flow.script == Script::UndoWhenOver && undone != 2 {
-        broken.push(format!("{undone} runs succeeded; the run and its undoing should have"));
+    if final_state.flow.script == Script::UndoWhenOver && undone != 2 {
+        broken.push(format!("{undone} runs succeeded; expected 2: the run and its undo"));
     }
     broken
 }
 
-async fn no_proof(ending: &Ending<'_>, run: &RunKey) -> Option<String> {
-    let Ok(Some(found)) = ending.store.evidence(run).await else {
-        return Some(format!("run {run} is over and has no evidence"));
+async fn evidence_fault(final_state: &FinalState<'_>, run: &RunKey) -> Option<String> {
+    let Ok(Some(found)) = final_state.store.evidence(run).await else {
+        return Some(format!("run {run} is terminal and has no evidence"));
     };
-    let Ok(Some(bytes)) = ending.store.blob(BlobKind::Evidence, &run.tenant, &found.bundle).await else {
-        return Some(format!("the evidence of run {run} is not where the ledger says"));
+    let Ok(Some(bytes)) = final_state.store.blob(BlobKind::Evidence, &run.tenant, &found.bundle).await else {
+        return Some(format!("the evidence bundle of run {run} is missing"));
     };
-    if !ending.verifies {
+    if !final_state.verify_evidence {
         return None;
     }
-    let fault = evidence::verify(&bytes, &ending.key).err()?;
+    let fault = evidence::verify(&bytes, &final_state.key).err()?;
     Some(format!("the evidence of run {run} does not verify: {fault}"))
 }
 
-/// People have been shown how every request for approval ended.
-async fn unseen(ending: &Ending<'_>) -> Vec<String> {
-    let asked = ending.store.approvals(&ending.record.key).await.unwrap_or_default();
-    let unseen = asked.iter().filter(|approval| ending.cards.get(&approval.id) != Some(&approval.status));
-    unseen
+/// The last card of every approval shows its final status.
+async fn stale_cards(final_state: &FinalState<'_>) -> Vec<String> {
+    let asked = final_state.store.approvals(&final_state.record.key).await.unwrap_or_default();
+    let stale_cards =
+        asked.iter().filter(|approval| final_state.cards.get(&approval.id) != Some(&approval.status));
+    stale_cards
         .map(|approval| {
-            let seen = ending.cards.get(&approval.id);
-            format!("approval {} is {:?}, and people see {seen:?}", approval.id, approval.status)
+            let seen = final_state.cards.get(&approval.id);
+            format!("approval {} is {:?} but its card shows {seen:?}", approval.id, approval.status)
         })
         .collect()
 }
 
-async fn dead_letters(ending: &Ending<'_>) -> Option<String> {
-    let dead = ending.store.dead_letters(10).await.unwrap_or_default();
-    (!dead.is_empty()).then(|| format!("{} messages were given up", dead.len()))
+async fn dead_letters(final_state: &FinalState<'_>) -> Option<String> {
+    let dead = final_state.store.dead_letters(10).await.unwrap_or_default();
+    (!dead.is_empty()).then(|| format!("{} dead-letter messages", dead.len()))
 }
 
-async fn account<'e>(
-    ending: &'e Ending<'_>,
+async fn account_effect<'e>(
+    final_state: &'e FinalState<'_>,
     steps: &'e [StepRecord],
     seq: StepSeq,
     undo: bool,
-) -> Option<Accounted<'e>> {
-    let step = ending.plan.step(seq)?;
+) -> Option<EffectAccount<'e>> {
+    let step = final_state.plan.step(seq)?;
     let tool = match (undo, &step.work, &step.rollback) {
         (false, Work::Call(call), _) | (true, _, Some(domain::plan::Undo::Call(call))) => &call.tool,
         _ => return None,
     };
-    let key = IdempotencyKey::for_step(tool, &ending.record.key.run, &step.id);
+    let key = IdempotencyKey::for_step(tool, &final_state.record.key.run, &step.id);
     let key = if undo { key.undo() } else { key };
     let class = TOOLS.iter().find(|(name, ..)| *name == tool.as_str()).map(|(_, class, _)| *class)?;
     if class == EffectClass::ReadOnly {
         return None;
     }
-    Some(Accounted {
+    Some(EffectAccount {
         step,
         record: steps.iter().find(|record| record.seq == seq && record.undo == undo),
-        receipt: ending.store.receipt(&ending.record.key.tenant, &key).await.ok().flatten(),
-        happened: ending.effects.get(&key).copied().unwrap_or(0),
+        receipt: final_state.store.receipt(&final_state.record.key.tenant, &key).await.ok().flatten(),
+        happened: final_state.effects.get(&key).copied().unwrap_or(0),
         key,
     })
 }
 
-fn wrong_effect(ending: &Ending<'_>, effect: &Accounted<'_>, undo: bool) -> Vec<String> {
+fn wrong_effect(final_state: &FinalState<'_>, effect: &EffectAccount<'_>, undo: bool) -> Vec<String> {
     let mut broken = Vec::new();
-    let Accounted { step, record, receipt, happened, key } = effect;
+    let EffectAccount { step, record, receipt, happened, key } = effect;
     let name = format!("{}{}", step.id, if undo { " (undo)" } else { "" });
-    // A person who says to try again after seeing the evidence may cause a second effect; nobody else may.
-    let allowed = if ending.flow.script == Script::RetryWhenPaused { 1 + ending.record.resumes } else { 1 };
+    // Only a person who resumes an opaque step after seeing the evidence may cause a second effect.
+    let allowed =
+        if final_state.flow.script == Script::RetryWhenPaused { 1 + final_state.record.resumes } else { 1 };
     if *happened > allowed {
         broken.push(format!("the effect of {name} happened {happened} times ({key})"));
     }
@@ -191,21 +192,22 @@ fn wrong_effect(ending: &Ending<'_>, effect: &Accounted<'_>, undo: bool) -> Vec<
         broken.push(format!("{name}: receipt done = {done}, step ended = {ended}"));
     }
     if *happened > 0 && !done && !open {
-        broken.push(format!("the effect of {name} happened and no receipt tells of it"));
+        broken.push(format!("the effect of {name} happened but has no receipt"));
     }
-    if open && ending.record.status.is_terminal() && ending.record.effects.unknown == 0 {
-        broken.push(format!("the run is over and the outcome of {name} was never settled"));
+    if open && final_state.record.status.is_terminal() && final_state.record.effects.unknown == 0 {
+        broken.push(format!("the run is terminal but the outcome of {name} was never resolved"));
     }
     if open
-        && ending.record.status == RunStatus::Paused
-        && !matches!(ending.record.live, Live::Unresolved { .. })
+        && final_state.record.status == RunStatus::Paused
+        && !matches!(final_state.record.live, Live::Unresolved { .. })
     {
-        broken.push(format!("the run is paused without saying that the outcome of {name} is unknown"));
+        broken.push(format!("the run is paused but does not report the unknown outcome of {name}"));
     }
-    // A run that was stopped while it acted takes back what it did, if the workflow says how.
-    let stopped = ending.record.status == RunStatus::Canceled && !undo && done && step.rollback.is_some();
-    if stopped && ending.record.rollback.is_none() {
-        broken.push(format!("the run was stopped, and the effect of {name} was left behind"));
+    // A run that is canceled during an action rolls the effect back if the workflow has a rollback for it.
+    let stopped =
+        final_state.record.status == RunStatus::Canceled && !undo && done && step.rollback.is_some();
+    if stopped && final_state.record.rollback.is_none() {
+        broken.push(format!("the run was canceled but the effect of {name} was not rolled back"));
     }
     broken
 }

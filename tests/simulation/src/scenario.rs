@@ -1,34 +1,34 @@
-//! A scenario: one flow, some faults, some clocks — played to its end.
+//! A scenario: one flow with its faults and clock skew, run to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectors::Toolbox;
+use connectors::ToolRegistry;
 use domain::plan::Plan;
 use domain::tenant::Caps;
 use domain::{
     Cause, Channel, EventName, IdempotencyKey, Initiator, Job, Live, Millis, Outgoing, PersonId, QueueName,
     RunId, RunKey, RunRecord, RunStatus, SignalId, Tenant, TenantId, ToolName, WorkerId, WorkspaceId,
 };
-use engine::{Engine, EngineError, Parts, Reply, Sealing, SignalRun, StartRun, Timing};
+use engine::{Engine, EngineError, EngineParts, EvidenceSigner, SignalRun, StartRun, Timing, VoteRequest};
 use evidence::SigningKey;
 use serde::Serialize;
 use serde_json::json;
 use store::{Clock, Governance as _, Intercepted, Ledger as _, Queue as _, SqliteOptions, SqliteStore};
 use tokio::time::{Instant, sleep, timeout};
-use worker::{Rooms, Worker, WorkerSettings};
+use worker::{Concurrency, Worker, WorkerSettings};
 
 use crate::clock::VirtualClock;
-use crate::fault::{Faults, Node, NodeParts, Point};
+use crate::fault::{FaultPoint, Faults, Node, NodeConfig};
 use crate::flow::{Flow, Script};
-use crate::oracle::{self, Ending};
-use crate::world::{SimShows, SimTool, TOOLS, World};
+use crate::oracle::{self, FinalState};
+use crate::service::{FakeNotifier, FakeService, SimTool, TOOLS};
 
-/// How wrong the clocks of the two workers are.
+/// The clock skew of the two workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skew {
-    /// Both are right.
+    /// Both clocks are right.
     None,
     /// The first is an hour fast, the second an hour slow.
     FastAndSlow,
@@ -51,187 +51,187 @@ impl Skew {
     }
 }
 
-/// One flow, some faults, some clocks.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Which flow.
     pub flow: &'static Flow,
-    /// What fails.
-    pub points: Vec<Point>,
-    /// How wrong the clocks are.
+    pub points: Vec<FaultPoint>,
     pub skew: Skew,
 }
 
-/// How a scenario went.
 #[derive(Debug, Clone)]
-pub(crate) struct Played {
+pub(crate) struct ScenarioResult {
     pub(crate) calls: u32,
     pub(crate) reached: u32,
     pub(crate) trace: Vec<String>,
     pub(crate) broken: Vec<String>,
 }
 
-/// A process that dies is started again after this long.
+/// A crashed process is restarted after this delay.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// Longer than any flow takes with the worst of clocks.
-const SETTLES_WITHIN: Duration = Duration::from_hours(8);
+/// Longer than any flow takes with the largest clock skew.
+const TIME_LIMIT: Duration = Duration::from_hours(8);
 
-/// How soon the onlooker, who is not part of the simulated system, has a look; and how seldom when
-/// nothing happens for hours.
-const LOOK: Duration = Duration::from_millis(250);
-const LOOK_MAX: Duration = Duration::from_secs(20);
+/// Poll intervals of the script and the oracle, which are outside the simulated system. The interval grows
+/// because some flows wait for hours of virtual time.
+const POLL_MIN: Duration = Duration::from_millis(250);
+const POLL_MAX: Duration = Duration::from_secs(20);
 
 const WORKERS: usize = 2;
 
 impl Scenario {
-    /// Plays it, and tells what must not be and is.
+    /// Runs the scenario and returns the invariants that did not hold.
     pub fn broken(&self) -> Vec<String> {
-        self.play().broken
+        self.run().broken
     }
 
-    /// Plays it. Single-threaded, in virtual time: the same scenario always goes the same way.
-    pub(crate) fn play(&self) -> Played {
+    /// Runs the scenario. It is single-threaded and in virtual time, so the result is deterministic.
+    pub(crate) fn run(&self) -> ScenarioResult {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
-            Ok(runtime) => runtime.block_on(self.play_out()),
-            Err(error) => Played { calls: 0, reached: 0, trace: Vec::new(), broken: vec![error.to_string()] },
+            Ok(runtime) => runtime.block_on(self.run_async()),
+            Err(error) => {
+                ScenarioResult { calls: 0, reached: 0, trace: Vec::new(), broken: vec![error.to_string()] }
+            }
         }
     }
 
-    async fn play_out(&self) -> Played {
-        let stage = match Stage::new(self) {
-            Ok(stage) => Arc::new(stage),
-            Err(error) => return Played { calls: 0, reached: 0, trace: Vec::new(), broken: vec![error] },
+    async fn run_async(&self) -> ScenarioResult {
+        let simulation = match Simulation::new(self) {
+            Ok(simulation) => Arc::new(simulation),
+            Err(error) => {
+                return ScenarioResult { calls: 0, reached: 0, trace: Vec::new(), broken: vec![error] };
+            }
         };
         let mut tasks = tokio::task::JoinSet::new();
         for slot in 0..WORKERS {
-            tasks.spawn(Arc::clone(&stage).keep_alive(slot));
+            tasks.spawn(Arc::clone(&simulation).keep_alive(slot));
         }
-        let ending = timeout(SETTLES_WITHIN, async {
-            Box::pin(stage.act_out()).await;
-            stage.settle().await
+        let final_state = timeout(TIME_LIMIT, async {
+            Box::pin(simulation.run_script()).await;
+            simulation.wait_until_idle().await
         })
         .await;
         tasks.shutdown().await;
-        let broken = match ending {
-            Ok(record) => stage.judge(record).await,
-            Err(_) => vec![format!("the run did not come to an end within {SETTLES_WITHIN:?}")],
+        let broken = match final_state {
+            Ok(record) => simulation.check(record).await,
+            Err(_) => vec![format!("the run did not end within {TIME_LIMIT:?}")],
         };
-        let faults = &stage.faults;
-        Played { calls: faults.calls(), reached: faults.reached(), trace: faults.trace(), broken }
+        let faults = &simulation.faults;
+        ScenarioResult { calls: faults.calls(), reached: faults.reached(), trace: faults.trace(), broken }
     }
 }
 
-/// Everything a scenario takes place on.
-struct Stage {
+struct Simulation {
     flow: &'static Flow,
     skew: Skew,
     faultless: bool,
-    verifies: bool,
+    verify_evidence: bool,
     plan: Plan,
     run: RunKey,
     store: SqliteStore,
-    world: Arc<World>,
+    service: Arc<FakeService>,
     faults: Arc<Faults>,
-    begun: Instant,
+    started: Instant,
     timing: Timing,
     key: Arc<SigningKey>,
 }
 
 type SimEngine = Engine<Intercepted<SqliteStore, Node>>;
 
-impl Stage {
+impl Simulation {
     fn new(scenario: &Scenario) -> Result<Self, String> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let options =
-            SqliteOptions { clock: Arc::new(VirtualClock::new(begun, 0)), ..SqliteOptions::default() };
+            SqliteOptions { clock: Arc::new(VirtualClock::new(started, 0)), ..SqliteOptions::default() };
         let tenant = TenantId::new("acme").map_err(|error| error.to_string())?;
         Ok(Self {
             flow: scenario.flow,
             skew: scenario.skew,
             faultless: scenario.points.is_empty(),
-            verifies: scenario.points.len() != 2,
+            verify_evidence: scenario.points.len() != 2,
             plan: plan(scenario.flow)?,
             run: RunKey { run: RunId::derive(&tenant, &key()), tenant },
             store: SqliteStore::memory(options).map_err(|error| error.to_string())?,
-            world: Arc::default(),
+            service: Arc::default(),
             faults: Arc::new(Faults::new(scenario.points.clone())),
-            begun,
+            started,
             timing: Timing::default(),
             key: Arc::new(SigningKey::from_seed([7; 32])),
         })
     }
 
-    fn node(&self, name: String, off_by_ms: i64) -> (Node, Arc<dyn Clock>) {
-        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(self.begun, off_by_ms));
-        let node = Node::new(NodeParts {
+    fn node(&self, name: String, skew_ms: i64) -> (Node, Arc<dyn Clock>) {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(self.started, skew_ms));
+        let node = Node::new(NodeConfig {
             name,
             faults: Arc::clone(&self.faults),
             rival: self.store.clone(),
-            clock: Arc::new(VirtualClock::new(self.begun, 0)),
+            clock: Arc::new(VirtualClock::new(self.started, 0)),
             freeze: Millis(self.timing.lease.0 * 2),
         });
         (node, clock)
     }
 
-    #[expect(clippy::expect_used, reason = "the names are made here")]
+    #[expect(clippy::expect_used, reason = "the names are literals")]
     fn engine(&self, node: &Node, clock: Arc<dyn Clock>, name: &str) -> (Arc<SimEngine>, WorkerId) {
         let me = WorkerId::new(name).expect("a worker's name");
-        let tools = TOOLS.into_iter().fold(Toolbox::default(), |tools, (name, class, service)| {
-            let (node, world) = (node.clone(), Arc::clone(&self.world));
-            tools.with(SimTool { name, class, service, node, world })
+        let tools = TOOLS.into_iter().fold(ToolRegistry::default(), |tools, (name, class, actual_class)| {
+            let (node, service) = (node.clone(), Arc::clone(&self.service));
+            tools.with(SimTool { name, class, actual_class, node, service })
         });
         let store = Arc::new(Intercepted::new(self.store.clone(), node.clone()));
-        let shows = SimShows { node: node.clone(), world: Arc::clone(&self.world) };
-        let parts = Parts {
+        let notifier = FakeNotifier { node: node.clone(), service: Arc::clone(&self.service) };
+        let parts = EngineParts {
             store,
             tools,
             clock,
             me: me.clone(),
             timing: self.timing.clone(),
-            shows: Some(Arc::new(shows)),
-            sealing: Some(Sealing { key: Arc::clone(&self.key), origin: "simulation".to_owned() }),
+            notifier: Some(Arc::new(notifier)),
+            evidence_signer: Some(EvidenceSigner {
+                key: Arc::clone(&self.key),
+                origin: "simulation".to_owned(),
+            }),
         };
         (Arc::new(Engine::new(parts)), me)
     }
 
-    /// A worker that is started again whenever it dies.
+    /// Runs a worker and restarts it after each crash.
     async fn keep_alive(self: Arc<Self>, slot: usize) {
         for incarnation in 0.. {
             let name = format!("worker-{slot}.{incarnation}");
             let (node, clock) = self.node(name.clone(), self.skew.of(slot));
             let (engine, me) = self.engine(&node, clock, &name);
-            let (_leave, leaving) = worker::leaving();
+            let shutdown = worker::CancellationToken::new();
             let settings = WorkerSettings {
-                rooms: Rooms { ingest: 1, decisions: 2, steps: 2 },
-                // Rare, so that a flow's calls are mostly its own; bell and index must still be enough.
+                concurrency: Concurrency { ingest: 1, decisions: 2, steps: 2 },
+                // Rare, so that most calls belong to the flow. Notifications and the due index must suffice.
                 poll: Duration::from_mins(10),
                 sweep_every: Duration::from_mins(2),
-                // Nothing here asks how a worker is.
-                look_every: Duration::from_hours(24),
-                sign_every: None,
+                // The simulation does not read worker status.
+                health_check_every: Duration::from_hours(24),
+                heartbeat_every: None,
                 ..WorkerSettings::default()
             };
-            // Dropped with everything that was started from it, as a process is.
+            // A shutdown drops all tasks of the worker, as the end of a process does.
             let mut process = tokio::task::JoinSet::new();
-            process.spawn(Worker::new(engine, settings, me, leaving).run());
-            node.died().await;
+            process.spawn(Worker::new(engine, settings, me, shutdown.clone()).run());
+            node.death().await;
             process.shutdown().await;
             sleep(RESTART).await;
         }
     }
 
-    /// Starts the run, and does what the flow's script says. Whoever dies while asking asks again: a
-    /// sender that got no answer always does.
-    async fn act_out(&self) {
+    /// Starts the run and performs the flow's script. A caller that crashes or gets no answer tries again.
+    async fn run_script(&self) {
         let tenant = Tenant {
             caps: Caps { max_writes_per_run: self.flow.writes_max },
             ..Tenant::new(self.run.tenant.clone())
         };
         let _ = self.store.put_tenant(tenant).await;
-        self.insist("starter", async |engine: &SimEngine| {
-            Box::pin(engine.start(self.wish())).await.map(|_| ())
+        self.retry_until_answered("starter", async |engine: &SimEngine| {
+            Box::pin(engine.start(self.start_command())).await.map(|_| ())
         })
         .await;
         match self.flow.script {
@@ -263,7 +263,7 @@ impl Stage {
             }
             Script::UndoWhenOver => {
                 self.until(|_| false).await;
-                self.insist("operator", async |engine: &SimEngine| {
+                self.retry_until_answered("operator", async |engine: &SimEngine| {
                     Box::pin(engine.undo(&self.run, &operator())).await.map(|_| ())
                 })
                 .await;
@@ -278,7 +278,7 @@ impl Stage {
         }
     }
 
-    fn wish(&self) -> StartRun {
+    fn start_command(&self) -> StartRun {
         StartRun {
             tenant: self.run.tenant.clone(),
             workspace: workspace(),
@@ -292,15 +292,15 @@ impl Stage {
     }
 
     async fn send_event(&self) {
-        let wish = signal();
-        self.insist("sender", async |engine: &SimEngine| {
+        let request = signal();
+        self.retry_until_answered("sender", async |engine: &SimEngine| {
             let by = Initiator::new(Cause::Webhook, "sender");
-            Box::pin(engine.signal(&self.run, &by, wish.clone())).await.map(|_| ())
+            Box::pin(engine.signal(&self.run, &by, request.clone())).await.map(|_| ())
         })
         .await;
     }
 
-    /// Whatever people are asked until the run is over, two of them say yes.
+    /// Two approvers approve every approval until the run ends.
     async fn approve_everything(&self) {
         loop {
             let asks = |record: &RunRecord| record.status == RunStatus::WaitingApproval;
@@ -313,50 +313,50 @@ impl Stage {
         }
     }
 
-    /// A person answers what is asked at this moment. What is no longer asked needs no answer.
-    async fn answer(&self, person: &str, approve: bool) {
+    /// A person decides the open approval, if there is one.
+    async fn answer(&self, name: &str, approve: bool) {
         let open = self.store.approvals(&self.run).await.unwrap_or_default();
         let Some(approval) = open.into_iter().find(domain::Approval::is_open) else { return };
-        let reply = Reply {
+        let reply = VoteRequest {
             approval: approval.id.clone(),
             subject: Some(approval.subject.hash()),
-            person: person_called(person),
+            person: person_id(name),
             approve,
             reason: "because".to_owned(),
             through: Channel::CommandLine,
         };
-        self.insist(person, async |engine: &SimEngine| {
+        self.retry_until_answered(name, async |engine: &SimEngine| {
             Box::pin(engine.answer(&self.run.tenant, reply.clone())).await.map(|_| ())
         })
         .await;
     }
 
     async fn until_escalated(&self) {
-        let mut looks = looks();
+        let mut backoff = backoff();
         while self.record().await.is_some_and(|record| !record.status.is_terminal()) {
             let asked = self.store.approvals(&self.run).await.unwrap_or_default();
             if asked.iter().any(|approval| approval.escalated_at.is_some()) {
                 return;
             }
-            looks.wait().await;
+            backoff.wait().await;
         }
     }
 
     async fn cancel(&self) {
-        self.insist("operator", async |engine: &SimEngine| {
+        self.retry_until_answered("operator", async |engine: &SimEngine| {
             Box::pin(engine.cancel(&self.run, &operator(), "enough")).await.map(|_| ())
         })
         .await;
     }
 
     async fn resume(&self) {
-        self.insist("operator", async |engine: &SimEngine| {
+        self.retry_until_answered("operator", async |engine: &SimEngine| {
             Box::pin(engine.resume(&self.run, &operator(), "ask again")).await
         })
         .await;
     }
 
-    /// Not through the fault layer: this is the queue misbehaving, not somebody asking for it.
+    /// Bypasses the fault layer: the duplicates come from the queue, not from a caller.
     async fn double_messages(&self) {
         for delay in [0, 1, 150, 300, 700, 31_000] {
             let (run, delay) = (self.run.clone(), Millis(delay));
@@ -372,25 +372,29 @@ impl Stage {
             if record.status.is_terminal() {
                 return;
             }
-            self.insist("operator", async |engine: &SimEngine| match self.flow.script {
+            self.retry_until_answered("operator", async |engine: &SimEngine| match self.flow.script {
                 Script::RollBackWhenPaused if record.rollback.is_none() => {
-                    Box::pin(engine.roll_back(&self.run, &operator(), "take it back")).await.map(|_| ())
+                    Box::pin(engine.roll_back(&self.run, &operator(), "roll back")).await.map(|_| ())
                 }
-                _ => Box::pin(engine.resume(&self.run, &operator(), "I looked: it is safe")).await,
+                _ => Box::pin(engine.resume(&self.run, &operator(), "checked: safe to retry")).await,
             })
             .await;
         }
     }
 
-    /// Asks until there is an answer; a refusal is one.
-    async fn insist(&self, who: &str, ask: impl AsyncFn(&SimEngine) -> Result<(), EngineError>) {
+    /// Repeats the request until there is an answer. A refusal is an answer.
+    async fn retry_until_answered(
+        &self,
+        who: &str,
+        ask: impl AsyncFn(&SimEngine) -> Result<(), EngineError>,
+    ) {
         for attempt in 0.. {
             let name = format!("{who}.{attempt}");
             let (node, clock) = self.node(name.clone(), 0);
             let (engine, _) = self.engine(&node, clock, &name);
             tokio::select! {
                 biased;
-                () = node.died() => {}
+                () = node.death() => {}
                 answer = Box::pin(ask(&engine)) => match answer {
                     Ok(()) | Err(EngineError::Refused(_)) => return,
                     Err(_) => {}
@@ -405,15 +409,15 @@ impl Stage {
     }
 
     async fn until(&self, there: impl Fn(&RunRecord) -> bool) {
-        let mut looks = looks();
+        let mut backoff = backoff();
         while !self.record().await.is_some_and(|record| there(&record) || record.status.is_terminal()) {
-            looks.wait().await;
+            backoff.wait().await;
         }
     }
 
-    /// Waits until the run is at rest and every message is used up.
-    async fn settle(&self) -> RunRecord {
-        let mut looks = looks();
+    /// Waits until the run is terminal or paused and all queues are empty.
+    async fn wait_until_idle(&self) -> RunRecord {
+        let mut backoff = backoff();
         loop {
             if let Some(record) = self.record().await {
                 let rests = record.status.is_terminal() || record.status == RunStatus::Paused;
@@ -421,7 +425,7 @@ impl Stage {
                     return record;
                 }
             }
-            looks.wait().await;
+            backoff.wait().await;
         }
     }
 
@@ -434,41 +438,40 @@ impl Stage {
         true
     }
 
-    async fn judge(&self, record: RunRecord) -> Vec<String> {
-        // What is still on its way arrives; then the world is counted.
+    async fn check(&self, record: RunRecord) -> Vec<String> {
+        // Requests in transit arrive before the effects are counted.
         sleep(Duration::from_mins(5)).await;
-        let ending = Ending {
+        let final_state = FinalState {
             flow: self.flow,
             faultless: self.faultless && self.skew == Skew::None,
             record,
             plan: &self.plan,
             store: &self.store,
-            effects: self.world.effects(),
-            cards: self.world.cards(),
+            effects: self.service.effects(),
+            cards: self.service.cards(),
             key: self.key.public(),
-            verifies: self.verifies,
+            verify_evidence: self.verify_evidence,
         };
-        oracle::judge(&ending).await
+        oracle::check(&final_state).await
     }
 }
 
-/// Waits that grow longer.
-struct Looks(Duration);
+/// A poll interval that grows.
+struct Backoff(Duration);
 
-fn looks() -> Looks {
-    Looks(LOOK)
+fn backoff() -> Backoff {
+    Backoff(POLL_MIN)
 }
 
-impl Looks {
+impl Backoff {
     async fn wait(&mut self) {
         sleep(self.0).await;
-        self.0 = (self.0 * 5 / 4).min(LOOK_MAX);
+        self.0 = (self.0 * 5 / 4).min(POLL_MAX);
     }
 }
 
-/// The flow's plan.
 pub(crate) fn plan(flow: &Flow) -> Result<Plan, String> {
-    // Where nothing is said, nobody is asked: the flows that are about people say so.
+    // The default policy requires no approval in `dev`; flows about approvals set their own environment.
     let environment = if flow.workflow.contains("environment:") { "" } else { "environment: dev\n" };
     let source = format!("workflow: simulated\nversion: 1\n{environment}{}", flow.workflow);
     let tools: std::collections::BTreeSet<ToolName> =
@@ -496,7 +499,7 @@ fn signal() -> SignalRun {
 }
 
 #[expect(clippy::expect_used, reason = "literals")]
-fn person_called(name: &str) -> PersonId {
+fn person_id(name: &str) -> PersonId {
     PersonId::new(name).expect("a person")
 }
 

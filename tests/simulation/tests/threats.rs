@@ -1,10 +1,10 @@
-//! The named cases of clocks that are wrong: one worker's is an hour off, the other's is right. Every flow ends as it
-//! may; and one in which a step is taken over does with every fault at every call.
+//! Threat cases with clock skew: one worker's clock is an hour off, the other's is right. Every flow ends in an
+//! expected status, and a flow with a take-over does so with every fault at every call.
 
-use countersign_simulation::{FLOWS, Flow, Kind, Point, Scenario, Skew};
+use countersign_simulation::{FLOWS, FaultKind, FaultPoint, Flow, Scenario, Skew};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// The flow in which it matters most who thinks that a lease is over.
+/// The flow in which a wrong clock matters most: workers disagree on whether a lease has expired.
 const TAKEN_OVER: &str = "take-over, native key";
 
 fn main() {
@@ -15,24 +15,24 @@ fn main() {
 
 fn holds(skew: Skew) -> Result<(), Failed> {
     for flow in FLOWS {
-        play(&Scenario { flow, points: Vec::new(), skew })?;
+        run(&Scenario { flow, points: Vec::new(), skew })?;
     }
-    let flow = FLOWS.iter().find(|flow| flow.name == TAKEN_OVER).ok_or("there is no such flow")?;
+    let flow = FLOWS.iter().find(|flow| flow.name == TAKEN_OVER).ok_or("unknown flow")?;
     for point in points(flow) {
-        play(&Scenario { flow, points: vec![point], skew })?;
+        run(&Scenario { flow, points: vec![point], skew })?;
     }
     Ok(())
 }
 
-/// Every fault at every call that the flow makes when nothing fails.
-fn points(flow: &'static Flow) -> Vec<Point> {
+/// Every fault at every call that the flow makes without faults.
+fn points(flow: &'static Flow) -> Vec<FaultPoint> {
     let calls = 0..u32::try_from(flow.trace().len()).unwrap_or(u32::MAX);
-    calls.flat_map(|call| Kind::ALL.map(|kind| Point { call, kind })).collect()
+    calls.flat_map(|call| FaultKind::ALL.map(|kind| FaultPoint { call, kind })).collect()
 }
 
-fn play(scenario: &Scenario) -> Result<(), Failed> {
+fn run(scenario: &Scenario) -> Result<(), Failed> {
     match scenario.broken().as_slice() {
         [] => Ok(()),
-        broken => Err(format!("{} with {:?}: {broken:?}", scenario.flow.name, scenario.points).into()),
+        broken => Err(format!("{} with faults {:?}: {broken:?}", scenario.flow.name, scenario.points).into()),
     }
 }

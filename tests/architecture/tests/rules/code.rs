@@ -1,6 +1,6 @@
-//! Rust source without what is not code, so that a rule about code is not broken by talking about it.
+//! Rust source without comments and literals, so that rules about code ignore text that mentions it.
 
-/// The same text with every comment and every literal's content blank. Lines stay where they are.
+/// The source with every comment and literal blanked. Line numbers do not change.
 pub(crate) fn code_of(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
@@ -18,32 +18,32 @@ pub(crate) fn code_of(source: &str) -> String {
     code
 }
 
-/// Whether `word` stands in the code, and is not a piece of a longer one.
+/// Whether the code contains `word` as a whole word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        !before.is_some_and(is_in_words) && !after.is_some_and(is_in_words)
+        !before.is_some_and(is_word_char) && !after.is_some_and(is_word_char)
     })
 }
 
-fn is_in_words(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// How long the comment or literal is with which `rest` begins, if it does.
+/// The length of the comment or literal at the start of `rest`, if there is one.
 fn hidden(rest: &str, before: Option<char>) -> Option<usize> {
     match rest.as_bytes() {
         [b'/', b'/', ..] => Some(rest.find('\n').unwrap_or(rest.len())),
         [b'/', b'*', ..] => Some(block_comment(rest)),
         [b'"', ..] => Some(string(rest)),
         [b'\'', ..] => character(rest),
-        [b'r', ..] if !before.is_some_and(|c| is_in_words(c) && c != 'b' && c != 'c') => raw_string(rest),
+        [b'r', ..] if !before.is_some_and(|c| is_word_char(c) && c != 'b' && c != 'c') => raw_string(rest),
         _ => None,
     }
 }
 
-/// Comments nest.
+/// Block comments nest.
 fn block_comment(rest: &str) -> usize {
     let mut depth = 0;
     for (at, two) in rest.as_bytes().windows(2).enumerate() {
@@ -58,7 +58,7 @@ fn block_comment(rest: &str) -> usize {
 }
 
 fn string(rest: &str) -> usize {
-    let mut escaped = true; // The opening mark does not close.
+    let mut escaped = true; // The opening quote does not close the string.
     let end = rest.bytes().position(|c| {
         let ends = c == b'"' && !escaped;
         escaped = c == b'\\' && !escaped;
@@ -67,7 +67,7 @@ fn string(rest: &str) -> usize {
     end.map_or(rest.len(), |end| end + 1)
 }
 
-/// `'a'` is a character, `'a` alone a lifetime.
+/// `'a'` is a character, `'a` is a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let inner = &rest[1..];
     let first = inner.chars().next()?;
@@ -76,7 +76,7 @@ fn character(rest: &str) -> Option<usize> {
     (first == '\\' || end == 0).then_some(1 + shortest + end + 1)
 }
 
-/// `r"…"`, `r#"…"#` and so on; `r#name` is a name.
+/// `r"…"`, `r#"…"#` and so on; `r#name` is an identifier.
 fn raw_string(rest: &str) -> Option<usize> {
     let marks = rest[1..].bytes().take_while(|&c| c == b'#').count();
     let inner = rest[1 + marks..].strip_prefix('"')?;
@@ -103,7 +103,7 @@ fn comments_and_literals_are_not_code() {
 }
 
 #[test]
-fn a_word_is_not_found_within_another() {
+fn has_word_matches_whole_words_only() {
     assert!(has_word("{unsafe {", "unsafe"));
     assert!(!has_word("unsafe_code, not_unsafe", "unsafe"));
 }

@@ -1,11 +1,11 @@
-//! Which crate may use which: the picture in `ARCHITECTURE.md`, as a table.
+//! Which crate may use which: the diagram in `ARCHITECTURE.md`, as a table.
 
 use std::collections::BTreeSet;
 
 use crate::workspace::{Package, file, packages};
 
-/// Each crate that is shipped or runs the house, and those of ours it may be built from. Crates under
-/// `tests/` need no row: they may use everything, and nothing shipped may use them.
+/// Each crate outside `tests/`, and the crates of the workspace it may use. Crates under `tests/` may use every crate, and
+/// no other crate may use them.
 const MAY_USE: [(&str, &[&str]); 22] = [
     ("domain", &[]),
     ("workflow", &["domain"]),
@@ -54,24 +54,24 @@ const MAY_USE: [(&str, &[&str]); 22] = [
 ];
 
 #[test]
-fn each_crate_is_built_only_from_crates_beneath_it() {
+fn crates_use_only_lower_layers() {
     let packages = packages();
-    for package in packages.iter().filter(|package| !package.is_a_test()) {
+    for package in packages.iter().filter(|package| !package.is_test()) {
         let row = MAY_USE.iter().find(|(role, _)| *role == package.role);
         let allowed = row.map_or(&[][..], |(_, allowed)| allowed);
-        for used in ours(package, &packages) {
+        for used in own_dependencies(package, &packages) {
             assert!(allowed.contains(&used), "`{}` may not use `{used}`", package.role);
         }
     }
 }
 
 #[test]
-fn every_crate_has_its_place_in_the_table() {
+fn every_crate_has_a_row_in_the_table() {
     let packages = packages();
-    let there: BTreeSet<&str> =
-        packages.iter().filter(|package| !package.is_a_test()).map(|package| package.role.as_str()).collect();
-    let in_the_table = MAY_USE.map(|(role, _)| role).into();
-    assert_eq!(there, in_the_table, "the crates of the workspace, and those in the table");
+    let existing: BTreeSet<&str> =
+        packages.iter().filter(|package| !package.is_test()).map(|package| package.role.as_str()).collect();
+    let in_table = MAY_USE.map(|(role, _)| role).into();
+    assert_eq!(existing, in_table, "left: the crates of the workspace; right: the rows of the table");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_crate_is_named_after_its_directory() {
 }
 
 #[test]
-fn every_crate_takes_its_lints_from_the_workspace() {
+fn every_crate_inherits_the_workspace_lints() {
     for Package { directory, .. } in packages() {
         let manifest = file(&format!("{directory}/Cargo.toml"));
         let mut lines =
@@ -97,7 +97,7 @@ fn every_crate_takes_its_lints_from_the_workspace() {
     }
 }
 
-/// The roles of those of our crates that `package` is built from.
-fn ours<'a>(package: &Package, all: &'a [Package]) -> Vec<&'a str> {
+/// The roles of the workspace crates that `package` uses.
+fn own_dependencies<'a>(package: &Package, all: &'a [Package]) -> Vec<&'a str> {
     all.iter().filter(|other| package.needs.contains(&other.name)).map(|other| other.role.as_str()).collect()
 }

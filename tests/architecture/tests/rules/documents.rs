@@ -1,10 +1,9 @@
 //! The tests and files that the README and the pages under `docs/` refer to exist.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::invariants::missing_tests;
-use crate::workspace::{file, root};
+use crate::workspace::{file, files, root};
 
 /// The section of `docs/semantics.md` that lists what is not guaranteed. It needs no test.
 const NOT_GUARANTEED: &str = "Not guaranteed";
@@ -61,19 +60,8 @@ fn a_broken_link_is_reported() {
 
 /// The README, and every page under `docs/`.
 fn pages() -> Vec<String> {
-    let mut open = vec![PathBuf::from("docs")];
-    let mut pages = vec!["README.md".to_owned()];
-    while let Some(dir) = open.pop() {
-        for entry in fs::read_dir(root().join(&dir)).unwrap().map(Result::unwrap) {
-            let path = dir.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path.to_str().unwrap().to_owned());
-            }
-        }
-    }
-    pages.sort();
+    let mut pages = files(&["md"]);
+    pages.retain(|path| path == "README.md" || path.starts_with("docs/"));
     pages
 }
 

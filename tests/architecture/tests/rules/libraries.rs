@@ -1,10 +1,12 @@
-//! Which crates from outside may be used, and by whom.
+//! Which external crates may be used, and by which crate.
 
-use crate::workspace::{built_at_first, built_into, built_into_tests, file, packages, parts, required};
+use crate::workspace::{
+    built_by_default, built_into, built_into_tests, dependencies, file, packages, required_features,
+};
 
-/// What a crate that only decides must not bring along, even through others. A `*` stands for any ending.
-const LOOKS_AROUND: &[&str] = &[
-    // To wait is to have a runtime.
+/// Crates that `domain` and `workflow` must not use, directly or indirectly. A `*` matches any suffix.
+const FORBIDDEN_IN_PURE_CRATES: &[&str] = &[
+    // Async runtimes.
     "tokio",
     "tokio-*",
     "async-std",
@@ -13,7 +15,7 @@ const LOOKS_AROUND: &[&str] = &[
     "mio",
     "polling",
     "futures-executor",
-    // To reach out of the process.
+    // I/O.
     "hyper",
     "hyper-*",
     "reqwest",
@@ -25,19 +27,19 @@ const LOOKS_AROUND: &[&str] = &[
     "tempfile",
     "aws-*",
     "lambda_*",
-    // To ask for the time.
+    // Clocks.
     "chrono",
     "time",
     "jiff",
-    // To throw dice.
+    // Randomness.
     "rand",
     "getrandom",
     "fastrand",
     "oorandom",
 ];
 
-/// What only one crate may know. Tests may look behind the curtain.
-const KNOWN_TO_ONE: &[(&str, &str)] = &[
+/// External crates that only one crate may use. Tests may use them too.
+const USED_BY_ONE: &[(&str, &str)] = &[
     ("rusqlite", "store"),
     ("libsqlite3-sys", "store"),
     ("aws-sdk-dynamodb", "store"),
@@ -49,23 +51,26 @@ const KNOWN_TO_ONE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn crates_that_decide_bring_no_runtime_no_io_no_clock_and_no_chance() {
+fn domain_and_workflow_have_no_io_clock_or_randomness() {
     for package in ["countersign-domain", "countersign-workflow"] {
         for name in built_into(package) {
-            let rule = LOOKS_AROUND.iter().find(|pattern| fits(pattern, &name));
-            assert_eq!(rule, None, "`{package}` brings `{name}`: ask `cargo tree -p {package} -i {name}`");
+            let rule = FORBIDDEN_IN_PURE_CRATES.iter().find(|pattern| matches(pattern, &name));
+            assert_eq!(
+                rule, None,
+                "`{package}` depends on `{name}`; see `cargo tree -p {package} -i {name}`"
+            );
         }
     }
 }
 
 #[test]
-fn databases_and_clouds_are_each_known_to_one_crate() {
-    for package in packages().iter().filter(|package| !package.is_a_test()) {
-        for &(pattern, only) in KNOWN_TO_ONE {
-            let known = package.needs.iter().find(|name| fits(pattern, name));
+fn each_database_and_cloud_sdk_is_used_by_one_crate() {
+    for package in packages().iter().filter(|package| !package.is_test()) {
+        for &(pattern, only) in USED_BY_ONE {
+            let used = package.needs.iter().find(|name| matches(pattern, name));
             assert!(
-                package.role == only || known.is_none(),
-                "`{}` knows {known:?}; only `{only}` may",
+                package.role == only || used.is_none(),
+                "`{}` depends on {used:?}; only `{only}` may",
                 package.role
             );
         }
@@ -74,32 +79,28 @@ fn databases_and_clouds_are_each_known_to_one_crate() {
 
 #[test]
 fn the_binary_is_built_without_the_aws_sdk() {
-    for built in [built_into("countersign"), built_at_first()] {
-        let cloud: Vec<_> = built.into_iter().filter(|name| fits("aws-*", name)).collect();
-        assert_eq!(cloud, [""; 0], "a newcomer's first build must stay short");
+    for built in [built_into("countersign"), built_by_default()] {
+        let cloud: Vec<_> = built.into_iter().filter(|name| matches("aws-*", name)).collect();
+        assert_eq!(cloud, [""; 0], "the default build must stay free of the AWS SDK, so that it stays short");
     }
 }
 
 #[test]
 fn the_client_is_built_without_the_http_server() {
     let server: Vec<_> =
-        built_into("countersign-client").into_iter().filter(|name| fits("axum*", name)).collect();
-    assert_eq!(server, [""; 0], "a program that calls the API needs no server");
+        built_into("countersign-client").into_iter().filter(|name| matches("axum*", name)).collect();
+    assert_eq!(server, [""; 0], "the client must not depend on the HTTP server");
 }
 
 #[test]
-fn a_plain_cargo_test_holds_the_ledger_on_dynamodb_to_the_suite() {
+fn cargo_test_runs_the_conformance_suite_on_dynamodb() {
     let built = built_into_tests();
     for name in ["countersign-store", "countersign-conformance", "aws-sdk-dynamodb", "dynoxide-rs"] {
-        assert!(built.contains(name), "`cargo test` builds no `{name}`");
+        assert!(built.contains(name), "`cargo test` does not build `{name}`");
     }
-    let needs = |test| required(("countersign-store", test));
-    assert_eq!(
-        needs("aws"),
-        ["aws"],
-        "the store's own tests ask for it: [dev-dependencies] in crates/store/Cargo.toml"
-    );
-    assert_eq!(needs("stack"), ["stack"], "it needs a server, which `cargo test` does not start");
+    let needs = |test| required_features(("countersign-store", test));
+    assert_eq!(needs("aws"), ["aws"], "[dev-dependencies] in crates/store/Cargo.toml enables the feature");
+    assert_eq!(needs("stack"), ["stack"], "the test needs a server, which `cargo test` does not start");
 }
 
 #[test]
@@ -107,17 +108,17 @@ fn no_banned_crate_is_built() {
     let deny = file("deny.toml");
     let banned: Vec<_> =
         deny.lines().filter_map(|line| line.trim().strip_prefix("{ crate = \"")?.split('"').next()).collect();
-    assert!(!banned.is_empty(), "deny.toml bans nothing, or is written in another way than this test reads");
-    for part in parts() {
+    assert!(!banned.is_empty(), "found no banned crate in deny.toml");
+    for dependency in dependencies() {
         assert!(
-            !banned.contains(&part.name.as_str()),
-            "{} is banned by deny.toml, with the reason",
-            part.name
+            !banned.contains(&dependency.name.as_str()),
+            "{} is banned; deny.toml has the reason",
+            dependency.name
         );
     }
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,

@@ -1,26 +1,26 @@
-//! Under which terms the crates from outside come. The list is the one in `deny.toml`; reading it here makes it
-//! hold without cargo-deny.
+//! The licences of external crates. The list of accepted licences is in `deny.toml`; this test enforces it without
+//! cargo-deny.
 
 use std::collections::BTreeSet;
 
-use crate::workspace::{file, parts};
+use crate::workspace::{dependencies, file};
 
 #[test]
-fn every_crate_comes_under_a_licence_that_we_accept() {
+fn every_crate_has_an_accepted_licence() {
     let accepted = accepted();
-    for part in parts() {
-        let licence = part.licence.as_deref().unwrap_or("");
+    for dependency in dependencies() {
+        let licence = dependency.licence.as_deref().unwrap_or("");
         let accepts = accepts(licence, &|name| accepted.contains(name));
         assert!(
             accepts,
-            "{} {} comes under `{licence}`, which deny.toml does not accept",
-            part.name, part.version
+            "{} {} has the licence `{licence}`, which deny.toml does not accept",
+            dependency.name, dependency.version
         );
     }
 }
 
 #[test]
-fn an_expression_is_accepted_if_one_way_of_reading_it_is() {
+fn a_licence_expression_needs_one_accepted_choice() {
     let accepts = |expression| accepts(expression, &|name| ["MIT", "ISC"].contains(&name));
     for good in
         ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-3.0", "(MIT OR GPL-3.0) AND ISC", "GPL-3.0 AND Zlib OR ISC"]
@@ -40,7 +40,7 @@ fn an_expression_is_accepted_if_one_way_of_reading_it_is() {
     }
 }
 
-/// What stands in `allow = [ … ]` under `[licenses]`.
+/// The entries of `allow = [ … ]` under `[licenses]`.
 fn accepted() -> BTreeSet<String> {
     let deny = file("deny.toml");
     let section = deny.split_once("[licenses]").unwrap().1;
@@ -49,43 +49,43 @@ fn accepted() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether an SPDX expression can be fulfilled with the licences that `is_accepted` accepts. An exception
-/// (`WITH`) makes another licence of it, with a name of its own.
+/// Whether an SPDX expression can be satisfied with accepted licences. A licence with an exception (`WITH`) counts as a
+/// licence of its own.
 fn accepts(expression: &str, is_accepted: &dyn Fn(&str) -> bool) -> bool {
     let spaced =
         expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ").replace(" WITH ", "+WITH+");
     let words: Vec<&str> = spaced.split_whitespace().collect();
-    let mut reader = Reader { words: &words, is_accepted };
-    reader.any_of().is_some_and(|fulfilled| fulfilled && reader.words.is_empty())
+    let mut parser = Parser { words: &words, is_accepted };
+    parser.any_of().is_some_and(|satisfied| satisfied && parser.words.is_empty())
 }
 
-struct Reader<'a> {
+struct Parser<'a> {
     words: &'a [&'a str],
     is_accepted: &'a dyn Fn(&str) -> bool,
 }
 
-impl Reader<'_> {
-    /// `a OR b`, which binds loosest. Nothing if it is not an expression.
+impl Parser<'_> {
+    /// `a OR b`, which has the lowest precedence. `None` if the input is not an expression.
     fn any_of(&mut self) -> Option<bool> {
-        let mut fulfilled = self.all_of()?;
+        let mut satisfied = self.all_of()?;
         while self.takes("OR") {
-            fulfilled |= self.all_of()?;
+            satisfied |= self.all_of()?;
         }
-        Some(fulfilled)
+        Some(satisfied)
     }
 
     fn all_of(&mut self) -> Option<bool> {
-        let mut fulfilled = self.one()?;
+        let mut satisfied = self.one()?;
         while self.takes("AND") {
-            fulfilled &= self.one()?;
+            satisfied &= self.one()?;
         }
-        Some(fulfilled)
+        Some(satisfied)
     }
 
     fn one(&mut self) -> Option<bool> {
         if self.takes("(") {
-            let fulfilled = self.any_of()?;
-            return self.takes(")").then_some(fulfilled);
+            let satisfied = self.any_of()?;
+            return self.takes(")").then_some(satisfied);
         }
         let (name, rest) = self.words.split_first()?;
         self.words = rest;

@@ -1,6 +1,6 @@
-//! The rules of the workspace, each a test whose name is the rule.
+//! The rules of the workspace. The name of each test is the rule.
 
-// Marked one by one, because the lints let helpers unwrap only where they can see that it is a test.
+// Each module is marked, because the lints allow `unwrap` in a helper only if they see that it is test code.
 
 #[cfg(test)]
 mod code;
@@ -14,6 +14,8 @@ mod invariants;
 mod libraries;
 #[cfg(test)]
 mod licences;
+#[cfg(test)]
+mod naming;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Every named case of forged webhooks, of parsing and size, of the API and tenancy, and of faults and time is a test,
-//! under exactly that name.
+//! Every listed threat (forged webhooks, parsing and size, API and tenancy, faults and time) is a test of exactly that
+//! name.
 
 use crate::code::code_of;
 use crate::workspace::{file, sources};
@@ -84,34 +84,34 @@ const API_AND_TENANCY: [&str; 13] = [
     "negative_page_size",
 ];
 
-/// What nobody can try yet, below the reason why.
-const NOTHING_TO_ATTACK: [(&str, [&str; 2]); 2] = [
+/// Threats against parts that do not exist yet, with the reason.
+const UNTESTABLE: [(&str, [&str; 2]); 2] = [
     ("there is no Vault", ["vault_sealed", "vault_revoke_times_out"]),
     ("workers outside AWS have no endpoints", ["worker_cert_expired", "worker_claims_other_profile"]),
 ];
 
 #[test]
-fn every_threat_on_the_list_is_a_test_of_that_name() {
+fn every_listed_threat_is_a_test_of_that_name() {
     let lists: [&[&str]; 4] =
         [&FAULTS_AND_TIME, &WEBHOOK_FORGERY_AND_REPLAY, &PARSING_AND_SIZE, &API_AND_TENANCY];
     let tests = Tests::read();
     let names = lists.into_iter().flatten().copied();
     let missing: Vec<&str> = names.filter(|name| !tests.have(name)).collect();
-    assert_eq!(missing, [""; 0], "no test has the name of the threat");
+    assert_eq!(missing, [""; 0], "threats without a test of that name");
 }
 
 #[test]
-fn a_threat_that_nobody_can_try_yet_has_no_test() {
+fn an_untestable_threat_has_no_test() {
     let tests = Tests::read();
-    for (reason, names) in NOTHING_TO_ATTACK {
+    for (reason, names) in UNTESTABLE {
         for name in names {
-            assert!(!tests.have(name), "`{name}` is a test now: it is no longer true of it that {reason}");
+            assert!(!tests.have(name), "`{name}` is a test now; remove it from UNTESTABLE ({reason})");
         }
     }
 }
 
 #[test]
-fn a_test_is_known_by_its_function_or_by_its_row_in_a_table() {
+fn a_test_is_a_function_or_a_table_row() {
     let has = |path: &str, source: &str| Tests(vec![File::new(path.to_owned(), source)]).have("bad");
     for marked in [
         "#[test]\nfn bad() {}",
@@ -133,14 +133,14 @@ fn a_test_is_known_by_its_function_or_by_its_row_in_a_table() {
     }
     let row = "vec![(\"é\", é), (\"bad\", |account| bad(account))]";
     assert!(has("a/tests/b.rs", row));
-    assert!(!has("a/src/b.rs", row), "only a file of tests has such a table");
+    assert!(!has("a/src/b.rs", row), "only a test file has such a table");
 }
 
-/// The files in which a test may stand.
+/// The files that may contain a test.
 struct Tests(Vec<File>);
 
 impl Tests {
-    /// All but those of these rules, which name threats without trying them.
+    /// All files except these rules, which name threats without testing them.
     fn read() -> Self {
         let paths = sources().into_iter().map(|source| source.path);
         let others = paths.filter(|path| !path.starts_with("tests/architecture/"));
@@ -152,10 +152,10 @@ impl Tests {
     }
 }
 
-/// A Rust file, whose names may be literals.
+/// A Rust file with its literals, because a table of tests has names as literals.
 struct File {
     path: String,
-    /// Each line as it is written, and its code.
+    /// Each line with its literals, and its code.
     lines: Vec<(String, String)>,
     code: String,
 }
@@ -168,13 +168,13 @@ impl File {
         Self { path, lines, code }
     }
 
-    /// Whether a function of this name is marked as a test.
+    /// Whether a function of this name has a test attribute.
     fn has_function(&self, name: &str) -> bool {
         let head = format!("fn {name}(");
-        self.code.match_indices(&head).any(|(at, _)| is_marked(&self.code[..at]))
+        self.code.match_indices(&head).any(|(at, _)| has_test_attribute(&self.code[..at]))
     }
 
-    /// Whether a table of trials begins a row with this name, which may be one that no function can have.
+    /// Whether a table of tests has a row with this name. Some of these names are not valid function names.
     fn has_row(&self, name: &str) -> bool {
         let head = format!("(\"{name}\",");
         let is_for_tests = self.path.starts_with("tests/") || self.path.contains("/tests/");
@@ -182,13 +182,13 @@ impl File {
     }
 }
 
-/// Whether what stands before a function, back to where the item above ends, marks it as a test.
-fn is_marked(before: &str) -> bool {
+/// Whether the attributes before a function mark it as a test.
+fn has_test_attribute(before: &str) -> bool {
     let attributes = before.rsplit(['{', '}', ';']).next().unwrap_or_default();
     ["test]", "test("].iter().any(|mark| attributes.contains(mark))
 }
 
-/// Whether `head` stands in the line, with a bracket that is code: in a comment it would be blank.
+/// Whether the line contains `head` in code. In a comment the bracket would be blank.
 fn opens(line: &str, code: &str, head: &str) -> bool {
     line.match_indices(head).any(|(at, _)| code.chars().nth(line[..at].chars().count()) == Some('('))
 }

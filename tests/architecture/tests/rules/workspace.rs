@@ -8,80 +8,80 @@ use serde_json::Value;
 
 use crate::code::code_of;
 
-/// Where the workspace begins.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A file at the root, which must be there.
+/// Reads a file of the workspace; panics if it does not exist.
 pub(crate) fn file(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// One of our crates.
+/// A crate of the workspace.
 pub(crate) struct Package {
-    /// Its directory, relative to the root.
+    /// Relative to the root.
     pub(crate) directory: String,
-    /// Its directory without `crates/`: `domain`, `worker`, `tests/model`.
+    /// The directory without `crates/`: `domain`, `worker`, `tests/model`.
     pub(crate) role: String,
-    /// What cargo calls it.
+    /// The package name.
     pub(crate) name: String,
-    /// What it needs to be built, by cargo's name; what only its tests need is not among them.
+    /// The package names of its dependencies, without dev-dependencies.
     pub(crate) needs: BTreeSet<String>,
 }
 
 impl Package {
-    /// Whether it is there to test the others. Such a crate may use whatever it likes.
-    pub(crate) fn is_a_test(&self) -> bool {
+    /// Whether it is a test crate. A test crate may use every crate.
+    pub(crate) fn is_test(&self) -> bool {
         self.role.starts_with("tests/")
     }
 }
 
-/// A crate from outside, or one of ours, as it would be built on this machine.
-pub(crate) struct Part {
+/// A crate in the build on this machine, external or of the workspace.
+pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) licence: Option<String>,
 }
 
-/// Our crates, in the order of their directories.
+/// The crates of the workspace, sorted by role.
 pub(crate) fn packages() -> Vec<Package> {
     let root = root();
     let metadata = metadata(&["--no-deps"]);
-    let mut packages: Vec<_> = list(&metadata["packages"]).map(|package| read(package, &root)).collect();
+    let mut packages: Vec<_> =
+        list(&metadata["packages"]).map(|package| read_package(package, &root)).collect();
     packages.sort_by(|a, b| a.role.cmp(&b.role));
     packages
 }
 
-/// Everything that the workspace is built from on this machine, its tests and features included. Other systems would
-/// need crates that are not here to be read.
-pub(crate) fn parts() -> Vec<Part> {
+/// All crates in the build on this machine, with tests and features. Dependencies of other platforms are left out, because
+/// they may not be downloaded.
+pub(crate) fn dependencies() -> Vec<Dependency> {
     let metadata = metadata(&["--all-features", "--filter-platform", &host()]);
-    let part = |package: &Value| Part {
+    let dependency = |package: &Value| Dependency {
         name: text(&package["name"]),
         version: text(&package["version"]),
         licence: package["license"].as_str().map(str::to_owned),
     };
-    list(&metadata["packages"]).map(part).collect()
+    list(&metadata["packages"]).map(dependency).collect()
 }
 
-/// The names of all crates that end up in `package` when it is built alone, with its default features.
+/// The names of all crates in a build of `package` alone, with its default features.
 pub(crate) fn built_into(package: &str) -> BTreeSet<String> {
     names(&["--edges", "normal", "--package", package])
 }
 
-/// The names of all crates that a plain `cargo build` or `cargo run` can bring: no package named, no feature asked for.
-pub(crate) fn built_at_first() -> BTreeSet<String> {
+/// The names of all crates in a plain `cargo build`: no package and no feature selected.
+pub(crate) fn built_by_default() -> BTreeSet<String> {
     names(&["--edges", "normal"])
 }
 
-/// The names of all crates that a plain `cargo test` builds: no package named, no feature asked for, tests and all.
+/// The names of all crates in a plain `cargo test`: no package and no feature selected.
 pub(crate) fn built_into_tests() -> BTreeSet<String> {
     names(&["--edges", "normal,dev"])
 }
 
-/// The features without which a test is left out in silence.
-pub(crate) fn required((package, test): (&str, &str)) -> Vec<String> {
+/// The features without which cargo skips a test target silently.
+pub(crate) fn required_features((package, test): (&str, &str)) -> Vec<String> {
     let metadata = metadata(&["--no-deps"]);
     let package = list(&metadata["packages"]).find(|listed| listed["name"] == package).unwrap();
     let test = list(&package["targets"]).find(|target| target["name"] == test).unwrap();
@@ -93,16 +93,16 @@ fn names(args: &[&str]) -> BTreeSet<String> {
     tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// A Rust file of ours.
+/// A Rust file of the workspace.
 pub(crate) struct Source {
-    /// Seen from the root, with forward slashes.
+    /// Relative to the root, with forward slashes.
     pub(crate) path: String,
-    /// Its code: comments and literals are blank.
+    /// The code, with comments and literals blanked.
     pub(crate) code: String,
 }
 
 impl Source {
-    /// Every line of the code in which `pattern` stands, as `path:line: text`.
+    /// Every line of code that contains `pattern`, as `path:line: text`.
     pub(crate) fn lines_with(&self, pattern: &str) -> Vec<String> {
         let lines = self.code.lines().enumerate().filter(|(_, line)| line.contains(pattern));
         lines.map(|(at, line)| format!("{}:{}: {}", self.path, at + 1, line.trim())).collect()
@@ -111,36 +111,44 @@ impl Source {
 
 /// All Rust files of the workspace.
 pub(crate) fn sources() -> Vec<Source> {
-    let root = root();
-    let mut sources = Vec::new();
-    for entry in std::fs::read_dir(&root).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // What cargo built, and what tools keep for themselves.
-        if path.is_dir() && !name.starts_with("target") && !name.starts_with('.') {
-            walk(&path, &root, &mut sources);
-        }
-    }
-    assert!(sources.len() > 50, "only {} files were found; is this the workspace?", sources.len());
+    let paths = files(&["rs"]).into_iter();
+    let sources: Vec<Source> = paths.map(|path| Source { code: code_of(&file(&path)), path }).collect();
+    assert!(sources.len() > 50, "only {} Rust files found; expected the whole workspace", sources.len());
     sources
 }
 
-fn walk(directory: &Path, root: &Path, found: &mut Vec<Source>) {
+/// The paths of all files with one of the extensions, relative to the root, sorted.
+pub(crate) fn files(extensions: &[&str]) -> Vec<String> {
+    let root = root();
+    let mut found = Vec::new();
+    collect(&root, extensions, &mut found);
+    let mut paths: Vec<String> = found.iter().map(|path| relative_to(&root, path)).collect();
+    paths.sort();
+    paths
+}
+
+fn collect(directory: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
-            walk(&path, root, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let code = code_of(&std::fs::read_to_string(&path).unwrap());
-            found.push(Source { path: seen_from(root, &path), code });
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_dir() && !is_skipped(&path) {
+            collect(&path, extensions, found);
+        } else if path.is_file() && extension.is_some_and(|extension| extensions.contains(&extension)) {
+            found.push(path);
         }
     }
 }
 
-fn read(package: &Value, root: &Path) -> Package {
+/// Build output and hidden directories.
+fn is_skipped(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap().to_string_lossy();
+    name.starts_with('.') || (name.starts_with("target") && directory.parent() == Some(&root()))
+}
+
+fn read_package(package: &Value, root: &Path) -> Package {
     let manifest = PathBuf::from(text(&package["manifest_path"]));
     let needed = list(&package["dependencies"]).filter(|dependency| dependency["kind"] != "dev");
-    let directory = seen_from(root, manifest.parent().unwrap());
+    let directory = relative_to(root, manifest.parent().unwrap());
     Package {
         role: directory.strip_prefix("crates/").unwrap_or(&directory).to_owned(),
         directory,
@@ -149,7 +157,7 @@ fn read(package: &Value, root: &Path) -> Package {
     }
 }
 
-fn seen_from(root: &Path, path: &Path) -> String {
+fn relative_to(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/")
 }
 
@@ -165,8 +173,8 @@ fn host() -> String {
 
 fn cargo(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).args(args).current_dir(root()).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo {}: {complaint}", args.join(" "));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo {}: {stderr}", args.join(" "));
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! The README's five minutes in a browser, with nothing but what `countersign dev` prints.
+//! The README's quick start in a browser, using only the output of `countersign dev`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,11 +8,11 @@ use countersign_crash::binary::countersign;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// `countersign dev`, as somebody has it in a terminal. It ends when this is dropped.
+/// A `countersign dev` process, which is killed when this is dropped.
 struct Dev {
     child: Child,
     _home: TempDir,
-    /// Every line that it printed about itself.
+    /// The lines that it printed at start.
     printed: Vec<String>,
 }
 
@@ -28,15 +28,15 @@ impl Dev {
         let home = TempDir::new().unwrap();
         let mut command = Command::new(countersign().unwrap());
         command.args(["dev", "--port", "0"]).current_dir(home.path()).stdout(Stdio::piped());
-        for kept_out in ["COUNTERSIGN_AWS", "COUNTERSIGN_STORE", "COUNTERSIGN_PROFILE", "RUST_LOG"] {
-            command.env_remove(kept_out);
+        for variable in ["COUNTERSIGN_AWS", "COUNTERSIGN_STORE", "COUNTERSIGN_PROFILE", "RUST_LOG"] {
+            command.env_remove(variable);
         }
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut printed = Vec::new();
         for line in lines {
-            // The last thing that is said before there is something to do; nothing comes after it.
-            let last = line.starts_with("Other systems deliver");
+            // The last line of the start-up output.
+            let last = line.starts_with("Signing secret");
             printed.push(line);
             if last {
                 break;
@@ -45,19 +45,19 @@ impl Dev {
         Self { child, _home: home, printed }
     }
 
-    /// The words of the line that begins with `name`.
+    /// The words of the line that starts with `name`.
     fn line(&self, name: &str) -> Vec<&str> {
         let mut lines = self.printed.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let found = lines.find(|words| words.first() == Some(&name));
-        found.unwrap_or_else(|| panic!("no line begins with {name}: {:#?}", self.printed))
+        found.unwrap_or_else(|| panic!("no line starts with {name}: {:#?}", self.printed))
     }
 
-    /// The address that stands in the line of `name`.
+    /// The address in the line of `name`.
     fn address(&self, name: &str) -> &str {
         self.line(name)[1]
     }
 
-    /// What stands last in the line of `name`.
+    /// The last word in the line of `name`.
     fn last(&self, name: &str) -> &str {
         self.line(name).last().unwrap()
     }
@@ -73,7 +73,7 @@ impl Dev {
 }
 
 #[test]
-fn the_five_minutes_of_the_readme_go_as_it_says() {
+fn readme_quick_start_works_in_the_browser() {
     let dev = Dev::start();
     let ada = dev.log_in("ada", dev.last("console"));
     ada.click("nav a[href='/workflows']");
@@ -81,31 +81,31 @@ fn the_five_minutes_of_the_readme_go_as_it_says() {
     ada.click("form[action$='/start'] button");
     ada.wait_for("Why it waits");
     ada.wait_for("Live.");
-    ada.picture("dev-run-waiting");
+    ada.screenshot("dev-run-waiting");
     ada.run("window.loadedOnce = true");
 
-    // Whoever started a run does not approve it, and Slack says so.
+    // The user who started a run cannot approve it, and Slack shows that.
     let slack = Browser::open();
     slack.go(dev.address("Slack"));
     slack.wait_for("Approve");
-    slack.picture("dev-slack");
+    slack.screenshot("dev-slack");
     slack.click("button[value='countersign.approve']");
-    slack.wait_for("whoever asked for the run does not approve it");
+    slack.wait_for("the user who requested a run cannot approve it");
 
     let keys: Value = serde_json::from_slice(&std::fs::read(dev.last("API")).unwrap()).unwrap();
     let grace = dev.log_in("grace", keys["grace"].as_str().unwrap());
     grace.click("nav a[href='/approvals']");
     grace.click("a[href^='/approvals/']");
-    grace.wait_for("What exactly is approved");
+    grace.wait_for("Exact content");
     grace.click("button[value=approve]");
-    grace.wait_for("nothing more can be said to it");
+    grace.wait_for("This approval is closed.");
 
     ada.wait_for("succeeded after");
-    assert_eq!(ada.run("return window.loadedOnce"), true, "the page moved by itself");
+    assert_eq!(ada.run("return window.loadedOnce"), true, "the page was updated without a reload");
     ada.click("a[href^='/evidence/']");
     ada.wait_for("Verified just now");
-    ada.picture("dev-evidence");
+    ada.screenshot("dev-evidence");
     for window in [&ada, &grace] {
-        assert_eq!(window.complaints(), [""; 0]);
+        assert_eq!(window.errors(), [""; 0]);
     }
 }

@@ -1,16 +1,16 @@
-//! What the API promises to whoever calls it.
+//! The contract of the REST API.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod answers;
-mod arrived;
+mod approvals;
+mod concurrency;
 mod dispatch;
 mod document;
 mod matrix;
+mod not_started;
 mod oidc;
 mod parsing;
 mod policy;
-mod settled;
-mod story;
+mod runs;
+mod tenant;
 mod threats;
-mod tickets;
 mod workers;

@@ -1,26 +1,26 @@
-//! Every route, with every role, and with the names of things of every kind.
+//! Every route with every role and with ids of every kind.
 
-use api::{Row, rows};
+use api::{RouteInfo, route_table};
 use axum::body::Body;
 use axum::http::Request;
-use countersign_contract::{House, Place, Reply, Told, body_for};
+use countersign_contract::{PathValue, Reply, TestEnv, TestTenant, body_for};
 use domain::Role;
 use store::SqliteStore;
 
-/// Texts that are no names: too long, made of dots, not UTF-8, with delimiters and control characters.
+/// Invalid ids: too long, dots, not UTF-8, delimiters and control characters.
 fn malformed() -> Vec<&'static str> {
     let long: &'static str = Box::leak("x".repeat(2049).into_boxed_str());
     vec!["..", "a%23b", "a:b", "a%00b", "%ff%fe", "a%2Fb", "%20", "a%0Ab", "%E2%80%AE", long]
 }
 
-/// A request to a route, in the name of whoever holds `key`, about things of `told`.
-fn request(row: &Row, key: &str, (place, told): (Place, &Told)) -> Request<Body> {
-    let path = format!("{}{}", api_types::PREFIX, place.in_path(row.path, row.name, told));
+/// A sample request to a route.
+fn request(row: &RouteInfo, key: &str, (value, tenant): (PathValue, &TestTenant)) -> Request<Body> {
+    let path = format!("{}{}", api_types::PREFIX, value.in_path(row.path, row.name, tenant));
     let request = Request::builder().method(row.method.clone()).uri(path);
     let request =
         if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) };
     let sent = body_for(row.name);
-    assert_eq!(sent.is_some(), row.takes_a_body(), "say in samples.rs what {} is sent", row.name);
+    assert_eq!(sent.is_some(), row.takes_a_body(), "add a sample body for {} in samples.rs", row.name);
     match sent {
         Some(body) => request.header("content-type", "application/json").body(Body::from(body.to_string())),
         None => request.body(Body::empty()),
@@ -28,67 +28,67 @@ fn request(row: &Row, key: &str, (place, told): (Place, &Told)) -> Request<Body>
     .unwrap()
 }
 
-fn with_ids() -> Vec<Row> {
-    rows::<SqliteStore>().into_iter().filter(|row| row.ids().next().is_some()).collect()
+fn with_ids() -> Vec<RouteInfo> {
+    route_table::<SqliteStore>().into_iter().filter(|row| row.ids().next().is_some()).collect()
 }
 
-/// A key that may do what the route does.
-fn able<'t>(row: &Row, told: &'t Told) -> &'t str {
-    row.role.map_or("", |role| told.key(role))
+/// An API key with the role of the route.
+fn able<'t>(row: &RouteInfo, tenant: &'t TestTenant) -> &'t str {
+    row.role.map_or("", |role| tenant.key(role))
 }
 
-/// Everything of a tenant that could have been changed, as its own viewer and admin see it.
-async fn everything(house: &House, told: &Told) -> Vec<Reply> {
-    let runs = &told.runs;
+/// All readable state of a tenant.
+async fn everything(env: &TestEnv, tenant: &TestTenant) -> Vec<Reply> {
+    let runs = &tenant.runs;
     let mut seen = Vec::new();
     for run in [&runs.finished, &runs.asking, &runs.waiting, &runs.paused] {
-        seen.push(house.get(told.key(Role::Viewer), &format!("/runs/{run}/events")).await);
+        seen.push(env.get(tenant.key(Role::Viewer), &format!("/runs/{run}/events")).await);
     }
-    seen.push(house.get(told.key(Role::Viewer), &format!("/approvals/{}", runs.approval)).await);
+    seen.push(env.get(tenant.key(Role::Viewer), &format!("/approvals/{}", runs.approval)).await);
     for path in ["/workflows", "/tenant", "/policy", "/keys", "/runs"] {
-        seen.push(house.get(told.key(Role::Admin), path).await);
+        seen.push(env.get(tenant.key(Role::Admin), path).await);
     }
     seen
 }
 
-/// B7: on every route, what is another tenant's is not there, and cannot be told from what nobody has.
+/// B7: on every route, a resource of another tenant looks like one that does not exist.
 #[tokio::test]
 async fn other_tenant_run_id() {
-    let house = House::new().await;
-    let (acme, umbrella) = (&house.acme, &house.umbrella);
-    let before = everything(&house, umbrella).await;
+    let env = TestEnv::new().await;
+    let (acme, umbrella) = (&env.acme, &env.umbrella);
+    let before = everything(&env, umbrella).await;
     for row in with_ids() {
         let key = able(&row, acme);
-        let unknown = house.send(request(&row, key, (Place::Unknown, acme))).await;
-        assert_eq!(unknown.told(), (404, "NOT_FOUND".to_owned()), "{}", row.name);
-        let others = house.send(request(&row, key, (Place::Own, umbrella))).await;
+        let unknown = env.send(request(&row, key, (PathValue::Unknown, acme))).await;
+        assert_eq!(unknown.status_and_code(), (404, "NOT_FOUND".to_owned()), "{}", row.name);
+        let others = env.send(request(&row, key, (PathValue::Own, umbrella))).await;
         assert_eq!(others, unknown, "{} of another tenant", row.name);
         for text in malformed() {
-            let reply = house.send(request(&row, key, (Place::Malformed(text), acme))).await;
+            let reply = env.send(request(&row, key, (PathValue::Malformed(text), acme))).await;
             assert_eq!(reply, unknown, "{} of {text:?}", row.name);
         }
     }
-    assert_eq!(everything(&house, umbrella).await, before, "nothing of the other tenant changed");
+    assert_eq!(everything(&env, umbrella).await, before, "nothing of the other tenant changed");
 }
 
-/// The same names are found by those whose they are: the test above would hold in an empty house, too.
+/// Without this test, the one above would also pass in an empty environment.
 #[tokio::test]
-async fn what_is_ones_own_is_found_on_every_route() {
-    let house = House::new().await;
+async fn own_resource_is_found_on_every_route() {
+    let env = TestEnv::new().await;
     for row in with_ids() {
-        let reply = house.send(request(&row, able(&row, &house.acme), (Place::Own, &house.acme))).await;
+        let reply = env.send(request(&row, able(&row, &env.acme), (PathValue::Own, &env.acme))).await;
         assert_ne!(reply.code(), "NOT_FOUND", "{}", row.name);
         assert!(reply.status < 500, "{}: {}", row.name, reply.text());
     }
 }
 
 #[tokio::test]
-async fn every_route_takes_its_role_and_refuses_every_other() {
+async fn every_route_checks_its_role() {
     for role in Role::ALL {
-        let house = House::new().await;
-        for row in rows::<SqliteStore>() {
+        let env = TestEnv::new().await;
+        for row in route_table::<SqliteStore>() {
             let Some(wanted) = row.role else { continue };
-            let reply = house.send(request(&row, house.acme.key(role), (Place::Own, &house.acme))).await;
+            let reply = env.send(request(&row, env.acme.key(role), (PathValue::Own, &env.acme))).await;
             let may = domain::Roles::from_iter([role]).allow(wanted);
             assert_eq!(reply.code() == "FORBIDDEN", !may, "{} as {role}: {}", row.name, reply.text());
             assert_eq!(reply.status == 403, !may, "{} as {role}: {}", row.name, reply.text());
@@ -97,16 +97,21 @@ async fn every_route_takes_its_role_and_refuses_every_other() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_anything_before_they_prove_who_they_are() {
-    let house = House::new().await;
+async fn every_route_needs_a_credential() {
+    let env = TestEnv::new().await;
     let stranger = "csk_acme_0004_ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
-    for row in rows::<SqliteStore>() {
+    for row in route_table::<SqliteStore>() {
         for key in ["", "nonsense", "a.b.c", stranger] {
-            for place in [Place::Own, Place::Unknown] {
-                let reply = house.send(request(&row, key, (place, &house.acme))).await;
+            for value in [PathValue::Own, PathValue::Unknown] {
+                let reply = env.send(request(&row, key, (value, &env.acme))).await;
                 match row.role {
                     Some(_) => {
-                        assert_eq!(reply.told(), (401, "UNAUTHENTICATED".to_owned()), "{}", row.name);
+                        assert_eq!(
+                            reply.status_and_code(),
+                            (401, "UNAUTHENTICATED".to_owned()),
+                            "{}",
+                            row.name
+                        );
                         assert_eq!(reply.header("www-authenticate"), "Bearer");
                     }
                     None => assert_eq!(reply.status, 200, "{}", row.name),
@@ -117,18 +122,18 @@ async fn nobody_is_told_anything_before_they_prove_who_they_are() {
 }
 
 #[tokio::test]
-async fn a_method_or_an_address_that_there_is_not_is_a_problem_too() {
-    let house = House::new().await;
-    let key = house.acme.key(Role::Admin);
-    for row in rows::<SqliteStore>() {
+async fn unknown_path_or_method_is_a_problem() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    for row in route_table::<SqliteStore>() {
         for method in ["PATCH", "TRACE", "OPTIONS"] {
-            let path = Place::Own.in_path(row.path, row.name, &house.acme);
-            let reply = house.json(&method.parse().unwrap(), key, &path, &serde_json::json!({})).await;
-            assert_eq!(reply.told(), (405, "METHOD_NOT_ALLOWED".to_owned()), "{method} {path}");
+            let path = PathValue::Own.in_path(row.path, row.name, &env.acme);
+            let reply = env.json(&method.parse().unwrap(), key, &path, &serde_json::json!({})).await;
+            assert_eq!(reply.status_and_code(), (405, "METHOD_NOT_ALLOWED".to_owned()), "{method} {path}");
             assert!(reply.header("allow").contains(row.method.as_str()), "{}", reply.header("allow"));
         }
     }
     for path in ["", "/", "/run", "/runs/a/b/c", "/runs/", "//runs"] {
-        assert_eq!(house.get(key, path).await.told(), (404, "NOT_FOUND".to_owned()), "{path}");
+        assert_eq!(env.get(key, path).await.status_and_code(), (404, "NOT_FOUND".to_owned()), "{path}");
     }
 }

@@ -1,17 +1,16 @@
-//! Tokens of an identity provider, which is played by a server on this machine. The keys beside this file are for
-//! these tests alone.
+//! Tokens of an identity provider, with a fake provider on this machine. The keys in `keys/` are for these tests only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use api::auth::{Oidc, OidcSettings, Signed};
+use api::auth::{Oidc, OidcSettings, TokenAlgorithm};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
-use countersign_contract::{House, Reply};
+use countersign_contract::{Reply, TestEnv};
 use domain::Millis;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
@@ -24,11 +23,11 @@ const EC: &[u8] = include_bytes!("keys/ec.der");
 const MODULUS: &str = include_str!("keys/rsa.modulus");
 const POINT: &str = include_str!("keys/ec.point");
 
-/// An identity provider.
+/// A fake identity provider.
 #[derive(Default)]
 struct Provider {
     down: AtomicBool,
-    asked: AtomicU32,
+    requests: AtomicU32,
 }
 
 impl Provider {
@@ -43,7 +42,7 @@ impl Provider {
 
     #[expect(clippy::unused_async, reason = "a handler is async")]
     async fn serve(State(provider): State<Arc<Self>>) -> Result<Json<Value>, StatusCode> {
-        provider.asked.fetch_add(1, Ordering::SeqCst);
+        provider.requests.fetch_add(1, Ordering::SeqCst);
         if provider.down.load(Ordering::SeqCst) {
             return Err(StatusCode::BAD_GATEWAY);
         }
@@ -51,18 +50,18 @@ impl Provider {
     }
 }
 
-/// A house that believes a provider.
-struct Scene {
-    house: House,
+/// An environment that accepts tokens of a provider.
+struct OidcEnv {
+    env: TestEnv,
     provider: Arc<Provider>,
 }
 
-impl Scene {
+impl OidcEnv {
     async fn new() -> Self {
-        Self::with(vec![Signed::Rs256, Signed::Es256]).await
+        Self::with(vec![TokenAlgorithm::Rs256, TokenAlgorithm::Es256]).await
     }
 
-    async fn with(signed: Vec<Signed>) -> Self {
+    async fn with(signed: Vec<TokenAlgorithm>) -> Self {
         let provider = Arc::new(Provider::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -78,22 +77,22 @@ impl Scene {
             roles_claim: "roles".to_owned(),
         };
         let oidc = Oidc::new(settings).unwrap();
-        Self { house: House::with(|gate| gate.believing(oidc)).await, provider }
+        Self { env: TestEnv::with(|gate| gate.with_oidc(oidc)).await, provider }
     }
 
     async fn me(&self, token: &str) -> Reply {
-        self.house.get(token, "/me").await
+        self.env.get(token, "/me").await
     }
 
-    /// The token is refused in the very words for a key that opens nothing.
+    /// The token gets the same response as an unknown API key.
     async fn refuses(&self, token: &str, why: &str) {
-        let nothing = self.house.get("csk_acme_dead_00", "/me").await;
-        assert_eq!(nothing.status, 401);
-        assert_eq!(self.me(token).await, nothing, "{why}");
+        let unknown = self.env.get("csk_acme_dead_00", "/me").await;
+        assert_eq!(unknown.status, 401);
+        assert_eq!(self.me(token).await, unknown, "{why}");
     }
 
-    fn asked(&self) -> u32 {
-        self.provider.asked.load(Ordering::SeqCst)
+    fn requests(&self) -> u32 {
+        self.provider.requests.load(Ordering::SeqCst)
     }
 }
 
@@ -135,138 +134,136 @@ fn rs256(claims: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_token_opens_what_its_roles_open_in_the_tenant_that_it_names() {
-    let scene = Scene::new().await;
+async fn token_grants_its_roles_in_its_tenant() {
+    let oidc = OidcEnv::new().await;
     let es256 = signed(Algorithm::ES256, "ec", &EncodingKey::from_ec_der(EC), &claims());
     for token in [rs256(&claims()), es256] {
-        let me = scene.me(&token).await;
+        let me = oidc.me(&token).await;
         assert_eq!(me.status, 200, "{}", me.text());
         let me = me.json();
         assert_eq!((&me["tenant"], &me["person"]), (&json!("acme"), &json!("grace")));
         assert_eq!(me["roles"], json!(["viewer"]));
-        let start = scene.house.post(&token, "/runs", &json!({ "workflow": "plain" })).await;
-        assert_eq!(start.told(), (403, "FORBIDDEN".to_owned()));
-        let other = format!("/runs/{}", scene.house.umbrella.runs.finished);
-        assert_eq!(scene.house.get(&token, &other).await.told(), (404, "NOT_FOUND".to_owned()));
+        let start = oidc.env.post(&token, "/runs", &json!({ "workflow": "plain" })).await;
+        assert_eq!(start.status_and_code(), (403, "FORBIDDEN".to_owned()));
+        let other = format!("/runs/{}", oidc.env.umbrella.runs.finished);
+        assert_eq!(oidc.env.get(&token, &other).await.status_and_code(), (404, "NOT_FOUND".to_owned()));
     }
-    assert_eq!(scene.asked(), 1, "the keys are kept");
-    let nobody = rs256(&without("roles"));
-    assert_eq!(scene.me(&nobody).await.told(), (403, "FORBIDDEN".to_owned()));
+    assert_eq!(oidc.requests(), 1, "the keys are cached");
+    let no_roles = rs256(&without("roles"));
+    assert_eq!(oidc.me(&no_roles).await.status_and_code(), (403, "FORBIDDEN".to_owned()));
 }
 
 #[tokio::test]
 async fn jwt_alg_none() {
-    let scene = Scene::new().await;
+    let oidc = OidcEnv::new().await;
     for alg in ["none", "None", "NONE", ""] {
         let header = BASE64.encode(json!({ "alg": alg, "kid": "rsa" }).to_string());
         let body = BASE64.encode(claims().to_string());
-        scene.refuses(&format!("{header}.{body}."), alg).await;
+        oidc.refuses(&format!("{header}.{body}."), alg).await;
         let signature = rs256(&claims()).rsplit('.').next().unwrap().to_owned();
-        scene.refuses(&format!("{header}.{body}.{signature}"), alg).await;
+        oidc.refuses(&format!("{header}.{body}.{signature}"), alg).await;
     }
-    assert_eq!(scene.asked(), 0, "nobody is asked about it");
+    assert_eq!(oidc.requests(), 0, "no request to the provider");
 }
 
 #[tokio::test]
 async fn jwt_hs256_with_rsa_public_key() {
-    let scene = Scene::new().await;
+    let oidc = OidcEnv::new().await;
     let modulus = BASE64.decode(MODULUS.trim()).unwrap();
     for secret in [MODULUS.trim().as_bytes(), &modulus] {
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
             let token = signed(algorithm, "rsa", &EncodingKey::from_secret(secret), &claims());
-            scene.refuses(&token, "signed with what everybody knows").await;
+            oidc.refuses(&token, "signed with the public key").await;
         }
     }
 }
 
 #[tokio::test]
 async fn jwt_expired() {
-    let scene = Scene::new().await;
-    scene.refuses(&rs256(&with("exp", json!(seconds() - 61))), "expired").await;
-    scene.refuses(&rs256(&without("exp")), "without an end").await;
-    scene.refuses(&rs256(&with("nbf", json!(seconds() + 120))), "not yet").await;
+    let oidc = OidcEnv::new().await;
+    oidc.refuses(&rs256(&with("exp", json!(seconds() - 61))), "expired").await;
+    oidc.refuses(&rs256(&without("exp")), "without an expiry").await;
+    oidc.refuses(&rs256(&with("nbf", json!(seconds() + 120))), "not yet").await;
     let token = rs256(&claims());
-    assert_eq!(scene.me(&token).await.status, 200);
-    scene.house.watch.forward(Millis::mins(12));
-    scene.refuses(&token, "expired since").await;
+    assert_eq!(oidc.me(&token).await.status, 200);
+    oidc.env.clock.advance(Millis::mins(12));
+    oidc.refuses(&token, "expired since").await;
 }
 
 #[tokio::test]
 async fn jwt_wrong_aud() {
-    let scene = Scene::new().await;
+    let oidc = OidcEnv::new().await;
     for aud in [json!("others"), json!([]), json!(""), json!(["countersign2"]), json!(null)] {
-        scene.refuses(&rs256(&with("aud", aud.clone())), &aud.to_string()).await;
+        oidc.refuses(&rs256(&with("aud", aud.clone())), &aud.to_string()).await;
     }
-    scene.refuses(&rs256(&without("aud")), "for nobody").await;
-    scene.refuses(&rs256(&with("iss", json!("https://id.example.com/"))), "another issuer").await;
-    scene.refuses(&rs256(&without("iss")), "of nobody").await;
+    oidc.refuses(&rs256(&without("aud")), "no audience").await;
+    oidc.refuses(&rs256(&with("iss", json!("https://id.example.com/"))), "another issuer").await;
+    oidc.refuses(&rs256(&without("iss")), "no issuer").await;
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_what_it_says_is_refused() {
-    let scene = Scene::new().await;
+async fn forged_token_is_refused() {
+    let oidc = OidcEnv::new().await;
     let good = rs256(&claims());
     let other = EncodingKey::from_rsa_der(OTHER);
-    scene.refuses(&signed(Algorithm::RS256, "rsa", &other, &claims()), "another's signature").await;
-    scene
-        .refuses(&signed(Algorithm::RS512, "rsa", &EncodingKey::from_rsa_der(RSA), &claims()), "RS512")
-        .await;
-    scene.refuses(&signed(Algorithm::RS256, "ec", &EncodingKey::from_rsa_der(RSA), &claims()), "kid").await;
+    oidc.refuses(&signed(Algorithm::RS256, "rsa", &other, &claims()), "signature of another key").await;
+    oidc.refuses(&signed(Algorithm::RS512, "rsa", &EncodingKey::from_rsa_der(RSA), &claims()), "RS512").await;
+    oidc.refuses(&signed(Algorithm::RS256, "ec", &EncodingKey::from_rsa_der(RSA), &claims()), "kid").await;
     let parts: Vec<&str> = good.split('.').collect();
     let body = BASE64.encode(with("org", json!("umbrella")).to_string());
-    scene.refuses(&format!("{}.{body}.{}", parts[0], parts[2]), "another body").await;
+    oidc.refuses(&format!("{}.{body}.{}", parts[0], parts[2]), "another body").await;
     let critical = BASE64.encode(json!({ "alg": "RS256", "kid": "rsa", "crit": ["x"] }).to_string());
-    scene.refuses(&format!("{critical}.{}.{}", parts[1], parts[2]), "demands to be understood").await;
+    oidc.refuses(&format!("{critical}.{}.{}", parts[1], parts[2]), "critical extension").await;
     for claims in [without("org"), with("org", json!("a#b")), with("name", json!("a b")), without("sub")] {
-        scene.refuses(&rs256(&claims), &claims.to_string()).await;
+        oidc.refuses(&rs256(&claims), &claims.to_string()).await;
     }
     for text in ["..", "a.b", "a.b.c.d", &"x.".repeat(20_000)] {
-        scene.refuses(text, "no token").await;
+        oidc.refuses(text, "no token").await;
     }
 }
 
 #[tokio::test]
-async fn an_algorithm_counts_only_if_the_operator_named_it() {
-    let scene = Scene::with(vec![Signed::Es256]).await;
-    scene.refuses(&rs256(&claims()), "RS256 was not named").await;
+async fn only_configured_algorithms_are_accepted() {
+    let oidc = OidcEnv::with(vec![TokenAlgorithm::Es256]).await;
+    oidc.refuses(&rs256(&claims()), "RS256 is not configured").await;
     let es256 = signed(Algorithm::ES256, "ec", &EncodingKey::from_ec_der(EC), &claims());
-    assert_eq!(scene.me(&es256).await.status, 200);
+    assert_eq!(oidc.me(&es256).await.status, 200);
 }
 
 #[tokio::test]
 async fn jwks_down() {
-    let scene = Scene::new().await;
-    scene.provider.down.store(true, Ordering::SeqCst);
+    let oidc = OidcEnv::new().await;
+    oidc.provider.down.store(true, Ordering::SeqCst);
     let token = rs256(&with("exp", json!(seconds() + 86_400)));
-    let early = scene.me(&token).await;
-    assert_eq!(early.told(), (503, "UNAVAILABLE".to_owned()));
+    let early = oidc.me(&token).await;
+    assert_eq!(early.status_and_code(), (503, "UNAVAILABLE".to_owned()));
     assert_eq!(early.header("retry-after"), "2");
     assert!(!early.text().contains("127.0.0.1") && !early.text().contains("keys\""), "{}", early.text());
-    // It comes back, its keys become known, it goes again: what is known goes on working.
-    scene.provider.down.store(false, Ordering::SeqCst);
-    scene.house.watch.forward(Millis::secs(31));
-    assert_eq!(scene.me(&token).await.status, 200);
-    scene.provider.down.store(true, Ordering::SeqCst);
-    scene.house.watch.forward(Millis::mins(60));
-    assert_eq!(scene.me(&token).await.status, 200);
-    scene.house.watch.forward(Millis::secs(31));
-    let strange = signed(Algorithm::RS256, "new", &EncodingKey::from_rsa_der(RSA), &claims());
-    assert_eq!(scene.me(&strange).await.told(), (503, "UNAVAILABLE".to_owned()));
-    assert_eq!(scene.house.get(scene.house.acme.key(domain::Role::Viewer), "/me").await.status, 200);
+    // After the provider was up once, cached keys stay valid while it is down.
+    oidc.provider.down.store(false, Ordering::SeqCst);
+    oidc.env.clock.advance(Millis::secs(31));
+    assert_eq!(oidc.me(&token).await.status, 200);
+    oidc.provider.down.store(true, Ordering::SeqCst);
+    oidc.env.clock.advance(Millis::mins(60));
+    assert_eq!(oidc.me(&token).await.status, 200);
+    oidc.env.clock.advance(Millis::secs(31));
+    let unknown = signed(Algorithm::RS256, "new", &EncodingKey::from_rsa_der(RSA), &claims());
+    assert_eq!(oidc.me(&unknown).await.status_and_code(), (503, "UNAVAILABLE".to_owned()));
+    assert_eq!(oidc.env.get(oidc.env.acme.key(domain::Role::Viewer), "/me").await.status, 200);
 }
 
 #[tokio::test]
-async fn a_storm_of_unknown_keys_asks_the_provider_once_in_a_while() {
-    let scene = Scene::new().await;
+async fn unknown_key_ids_cause_few_requests() {
+    let oidc = OidcEnv::new().await;
     for number in 0..20 {
         let kid = format!("made-up-{number}");
         let token = signed(Algorithm::RS256, &kid, &EncodingKey::from_rsa_der(RSA), &claims());
-        scene.refuses(&token, &kid).await;
+        oidc.refuses(&token, &kid).await;
     }
-    assert_eq!(scene.asked(), 1);
-    assert_eq!(scene.me(&rs256(&claims())).await.status, 200);
-    scene.house.watch.forward(Millis::secs(31));
+    assert_eq!(oidc.requests(), 1);
+    assert_eq!(oidc.me(&rs256(&claims())).await.status, 200);
+    oidc.env.clock.advance(Millis::secs(31));
     let token = signed(Algorithm::RS256, "made-up", &EncodingKey::from_rsa_der(RSA), &claims());
-    scene.refuses(&token, "still unknown").await;
-    assert_eq!(scene.asked(), 2);
+    oidc.refuses(&token, "still unknown").await;
+    assert_eq!(oidc.requests(), 2);
 }

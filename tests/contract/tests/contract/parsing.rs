@@ -1,29 +1,29 @@
-//! The named cases of *Parsing and size*, as far as the API is concerned: a clear no, and nothing started.
+//! The named cases of *Parsing and size* for the API: an error response, and no run.
 
 use std::fmt::Write as _;
 
 use axum::body::Body;
 use axum::http::Request;
-use countersign_contract::{House, Reply};
+use countersign_contract::{Reply, TestEnv};
 use domain::Role;
 use serde_json::json;
 
-async fn raw(house: &House, kind: &str, body: impl Into<Body>) -> Reply {
+async fn raw(env: &TestEnv, kind: &str, body: impl Into<Body>) -> Reply {
     let request = Request::post("/api/v1/runs")
-        .header("authorization", format!("Bearer {}", house.acme.key(Role::Operator)))
+        .header("authorization", format!("Bearer {}", env.acme.key(Role::Operator)))
         .header("content-type", kind);
-    house.send(request.body(body.into()).unwrap()).await
+    env.send(request.body(body.into()).unwrap()).await
 }
 
-/// What is sent is refused with 400, says what is wrong, and starts nothing.
-async fn refused(body: impl Into<Body>, says: &str) {
-    let house = House::new().await;
-    let before = house.get(house.acme.key(Role::Viewer), "/runs").await;
-    let reply = raw(&house, "application/json", body).await;
-    assert_eq!(reply.told(), (400, "BAD_REQUEST".to_owned()), "{}", reply.text());
-    assert!(reply.text().contains(says), "{}", reply.text());
+/// The body is refused with 400 and `text`, and starts no run.
+async fn refused(body: impl Into<Body>, text: &str) {
+    let env = TestEnv::new().await;
+    let before = env.get(env.acme.key(Role::Viewer), "/runs").await;
+    let reply = raw(&env, "application/json", body).await;
+    assert_eq!(reply.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{}", reply.text());
+    assert!(reply.text().contains(text), "{}", reply.text());
     assert_eq!(reply.header("content-type"), "application/problem+json");
-    assert_eq!(house.get(house.acme.key(Role::Viewer), "/runs").await, before);
+    assert_eq!(env.get(env.acme.key(Role::Viewer), "/runs").await, before);
 }
 
 fn with_input(input: &str) -> String {
@@ -36,14 +36,14 @@ async fn body_empty() {
 }
 
 #[tokio::test]
-#[expect(non_snake_case, reason = "the case is known by this name")]
+#[expect(non_snake_case, reason = "the name of the case")]
 async fn body_26MB() {
-    let house = House::new().await;
+    let env = TestEnv::new().await;
     let body = with_input(&format!("\"{}\"", "x".repeat(26 * 1024 * 1024)));
-    let reply = raw(&house, "application/json", body).await;
-    assert_eq!(reply.told(), (413, "TOO_LARGE".to_owned()));
+    let reply = raw(&env, "application/json", body).await;
+    assert_eq!(reply.status_and_code(), (413, "TOO_LARGE".to_owned()));
     let just = with_input(&format!("\"{}\"", "x".repeat(api::BODY_BYTES_MAX)));
-    assert_eq!(raw(&house, "application/json", just).await.status, 413);
+    assert_eq!(raw(&env, "application/json", just).await.status, 413);
 }
 
 #[tokio::test]
@@ -53,8 +53,8 @@ async fn json_depth_10000() {
 
 #[tokio::test]
 async fn json_duplicate_keys() {
-    refused(r#"{"workflow":"asks","workflow":"plain"}"#, "stands twice").await;
-    refused(with_input(r#"{"a":1,"a":2}"#), "stands twice").await;
+    refused(r#"{"workflow":"asks","workflow":"plain"}"#, "appears twice").await;
+    refused(with_input(r#"{"a":1,"a":2}"#), "appears twice").await;
 }
 
 #[tokio::test]
@@ -95,38 +95,38 @@ async fn id_2049_bytes() {
 }
 
 #[tokio::test]
-async fn a_list_is_not_taken_for_an_object_whose_fields_need_not_be_there() {
-    let house = House::new().await;
-    let run = &house.acme.runs.waiting;
+async fn array_is_not_accepted_as_an_object() {
+    let env = TestEnv::new().await;
+    let run = &env.acme.runs.waiting;
     for route in ["cancel", "pause", "resume", "retry"] {
         let path = format!("/runs/{run}/{route}");
-        let reply = house.post(house.acme.key(Role::Operator), &path, &json!([])).await;
-        assert_eq!(reply.told(), (400, "BAD_REQUEST".to_owned()), "{route}: {}", reply.text());
+        let reply = env.post(env.acme.key(Role::Operator), &path, &json!([])).await;
+        assert_eq!(reply.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{route}: {}", reply.text());
     }
     refused(r#"["plain"]"#, "a list, expected an object").await;
 }
 
 #[tokio::test]
-async fn a_body_of_another_kind_is_refused_as_one() {
-    let house = House::new().await;
+async fn other_content_type_is_refused() {
+    let env = TestEnv::new().await;
     for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
-        let reply = raw(&house, kind, with_input("1")).await;
-        assert_eq!(reply.told(), (415, "UNSUPPORTED_MEDIA_TYPE".to_owned()), "{kind}");
+        let reply = raw(&env, kind, with_input("1")).await;
+        assert_eq!(reply.status_and_code(), (415, "UNSUPPORTED_MEDIA_TYPE".to_owned()), "{kind}");
     }
-    assert_eq!(raw(&house, "Application/JSON; charset=utf-8", with_input("1")).await.status, 201);
+    assert_eq!(raw(&env, "Application/JSON; charset=utf-8", with_input("1")).await.status, 201);
 }
 
 async fn applied(source: &str) -> Reply {
-    let house = House::new().await;
-    house.post(house.acme.key(Role::Admin), "/workflows", &json!({ "source": source })).await
+    let env = TestEnv::new().await;
+    env.post(env.acme.key(Role::Admin), "/workflows", &json!({ "source": source })).await
 }
 
 #[tokio::test]
 async fn unknown_field_in_workflow() {
     let source = "workflow: w\nversion: 1\nsteps:\n  - { id: a, tool: transform, whith: {} }\n";
     let reply = applied(source).await;
-    assert_eq!(reply.told(), (400, "WORKFLOW_INVALID".to_owned()));
-    assert_eq!(reply.json()["place"], json!({ "line": 4, "column": 31 }));
+    assert_eq!(reply.status_and_code(), (400, "WORKFLOW_INVALID".to_owned()));
+    assert_eq!(reply.json()["location"], json!({ "line": 4, "column": 31 }));
     assert!(reply.text().contains("whith"), "{}", reply.text());
 }
 
@@ -138,7 +138,7 @@ async fn yaml_alias_bomb_in_workflow() {
         let line = vec![before; 9].join(", ");
         writeln!(source, "a{level}: &a{level} [{line}]").unwrap();
     }
-    assert_eq!(applied(&source).await.told(), (400, "WORKFLOW_INVALID".to_owned()));
+    assert_eq!(applied(&source).await.status_and_code(), (400, "WORKFLOW_INVALID".to_owned()));
 }
 
 #[tokio::test]
@@ -146,5 +146,5 @@ async fn workflow_of_10k_steps() {
     let steps = (0..10_000).map(|n| format!("  - {{ id: s{n}, tool: transform, with: {{}} }}\n"));
     let steps = steps.collect::<Vec<_>>().concat();
     let reply = applied(&format!("workflow: w\nversion: 1\nsteps:\n{steps}")).await;
-    assert_eq!(reply.told(), (400, "WORKFLOW_INVALID".to_owned()), "{}", reply.text());
+    assert_eq!(reply.status_and_code(), (400, "WORKFLOW_INVALID".to_owned()), "{}", reply.text());
 }

@@ -1,36 +1,36 @@
-//! `cargo xtask storm`: a whole storm, with its report.
+//! `cargo xtask storm`: runs a storm of full size and prints its report.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use countersign_e2e::{Progress, Seen, Site, Storm, storm};
+use countersign_e2e::{Progress, ProgressCounts, Storm, TestConfig, storm};
 use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The command was not understood.
-const MISUSED: u8 = 2;
+/// The exit code for invalid options.
+const USAGE_ERROR: u8 = 2;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let Some((wanted, json)) = options(&args) else {
-        eprintln!("storm: `cargo xtask storm --help` says how this is used");
-        return ExitCode::from(MISUSED);
+    let Some((parameters, json)) = options(&args) else {
+        eprintln!("storm: invalid options; see `cargo xtask storm --help`");
+        return ExitCode::from(USAGE_ERROR);
     };
-    let mut site = Site::from_environment();
-    site.dynamodb = std::env::var("COUNTERSIGN_DYNAMODB").ok().filter(|there| !there.is_empty());
+    let mut config = TestConfig::from_environment();
+    config.dynamodb = std::env::var("COUNTERSIGN_DYNAMODB").ok().filter(|there| !there.is_empty());
     let mut terminate = signal(SignalKind::terminate()).ok();
-    let told_to_stop = async {
+    let stop_signal = async {
         match &mut terminate {
             Some(terminate) => tokio::select! { _ = ctrl_c() => {}, _ = terminate.recv() => {} },
             None => drop(ctrl_c().await),
         }
     };
-    // Dropped in the middle, it takes its workers along.
+    // Dropping the storm kills its workers.
     let report = tokio::select! {
-        report = storm(&wanted, site, progress(&wanted)) => report,
-        () = told_to_stop => return ExitCode::FAILURE,
+        report = storm(&parameters, config, progress(&parameters)) => report,
+        () = stop_signal => return ExitCode::FAILURE,
     };
     if json {
         println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
@@ -38,11 +38,11 @@ async fn main() -> ExitCode {
     } else {
         print!("{report}");
     }
-    let broken = report.broken();
-    for what in &broken {
-        eprintln!("storm: {what}");
+    let failures = report.failures();
+    for failure in &failures {
+        eprintln!("storm: {failure}");
     }
-    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn options(args: &[String]) -> Option<(Storm, bool)> {
@@ -67,27 +67,32 @@ fn options(args: &[String]) -> Option<(Storm, bool)> {
     Some((storm, json))
 }
 
-/// A line now and then, on standard error.
+/// Prints a progress line to standard error every ten seconds.
 fn progress(storm: &Storm) -> impl Fn(Progress) + use<> {
     const EVERY: Duration = Duration::from_secs(10);
-    let (deliveries, distinct, begun) = (storm.deliveries, storm.distinct(), Instant::now());
-    let told = Mutex::new(None::<Instant>);
-    eprintln!("    0 s  making an account and deploying the functions");
+    let (deliveries, distinct, started) = (storm.deliveries, storm.distinct(), Instant::now());
+    let last_line = Mutex::new(None::<Instant>);
+    eprintln!("    0 s  create the AWS resources and deploy the functions");
     move |progress| {
-        let Ok(mut told) = told.lock() else { return };
-        if told.is_some_and(|told| told.elapsed() < EVERY) {
+        let Ok(mut last_line) = last_line.lock() else { return };
+        if last_line.is_some_and(|last_line| last_line.elapsed() < EVERY) {
             return;
         }
-        *told = Some(Instant::now());
+        *last_line = Some(Instant::now());
         let line = match progress {
-            Progress::UnderWay(Seen { delivered, changed, sealed, queued: [ingest, decisions, steps] }) => {
+            Progress::Running(ProgressCounts {
+                delivered,
+                changed,
+                sealed,
+                queued: [ingest, decisions, steps],
+            }) => {
                 format!(
-                    "delivered {delivered}/{deliveries}  changed {changed}/{distinct}  sealed, as far as asked, {sealed}  \
+                    "delivered {delivered}/{deliveries}  changed {changed}/{distinct}  evidence {sealed}  \
                  queued {ingest}+{decisions}+{steps}"
                 )
             }
-            Progress::Counting { looked, of } => format!("verified {looked}/{of} bundles"),
+            Progress::Verifying { verified, of } => format!("verified {verified}/{of} bundles"),
         };
-        eprintln!("{:>5} s  {line}", begun.elapsed().as_secs());
+        eprintln!("{:>5} s  {line}", started.elapsed().as_secs());
     }
 }

@@ -1,4 +1,4 @@
-//! The fleet: worker processes, one of which is killed every few seconds and replaced.
+//! The fleet: worker processes, one of which is killed and replaced every few seconds.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,25 +10,24 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::account::Account;
+use crate::env::TestEnv;
 use crate::process::WorkerProcess;
 
-use super::chance::Chance;
+use super::rng::Rng;
 
 pub(super) struct Fleet {
-    account: Arc<Account>,
+    env: Arc<TestEnv>,
     workers: Vec<WorkerProcess>,
     started: u32,
     killed: u32,
-    chance: Chance,
+    rng: Rng,
     logs: TempDir,
 }
 
 impl Fleet {
-    pub(super) fn start(account: Arc<Account>, workers: usize, seed: u64) -> Self {
+    pub(super) fn start(env: Arc<TestEnv>, workers: usize, seed: u64) -> Self {
         let logs = tempfile::tempdir().unwrap();
-        let mut fleet =
-            Self { account, workers: Vec::new(), started: 0, killed: 0, chance: Chance::new(seed), logs };
+        let mut fleet = Self { env, workers: Vec::new(), started: 0, killed: 0, rng: Rng::new(seed), logs };
         for _ in 0..workers {
             fleet.add();
         }
@@ -42,24 +41,24 @@ impl Fleet {
     fn add(&mut self) {
         let log = File::create(self.logs.path().join(self.started.to_string())).unwrap();
         self.started += 1;
-        self.workers.push(self.account.worker_that_says(log));
+        self.workers.push(self.env.worker_with_log(log));
     }
 
-    /// Kills a worker now and then, and starts another one in its place.
-    pub(super) async fn kill_for_ever(&mut self, every: Duration) -> Infallible {
+    /// Kills a random worker regularly and starts a replacement.
+    pub(super) async fn kill_forever(&mut self, every: Duration) -> Infallible {
         loop {
-            // Between half and one and a half of it, so that nothing falls into step with the killing.
-            let share = self.chance.below(100) + 50;
+            // Between half and one and a half of the interval, so that the kills do not align with other periods.
+            let share = self.rng.below(100) + 50;
             tokio::time::sleep(every * share / 100).await;
             let count = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
-            let victim = usize::try_from(self.chance.below(count)).unwrap_or_default();
+            let victim = usize::try_from(self.rng.below(count)).unwrap_or_default();
             self.workers.swap_remove(victim).kill();
             self.killed += 1;
             self.add();
         }
     }
 
-    /// Ends all of it. What the workers warned of, each with how often, and with the runs it was about.
+    /// Kills all workers and returns the warnings in their logs.
     pub(super) fn end(mut self) -> Warnings {
         self.workers.drain(..).for_each(WorkerProcess::kill);
         let mut warnings = Warnings::default();
@@ -71,21 +70,21 @@ impl Fleet {
     }
 }
 
-/// What workers warned of.
+/// The warnings of the workers.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    /// How often each was said.
+    /// The number of each warning.
     pub(super) counts: BTreeMap<String, u32>,
     by_run: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
 impl Warnings {
-    /// What was said about `run`, each with how often.
+    /// The warnings about `run`, with their numbers.
     pub(super) fn about(&self, run: &str) -> BTreeMap<String, u32> {
         self.by_run.get(run).cloned().unwrap_or_default()
     }
 
-    /// A killed worker may leave half a line.
+    /// Reads a log line. A killed worker may leave an incomplete one.
     fn read(&mut self, line: &str) {
         let Ok(line) = serde_json::from_str::<Value>(line) else { return };
         if !matches!(line["level"].as_str(), Some("WARN" | "ERROR")) {
@@ -93,15 +92,15 @@ impl Warnings {
         }
         let fields = &line["fields"];
         let word = |name: &str| fields[name].as_str().unwrap_or_default();
-        let said = match word("error") {
+        let text = match word("error") {
             "" => word("message").to_owned(),
             error => format!("{}: {error}", word("message")),
         };
         let run = word("run");
-        let said = if run.is_empty() { said } else { said.replace(run, "…") };
+        let text = if run.is_empty() { text } else { text.replace(run, "…") };
         if !run.is_empty() {
-            *self.by_run.entry(run.to_owned()).or_default().entry(said.clone()).or_default() += 1;
+            *self.by_run.entry(run.to_owned()).or_default().entry(text.clone()).or_default() += 1;
         }
-        *self.counts.entry(said).or_default() += 1;
+        *self.counts.entry(text).or_default() += 1;
     }
 }

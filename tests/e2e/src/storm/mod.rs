@@ -1,36 +1,36 @@
-//! A storm: webhooks by the thousand, some of them twice, while workers are killed.
+//! A storm: thousands of webhooks, some of them duplicates, while workers are killed.
 //!
-//! Everything is as deployed: signed webhooks go through the function, worker processes take the messages, each run
-//! changes a record of its own outside and ends in evidence. Afterwards it is counted. Nothing is lost if there are
-//! as many runs as distinct deliveries, as many changes as runs, and as much evidence; and if every message that
-//! was given up can be explained.
+//! Everything runs as deployed. Signed webhooks go through the function, worker processes receive the messages, each run
+//! changes one external record and ends with evidence. Afterwards an audit counts the results. The storm passes if the
+//! numbers of distinct deliveries, runs, changes and evidence bundles are equal, and if the job of every dead-letter
+//! message was done.
 
 mod audit;
-mod chance;
 mod fleet;
 mod plan;
 mod report;
+mod rng;
 mod sender;
-mod watch;
+mod watcher;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::account::{Account, Site};
+use crate::env::{TestConfig, TestEnv};
 
 use audit::Audit;
 use fleet::Fleet;
 use plan::sys_id;
 use sender::Sender;
-use watch::Watch;
+use watcher::Watcher;
 
 pub use plan::Storm;
-pub use report::{Dead, Evidence, Queues, Report, Seconds, Sending};
-pub use watch::{Progress, Seen};
+pub use report::{DeadLetterReport, EvidenceReport, QueueCounts, Report, RunSeconds, SendReport};
+pub use watcher::{Progress, ProgressCounts};
 
-/// One change outside, which policy allows without asking anybody, between two steps that change nothing.
+/// One external change, which policy allows without an approval, followed by a step without effect.
 const WORKFLOW: &str = r#"
 workflow: storm
 version: 1
@@ -44,51 +44,52 @@ steps:
   - { id: done, tool: transform, with: { value: { sys_id: "${ trigger.record.sys_id }" } } }
 "#;
 
-/// How often whoever watches is told.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The interval between progress reports.
+const POLL_EVERY: Duration = Duration::from_secs(2);
 
-/// Lets a storm loose on an account of its own at `site`, and counts what is left of it. `tell` is told how it goes.
-pub async fn storm(storm: &Storm, site: Site, tell: impl Fn(Progress)) -> Report {
-    let table_apart = site.dynamodb.is_some();
-    let account = Arc::new(Account::open_at(site, "storm").await);
-    account.apply(WORKFLOW).await;
+/// Runs a storm in an environment of its own and audits the result. Calls `on_progress` regularly.
+pub async fn storm(storm: &Storm, config: TestConfig, on_progress: impl Fn(Progress)) -> Report {
+    let separate_dynamodb = config.dynamodb.is_some();
+    let env = Arc::new(TestEnv::open_at(config, "storm").await);
+    env.apply(WORKFLOW).await;
     for record in 0..storm.distinct() {
         let number = format!("INC{record:07}");
-        account.outside.servicenow.report(&sys_id(record), &number, "One of many");
+        env.external.servicenow.report(&sys_id(record), &number, "One of many");
     }
-    let begun = Instant::now();
-    let mut fleet = Fleet::start(Arc::clone(&account), storm.workers, storm.seed);
-    let sender = Sender::new(Arc::clone(&account), storm.order());
-    let hands = sender.start(storm.in_flight);
+    let started = Instant::now();
+    let mut fleet = Fleet::start(Arc::clone(&env), storm.workers, storm.seed);
+    let sender = Sender::new(Arc::clone(&env), storm.order());
+    let tasks = sender.start(storm.in_flight);
     let sweeps = Sweeps::default();
-    let mut watch = Watch::new(Arc::clone(&account), Arc::clone(&sender), storm).await;
-    let over = tokio::select! {
-        over = watch.until_over(LOOK_EVERY, &tell) => over,
-        never = fleet.kill_for_ever(storm.kill_every) => match never {},
-        never = sweep_for_ever(&account, storm.sweep_every, &sweeps) => match never {},
+    let mut watcher = Watcher::new(Arc::clone(&env), Arc::clone(&sender), storm).await;
+    let outcome = tokio::select! {
+        outcome = watcher.run_until_done(POLL_EVERY, &on_progress) => outcome,
+        never = fleet.kill_forever(storm.kill_every) => match never {},
+        never = sweep_forever(&env, storm.sweep_every, &sweeps) => match never {},
     };
-    drop(hands);
-    // Once in the calm: whoever was called in the storm may have been cut off by its end.
-    sweeps.call(&account).await;
+    drop(tasks);
+    // One more sweep at the end: the last one during the storm may have been interrupted.
+    sweeps.call(&env).await;
     let (killed, warnings) = (fleet.killed(), fleet.end());
-    let seconds = Seconds { delivering: watch.delivered_after(begun), all: begun.elapsed().as_secs() };
-    let told = sender.told().clone();
-    let counted = Audit { account: &account, told: &told, warnings: &warnings }.count(tell).await;
+    let seconds =
+        RunSeconds { delivering: watcher.delivered_after(started), all: started.elapsed().as_secs() };
+    let results = sender.results().clone();
+    let audit = Audit { env: &env, results: &results, warnings: &warnings }.count(on_progress).await;
     Report {
         storm: storm.clone(),
-        table_apart,
-        sent: Sending::of(&told),
+        separate_dynamodb,
+        sent: SendReport::of(&results),
         killed,
         sweeps: sweeps.answered.load(Ordering::Relaxed),
         sweeps_failed: sweeps.failed.load(Ordering::Relaxed),
-        stalled: over.err(),
+        stalled: outcome.err(),
         warnings: warnings.counts,
         seconds,
-        counted,
+        audit,
     }
 }
 
-/// How often the sweep was called, by what came of it.
+/// The number of sweeps, by result.
 #[derive(Default)]
 struct Sweeps {
     answered: AtomicU32,
@@ -96,16 +97,16 @@ struct Sweeps {
 }
 
 impl Sweeps {
-    async fn call(&self, account: &Account) {
-        let counted = if account.sweep().await.is_ok() { &self.answered } else { &self.failed };
-        counted.fetch_add(1, Ordering::Relaxed);
+    async fn call(&self, env: &TestEnv) {
+        let audit = if env.sweep().await.is_ok() { &self.answered } else { &self.failed };
+        audit.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Calls the sweep, as the schedule does; one that failed is followed by the next.
-async fn sweep_for_ever(account: &Account, every: Duration, sweeps: &Sweeps) -> Infallible {
+/// Invokes the sweep regularly, as the schedule does.
+async fn sweep_forever(env: &TestEnv, every: Duration, sweeps: &Sweeps) -> Infallible {
     loop {
         tokio::time::sleep(every).await;
-        sweeps.call(account).await;
+        sweeps.call(env).await;
     }
 }

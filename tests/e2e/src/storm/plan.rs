@@ -1,31 +1,28 @@
-//! What a storm is made of, and in which order its deliveries are sent.
+//! The parameters of a storm, and the order of its deliveries.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::chance::Chance;
+use super::rng::Rng;
 
-/// A storm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Storm {
-    /// How many deliveries there are, those that come again included.
+    /// The number of deliveries, including duplicates.
     pub deliveries: u32,
-    /// How many of a hundred deliveries have been sent before.
+    /// The percentage of deliveries that are duplicates.
     pub duplicates_percent: u32,
-    /// What is left to chance comes from this number.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How many deliveries are under way at once.
+    /// The number of concurrent deliveries.
     pub in_flight: usize,
-    /// How many workers there are.
     pub workers: usize,
-    /// How long one of them lives until the next is killed; about.
+    /// The average time between two kills.
     #[serde(skip)]
     pub kill_every: Duration,
-    /// How often the sweep is called.
     #[serde(skip)]
     pub sweep_every: Duration,
-    /// After how long without any progress it is given up.
+    /// The storm is aborted after this long without progress.
     #[serde(skip)]
     pub stalled_after: Duration,
 }
@@ -39,29 +36,29 @@ impl Default for Storm {
             in_flight: 16,
             workers: 3,
             kill_every: Duration::from_secs(4),
-            // As the schedule in `infra/` does.
+            // As the schedule in `infra/`.
             sweep_every: Duration::from_mins(1),
-            // A run that nobody gave a sign of for five minutes is found by the sweep after that.
+            // The sweep finds an orphaned run after five minutes.
             stalled_after: Duration::from_mins(8),
         }
     }
 }
 
 impl Storm {
-    /// How many of the deliveries are new.
+    /// The number of deliveries that are not duplicates.
     pub fn distinct(&self) -> u32 {
         self.deliveries - self.deliveries * self.duplicates_percent / 100
     }
 
-    /// The numbers of the records that are told of, in the order they are sent. Half of those that come again
-    /// follow the first at its heels, so that both are under way at once; the others come any time later.
+    /// The record numbers in the order of their deliveries. Half of the duplicates follow the first delivery immediately, so
+    /// that both are in flight at once; the others come at any later time.
     pub fn order(&self) -> Vec<u32> {
         let distinct = self.distinct();
-        let mut chance = Chance::new(self.seed);
+        let mut rng = Rng::new(self.seed);
         let first = (0..distinct).map(|record| (record, 0, record));
         let again = (distinct..self.deliveries).map(|number| {
-            let record = chance.below(distinct);
-            let after = if number % 2 == 0 { 0 } else { chance.below(distinct - record) + 1 };
+            let record = rng.below(distinct);
+            let after = if number % 2 == 0 { 0 } else { rng.below(distinct - record) + 1 };
             (record + after, 1, record)
         });
         let mut order: Vec<(u32, u32, u32)> = first.chain(again).collect();
@@ -70,7 +67,7 @@ impl Storm {
     }
 }
 
-/// What the record of this number is called.
+/// The `sys_id` of a record.
 pub(super) fn sys_id(record: u32) -> String {
     format!("{record:032x}")
 }

@@ -1,4 +1,4 @@
-//! The report: what was counted, whether it adds up, and a table for people.
+//! The report: the counts, their checks, and a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,153 +6,136 @@ use std::fmt;
 use serde::Serialize;
 
 use super::plan::Storm;
-use super::sender::Told;
+use super::sender::SendResults;
 
-/// How many workers must be killed until one of them held a step for sure. In storms of 10,000 three of four did; were it
-/// one of four, fifty would all be idle once in two million storms.
+/// After this many kills at least one killed worker held a step. In storms of 10,000 deliveries three of four did; with
+/// one of four, all fifty would be idle once in two million storms.
 const MANY: u32 = 50;
 
-/// What was counted.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was let loose.
+    /// The parameters.
     pub storm: Storm,
-    /// Whether the table stood in a DynamoDB of its own, and not in that of the local AWS.
-    pub table_apart: bool,
-    /// What the sender was told.
-    pub sent: Sending,
-    /// How many workers were killed.
+    /// Whether the table was in a separate DynamoDB instead of the local AWS.
+    pub separate_dynamodb: bool,
+    pub sent: SendReport,
+    /// The number of killed workers.
     pub killed: u32,
-    /// How often the sweep was called, and answered.
+    /// The number of successful sweeps.
     pub sweeps: u32,
-    /// How often it was called and did not answer, or failed.
+    /// The number of failed sweeps.
     pub sweeps_failed: u32,
-    /// Who hung, if nothing moved any more.
+    /// The stuck runs, if the storm was aborted.
     pub stalled: Option<Vec<String>>,
-    /// What the workers warned of, each with how often.
     pub warnings: BTreeMap<String, u32>,
-    /// How long it took. Machines differ.
-    pub seconds: Seconds,
-    /// What was left.
+    /// Depends on the machine.
+    pub seconds: RunSeconds,
     #[serde(flatten)]
-    pub counted: Counted,
+    pub audit: AuditReport,
 }
 
-/// What the sender was told.
+/// The replies to the sender.
 #[derive(Debug, Clone, Serialize)]
-pub struct Sending {
-    /// Deliveries that were answered for good, or given up.
+pub struct SendReport {
+    /// Deliveries with a final reply, or abandoned.
     pub delivered: u32,
-    /// Answered as new.
+    /// Accepted as new.
     pub accepted: u32,
-    /// Answered with 200: known before.
+    /// Recognised as duplicates.
     pub repeated: u32,
-    /// Anything else, by what it was.
+    /// Other results.
     pub others: BTreeMap<String, u32>,
-    /// Sent again, because nobody replied or the reply asked for it.
+    /// Retries after no reply or a retryable one.
     pub retried: u32,
-    /// Records of which all replies named one run.
+    /// Records whose replies all named one run.
     pub keys: u32,
-    /// Records of which two replies named two runs.
+    /// Records whose replies named more than one run.
     pub keys_with_two_runs: u32,
 }
 
-/// How long it took.
+/// The duration.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Seconds {
-    /// Until every delivery was answered.
+pub struct RunSeconds {
+    /// Until every delivery had a final reply.
     pub delivering: u64,
     /// Until every run had its evidence and the queues were empty.
     pub all: u64,
 }
 
-/// What was left.
 #[derive(Debug, Clone, Serialize)]
-pub struct Counted {
-    /// Runs.
+pub struct AuditReport {
     pub runs: u32,
-    /// Of those, succeeded.
     pub succeeded: u32,
-    /// Runs by where they stand.
+    /// Runs by status.
     pub statuses: BTreeMap<String, u32>,
-    /// Runs that were taken over from a worker that died, or woken.
+    /// Runs that were taken over from a killed worker, or resumed.
     pub taken_over: u32,
     /// Runs that no reply named.
-    pub not_promised: u32,
-    /// Runs that a reply named and that are not there.
+    pub not_announced: u32,
+    /// Runs that a reply named but that do not exist.
     pub not_found: u32,
-    /// Records that were changed outside.
+    /// External records that were changed.
     pub records_changed: u32,
-    /// Changes outside, a second one of the same record included.
+    /// External changes, including repeated ones.
     pub changes: u32,
-    /// The most changes that one record saw.
+    /// The maximum number of changes of one record.
     pub changes_of_one_max: u32,
-    /// Their evidence.
-    pub evidence: Evidence,
-    /// How many messages were given up, by queue.
-    pub given_up: Queues,
-    /// What these asked for, and why they were given up, as far as they can be read.
-    pub dead: Vec<Dead>,
-    /// Messages that are still there.
-    pub left: Queues,
+    pub evidence: EvidenceReport,
+    /// Dead-letter messages by queue.
+    pub dead_letter_count: QueueCounts,
+    /// The readable dead-letter messages.
+    pub dead: Vec<DeadLetterReport>,
+    /// Messages left in the queues.
+    pub left: QueueCounts,
 }
 
-/// The evidence of all runs.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Evidence {
-    /// Recorded, in the bucket, whole, good without the account, and about one effect.
+pub struct EvidenceReport {
+    /// Recorded, in the bucket, intact, verified offline, and with one receipt.
     pub verified: u32,
-    /// Of those, how many different places in the log of runs they have.
-    pub places_in_the_log: u32,
-    /// What was wrong with the others.
+    /// The number of distinct log positions of those.
+    pub log_positions: u32,
+    /// The faults of the others, with their numbers.
     pub missing: BTreeMap<String, u32>,
 }
 
-impl Queues {
-    /// All of them.
+impl QueueCounts {
     pub fn sum(self) -> u64 {
         self.ingest + self.decisions + self.steps
     }
 }
 
-/// A message that was given up.
+/// A dead-letter message.
 #[derive(Debug, Clone, Serialize)]
-pub struct Dead {
-    /// Which way it went.
+pub struct DeadLetterReport {
     pub queue: String,
-    /// What it asked for.
     pub job: String,
-    /// Which run it was about.
     pub run: String,
-    /// How often it was delivered.
     pub receives: u32,
-    /// Whether what it asked for was done all the same.
+    /// Whether its job was done by other means.
     pub done: bool,
-    /// What workers warned of about this run, each with how often: why it was not deleted.
+    /// The warnings about its run: the reasons why it was not deleted.
     pub warnings: BTreeMap<String, u32>,
 }
 
-/// Messages by queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Queues {
-    /// What comes in.
+pub struct QueueCounts {
     pub ingest: u64,
-    /// What people decided.
     pub decisions: u64,
-    /// The work of runs.
     pub steps: u64,
 }
 
-impl Sending {
-    pub(super) fn of(told: &Told) -> Self {
-        let named = |wanted: fn(usize) -> bool| told.runs.values().filter(|runs| wanted(runs.len())).count();
+impl SendReport {
+    pub(super) fn of(results: &SendResults) -> Self {
+        let named =
+            |wanted: fn(usize) -> bool| results.runs.values().filter(|runs| wanted(runs.len())).count();
         let count = |wanted| u32::try_from(named(wanted)).unwrap_or(u32::MAX);
         Self {
-            delivered: told.delivered,
-            accepted: told.accepted,
-            repeated: told.repeated,
-            others: told.others.clone(),
-            retried: told.retried,
+            delivered: results.delivered,
+            accepted: results.accepted,
+            repeated: results.repeated,
+            others: results.others.clone(),
+            retried: results.retried,
             keys: count(|runs| runs == 1),
             keys_with_two_runs: count(|runs| runs > 1),
         }
@@ -160,101 +143,109 @@ impl Sending {
 }
 
 impl Report {
-    /// What does not add up; nothing, if nothing was lost and nothing happened twice.
-    pub fn broken(&self) -> Vec<String> {
-        let Self { sent, counted, .. } = self;
+    /// A message for each check that fails.
+    pub fn failures(&self) -> Vec<String> {
+        let Self { sent, audit, .. } = self;
         let distinct = self.storm.distinct();
         let equal = [
             ("deliveries answered with 202 or 200", sent.accepted + sent.repeated, self.storm.deliveries),
-            ("keys", sent.keys, distinct),
+            ("distinct keys", sent.keys, distinct),
             ("keys with two runs", sent.keys_with_two_runs, 0),
-            ("runs", counted.runs, distinct),
-            ("runs that no reply named", counted.not_promised, 0),
-            ("runs that a reply named and that are not there", counted.not_found, 0),
-            ("runs that succeeded", counted.succeeded, counted.runs),
-            ("records changed", counted.records_changed, counted.runs),
-            ("changes", counted.changes, counted.runs),
-            ("bundles", counted.evidence.verified, counted.runs),
-            ("places in the log", counted.evidence.places_in_the_log, counted.runs),
+            ("runs", audit.runs, distinct),
+            ("runs that no reply named", audit.not_announced, 0),
+            ("runs that a reply named but that do not exist", audit.not_found, 0),
+            ("runs that succeeded", audit.succeeded, audit.runs),
+            ("records changed", audit.records_changed, audit.runs),
+            ("changes", audit.changes, audit.runs),
+            ("bundles", audit.evidence.verified, audit.runs),
+            ("log positions", audit.evidence.log_positions, audit.runs),
         ];
         let unequal = equal.into_iter().filter(|(_, found, wanted)| found != wanted);
-        let mut broken: Vec<String> =
-            unequal.map(|(what, found, wanted)| format!("{what}: {found}, and should be {wanted}")).collect();
-        // Of two that were told of at once, one is new. Where a reply was lost, none may have been told so.
+        let mut failures: Vec<String> =
+            unequal.map(|(what, found, wanted)| format!("{what}: {found}, expected {wanted}")).collect();
+        // Of two concurrent deliveries of a record one is accepted. If its reply is lost, the count is lower.
         if sent.accepted > distinct {
-            broken.push(format!("{} deliveries were said to be new, of {distinct}", sent.accepted));
+            failures.push(format!(
+                "{} deliveries were accepted as new; there are {distinct} distinct ones",
+                sent.accepted
+            ));
         }
-        if counted.left != Queues::default() {
-            broken.push(format!("messages are left: {:?}", counted.left));
+        if audit.left != QueueCounts::default() {
+            failures.push(format!("messages left in the queues: {:?}", audit.left));
         }
-        let lost = counted.dead.iter().filter(|dead| !dead.done);
-        if counted.given_up.sum() != counted.dead.len() as u64 {
-            broken.push(format!("given up: {:?}, and {} can be read", counted.given_up, counted.dead.len()));
+        let lost = audit.dead.iter().filter(|dead| !dead.done);
+        if audit.dead_letter_count.sum() != audit.dead.len() as u64 {
+            failures.push(format!(
+                "dead letters: {:?}, but {} can be read",
+                audit.dead_letter_count,
+                audit.dead.len()
+            ));
         }
-        broken.extend(lost.map(|dead| format!("given up, and not done: {} of {}", dead.job, dead.run)));
+        failures.extend(
+            lost.map(|dead| format!("dead letter whose job was not done: {} of {}", dead.job, dead.run)),
+        );
         if self.sweeps == 0 {
-            broken.push(format!("of {} sweeps none answered", self.sweeps_failed));
+            failures.push(format!("none of {} sweeps succeeded", self.sweeps_failed));
         }
-        // One worker that dies may hold nothing; not so many of them.
-        if self.killed >= MANY && counted.taken_over == 0 {
-            broken.push(format!("{} workers were killed, and nobody took anything over", self.killed));
+        // One killed worker may have been idle, but not so many.
+        if self.killed >= MANY && audit.taken_over == 0 {
+            failures.push(format!("{} workers were killed, but no run was taken over", self.killed));
         }
-        if let Some(hanging) = &self.stalled {
-            broken.push("nothing moved any more".to_owned());
-            broken.extend(hanging.iter().map(|run| format!("hangs: {run}")));
+        if let Some(stuck) = &self.stalled {
+            failures.push("no progress until the time limit".to_owned());
+            failures.extend(stuck.iter().map(|run| format!("stuck: {run}")));
         }
-        broken
+        failures
     }
 }
 
-/// A table for people.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sent, counted, seconds, .. } = self;
+        let Self { sent, audit, seconds, .. } = self;
         let others: u32 = sent.others.values().sum();
         let rows: [(&str, u64, String); 12] = [
             (
                 "deliveries",
                 sent.delivered.into(),
                 format!(
-                    "{} new, {} known, {others} other; {} sent again",
+                    "{} new, {} duplicates, {others} other; {} retries",
                     sent.accepted, sent.repeated, sent.retried
                 ),
             ),
             ("distinct keys", sent.keys.into(), String::new()),
-            ("runs", counted.runs.into(), format!("{} taken over or woken", counted.taken_over)),
-            ("succeeded", counted.succeeded.into(), String::new()),
+            ("runs", audit.runs.into(), format!("{} taken over or resumed", audit.taken_over)),
+            ("succeeded", audit.succeeded.into(), String::new()),
             (
-                "changes outside",
-                counted.changes.into(),
-                format!("at most {} each", counted.changes_of_one_max),
+                "external changes",
+                audit.changes.into(),
+                format!("at most {} per record", audit.changes_of_one_max),
             ),
-            ("bundles", counted.evidence.verified.into(), "in the bucket, verified offline".to_owned()),
-            ("workers killed", self.killed.into(), format!("of {} at a time", self.storm.workers)),
+            ("bundles", audit.evidence.verified.into(), "in the bucket, verified offline".to_owned()),
+            ("workers killed", self.killed.into(), format!("{} at a time", self.storm.workers)),
             ("sweeps", self.sweeps.into(), format!("{} failed", self.sweeps_failed)),
-            ("dead letters", counted.given_up.sum(), dead_in_short(&counted.dead)),
-            ("messages left", counted.left.sum(), String::new()),
+            ("dead letters", audit.dead_letter_count.sum(), summarize_dead_letters(&audit.dead)),
+            ("messages left", audit.left.sum(), String::new()),
             ("warnings", self.warnings.values().copied().map(u64::from).sum(), String::new()),
-            ("seconds", seconds.all, format!("{} of them delivering", seconds.delivering)),
+            ("seconds", seconds.all, format!("{} for the deliveries", seconds.delivering)),
         ];
         for (name, number, note) in rows {
             writeln!(f, "{}", format!("{name:<16}{number:>8}  {note}").trim_end())?;
         }
-        let table = if self.table_apart { "a DynamoDB of its own" } else { "the local AWS" };
-        writeln!(f, "the table stood in {table}")?;
+        let table = if self.separate_dynamodb { "a separate server" } else { "the local AWS" };
+        writeln!(f, "DynamoDB: {table}")?;
         let mut warnings: Vec<_> = self.warnings.iter().collect();
         warnings.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for (said, count) in warnings {
-            writeln!(f, "{count:>24}  {said}")?;
+        for (warning, count) in warnings {
+            writeln!(f, "{count:>24}  {warning}")?;
         }
         Ok(())
     }
 }
 
-fn dead_in_short(dead: &[Dead]) -> String {
+fn summarize_dead_letters(dead: &[DeadLetterReport]) -> String {
     let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
     for dead in dead {
-        let done = if dead.done { "done all the same" } else { "NOT DONE" };
+        let done = if dead.done { "job done" } else { "JOB NOT DONE" };
         *kinds.entry(format!("{} in {}, {done}", dead.job, dead.queue)).or_default() += 1;
     }
     kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("; ")

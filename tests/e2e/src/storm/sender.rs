@@ -1,4 +1,4 @@
-//! The sender: delivers as ServiceNow does, many at once, and again what nobody took.
+//! The sender: delivers as ServiceNow does, many deliveries at once, and retries failed ones.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,110 +10,107 @@ use domain::RunKey;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::account::{Account, TENANT};
+use crate::env::{TENANT, TestEnv};
 use crate::gateway::Reply;
 
 use super::plan::sys_id;
 
-/// How often one delivery is sent before the sender gives it up.
+/// The number of attempts for one delivery.
 const SENDS_MAX: u32 = 12;
 
-/// How long the sender waits before it sends again, where the reply does not say: longer each time.
-const SEND_AFTER: Duration = Duration::from_millis(500);
+/// The delay before a retry without `Retry-After`, multiplied by the number of the attempt.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What the sender was told.
+/// The replies that the sender received.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
-    /// Deliveries that are over, one way or the other.
+pub(super) struct SendResults {
+    /// Deliveries with a final reply, or abandoned.
     pub(super) delivered: u32,
-    /// Of those, taken as new.
+    /// Of those, accepted as new.
     pub(super) accepted: u32,
-    /// Of those, known before.
+    /// Of those, recognised as duplicates.
     pub(super) repeated: u32,
-    /// Sent again, because nobody replied or the reply said so.
+    /// Retries after no reply or a retryable one.
     pub(super) retried: u32,
-    /// Given up, or answered with something else; by what was said last.
+    /// Abandoned deliveries and other replies, by the last reply.
     pub(super) others: BTreeMap<String, u32>,
-    /// The runs that each record was said to start.
+    /// The runs that replies named, by record.
     pub(super) runs: BTreeMap<u32, BTreeSet<RunKey>>,
 }
 
-/// Sends one delivery after the other.
 pub(super) struct Sender {
-    account: Arc<Account>,
+    env: Arc<TestEnv>,
     order: Vec<u32>,
     next: AtomicUsize,
-    told: Mutex<Told>,
+    results: Mutex<SendResults>,
 }
 
 impl Sender {
-    pub(super) fn new(account: Arc<Account>, order: Vec<u32>) -> Arc<Self> {
-        Arc::new(Self { account, order, next: AtomicUsize::new(0), told: Mutex::default() })
+    pub(super) fn new(env: Arc<TestEnv>, order: Vec<u32>) -> Arc<Self> {
+        Arc::new(Self { env, order, next: AtomicUsize::new(0), results: Mutex::default() })
     }
 
-    /// What it was told so far.
-    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn results(&self) -> MutexGuard<'_, SendResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends all of it, `in_flight` at once. It stops when the result is dropped.
+    /// Sends all deliveries, `in_flight` at a time. Dropping the result stops it.
     pub(super) fn start(self: &Arc<Self>, in_flight: usize) -> JoinSet<()> {
-        let mut hands = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for _ in 0..in_flight {
             let sender = Arc::clone(self);
-            hands.spawn(async move {
+            tasks.spawn(async move {
                 while let Some(record) = sender.order.get(sender.next.fetch_add(1, Ordering::Relaxed)) {
                     sender.deliver(*record).await;
                 }
             });
         }
-        hands
+        tasks
     }
 
     async fn deliver(&self, record: u32) {
         let mut last = Cow::Borrowed("");
         for round in 1..=SENDS_MAX {
-            let pause = match self.account.try_incident(&sys_id(record), 1, json!({ "priority": "4" })).await
-            {
-                Ok(reply) if is_final(reply.status) => return self.settle(record, &reply),
+            let pause = match self.env.try_incident(&sys_id(record), 1, json!({ "priority": "4" })).await {
+                Ok(reply) if is_final(reply.status) => return self.record_reply(record, &reply),
                 Ok(reply) => {
                     last = reply.status.to_string().into();
-                    reply.retry_after.unwrap_or(SEND_AFTER * round)
+                    reply.retry_after.unwrap_or(RETRY_DELAY * round)
                 }
                 Err(error) => {
                     last = if error.is_timeout() { "no reply" } else { "no connection" }.into();
-                    SEND_AFTER * round
+                    RETRY_DELAY * round
                 }
             };
-            self.told().retried += 1;
+            self.results().retried += 1;
             tokio::time::sleep(pause).await;
         }
-        let mut told = self.told();
-        told.delivered += 1;
-        *told.others.entry(format!("given up: {last}")).or_default() += 1;
+        let mut results = self.results();
+        results.delivered += 1;
+        *results.others.entry(format!("abandoned: {last}")).or_default() += 1;
     }
 
-    fn settle(&self, record: u32, reply: &Reply) {
+    fn record_reply(&self, record: u32, reply: &Reply) {
         let run = run_named(&reply.body);
-        let mut told = self.told();
-        told.delivered += 1;
-        // Both while it waits are 202.
+        let mut results = self.results();
+        results.delivered += 1;
+        // A duplicate also gets 202 while its entry is pending.
         let new = reply.body.contains(r#""status":"accepted""#);
         match (reply.status, run) {
             (202, Some(run)) if new => {
-                told.accepted += 1;
-                told.runs.entry(record).or_default().insert(run);
+                results.accepted += 1;
+                results.runs.entry(record).or_default().insert(run);
             }
             (200 | 202, Some(run)) => {
-                told.repeated += 1;
-                told.runs.entry(record).or_default().insert(run);
+                results.repeated += 1;
+                results.runs.entry(record).or_default().insert(run);
             }
-            (status, _) => *told.others.entry(status.to_string()).or_default() += 1,
+            (status, _) => *results.others.entry(status.to_string()).or_default() += 1,
         }
     }
 }
 
-/// Whether it makes no sense to send it again.
+/// Whether a retry is pointless.
 fn is_final(status: u16) -> bool {
     status != 429 && status < 500
 }

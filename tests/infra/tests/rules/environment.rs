@@ -1,16 +1,16 @@
-//! Every environment variable that a program reads is set where it is deployed.
+//! Every environment variable that a program reads is set where the program is deployed.
 //!
-//! The programs name their variables as literals; `modules/programs` sets them, and the examples hand them on. The
-//! table below is what was agreed on, and holds the two together while one of them is not there yet.
+//! The programs name their variables as literals; `modules/programs` sets them, and the examples pass them on. The table
+//! below is the agreed list, and is compared with both.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use hcl_edit::expr::Expression;
 
-use crate::module::{Module, assert_found, entry, fixture, infra, keys, label, root, text, text_of};
+use crate::module::{Module, assert_reported, entry, fixture, infra, keys, label, root, text, text_of};
 
-/// What every program is told.
+/// The variables of every program.
 const ALL: [&str; 7] = [
     "COUNTERSIGN_TABLE",
     "COUNTERSIGN_QUEUE_INGEST",
@@ -21,22 +21,22 @@ const ALL: [&str; 7] = [
     "RUST_LOG",
 ];
 
-/// Where a program finds its secret that reads it itself.
+/// The name of the secret, for programs that read it themselves.
 const SECRET: &str = "COUNTERSIGN_SECRET";
 
-/// Where the store says what it must be told.
-const TOLD: &str = "crates/store/src/aws/connect.rs";
+/// The variables that the store reads.
+const STORE_CONFIG: &str = "crates/store/src/aws/connect.rs";
 
-/// Where a stand-in for AWS is, on a developer's machine.
-const STAND_IN: [&str; 2] = ["COUNTERSIGN_AWS", "COUNTERSIGN_DYNAMODB"];
+/// The addresses of a local AWS, for development only.
+const LOCAL_ONLY: [&str; 2] = ["COUNTERSIGN_AWS", "COUNTERSIGN_DYNAMODB"];
 
 struct Program {
     name: &'static str,
     /// The module that runs it.
     runs_in: &'static str,
-    /// What it is told beside the rest.
+    /// Additional variables.
     more: &'static [&'static str],
-    /// Where its sources are: itself, and what it shares with its neighbours.
+    /// Its source files, including shared ones.
     sources: &'static [&'static str],
 }
 
@@ -45,19 +45,19 @@ const PROGRAMS: [Program; 5] = [
         name: "webhook",
         runs_in: "../../modules/function",
         more: &[SECRET, "COUNTERSIGN_SOURCES"],
-        sources: &["functions/src/bin/webhook.rs", "functions/src/bin/environment", TOLD],
+        sources: &["functions/src/bin/webhook.rs", "functions/src/bin/environment", STORE_CONFIG],
     },
     Program {
         name: "slack",
         runs_in: "../../modules/function",
         more: &[SECRET, "COUNTERSIGN_SYSTEMS"],
-        sources: &["functions/src/bin/slack.rs", "functions/src/bin/environment", TOLD],
+        sources: &["functions/src/bin/slack.rs", "functions/src/bin/environment", STORE_CONFIG],
     },
     Program {
         name: "sweep",
         runs_in: "../../modules/function",
         more: &[],
-        sources: &["functions/src/bin/sweep.rs", "functions/src/bin/environment", TOLD],
+        sources: &["functions/src/bin/sweep.rs", "functions/src/bin/environment", STORE_CONFIG],
     },
     Program {
         name: "worker",
@@ -73,46 +73,59 @@ const PROGRAMS: [Program; 5] = [
             "COUNTERSIGN_ROOM_DECISIONS",
             "COUNTERSIGN_ROOM_STEPS",
         ],
-        sources: &["worker/src", TOLD],
+        sources: &["worker/src", STORE_CONFIG],
     },
     Program {
         name: "server",
         runs_in: "../../modules/server",
         more: &[],
-        sources: &["crates/cli/src/verb/serve", "crates/cli/src/front", "crates/cli/src/aws.rs", TOLD],
+        sources: &[
+            "crates/cli/src/verb/serve",
+            "crates/cli/src/http_server",
+            "crates/cli/src/aws.rs",
+            STORE_CONFIG,
+        ],
     },
 ];
 
 #[test]
-fn every_program_is_told_what_was_agreed_on() {
+fn every_program_has_its_agreed_variables() {
     let modules = infra();
     let programs = modules.iter().find(|module| module.path == "modules/programs").unwrap();
     for program in &PROGRAMS {
         let agreed: BTreeSet<String> = ALL.iter().chain(program.more).map(|&name| name.to_owned()).collect();
-        assert_eq!(told(programs, program.name), agreed, "what {} is told", program.name);
+        assert_eq!(variables_of(programs, program.name), agreed, "the variables of {}", program.name);
     }
 }
 
 #[test]
-fn every_variable_that_a_program_reads_is_set_and_no_other() {
+fn exactly_the_variables_that_a_program_reads_are_set() {
     let modules = infra();
     let programs = modules.iter().find(|module| module.path == "modules/programs").unwrap();
     for program in &PROGRAMS {
-        let told = told(programs, program.name);
+        let set = variables_of(programs, program.name);
         let read: Vec<String> =
             program.sources.iter().flat_map(|path| literals_below(&root().join(path))).collect();
-        let in_vain: Vec<_> =
-            told.iter().filter(|name| *name != "RUST_LOG" && !read.contains(name)).cloned().collect();
-        assert_eq!(in_vain, [""; 0], "modules/programs sets these, and {} does not read them", program.name);
-        let missing = missing(&told, read);
-        assert_eq!(missing, [""; 0], "{} reads these, and modules/programs does not set them", program.name);
+        let unread: Vec<_> =
+            set.iter().filter(|name| *name != "RUST_LOG" && !read.contains(name)).cloned().collect();
+        assert_eq!(
+            unread, [""; 0],
+            "modules/programs sets these variables, but {} does not read them",
+            program.name
+        );
+        let missing = missing(&set, read);
+        assert_eq!(
+            missing, [""; 0],
+            "{} reads these variables, but modules/programs does not set them",
+            program.name
+        );
     }
 }
 
 #[test]
-fn every_example_runs_every_program_with_what_it_is_told_and_may_do() {
+fn every_example_passes_environment_and_statements() {
     for example in infra().iter().filter(|module| module.path.starts_with("examples/")) {
-        assert_eq!(not_handed_on(example), [""; 0]);
+        assert_eq!(not_passed(example), [""; 0]);
     }
     let forgetful = r#"
         module "webhook" {
@@ -120,14 +133,14 @@ fn every_example_runs_every_program_with_what_it_is_told_and_may_do() {
           environment = module.programs.environment.slack
         }
     "#;
-    let faults = not_handed_on(&fixture(forgetful)[0]);
-    assert_found(&faults, "webhook is not given module.programs.environment.webhook");
-    assert_found(&faults, "webhook is not given module.programs.statements.webhook");
-    assert_found(&faults, "worker is not run");
+    let faults = not_passed(&fixture(forgetful)[0]);
+    assert_reported(&faults, "webhook is not passed module.programs.environment.webhook");
+    assert_reported(&faults, "webhook is not passed module.programs.statements.webhook");
+    assert_reported(&faults, "worker is not deployed");
 }
 
 #[test]
-fn what_is_told_is_gathered_from_all_its_parts() {
+fn environment_is_merged_from_all_parts() {
     let parts = r"
         locals {
           common      = { A = 1 }
@@ -135,28 +148,28 @@ fn what_is_told_is_gathered_from_all_its_parts() {
         }
     ";
     let modules = fixture(parts);
-    assert_eq!(told(&modules[0], "one"), ["A", "B"].map(str::to_owned).into());
-    assert_eq!(told(&modules[0], "two"), ["C"].map(str::to_owned).into());
-    assert_eq!(told(&modules[0], "three"), BTreeSet::new());
+    assert_eq!(variables_of(&modules[0], "one"), ["A", "B"].map(str::to_owned).into());
+    assert_eq!(variables_of(&modules[0], "two"), ["C"].map(str::to_owned).into());
+    assert_eq!(variables_of(&modules[0], "three"), BTreeSet::new());
 }
 
 #[test]
-fn a_variable_that_is_read_and_not_set_is_found() {
+fn an_unset_variable_is_reported() {
     let source =
         r#"env::var("COUNTERSIGN_TABLE"), concat!("COUNTERSIGN_", x), "COUNTERSIGN_a", COUNTERSIGN_BIN"#;
     assert_eq!(literals(source), ["COUNTERSIGN_TABLE"]);
     assert_eq!(missing(&BTreeSet::new(), literals(source)), ["COUNTERSIGN_TABLE"]);
     assert_eq!(missing(&["COUNTERSIGN_TABLE".to_owned()].into(), literals(source)), [""; 0]);
-    assert_eq!(missing(&BTreeSet::new(), STAND_IN.map(str::to_owned).into()), [""; 0]);
+    assert_eq!(missing(&BTreeSet::new(), LOCAL_ONLY.map(str::to_owned).into()), [""; 0]);
 }
 
-/// What is read and not told, but for what nobody tells a program in an account.
-fn missing(told: &BTreeSet<String>, read: Vec<String>) -> Vec<String> {
-    read.into_iter().filter(|name| !told.contains(name) && !STAND_IN.contains(&name.as_str())).collect()
+/// Variables that are read but not set, except those for development.
+fn missing(set: &BTreeSet<String>, read: Vec<String>) -> Vec<String> {
+    read.into_iter().filter(|name| !set.contains(name) && !LOCAL_ONLY.contains(&name.as_str())).collect()
 }
 
-/// The names that a program's environment holds.
-fn told(module: &Module, program: &str) -> BTreeSet<String> {
+/// The names in a program's environment.
+fn variables_of(module: &Module, program: &str) -> BTreeSet<String> {
     let environment = module.local("environment").and_then(Expression::as_object);
     let its_own = environment.and_then(|environment| entry(environment, program));
     its_own.map(|its_own| names(module, its_own)).unwrap_or_default()
@@ -174,27 +187,27 @@ fn names(module: &Module, expression: &Expression) -> BTreeSet<String> {
     local.map(|local| names(module, local)).unwrap_or_default()
 }
 
-fn not_handed_on(example: &Module) -> Vec<String> {
+fn not_passed(example: &Module) -> Vec<String> {
     let mut faults = Vec::new();
     for Program { name, runs_in, .. } in &PROGRAMS {
         let call = example.blocks("module").find(|call| label(call, 0) == *name);
         let Some(call) = call.filter(|call| text_of(&call.body, "source") == *runs_in) else {
-            faults.push(format!("{}: {name} is not run", example.path));
+            faults.push(format!("{}: {name} is not deployed", example.path));
             continue;
         };
         for key in ["environment", "statements"] {
             let wanted = format!("module.programs.{key}.{name}");
             if text_of(&call.body, key) != wanted {
-                faults.push(format!("{}: {name} is not given {wanted}", example.path));
+                faults.push(format!("{}: {name} is not passed {wanted}", example.path));
             }
         }
     }
     faults
 }
 
-/// The variables named in a source, or in all sources of a directory.
+/// The variables named in a source file, or in all source files of a directory.
 fn literals_below(path: &Path) -> Vec<String> {
-    assert!(path.exists(), "{} is gone: what it read is read elsewhere now", path.display());
+    assert!(path.exists(), "{} does not exist; update the `sources` of the program", path.display());
     if path.is_dir() {
         let entries = std::fs::read_dir(path).unwrap();
         return entries.flat_map(|entry| literals_below(&entry.unwrap().path())).collect();
@@ -203,7 +216,7 @@ fn literals_below(path: &Path) -> Vec<String> {
     if is_rust && path.is_file() { literals(&std::fs::read_to_string(path).unwrap()) } else { Vec::new() }
 }
 
-/// The literals `"COUNTERSIGN_…"` of a source that are a whole name.
+/// The literals `"COUNTERSIGN_…"` of a source that are complete names.
 fn literals(source: &str) -> Vec<String> {
     let quoted = source.split('"').filter(|text| text.strip_prefix("COUNTERSIGN_").is_some_and(is_a_name));
     quoted.map(str::to_owned).collect()

@@ -1,11 +1,11 @@
-//! Every function is made in one place, which gives it its alarms.
+//! Every function is defined in one module, which gives it its alarms.
 
-use crate::module::{Module, assert_found, behind, fixture, infra, label, source, text_of};
+use crate::module::{Module, assert_reported, fixture, infra, label, source, text_after, text_of};
 
-/// The module that makes functions.
+/// The module that defines functions.
 const FUNCTION: &str = "modules/function";
 
-/// What somebody has to be told of.
+/// The metrics that need an alarm.
 const ALARMS: [&str; 2] = ["Errors", "Throttles"];
 
 #[test]
@@ -14,7 +14,7 @@ fn every_function_has_its_alarms() {
 }
 
 #[test]
-fn a_function_without_is_found() {
+fn a_function_without_alarms_is_reported() {
     let bare = r#"
         resource "aws_lambda_function" "a" {}
         resource "aws_cloudwatch_metric_alarm" "b" {
@@ -23,19 +23,23 @@ fn a_function_without_is_found() {
         }
     "#;
     let faults = faults(&fixture(bare));
-    assert_found(&faults, "aws_lambda_function.a is made outside of modules/function");
-    assert_found(&faults, "aws_lambda_function.a has no alarm on Errors");
-    assert_found(&faults, "aws_lambda_function.a has no alarm on Throttles");
+    assert_reported(&faults, "aws_lambda_function.a is defined outside of modules/function");
+    assert_reported(&faults, "aws_lambda_function.a has no alarm on Errors");
+    assert_reported(&faults, "aws_lambda_function.a has no alarm on Throttles");
 }
 
 #[test]
-fn whoever_delivers_is_answered_before_the_function_is_ended() {
+fn webhook_answers_before_the_function_timeout() {
     let module = infra().into_iter().find(|module| module.path == FUNCTION).unwrap();
     let ended = module.blocks("variable").find(|block| label(block, 0) == "timeout_seconds").unwrap();
     let ended: u64 = text_of(&ended.body, "default").parse().unwrap();
     let code = source("crates/ingress/src/webhook/mod.rs");
-    let answered: u64 = behind(&code, "ANSWER_WITHIN: Duration = Duration::from_secs(", ')').parse().unwrap();
-    assert!(answered < ended, "it is ended after {ended} s, and would answer after {answered}");
+    let answered: u64 =
+        text_after(&code, "ANSWER_WITHIN: Duration = Duration::from_secs(", ')').parse().unwrap();
+    assert!(
+        answered < ended,
+        "the function times out after {ended} s, but the webhook answers within {answered} s"
+    );
 }
 
 fn faults(modules: &[Module]) -> Vec<String> {
@@ -44,7 +48,7 @@ fn faults(modules: &[Module]) -> Vec<String> {
         for function in module.resources("aws_lambda_function") {
             let name = format!("aws_lambda_function.{}", label(function, 1));
             if module.path != FUNCTION {
-                faults.push(format!("{name} is made outside of {FUNCTION}"));
+                faults.push(format!("{name} is defined outside of {FUNCTION}"));
             }
             let missing = ALARMS.iter().filter(|metric| !has_alarm(module, metric, &name));
             faults.extend(missing.map(|metric| format!("{name} has no alarm on {metric}")));

@@ -1,6 +1,6 @@
-//! The rules, each a test whose name is the rule; `module` reads what they are about.
+//! The rules. The name of each test is the rule; `module` parses the files.
 
-// Marked one by one, because the lints let helpers unwrap only where they can see that it is a test.
+// Each module is marked, because the lints allow `unwrap` in a helper only if they see that it is test code.
 
 #[cfg(test)]
 mod environment;

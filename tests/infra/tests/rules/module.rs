@@ -1,4 +1,4 @@
-//! `infra/` as it is written: each directory with terraform files is a module.
+//! The terraform files of `infra/`: each directory with such files is a module.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,25 @@ use hcl_edit::structure::{Block, Body};
 use hcl_edit::template::Element;
 use hcl_edit::visit::{Visit, visit_object, visit_traversal};
 
-/// Where the workspace begins.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The text of a file, if it is there.
+/// Reads a file of the workspace.
 pub(crate) fn source(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// What a text says behind these words, up to this character.
-pub(crate) fn behind<'t>(text: &'t str, words: &str, until: char) -> &'t str {
+/// The text between `words` and the next `until`.
+pub(crate) fn text_after<'t>(text: &'t str, words: &str, until: char) -> &'t str {
     text.split_once(words).unwrap().1.split_once(until).unwrap().0
 }
 
 /// A directory of terraform files, which terraform reads as one.
 pub(crate) struct Module {
-    /// Seen from `infra/`.
+    /// Relative to `infra/`.
     pub(crate) path: String,
-    /// The names of its files.
+    /// The names of the files.
     pub(crate) files: Vec<String>,
     body: Body,
 }
@@ -37,18 +36,18 @@ pub(crate) fn infra() -> Vec<Module> {
     let mut texts = BTreeMap::new();
     read(&root().join("infra"), "", &mut texts);
     let modules: Vec<_> = texts.into_iter().map(|(path, files)| Module::new(&path, &files)).collect();
-    assert!(modules.len() > 10, "only {} modules were found; is this the workspace?", modules.len());
+    assert!(modules.len() > 10, "only {} modules found; expected all of infra/", modules.len());
     modules
 }
 
-/// A module of a few lines, to break a rule with.
+/// A module with the given text, for tests of a rule.
 pub(crate) fn fixture(text: &str) -> Vec<Module> {
     vec![Module::new("modules/fixture", &[("main.tf".to_owned(), text.to_owned())])]
 }
 
-/// Fails unless a rule finds something wrong whose description has these words.
-pub(crate) fn assert_found(faults: &[String], words: &str) {
-    assert!(faults.iter().any(|fault| fault.contains(words)), "`{words}` is not among: {faults:?}");
+/// Fails unless a fault contains `words`.
+pub(crate) fn assert_reported(faults: &[String], words: &str) {
+    assert!(faults.iter().any(|fault| fault.contains(words)), "no fault contains `{words}`: {faults:?}");
 }
 
 type Files = Vec<(String, String)>;
@@ -78,12 +77,11 @@ impl Module {
         Self { path: path.to_owned(), files: names, body }
     }
 
-    /// Everything in it.
     pub(crate) fn body(&self) -> &Body {
         &self.body
     }
 
-    /// The blocks that begin with this word.
+    /// The blocks of this type.
     pub(crate) fn blocks<'m>(&'m self, word: &'m str) -> impl Iterator<Item = &'m Block> {
         self.body.get_blocks(word)
     }
@@ -99,22 +97,22 @@ impl Module {
     }
 }
 
-/// The block's label at this place, or nothing.
+/// The block's label at this index, or an empty text.
 pub(crate) fn label(block: &Block, place: usize) -> &str {
     block.labels.get(place).map_or("", |label| label.as_str())
 }
 
-/// What an attribute is set to.
+/// The value of an attribute.
 pub(crate) fn value<'b>(body: &'b Body, key: &str) -> Option<&'b Expression> {
     body.get_attribute(key).map(|attribute| &attribute.value)
 }
 
-/// What an attribute of the first block of this name is set to.
+/// The value of an attribute of the first nested block of this name.
 pub(crate) fn value_in<'b>(body: &'b Body, block: &'b str, key: &str) -> Option<&'b Expression> {
     value(&body.get_blocks(block).next()?.body, key)
 }
 
-/// The expression as it is written, a text without its quotes.
+/// The source text of an expression; a string without its quotes.
 pub(crate) fn text(expression: &Expression) -> String {
     match expression {
         Expression::String(text) => text.as_str().to_owned(),
@@ -131,17 +129,17 @@ fn element(element: &Element) -> String {
     }
 }
 
-/// What an attribute is set to, as text; nothing if it is not set.
+/// The value of an attribute as text; empty if it is not set.
 pub(crate) fn text_of(body: &Body, key: &str) -> String {
     value(body, key).map(text).unwrap_or_default()
 }
 
-/// The keys of an object, in the order they are written.
+/// The keys of an object, in source order.
 pub(crate) fn keys(object: &Object) -> Vec<String> {
     object.iter().map(|(key, _)| key_text(key)).collect()
 }
 
-/// What a key of an object is set to.
+/// The value of a key of an object.
 pub(crate) fn entry<'o>(object: &'o Object, name: &str) -> Option<&'o Expression> {
     object.iter().find(|(key, _)| key_text(key) == name).map(|(_, value)| value.expr())
 }
@@ -153,7 +151,7 @@ fn key_text(key: &ObjectKey) -> String {
     }
 }
 
-/// Every `a.b.c` in it, as its names; what stands in brackets is left out.
+/// Every `a.b.c` in the body as a list of names, without index expressions.
 pub(crate) fn references(body: &Body) -> Vec<Vec<String>> {
     let mut found = References(Vec::new());
     found.visit_body(body);
@@ -175,7 +173,7 @@ impl Visit for References {
     }
 }
 
-/// Every object in it, those within others too.
+/// Every object in the body, including nested ones.
 pub(crate) fn objects(body: &Body) -> Vec<Object> {
     let mut found = Objects(Vec::new());
     found.visit_body(body);

@@ -1,17 +1,17 @@
-//! What is referred to is there, and a module is given what it asks for: the part of `terraform validate` that needs
-//! no provider.
+//! Every reference resolves, and module calls match the variables of the module: the part of `terraform validate` that
+//! needs no provider.
 
 use std::collections::BTreeSet;
 
 use hcl_edit::structure::Block;
 
-use crate::module::{Module, assert_found, fixture, infra, label, references, text_of, value};
+use crate::module::{Module, assert_reported, fixture, infra, label, references, text_of, value};
 
-/// What a module's call may say beside the module's variables.
-const ANY_CALL: [&str; 5] = ["source", "for_each", "count", "depends_on", "providers"];
+/// Arguments of a module call that are not variables of the module.
+const META_ARGUMENTS: [&str; 5] = ["source", "for_each", "count", "depends_on", "providers"];
 
 #[test]
-fn what_is_referred_to_is_there() {
+fn every_reference_resolves() {
     assert_eq!(unknown(&infra()), [""; 0]);
     let broken = r#"
         locals { a = var.missing }
@@ -21,12 +21,12 @@ fn what_is_referred_to_is_there() {
     "#;
     let faults = unknown(&fixture(broken));
     for name in ["var.missing", "local.b", "aws_sqs_queue.gone", "module.nowhere", "data.aws_region.gone"] {
-        assert_found(&faults, name);
+        assert_reported(&faults, name);
     }
 }
 
 #[test]
-fn a_module_is_given_what_it_asks_for_and_nothing_else() {
+fn module_calls_match_module_variables() {
     assert_eq!(calls(&infra()), [""; 0]);
     let mut modules = fixture(r#"variable "needed" { type = string }"#);
     modules.extend(fixture(
@@ -40,10 +40,10 @@ fn a_module_is_given_what_it_asks_for_and_nothing_else() {
         "#,
     ));
     let faults = calls(&modules);
-    assert_found(&faults, "module.one is given `other`");
-    assert_found(&faults, "module.one is not given `needed`");
-    assert_found(&faults, "module.two is made from ../gone");
-    assert_found(&faults, "module.one has no output `four`");
+    assert_reported(&faults, "module.one sets `other`");
+    assert_reported(&faults, "module.one does not set `needed`");
+    assert_reported(&faults, "module.two has the source ../gone");
+    assert_reported(&faults, "module.one has no output `four`");
 }
 
 fn unknown(modules: &[Module]) -> Vec<String> {
@@ -53,14 +53,14 @@ fn unknown(modules: &[Module]) -> Vec<String> {
         for names in references(module.body()) {
             let Some(name) = name(&names) else { continue };
             if !known.contains(&name) {
-                faults.push(format!("{}: there is no {name}", module.path));
+                faults.push(format!("{}: {name} is not declared", module.path));
             }
         }
     }
     faults
 }
 
-/// The part of a reference that names something declared; a name that a loop gives is none.
+/// The declared part of a reference; `None` for names that a loop introduces.
 fn name(names: &[String]) -> Option<String> {
     let parts = match names.first()?.as_str() {
         "var" | "local" | "module" => 2,
@@ -89,15 +89,17 @@ fn calls(modules: &[Module]) -> Vec<String> {
             let made_from = text_of(&call.body, "source");
             match called(modules, module, &made_from) {
                 Some(used) => faults.extend(arguments(call, used).chain(outputs(module, call, used))),
-                None => faults
-                    .push(format!("module.{} is made from {made_from}, which is not there", label(call, 0))),
+                None => faults.push(format!(
+                    "module.{} has the source {made_from}, which does not exist",
+                    label(call, 0)
+                )),
             }
         }
     }
     faults
 }
 
-/// The module that a source, seen from another module, means.
+/// The module at `source`, relative to another module.
 fn called<'m>(modules: &'m [Module], from: &Module, source: &str) -> Option<&'m Module> {
     let mut path: Vec<&str> = from.path.split('/').collect();
     for part in source.split('/') {
@@ -116,11 +118,10 @@ fn arguments(call: &Block, used: &Module) -> impl Iterator<Item = String> {
     let taken: BTreeSet<&str> = used.blocks("variable").map(|block| label(block, 0)).collect();
     let needed = used.blocks("variable").filter(|block| value(&block.body, "default").is_none());
     let missing = needed.map(|block| label(block, 0)).filter(|needed| !given.contains(needed));
-    let unasked = given.iter().filter(|given| !taken.contains(*given) && !ANY_CALL.contains(given));
-    let missing = missing.map(|missing| format!("module.{name} is not given `{missing}`"));
-    let unasked =
-        unasked.map(|unasked| format!("module.{name} is given `{unasked}`, which it does not take"));
-    missing.chain(unasked).collect::<Vec<_>>().into_iter()
+    let unused = given.iter().filter(|given| !taken.contains(*given) && !META_ARGUMENTS.contains(given));
+    let missing = missing.map(|missing| format!("module.{name} does not set `{missing}`"));
+    let unused = unused.map(|unused| format!("module.{name} sets `{unused}`, which is not a variable"));
+    missing.chain(unused).collect::<Vec<_>>().into_iter()
 }
 
 fn outputs(module: &Module, call: &Block, used: &Module) -> impl Iterator<Item = String> {

@@ -1,33 +1,33 @@
-//! Every queue has its dead letters, under the name that the programs expect, with an alarm on them; they are kept for
-//! long enough to be looked at, and only what gets nowhere becomes one.
+//! Every queue has a dead-letter queue with the name that the programs expect and an alarm. Dead letters are retained long
+//! enough to be inspected, and only messages that fail repeatedly become dead letters.
 
 use hcl_edit::structure::Block;
 
 use crate::module::{
-    Module, assert_found, behind, fixture, infra, label, source, text, text_of, value, value_in,
+    Module, assert_reported, fixture, infra, label, source, text, text_after, text_of, value, value_in,
 };
 
-/// What the programs add to a queue's URL to find its dead letters.
+/// The suffix that the programs add to a queue's URL for its dead-letter queue.
 const DEAD: &str = "-dead";
 
-/// For how many days a dead letter can be looked at, however old its message was when it died: SQS goes on counting from
-/// when the message was sent, and a person may be away for a week.
-const LOOKED_AT_DAYS: u64 = 10;
+/// The minimum number of days for which a dead letter can be inspected. SQS counts the retention from the time the message
+/// was sent, and an operator may be away for a week.
+const INSPECTION_DAYS: u64 = 10;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// For how long SQS keeps a message of a queue that does not say.
-const UNSAID_SECONDS: u64 = 4 * DAY_SECONDS;
+/// The default retention of SQS.
+const DEFAULT_RETENTION_SECONDS: u64 = 4 * DAY_SECONDS;
 
 #[test]
-fn every_queue_has_its_dead_letters() {
+fn every_queue_has_a_dead_letter_queue() {
     assert_eq!(faults(&infra()), [""; 0]);
 }
 
 #[test]
-fn a_queue_without_is_found() {
+fn a_queue_without_a_dead_letter_queue_is_reported() {
     let alone = r#"resource "aws_sqs_queue" "a" { name = "a" }"#;
-    assert_found(&faults(&fixture(alone)), "aws_sqs_queue.a has no redrive_policy");
+    assert_reported(&faults(&fixture(alone)), "aws_sqs_queue.a has no redrive_policy");
 
     let elsewhere = r#"
         resource "aws_sqs_queue" "a" {
@@ -36,28 +36,28 @@ fn a_queue_without_is_found() {
         }
         resource "aws_sqs_queue" "b" { name = "b-dead" }
     "#;
-    assert_found(&faults(&fixture(elsewhere)), "aws_sqs_queue.a does not send its dead letters to");
+    assert_reported(&faults(&fixture(elsewhere)), "aws_sqs_queue.a does not send its dead letters to");
 
     let unwatched = r#"resource "aws_sqs_queue" "a" { name = "${var.name}-dead" }"#;
-    assert_found(&faults(&fixture(unwatched)), "nobody is told of dead letters in aws_sqs_queue.a");
-    let watched = |told: &str| {
+    assert_reported(&faults(&fixture(unwatched)), "no alarm on dead letters in aws_sqs_queue.a");
+    let watched = |actions: &str| {
         format!(
             r#"{unwatched}
             resource "aws_cloudwatch_metric_alarm" "a" {{
               metric_name   = "ApproximateNumberOfMessagesVisible"
               dimensions    = {{ QueueName = aws_sqs_queue.a.name }}
-              alarm_actions = {told}
+              alarm_actions = {actions}
             }}"#
         )
     };
     assert_eq!(faults(&fixture(&watched("var.alarm_topic_arns"))), [""; 0]);
-    assert_found(&faults(&fixture(&watched("[]"))), "nobody is told of dead letters in aws_sqs_queue.a");
+    assert_reported(&faults(&fixture(&watched("[]"))), "no alarm on dead letters in aws_sqs_queue.a");
 }
 
 #[test]
-fn a_dead_letter_is_kept_for_longer_than_its_message() {
-    assert_eq!(gone_early(&infra()), [""; 0]);
-    let dedupe_key = r#"
+fn dead_letters_are_retained_longer_than_messages() {
+    assert_eq!(expiring_early(&infra()), [""; 0]);
+    let same_retention = r#"
         resource "aws_sqs_queue" "a" {
           name                      = "a"
           message_retention_seconds = 14 * 24 * 60 * 60
@@ -67,64 +67,68 @@ fn a_dead_letter_is_kept_for_longer_than_its_message() {
           message_retention_seconds = 14 * 24 * 60 * 60
         }
     "#;
-    assert_found(
-        &gone_early(&fixture(dedupe_key)),
-        "a dead letter of aws_sqs_queue.a may be gone after 0 days",
+    assert_reported(
+        &expiring_early(&fixture(same_retention)),
+        "a dead letter of aws_sqs_queue.a may expire after 0 days",
     );
-    let unsaid = r#"
+    let default_retention = r#"
         resource "aws_sqs_queue" "a" { name = var.name }
         resource "aws_sqs_queue" "b" {
           name                      = "${var.name}-dead"
           message_retention_seconds = 1209600
         }
     "#;
-    assert_eq!(gone_early(&fixture(unsaid)), [""; 0]);
+    assert_eq!(expiring_early(&fixture(default_retention)), [""; 0]);
 }
 
 #[test]
-fn a_stand_in_hides_a_message_for_as_long() {
+fn localstack_has_the_same_visibility_timeout() {
     let modules = infra();
     let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
     let hidden = queue.blocks("variable").find(|block| label(block, 0) == "visibility_seconds").unwrap();
     let script = source("localstack/init.sh");
-    assert_eq!(behind(&script, "\nvisibility_s=", '\n'), text_of(&hidden.body, "default"));
+    assert_eq!(text_after(&script, "\nvisibility_s=", '\n'), text_of(&hidden.body, "default"));
 }
 
 #[test]
-fn a_stand_in_keeps_messages_and_dead_letters_for_as_long() {
+fn localstack_has_the_same_retention() {
     let modules = infra();
     let queue = modules.iter().find(|module| module.path == "modules/queue").unwrap();
     let (script, local) = (source("localstack/init.sh"), source("crates/store/src/aws/local.rs"));
-    for (name, in_script, in_code) in
-        [("this", "\nkept_s=", "const KEPT_SECONDS"), ("dead", "\ndead_kept_s=", "const DEAD_KEPT_SECONDS")]
-    {
+    for (name, in_script, in_code) in [
+        ("this", "\nkept_s=", "const RETENTION_SECONDS"),
+        ("dead", "\ndead_kept_s=", "const DEAD_RETENTION_SECONDS"),
+    ] {
         let made = queue.resources("aws_sqs_queue").find(|block| label(block, 1) == name).unwrap();
-        let kept = kept_seconds(made).to_string();
-        assert_eq!(behind(&script, in_script, '\n'), kept, "localstack/init.sh");
+        let retention = retention_seconds(made).to_string();
+        assert_eq!(text_after(&script, in_script, '\n'), retention, "localstack/init.sh");
         assert_eq!(
-            behind(&local, &format!("{in_code}: &str = \""), '"'),
-            kept,
+            text_after(&local, &format!("{in_code}: &str = \""), '"'),
+            retention,
             "crates/store/src/aws/local.rs"
         );
     }
 }
 
 #[test]
-fn a_message_is_given_up_as_often_as_the_embedded_store_gives_it_up() {
+fn receive_limit_matches_the_embedded_store() {
     let store = source("crates/store/src/queue.rs");
-    let limit = behind(&store, "pub const RECEIVES_MAX: u32 = ", ';');
+    let limit = text_after(&store, "pub const RECEIVES_MAX: u32 = ", ';');
     let default = text_of(&receives_max().body, "default");
-    assert_eq!(default, limit, "modules/queue gives up after another number");
+    assert_eq!(default, limit, "modules/queue has another receive limit than the store");
 }
 
 #[test]
-fn a_message_that_comes_too_early_is_replaced_before_it_is_given_up() {
-    let walker = source("worker/src/walker.rs");
-    let postponed: u32 = behind(&walker, "const POSTPONED_MAX: u32 = ", ';').parse().unwrap();
+fn early_message_is_replaced_before_the_receive_limit() {
+    let job_runner = source("worker/src/job_runner.rs");
+    let postponed: u32 = text_after(&job_runner, "const POSTPONED_MAX: u32 = ", ';').parse().unwrap();
     let variable = receives_max();
     let condition = value_in(&variable.body, "validation", "condition").map(text).unwrap();
-    let least: u32 = behind(&condition, "var.receives_max >= ", ' ').parse().unwrap();
-    assert!(least > postponed, "put aside after {least} deliveries, and replaced after {postponed}");
+    let least: u32 = text_after(&condition, "var.receives_max >= ", ' ').parse().unwrap();
+    assert!(
+        least > postponed,
+        "the receive limit may be {least}, but a message is replaced after {postponed} deliveries"
+    );
 }
 
 fn receives_max() -> Block {
@@ -133,28 +137,28 @@ fn receives_max() -> Block {
     queue.blocks("variable").find(|block| label(block, 0) == "receives_max").unwrap().clone()
 }
 
-fn gone_early(modules: &[Module]) -> Vec<String> {
+fn expiring_early(modules: &[Module]) -> Vec<String> {
     let per_module = |module: &Module| {
         let queues: Vec<&Block> = module.resources("aws_sqs_queue").collect();
         let fault = |queue: &&Block| {
-            let dead = kept_seconds(dead_of(&queues, queue)?);
-            let left = dead.saturating_sub(kept_seconds(queue)) / DAY_SECONDS;
+            let dead = retention_seconds(dead_of(&queues, queue)?);
+            let left = dead.saturating_sub(retention_seconds(queue)) / DAY_SECONDS;
             let name = format!("aws_sqs_queue.{}", label(queue, 1));
-            (left < LOOKED_AT_DAYS).then(|| format!("a dead letter of {name} may be gone after {left} days"))
+            (left < INSPECTION_DAYS).then(|| format!("a dead letter of {name} may expire after {left} days"))
         };
         queues.iter().filter_map(fault).collect::<Vec<_>>()
     };
     modules.iter().flat_map(per_module).collect()
 }
 
-/// For how long a queue keeps a message, from when it was sent: a product, as it is written.
-fn kept_seconds(queue: &Block) -> u64 {
+/// The retention of a queue, which is written as a product.
+fn retention_seconds(queue: &Block) -> u64 {
     let number = |factor: &str| factor.trim().parse::<u64>().unwrap();
-    let said = value(&queue.body, "message_retention_seconds").map(text);
-    said.map_or(UNSAID_SECONDS, |said| said.split('*').map(number).product())
+    let written = value(&queue.body, "message_retention_seconds").map(text);
+    written.map_or(DEFAULT_RETENTION_SECONDS, |written| written.split('*').map(number).product())
 }
 
-/// Where the dead letters of a queue go.
+/// The dead-letter queue of a queue.
 fn dead_of<'q>(queues: &[&'q Block], queue: &Block) -> Option<&'q Block> {
     let expected = dead_name(&text_of(&queue.body, "name"));
     queues.iter().copied().find(|dead| text_of(&dead.body, "name") == expected)
@@ -190,7 +194,7 @@ fn without(queues: &[&Block], queue: &Block) -> Option<String> {
     (!sends_there).then_some(fault)
 }
 
-/// The name with `-dead` behind it, as it would be written.
+/// The name with the suffix `-dead`, as written in terraform.
 fn dead_name(name: &str) -> String {
     if name.starts_with("var.") { format!("${{{name}}}{DEAD}") } else { format!("{name}{DEAD}") }
 }
@@ -202,5 +206,5 @@ fn unwatched(module: &Module, queue: &Block) -> Option<String> {
             && text_of(&alarm.body, "dimensions").contains(&name)
             && text_of(&alarm.body, "alarm_actions") == "var.alarm_topic_arns"
     });
-    (!watched).then(|| format!("nobody is told of dead letters in {name}"))
+    (!watched).then(|| format!("no alarm on dead letters in {name}"))
 }

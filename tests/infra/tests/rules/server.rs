@@ -1,4 +1,4 @@
-//! The server is started as its program wants to be, and asked where it answers.
+//! The server's command, files, port and timeouts match the program.
 
 use hcl_edit::expr::{Expression, Object};
 
@@ -7,12 +7,12 @@ use crate::module::{Module, entry, infra, label, source, text, text_of, value, v
 const SERVE: &str = "crates/cli/src/verb/serve/mod.rs";
 
 #[test]
-fn the_server_is_given_options_that_it_has() {
+fn server_command_has_only_known_options() {
     let known =
-        options_in(&source(SERVE)).chain(options_in(&source("crates/cli/src/args.rs"))).collect::<Vec<_>>();
+        options_in(&source(SERVE)).chain(options_in(&source("crates/cli/src/common.rs"))).collect::<Vec<_>>();
     let given: Vec<String> = command().into_iter().filter(|word| word.starts_with("--")).collect();
     let unknown: Vec<_> = given.iter().filter(|option| !known.contains(option)).collect();
-    assert_eq!(unknown, [""; 0], "`countersign serve` has no such options");
+    assert_eq!(unknown, [""; 0], "`countersign serve` does not have these options");
     for option in ["--aws", "--behind-tls"] {
         assert!(given.iter().any(|given| given == option), "{option} is not among {given:?}");
     }
@@ -25,7 +25,7 @@ fn an_option_is_recognised_in_the_code() {
 }
 
 #[test]
-fn the_server_finds_its_files_in_its_image() {
+fn server_files_are_in_the_image() {
     let image = source("crates/cli/Dockerfile");
     for option in ["--config", "--key"] {
         let path = after(option);
@@ -37,54 +37,63 @@ fn the_server_finds_its_files_in_its_image() {
                 && words.any(|word| word == file)
         };
         let line = image.lines().find(|line| copies(line));
-        let line = line.unwrap_or_else(|| panic!("crates/cli/Dockerfile does not put {path} there"));
-        // The directory is made with the mode of what is put into it, and the program must get in.
-        assert!(line.contains("--chmod=0555"), "nobody can enter the directory that is made by `{line}`");
+        let line = line.unwrap_or_else(|| panic!("crates/cli/Dockerfile does not copy {path}"));
+        // The directory gets the mode of the copied file, and the program must be able to enter it.
+        assert!(
+            line.contains("--chmod=0555"),
+            "the program cannot enter the directory made by `{line}`; add --chmod=0555"
+        );
     }
-    assert!(
-        image.contains("USER nonroot"),
-        "crates/cli/Dockerfile runs it as somebody else than the module does"
-    );
+    assert!(image.contains("USER nonroot"), "crates/cli/Dockerfile and the module use different users");
 }
 
 #[test]
-fn the_balancer_asks_where_the_server_listens() {
+fn health_check_uses_the_servers_port_and_path() {
     let module = server();
     let port = text(module.local("port").unwrap());
     assert_eq!(after("--listen"), "0.0.0.0:${local.port}");
     assert!(
         source("crates/cli/Dockerfile").contains(&format!("EXPOSE {port}\n")),
-        "the image exposes another port"
+        "crates/cli/Dockerfile exposes another port"
     );
     let group = module.resources("aws_lb_target_group").next().unwrap();
     assert_eq!(text_of(&group.body, "port"), "local.port");
     let service = module.resources("aws_ecs_service").next().unwrap();
     assert_eq!(value_in(&service.body, "load_balancer", "container_port").map(text).unwrap(), "local.port");
-    let asked = value_in(&group.body, "health_check", "path").map(text).unwrap();
-    let health = source("crates/cli/src/front/health.rs");
-    assert!(health.contains(&format!("const PATH: &str = \"{asked}\";")), "{asked} is not where it answers");
-    let patience = number(value_in(&group.body, "health_check", "timeout"));
-    assert!(patience > seconds(&health, "ANSWER_MAX: Duration = "), "nobody waits for its answer");
+    let path = value_in(&group.body, "health_check", "path").map(text).unwrap();
+    let health = source("crates/cli/src/http_server/health.rs");
+    assert!(
+        health.contains(&format!("const PATH: &str = \"{path}\";")),
+        "{path} is not the path of the health endpoint"
+    );
+    let timeout = number(value_in(&group.body, "health_check", "timeout"));
+    assert!(
+        timeout > seconds(&health, "RESPONSE_MAX: Duration = "),
+        "the health check times out before the server answers"
+    );
 }
 
 #[test]
-fn a_stream_that_is_alive_is_not_cut_off() {
+fn idle_timeout_exceeds_the_stream_heartbeat() {
     let beat = seconds(&source("crates/api/src/stream/mod.rs"), "beat_every: ");
     let module = server();
     let idle = module.blocks("variable").find(|block| label(block, 0) == "idle_timeout_seconds").unwrap();
     let default = number(value(&idle.body, "default"));
-    assert!(default >= 4 * beat, "a stream beats every {beat} s, and is cut off after {default} s");
+    assert!(
+        default >= 4 * beat,
+        "a stream sends a heartbeat every {beat} s, but the idle timeout is {default} s"
+    );
 }
 
 #[test]
-fn the_program_ends_its_drain_before_it_is_ended() {
+fn server_drains_before_the_stop_timeout() {
     let drain: u64 = after("--drain").strip_suffix('s').unwrap().parse().unwrap();
     let stop = number(entry(&container(&server()), "stopTimeout"));
-    assert!(drain < stop, "it is ended after {stop} s, and lets requests finish for {drain} s");
+    assert!(drain < stop, "the stop timeout is {stop} s, but the drain takes up to {drain} s");
 }
 
 #[test]
-fn no_secret_of_the_server_stands_in_its_environment() {
+fn server_environment_has_no_secrets() {
     let module = server();
     let container = container(&module);
     let secrets = text(entry(&container, "secrets").unwrap());
@@ -103,21 +112,21 @@ fn container(module: &Module) -> Object {
     module.local("container").and_then(Expression::as_object).unwrap().clone()
 }
 
-/// The words that the program is started with.
+/// The arguments of the container command.
 fn command() -> Vec<String> {
     let container = container(&server());
     let words = entry(&container, "command").and_then(Expression::as_array).unwrap();
     words.iter().map(text).collect()
 }
 
-/// The word after this one.
+/// The argument after `option`.
 fn after(option: &str) -> String {
     let words = command();
     let place = words.iter().position(|word| word == option).unwrap();
     words[place + 1].clone()
 }
 
-/// The fields of a struct of options, as they are typed.
+/// The fields of a struct of options, as command-line options.
 fn options_in(code: &str) -> impl Iterator<Item = String> {
     let fields = code.lines().filter_map(|line| {
         let field = line.strip_prefix("    ")?.trim_start_matches("pub(crate) ");
@@ -132,7 +141,7 @@ fn number(expression: Option<&Expression>) -> u64 {
     text(expression.unwrap()).parse().unwrap()
 }
 
-/// The seconds that the code says behind these words.
+/// The number of seconds in the code after `words`.
 fn seconds(code: &str, words: &str) -> u64 {
     let from = format!("{words}Duration::from_secs(");
     code.split_once(&from).unwrap().1.split_once(')').unwrap().0.parse().unwrap()

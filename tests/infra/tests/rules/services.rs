@@ -1,70 +1,74 @@
-//! Every task runs as nobody in particular and is reached by a balancer alone; every balancer ends TLS, keeps a log, and
-//! somebody is told when what stands behind it does not answer.
+//! Every task is unprivileged and reached only by a balancer; every balancer uses TLS, logs access, and has alarms on
+//! missing or failing targets.
 
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::Block;
 
-use crate::module::{Module, assert_found, entry, fixture, infra, label, text, text_of, value, value_in};
+use crate::module::{Module, assert_reported, entry, fixture, infra, label, text, text_of, value, value_in};
 
-/// What a container is told about itself, and how.
-const CONTAINED: [(&str, &str); 2] = [("readonlyRootFilesystem", "true"), ("user", "65532:65532")];
+/// Required settings of a container.
+const CONTAINER_SETTINGS: [(&str, &str); 2] = [("readonlyRootFilesystem", "true"), ("user", "65532:65532")];
 
-/// How a balancer is set.
-const SET: [(&str, &str); 2] =
+/// Required settings of a balancer.
+const BALANCER_SETTINGS: [(&str, &str); 2] =
     [("drop_invalid_header_fields", "true"), ("desync_mitigation_mode", "defensive")];
 
-/// What somebody has to be told of, and what each is counted for.
+/// The metrics that need an alarm, with the resource that they count.
 const ALARMS: [(&str, &str); 3] = [
     ("UnHealthyHostCount", "aws_lb_target_group"),
     ("HTTPCode_Target_5XX_Count", "aws_lb_target_group"),
     ("HTTPCode_ELB_5XX_Count", "aws_lb"),
 ];
 
-/// Policies of this family take TLS 1.2 and 1.3 alone.
+/// Policies with this prefix accept only TLS 1.2 and 1.3.
 const TLS: &str = "ELBSecurityPolicy-TLS13-1-2-";
 
 #[test]
-fn every_task_runs_as_nobody_and_writes_nowhere() {
+fn every_task_is_unprivileged_and_read_only() {
     assert_eq!(containers(&infra()), [""; 0]);
     let root = r#"
         locals { container = { user = "0", linuxParameters = { capabilities = {} } } }
         resource "aws_ecs_task_definition" "a" {}
     "#;
     let faults = containers(&fixture(root));
-    assert_found(&faults, "`readonlyRootFilesystem` is not true");
-    assert_found(&faults, "`user` is not 65532:65532");
-    assert_found(&faults, "keeps capabilities");
-    assert_found(&containers(&fixture(r#"resource "aws_ecs_task_definition" "a" {}"#)), "no local.container");
+    assert_reported(&faults, "`readonlyRootFilesystem` is not true");
+    assert_reported(&faults, "`user` is not 65532:65532");
+    assert_reported(&faults, "keeps capabilities");
+    assert_reported(
+        &containers(&fixture(r#"resource "aws_ecs_task_definition" "a" {}"#)),
+        "no local.container",
+    );
 }
 
 #[test]
-fn what_a_security_group_is_for_is_said_in_letters_that_ec2_takes() {
-    assert_eq!(strange(&infra()), [""; 0]);
+fn security_group_descriptions_are_valid_for_ec2() {
+    assert_eq!(invalid_descriptions(&infra()), [""; 0]);
     let quoted = r#"
         resource "aws_security_group" "a" { description = "AWS's endpoints" }
         resource "aws_vpc_security_group_egress_rule" "b" { description = "out — to ${var.name}" }
         resource "aws_security_group" "c" { description = "Tasks of ${var.name}: in (443), out" }
     "#;
-    let faults = strange(&fixture(quoted));
-    assert_found(&faults, "aws_security_group.a");
-    assert_found(&faults, "aws_vpc_security_group_egress_rule.b");
+    let faults = invalid_descriptions(&fixture(quoted));
+    assert_reported(&faults, "aws_security_group.a");
+    assert_reported(&faults, "aws_vpc_security_group_egress_rule.b");
     assert_eq!(faults.len(), 2, "{faults:?}");
 }
 
-/// Security groups and rules whose description EC2 refuses when they are made, which no plan finds out.
-fn strange(modules: &[Module]) -> Vec<String> {
+/// Security groups and rules whose description EC2 rejects at creation; a plan does not detect it.
+fn invalid_descriptions(modules: &[Module]) -> Vec<String> {
     let takes = |c: char| c.is_ascii_alphanumeric() || "._-:/()#,@[]+=&;{}!$* ".contains(c);
     let per_module = |module: &Module| {
         let groups = module.blocks("resource").filter(|block| label(block, 0).contains("security_group"));
-        let strange = groups.filter(|block| !text_of(&block.body, "description").chars().all(takes));
+        let invalid_descriptions =
+            groups.filter(|block| !text_of(&block.body, "description").chars().all(takes));
         let fault = |block: &Block| format!("{}: {}.{}", module.path, label(block, 0), label(block, 1));
-        strange.map(fault).collect::<Vec<_>>()
+        invalid_descriptions.map(fault).collect::<Vec<_>>()
     };
     modules.iter().flat_map(per_module).collect()
 }
 
 #[test]
-fn a_task_is_reached_by_a_balancer_alone() {
+fn only_the_balancer_reaches_a_task() {
     assert_eq!(reached(&infra()), [""; 0]);
     let open = r#"
         resource "aws_lb" "a" { security_groups = [aws_security_group.balancer.id] }
@@ -85,23 +89,23 @@ fn a_task_is_reached_by_a_balancer_alone() {
         }
     "#;
     let faults = reached(&fixture(open));
-    assert_found(&faults, "`all` lets in others than the balancer");
-    assert_found(&faults, "`others` lets in others than the balancer");
+    assert_reported(&faults, "`all` admits traffic from outside the balancer");
+    assert_reported(&faults, "`others` admits traffic from outside the balancer");
     assert_eq!(faults.len(), 2);
 }
 
 #[test]
-fn every_balancer_is_protected_and_keeps_a_log() {
+fn every_balancer_is_protected_and_logs_access() {
     assert_eq!(balancers(&infra()), [""; 0]);
     let faults = balancers(&fixture(r#"resource "aws_lb" "a" { drop_invalid_header_fields = false }"#));
-    assert_found(&faults, "aws_lb.a: `drop_invalid_header_fields` is not true");
-    assert_found(&faults, "aws_lb.a: `desync_mitigation_mode` is not defensive");
-    assert_found(&faults, "aws_lb.a: `enable_deletion_protection` is left to chance");
-    assert_found(&faults, "aws_lb.a keeps no access log");
+    assert_reported(&faults, "aws_lb.a: `drop_invalid_header_fields` is not true");
+    assert_reported(&faults, "aws_lb.a: `desync_mitigation_mode` is not defensive");
+    assert_reported(&faults, "aws_lb.a: `enable_deletion_protection` is not set");
+    assert_reported(&faults, "aws_lb.a has no access log");
 }
 
 #[test]
-fn nothing_is_listened_to_without_tls() {
+fn every_listener_uses_tls() {
     assert_eq!(listeners(&infra()), [""; 0]);
     let plain = r#"resource "aws_lb_listener" "a" { protocol = "HTTP" }"#;
     let old = r#"
@@ -111,13 +115,13 @@ fn nothing_is_listened_to_without_tls() {
           ssl_policy      = "ELBSecurityPolicy-2016-08"
         }
     "#;
-    assert_found(&listeners(&fixture(plain)), "aws_lb_listener.a takes HTTP");
-    assert_found(&listeners(&fixture(plain)), "aws_lb_listener.a has no certificate");
-    assert_found(&listeners(&fixture(old)), "aws_lb_listener.b takes old versions of TLS");
+    assert_reported(&listeners(&fixture(plain)), "aws_lb_listener.a uses HTTP");
+    assert_reported(&listeners(&fixture(plain)), "aws_lb_listener.a has no certificate");
+    assert_reported(&listeners(&fixture(old)), "aws_lb_listener.b accepts old TLS versions");
 }
 
 #[test]
-fn somebody_is_told_when_a_balancer_has_nothing_to_answer_with() {
+fn every_balancer_has_its_alarms() {
     assert_eq!(unwatched(&infra()), [""; 0]);
     let alone = r#"
         resource "aws_lb" "a" {}
@@ -130,33 +134,36 @@ fn somebody_is_told_when_a_balancer_has_nothing_to_answer_with() {
     "#;
     let faults = unwatched(&fixture(alone));
     for (metric, _) in ALARMS {
-        assert_found(&faults, &format!("has no alarm on {metric}"));
+        assert_reported(&faults, &format!("has no alarm on {metric}"));
     }
 }
 
 #[test]
-fn somebody_is_told_when_tasks_are_missing() {
-    assert_eq!(unmissed(&infra()), [""; 0]);
+fn every_service_has_an_alarm_on_missing_tasks() {
+    assert_eq!(services_without_alarm(&infra()), [""; 0]);
     let alone = r#"
         resource "aws_ecs_service" "a" {}
         resource "aws_cloudwatch_metric_alarm" "b" { alarm_actions = var.alarm_topic_arns }
     "#;
-    assert_found(&unmissed(&fixture(alone)), "nobody misses tasks of aws_ecs_service.a");
+    assert_reported(
+        &services_without_alarm(&fixture(alone)),
+        "no alarm on missing tasks of aws_ecs_service.a",
+    );
 }
 
 fn containers(modules: &[Module]) -> Vec<String> {
     let mut faults = Vec::new();
     for module in modules.iter().filter(|module| module.resources("aws_ecs_task_definition").count() > 0) {
         let Some(container) = module.local("container").and_then(Expression::as_object) else {
-            faults.push(format!("{}: there is no local.container", module.path));
+            faults.push(format!("{}: no local.container", module.path));
             continue;
         };
         let is_set = |key: &str, wanted: &str| entry(container, key).is_some_and(|set| text(set) == wanted);
-        let unset = CONTAINED.iter().filter(|(key, wanted)| !is_set(key, wanted));
+        let unset = CONTAINER_SETTINGS.iter().filter(|(key, wanted)| !is_set(key, wanted));
         faults.extend(unset.map(|(key, wanted)| format!("{}: `{key}` is not {wanted}", module.path)));
         let linux = entry(container, "linuxParameters").map(text).unwrap_or_default();
         if !linux.contains(r#"drop = ["ALL"]"#) {
-            faults.push(format!("{}: its container keeps capabilities", module.path));
+            faults.push(format!("{}: the container keeps capabilities", module.path));
         }
     }
     faults
@@ -173,7 +180,7 @@ fn reached(modules: &[Module]) -> Vec<String> {
             let is_a_balancer = !from.is_empty() && of_balancers.contains(&from);
             if of_tasks.contains(&text_of(&rule.body, "security_group_id")) && !is_a_balancer {
                 faults.push(format!(
-                    "{}: `{}` lets in others than the balancer",
+                    "{}: `{}` admits traffic from outside the balancer",
                     module.path,
                     label(rule, 1)
                 ));
@@ -191,13 +198,13 @@ fn balancers(modules: &[Module]) -> Vec<String> {
     let mut faults = Vec::new();
     for balancer in modules.iter().flat_map(|module| module.resources("aws_lb")) {
         let name = format!("aws_lb.{}", label(balancer, 1));
-        let unset = SET.iter().filter(|(key, wanted)| text_of(&balancer.body, key) != *wanted);
+        let unset = BALANCER_SETTINGS.iter().filter(|(key, wanted)| text_of(&balancer.body, key) != *wanted);
         faults.extend(unset.map(|(key, wanted)| format!("{name}: `{key}` is not {wanted}")));
         if value(&balancer.body, "enable_deletion_protection").is_none() {
-            faults.push(format!("{name}: `enable_deletion_protection` is left to chance"));
+            faults.push(format!("{name}: `enable_deletion_protection` is not set"));
         }
         if value_in(&balancer.body, "access_logs", "enabled").and_then(Expression::as_bool) != Some(true) {
-            faults.push(format!("{name} keeps no access log"));
+            faults.push(format!("{name} has no access log"));
         }
     }
     faults
@@ -209,13 +216,13 @@ fn listeners(modules: &[Module]) -> Vec<String> {
         let name = format!("aws_lb_listener.{}", label(listener, 1));
         let protocol = text_of(&listener.body, "protocol");
         if protocol != "HTTPS" {
-            faults.push(format!("{name} takes {protocol}"));
+            faults.push(format!("{name} uses {protocol}"));
         }
         if value(&listener.body, "certificate_arn").is_none() {
             faults.push(format!("{name} has no certificate"));
         }
         if !text_of(&listener.body, "ssl_policy").starts_with(TLS) {
-            faults.push(format!("{name} takes old versions of TLS"));
+            faults.push(format!("{name} accepts old TLS versions"));
         }
     }
     faults
@@ -241,20 +248,20 @@ fn has_alarm(module: &Module, metric: &str, counted: &str) -> bool {
     })
 }
 
-fn unmissed(modules: &[Module]) -> Vec<String> {
+fn services_without_alarm(modules: &[Module]) -> Vec<String> {
     let mut faults = Vec::new();
     for module in modules {
         let names = module
             .resources("aws_ecs_service")
             .map(|service| format!("aws_ecs_service.{}", label(service, 1)));
-        let alone = names.filter(|name| !is_missed(module, name));
-        faults.extend(alone.map(|name| format!("{}: nobody misses tasks of {name}", module.path)));
+        let alone = names.filter(|name| !has_missing_task_alarm(module, name));
+        faults.extend(alone.map(|name| format!("{}: no alarm on missing tasks of {name}", module.path)));
     }
     faults
 }
 
-/// Whether an alarm compares how many tasks of the service run with how many should.
-fn is_missed(module: &Module, service: &str) -> bool {
+/// Whether an alarm compares the running with the desired task count of the service.
+fn has_missing_task_alarm(module: &Module, service: &str) -> bool {
     module.resources("aws_cloudwatch_metric_alarm").any(|alarm| {
         let written = alarm.body.to_string();
         let compares = ["\"DesiredTaskCount\"", "\"RunningTaskCount\"", service]

@@ -1,32 +1,32 @@
-//! A module is four files, and says what it takes and gives.
+//! A module has four files, and documents its variables and outputs.
 
-use crate::module::{Module, assert_found, fixture, infra, label, text_of, value};
+use crate::module::{Module, assert_reported, fixture, infra, label, text_of, value};
 
-const FOUR: [&str; 4] = ["main.tf", "outputs.tf", "variables.tf", "versions.tf"];
+const MODULE_FILES: [&str; 4] = ["main.tf", "outputs.tf", "variables.tf", "versions.tf"];
 
 #[test]
 fn a_module_is_four_files() {
     assert_eq!(files(&infra()), [""; 0]);
-    assert_found(&files(&fixture("")), "main.tf alone");
+    assert_reported(&files(&fixture("")), "the files are main.tf");
 }
 
 #[test]
 fn every_variable_has_a_type_and_a_description() {
     assert_eq!(interfaces(&infra()), [""; 0]);
-    assert_found(&interfaces(&fixture(r#"variable "a" { description = "An a." }"#)), "`a` has no type");
-    assert_found(&interfaces(&fixture(r#"variable "a" { type = string }"#)), "`a` has no description");
-    assert_found(&interfaces(&fixture(r#"output "b" { value = 1 }"#)), "`b` has no description");
+    assert_reported(&interfaces(&fixture(r#"variable "a" { description = "An a." }"#)), "`a` has no type");
+    assert_reported(&interfaces(&fixture(r#"variable "a" { type = string }"#)), "`a` has no description");
+    assert_reported(&interfaces(&fixture(r#"output "b" { value = 1 }"#)), "`b` has no description");
 }
 
 #[test]
-fn every_module_says_which_terraform_it_is_for() {
+fn every_module_requires_a_terraform_version() {
     assert_eq!(versions(&infra()), [""; 0]);
-    assert_found(&versions(&fixture("terraform {}")), "no required_version");
+    assert_reported(&versions(&fixture("terraform {}")), "no required_version");
 }
 
 fn files(modules: &[Module]) -> Vec<String> {
-    let wrong = modules.iter().filter(|module| module.files != FOUR);
-    wrong.map(|module| format!("{}: {} alone", module.path, module.files.join(", "))).collect()
+    let wrong = modules.iter().filter(|module| module.files != MODULE_FILES);
+    wrong.map(|module| format!("{}: the files are {}", module.path, module.files.join(", "))).collect()
 }
 
 fn interfaces(modules: &[Module]) -> Vec<String> {
@@ -45,9 +45,9 @@ fn interfaces(modules: &[Module]) -> Vec<String> {
 }
 
 fn versions(modules: &[Module]) -> Vec<String> {
-    let says = |module: &Module| {
+    let has_version = |module: &Module| {
         module.blocks("terraform").any(|block| value(&block.body, "required_version").is_some())
     };
-    let silent = modules.iter().filter(|module| !says(module));
-    silent.map(|module| format!("{}: no required_version", module.path)).collect()
+    let missing = modules.iter().filter(|module| !has_version(module));
+    missing.map(|module| format!("{}: no required_version", module.path)).collect()
 }

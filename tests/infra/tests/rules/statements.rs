@@ -1,23 +1,23 @@
-//! Every statement that allows something lists its actions and its resources.
+//! Every statement that allows an action lists its actions and its resources.
 
 use hcl_edit::expr::{Expression, Object};
 use hcl_edit::structure::{Block, Body};
 
 use crate::module::{
-    Module, assert_found, entry, fixture, infra, keys, label, objects, text, text_of, value,
+    Module, assert_reported, entry, fixture, infra, keys, label, objects, text, text_of, value,
 };
 
-/// AWS knows no resource for these; their statements say `*`, and hold nothing else.
+/// These actions do not support resources; their statements use `*` and contain no other action.
 const WITHOUT_RESOURCE: [&str; 3] =
     ["ecr:GetAuthorizationToken", "xray:PutTraceSegments", "xray:PutTelemetryRecords"];
 
-/// What a `/*` may stand behind: the objects of one bucket have no names yet.
+/// Prefixes that a `/*` may follow: the objects of one bucket.
 const BUCKETS: [&str; 3] = ["${aws_s3_bucket.", "${var.payloads.arn}", "${var.evidence.arn}"];
 
-/// What is listed by whoever calls the module, whose variable refuses wildcards.
-const LISTED_BY_THE_CALLER: [&str; 2] = ["statement.value.actions", "statement.value.resources"];
+/// Lists from the caller of the module, whose variable refuses wildcards.
+const CALLER_LISTS: [&str; 2] = ["statement.value.actions", "statement.value.resources"];
 
-/// The modules that do, and how their variable refuses them.
+/// The modules with such a variable, and its validations.
 const TAKING_STATEMENTS: [&str; 3] = ["modules/function", "modules/server", "modules/worker"];
 const REFUSING_WILDCARDS: [&str; 2] = [
     r#"alltrue([for action in flatten(var.statements[*].actions) : can(regex("^[a-z0-9-]+:[A-Za-z]+$", action))])"#,
@@ -30,64 +30,63 @@ fn every_statement_is_specific() {
 }
 
 #[test]
-fn a_wildcard_is_found_wherever_it_stands() {
+fn every_wildcard_is_reported() {
     for (statement, words) in [
-        (r#"actions = ["sqs:*"]"#, "`sqs:*` is no single action"),
-        (r#"actions = ["*"]"#, "`*` is no single action"),
-        (r#"actions = ["sqs:Send*"]"#, "`sqs:Send*` is no single action"),
-        ("actions = local.any", "`s3:*` is no single action"),
-        ("actions = local.sets.any", "`* of local.sets.any` is no single action"),
-        (r#"resources = local.sets["any"]"#, "is no single resource"),
+        (r#"actions = ["sqs:*"]"#, "`sqs:*` is not a single action"),
+        (r#"actions = ["*"]"#, "`*` is not a single action"),
+        (r#"actions = ["sqs:Send*"]"#, "`sqs:Send*` is not a single action"),
+        ("actions = local.any", "`s3:*` is not a single action"),
+        ("actions = local.sets.any", "`* of local.sets.any` is not a single action"),
+        (r#"resources = local.sets["any"]"#, "is not a single resource"),
         (r#"actions = ["sqs:SendMessage"]"#, "no resources"),
         (r#"resources = ["*"]"#, "no actions"),
-        ("actions = [\"sqs:SendMessage\"]\nresources = [\"*\"]", "`*` is no single resource"),
-        ("actions = [\"sqs:SendMessage\"]\nresources = [\"${var.arn}*\"]", "is no single resource"),
-        ("actions = [\"dynamodb:Query\"]\nresources = [\"${var.arn}/index/*\"]", "is no single resource"),
-        ("actions = [\"s3:GetObject\"]\nresources = [\"arn:aws:s3:::*/*\"]", "is no single resource"),
+        ("actions = [\"sqs:SendMessage\"]\nresources = [\"*\"]", "`*` is not a single resource"),
+        ("actions = [\"sqs:SendMessage\"]\nresources = [\"${var.arn}*\"]", "is not a single resource"),
+        ("actions = [\"dynamodb:Query\"]\nresources = [\"${var.arn}/index/*\"]", "is not a single resource"),
+        ("actions = [\"s3:GetObject\"]\nresources = [\"arn:aws:s3:::*/*\"]", "is not a single resource"),
         (
             "actions = [\"ecr:GetAuthorizationToken\", \"ecr:BatchGetImage\"]\nresources = [\"*\"]",
-            "`*` is no",
+            "`*` is not",
         ),
-        ("not_actions = [\"sqs:SendMessage\"]", "says what it is not"),
+        ("not_actions = [\"sqs:SendMessage\"]", "uses not_actions or not_resources"),
         (
             "actions = [\"sqs:SendMessage\"]\nresources = [var.arn]\nprincipals {\nidentifiers = [\"*\"]\n}",
-            "anybody",
+            "every principal",
         ),
     ] {
         let document = "locals {\nany = [\"s3:*\"]\n}\ndata \"aws_iam_policy_document\" \"a\" {\n";
         let plain = format!("{document}statement {{\n{statement}\n}}\n}}");
         let dynamic = format!("{document}dynamic \"statement\" {{\ncontent {{\n{statement}\n}}\n}}\n}}");
-        assert_found(&faults(&fixture(&plain)), words);
-        assert_found(&faults(&fixture(&dynamic)), words);
+        assert_reported(&faults(&fixture(&plain)), words);
+        assert_reported(&faults(&fixture(&dynamic)), words);
     }
 }
 
 #[test]
-fn a_statement_that_is_handed_on_is_read_too() {
-    let handed_on = r#"locals { a = { b = [{ actions = ["sqs:*"], resources = ["*"] }] } }"#;
-    assert_found(&faults(&fixture(handed_on)), "`sqs:*` is no single action");
-    assert_found(&faults(&fixture(handed_on)), "`*` is no single resource");
+fn statements_in_locals_are_checked() {
+    let in_locals = r#"locals { a = { b = [{ actions = ["sqs:*"], resources = ["*"] }] } }"#;
+    assert_reported(&faults(&fixture(in_locals)), "`sqs:*` is not a single action");
+    assert_reported(&faults(&fixture(in_locals)), "`*` is not a single resource");
 }
 
 #[test]
-fn a_policy_that_cannot_be_read_here_is_refused() {
+fn unreadable_policies_are_reported() {
     let raw = r#"locals { a = jsonencode({ Statement = [{ Action = "*" }] }) }"#;
-    assert_found(&faults(&fixture(raw)), "aws_iam_policy_document");
+    assert_reported(&faults(&fixture(raw)), "aws_iam_policy_document");
     let heredoc = "resource \"aws_iam_role_policy\" \"a\" {\npolicy = \"{}\"\n}";
-    assert_found(&faults(&fixture(heredoc)), "aws_iam_policy_document");
+    assert_reported(&faults(&fixture(heredoc)), "aws_iam_policy_document");
     for key in ["source_policy_documents", "override_policy_documents"] {
         let put_together = format!("data \"aws_iam_policy_document\" \"a\" {{\n{key} = [var.policy]\n}}");
-        assert_found(&faults(&fixture(&put_together)), "a policy of somebody else");
+        assert_reported(&faults(&fixture(&put_together)), "cannot be read here");
     }
-    let foreign_intent = r#"resource "aws_iam_role_policy_attachment" "a" {}"#;
-    assert_found(&faults(&fixture(foreign_intent)), "a policy of somebody else");
+    let attachment = r#"resource "aws_iam_role_policy_attachment" "a" {}"#;
+    assert_reported(&faults(&fixture(attachment)), "cannot be read here");
 }
 
 #[test]
-fn what_the_caller_lists_is_refused_with_a_wildcard() {
+fn module_variables_refuse_wildcards() {
     let modules = infra();
-    let lists =
-        |module: &&Module| LISTED_BY_THE_CALLER.iter().any(|list| module.body().to_string().contains(list));
+    let lists = |module: &&Module| CALLER_LISTS.iter().any(|list| module.body().to_string().contains(list));
     let taking: Vec<&Module> = modules.iter().filter(lists).collect();
     assert_eq!(taking.iter().map(|module| module.path.as_str()).collect::<Vec<_>>(), TAKING_STATEMENTS);
     for module in taking {
@@ -95,7 +94,11 @@ fn what_the_caller_lists_is_refused_with_a_wildcard() {
         let rules: Vec<_> =
             variable.body.get_blocks("validation").map(|rule| text_of(&rule.body, "condition")).collect();
         for rule in REFUSING_WILDCARDS {
-            assert!(rules.iter().any(|written| written == rule), "{} does not say {rule}", module.path);
+            assert!(
+                rules.iter().any(|written| written == rule),
+                "{} does not have the validation {rule}",
+                module.path
+            );
         }
     }
 }
@@ -109,31 +112,31 @@ fn faults(modules: &[Module]) -> Vec<String> {
         let mut faults: Vec<String> = Vec::new();
         let documents = module.blocks("data").filter(|block| label(block, 0) == "aws_iam_policy_document");
         for statement in documents.flat_map(statements) {
-            faults.extend(wrong(module, &Statement::written(statement)));
+            faults.extend(statement_faults(module, &Statement::written(statement)));
         }
         for object in objects(module.body()) {
-            faults.extend(wrong_object(module, &object));
+            faults.extend(object_faults(module, &object));
         }
-        faults.extend(unread(module));
+        faults.extend(unreadable_policies(module));
         faults.into_iter().map(|fault| format!("{}: {fault}", module.path)).collect::<Vec<_>>()
     };
     modules.iter().flat_map(per_module).collect()
 }
 
-/// The actions that a module allows anybody.
+/// The actions that a module allows.
 pub(crate) fn allowed(module: &Module) -> Vec<String> {
     let mut actions = Vec::new();
     let documents = module.blocks("data").filter(|block| label(block, 0) == "aws_iam_policy_document");
     for statement in documents.flat_map(statements).map(Statement::written).filter(|one| !one.denies) {
-        actions.extend(listed(module, statement.actions).unwrap_or_default());
+        actions.extend(list_members(module, statement.actions).unwrap_or_default());
     }
     for object in objects(module.body()) {
-        actions.extend(listed(module, entry(&object, "actions")).unwrap_or_default());
+        actions.extend(list_members(module, entry(&object, "actions")).unwrap_or_default());
     }
     actions
 }
 
-/// The statements of a document, those made in a loop too.
+/// The statements of a document, including dynamic ones.
 fn statements(document: &Block) -> impl Iterator<Item = &Body> {
     let loops = document.body.get_blocks("dynamic").filter(|block| label(block, 0) == "statement");
     let made = loops.flat_map(|block| block.body.get_blocks("content"));
@@ -143,11 +146,11 @@ fn statements(document: &Block) -> impl Iterator<Item = &Body> {
 struct Statement<'s> {
     actions: Option<&'s Expression>,
     resources: Option<&'s Expression>,
-    /// A refusal may be as wide as it likes.
+    /// A `Deny` may be broad.
     denies: bool,
-    /// Whom it is about, where it says so.
+    /// The principals, if it names any.
     principals: Vec<String>,
-    /// It names what it leaves out.
+    /// It uses `not_actions` or `not_resources`.
     inverted: bool,
 }
 
@@ -165,26 +168,26 @@ impl<'s> Statement<'s> {
     }
 }
 
-fn wrong(module: &Module, statement: &Statement<'_>) -> Vec<String> {
+fn statement_faults(module: &Module, statement: &Statement<'_>) -> Vec<String> {
     if statement.denies {
         return Vec::new();
     }
     let mut faults = Vec::new();
     if statement.inverted {
-        faults.push("a statement says what it is not about".to_owned());
+        faults.push("a statement uses not_actions or not_resources".to_owned());
     }
     if statement.principals.iter().any(|who| who.contains("\"*\"")) {
-        faults.push("a statement allows something to anybody".to_owned());
+        faults.push("a statement allows every principal".to_owned());
     }
-    let actions = listed(module, statement.actions);
+    let actions = list_members(module, statement.actions);
     let single = |action: &String| !is_action(action);
     faults.extend(actions.iter().flatten().filter(|action| single(action)).map(|a| not_single(a, "action")));
     if actions.is_none() {
         faults.push("a statement has no actions".to_owned());
     }
     let without = actions.iter().flatten().all(|action| WITHOUT_RESOURCE.contains(&action.as_str()));
-    match listed(module, statement.resources) {
-        // Who may take a role is said without a resource: it is the role's own policy.
+    match list_members(module, statement.resources) {
+        // A trust policy has no resource: it belongs to its role.
         None if statement.principals.is_empty() => faults.push("a statement has no resources".to_owned()),
         None => {}
         Some(resources) => {
@@ -196,27 +199,29 @@ fn wrong(module: &Module, statement: &Statement<'_>) -> Vec<String> {
 }
 
 fn not_single(what: &str, kind: &str) -> String {
-    format!("`{what}` is no single {kind}")
+    format!("`{what}` is not a single {kind}")
 }
 
-/// The members of a list, if they can be read here.
-fn listed(module: &Module, expression: Option<&Expression>) -> Option<Vec<String>> {
+/// The elements of a list, if they can be read here.
+fn list_members(module: &Module, expression: Option<&Expression>) -> Option<Vec<String>> {
     let expression = expression?;
     if let Some(array) = expression.as_array() {
         return Some(array.iter().map(text).collect());
     }
     let written = text(expression);
-    if LISTED_BY_THE_CALLER.contains(&written.as_str()) {
+    if CALLER_LISTS.contains(&written.as_str()) {
         return Some(Vec::new());
     }
     match written.strip_prefix("local.") {
-        // What cannot be read may hold anything.
-        Some(name) => listed(module, module.local(name)).or_else(|| Some(vec![format!("* of {written}")])),
+        // An unreadable list counts as a wildcard.
+        Some(name) => {
+            list_members(module, module.local(name)).or_else(|| Some(vec![format!("* of {written}")]))
+        }
         None => Some(vec![written]),
     }
 }
 
-/// `service:Action`, written out. What the caller lists was checked where it came in.
+/// `service:Action` without a wildcard. Lists from the caller are validated by the variable.
 fn is_action(action: &str) -> bool {
     let letters =
         |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -235,34 +240,38 @@ fn is_resource(arn: &str) -> bool {
     one(arn)
 }
 
-fn wrong_object(module: &Module, object: &Object) -> Vec<String> {
+fn object_faults(module: &Module, object: &Object) -> Vec<String> {
     let keys = keys(object);
     let has = |name: &str| keys.iter().any(|key| key == name);
     if has("Statement") || has("Action") {
-        return vec!["a policy is written as aws_iam_policy_document, where it can be read".to_owned()];
+        return vec!["write the policy as aws_iam_policy_document, so that it can be checked".to_owned()];
     }
-    // The type of the variable that takes statements looks like one.
+    // The type of the variable that takes statements looks like a statement.
     let is_a_type = entry(object, "actions").is_some_and(|actions| text(actions) == "list(string)");
     if !(has("actions") && has("resources")) || is_a_type {
         return Vec::new();
     }
     let (actions, resources) = (entry(object, "actions"), entry(object, "resources"));
-    wrong(module, &Statement { actions, resources, denies: false, principals: Vec::new(), inverted: false })
+    statement_faults(
+        module,
+        &Statement { actions, resources, denies: false, principals: Vec::new(), inverted: false },
+    )
 }
 
-/// Policies that come from elsewhere than a document that was read above.
-fn unread(module: &Module) -> Vec<String> {
+/// Policies that do not come from a document checked above.
+fn unreadable_policies(module: &Module) -> Vec<String> {
     let mut faults = Vec::new();
     for document in module.blocks("data").filter(|block| label(block, 0) == "aws_iam_policy_document") {
         let borrows = |key: &&str| value(&document.body, key).is_some();
         if ["source_policy_documents", "override_policy_documents"].iter().any(borrows) {
-            faults.push(format!("{} takes in a policy of somebody else", label(document, 1)));
+            faults
+                .push(format!("{} includes a policy document that cannot be read here", label(document, 1)));
         }
     }
     for resource in module.blocks("resource") {
         let kind = label(resource, 0);
         if kind.ends_with("_policy_attachment") || value(&resource.body, "managed_policy_arns").is_some() {
-            faults.push(format!("{kind}.{} attaches a policy of somebody else", label(resource, 1)));
+            faults.push(format!("{kind}.{} attaches a policy that cannot be read here", label(resource, 1)));
         }
         for key in ["policy", "assume_role_policy"] {
             let policy = text_of(&resource.body, key);

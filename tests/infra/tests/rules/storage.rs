@@ -1,4 +1,4 @@
-//! The table is the one the code uses; buckets and logs are encrypted, private, and kept as long as said.
+//! The table matches the code; buckets and logs are encrypted, private, and have a retention.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use hcl_edit::expr::Expression;
 use hcl_edit::structure::Block;
 
 use crate::module::{
-    Module, assert_found, behind, entry, fixture, infra, label, source, text, text_of, value, value_in,
+    Module, assert_reported, entry, fixture, infra, label, source, text, text_after, text_of, value, value_in,
 };
 
-/// An index: its name, and the attributes it is partitioned and sorted by.
+/// An index: its name, partition attribute and sort attribute.
 type Index = (String, String, String);
 
-/// The indexes that were agreed on (docs/decisions/0014-one-table-on-dynamodb.md).
+/// The agreed indexes (docs/decisions/0014-one-table-on-dynamodb.md).
 const INDEXES: [(&str, &str, &str); 5] = [
     ("due", "due_in", "due_at"),
     ("open_approvals", "open_of", "asked"),
@@ -22,7 +22,7 @@ const INDEXES: [(&str, &str, &str); 5] = [
 ];
 
 #[test]
-fn the_table_can_be_put_back_and_is_encrypted() {
+fn table_is_encrypted_and_recoverable() {
     assert_eq!(tables(&infra()), [""; 0]);
     let bare = r#"
         resource "aws_dynamodb_table" "a" {
@@ -30,19 +30,19 @@ fn the_table_can_be_put_back_and_is_encrypted() {
         }
     "#;
     let faults = tables(&fixture(bare));
-    assert_found(&faults, "point_in_time_recovery");
-    assert_found(&faults, "server_side_encryption");
-    assert_found(&faults, "deletion_protection_enabled");
+    assert_reported(&faults, "point_in_time_recovery");
+    assert_reported(&faults, "server_side_encryption");
+    assert_reported(&faults, "deletion_protection_enabled");
 }
 
 #[test]
-fn the_indexes_are_the_ones_that_were_agreed_on() {
+fn table_has_the_agreed_indexes() {
     let agreed: BTreeSet<Index> = INDEXES.map(|(a, b, c)| (a.into(), b.into(), c.into())).into();
     assert_eq!(indexes(&ledger()), agreed);
 }
 
 #[test]
-fn the_table_is_the_one_that_the_code_reads() {
+fn table_matches_the_store_code() {
     let code = source("crates/store/src/aws/table.rs");
     let module = ledger();
     assert_eq!(indexes(&module), indexes_in(&code), "crates/store/src/aws/table.rs has other indexes");
@@ -50,14 +50,14 @@ fn the_table_is_the_one_that_the_code_reads() {
     let ttl = value_in(&table.body, "ttl", "attribute_name").map(text).unwrap_or_default();
     assert!(
         code.contains(&format!("TIME_TO_LIVE: &str = \"{ttl}\"")),
-        "the code expires items by another attribute"
+        "crates/store/src/aws/table.rs has another TTL attribute"
     );
 }
 
 #[test]
-fn the_table_of_a_local_stand_in_is_the_same() {
+fn localstack_table_matches_terraform() {
     let script = source("localstack/init.sh");
-    assert_eq!(indexes(&ledger()), indexes_made_by(&script), "localstack/init.sh makes other indexes");
+    assert_eq!(indexes(&ledger()), indexes_made_by(&script), "localstack/init.sh creates other indexes");
     for attribute in indexes(&ledger()).into_iter().flat_map(|(_, hash, range)| [hash, range]) {
         let kind = if attribute == "due_at" { "N" } else { "S" };
         let defined = format!(r#"{{ "AttributeName": "{attribute}", "AttributeType": "{kind}" }}"#);
@@ -67,7 +67,7 @@ fn the_table_of_a_local_stand_in_is_the_same() {
     assert_eq!(made, [("due".into(), "due_in".into(), "due_at".into())].into());
 }
 
-/// The indexes that a script has made by `$(index NAME HASH RANGE)`.
+/// The indexes that a script creates by `$(index NAME HASH RANGE)`.
 fn indexes_made_by(script: &str) -> BTreeSet<Index> {
     let calls = script.split("$(index ").skip(1).filter_map(|rest| rest.split_once(')'));
     let words = calls.map(|(words, _)| words.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -81,7 +81,7 @@ fn an_index_is_recognised_in_the_code() {
 }
 
 #[test]
-fn every_attribute_of_a_key_has_its_type() {
+fn every_key_attribute_has_a_type() {
     let module = ledger();
     let attributes = module.local("attributes").and_then(Expression::as_object).unwrap();
     let named: BTreeSet<String> = crate::module::keys(attributes).into_iter().collect();
@@ -92,7 +92,7 @@ fn every_attribute_of_a_key_has_its_type() {
 }
 
 #[test]
-fn every_bucket_is_encrypted_private_and_keeps_versions() {
+fn every_bucket_is_encrypted_private_and_versioned() {
     assert_eq!(buckets(&infra()), [""; 0]);
     let faults = buckets(&fixture(
         r#"
@@ -103,13 +103,13 @@ fn every_bucket_is_encrypted_private_and_keeps_versions() {
         }
         "#,
     ));
-    assert_found(&faults, "aws_s3_bucket.a has no aws_s3_bucket_server_side_encryption_configuration");
-    assert_found(&faults, "aws_s3_bucket.a has no aws_s3_bucket_versioning");
-    assert_found(&faults, "aws_s3_bucket.a does not set restrict_public_buckets");
+    assert_reported(&faults, "aws_s3_bucket.a has no aws_s3_bucket_server_side_encryption_configuration");
+    assert_reported(&faults, "aws_s3_bucket.a has no aws_s3_bucket_versioning");
+    assert_reported(&faults, "aws_s3_bucket.a does not set restrict_public_buckets");
 }
 
 #[test]
-fn only_a_balancers_log_is_encrypted_with_another_key_than_ours() {
+fn only_balancer_logs_use_another_encryption_key() {
     let modules = infra();
     let bucket = modules.iter().find(|module| module.path == "modules/bucket").unwrap();
     let encryption = bucket.resources("aws_s3_bucket_server_side_encryption_configuration").next().unwrap();
@@ -124,12 +124,15 @@ fn only_a_balancers_log_is_encrypted_with_another_key_than_ours() {
 }
 
 #[test]
-fn payloads_expire_and_nothing_that_stands_beside_them() {
+fn only_payloads_expire() {
     let modules = infra();
     let payloads = modules.iter().find(|module| module.path == "modules/payloads").unwrap();
     assert_eq!(expiring(payloads), ["payloads/"]);
-    let shelves = source("crates/store/src/blobs.rs");
-    assert!(shelves.contains("Self::Payloads => \"payloads\","), "payloads stand under another name");
+    let blobs = source("crates/store/src/blobs.rs");
+    assert!(
+        blobs.contains("Self::Payloads => \"payloads\","),
+        "the payloads have another prefix in the code"
+    );
     let everything = r#"
         resource "aws_s3_bucket_lifecycle_configuration" "a" {
           rule {
@@ -146,18 +149,21 @@ fn payloads_expire_and_nothing_that_stands_beside_them() {
 }
 
 #[test]
-fn a_payload_is_written_anew_long_before_it_expires() {
+fn payloads_are_renewed_long_before_they_expire() {
     let modules = infra();
     let payloads = modules.iter().find(|module| module.path == "modules/payloads").unwrap();
     let keep = payloads.blocks("variable").find(|block| label(block, 0) == "keep_days").unwrap();
     let condition = value_in(&keep.body, "validation", "condition").map(text).unwrap();
-    let least: u64 = behind(&condition, "var.keep_days >= ", ' ').parse().unwrap();
+    let least: u64 = text_after(&condition, "var.keep_days >= ", ' ').parse().unwrap();
     let code = source("crates/store/src/aws/s3.rs");
-    let hours: u64 = behind(&code, "const RENEWED_AFTER: Millis = Millis::hours(", ')').parse().unwrap();
-    assert!(least * 24 >= 10 * hours, "kept for {least} days, and written anew after {hours} hours");
+    let hours: u64 = text_after(&code, "const RENEWED_AFTER: Millis = Millis::hours(", ')').parse().unwrap();
+    assert!(
+        least * 24 >= 10 * hours,
+        "payloads may expire after {least} days, but are renewed after {hours} hours"
+    );
 }
 
-/// How the keys begin of what a lifecycle deletes; nothing where it deletes everything.
+/// The key prefixes of expiring objects; an empty prefix means all objects.
 fn expiring(module: &Module) -> Vec<String> {
     let lifecycles = module.resources("aws_s3_bucket_lifecycle_configuration");
     let rules = lifecycles.flat_map(|lifecycle| lifecycle.body.get_blocks("rule"));
@@ -175,11 +181,11 @@ fn evidence_is_locked() {
 }
 
 #[test]
-fn every_log_is_encrypted_and_kept_as_long_as_said() {
+fn every_log_is_encrypted_and_has_a_retention() {
     assert_eq!(logs(&infra()), [""; 0]);
     let faults = logs(&fixture(r#"resource "aws_cloudwatch_log_group" "a" { name = "a" }"#));
-    assert_found(&faults, "aws_cloudwatch_log_group.a has no retention_in_days");
-    assert_found(&faults, "aws_cloudwatch_log_group.a has no kms_key_id");
+    assert_reported(&faults, "aws_cloudwatch_log_group.a has no retention_in_days");
+    assert_reported(&faults, "aws_cloudwatch_log_group.a has no kms_key_id");
 }
 
 fn ledger() -> Module {
@@ -199,7 +205,7 @@ fn tables(modules: &[Module]) -> Vec<String> {
     faults
 }
 
-/// The indexes in the module's table of them.
+/// The indexes in the module's local value.
 fn indexes(module: &Module) -> BTreeSet<Index> {
     let indexes = module.local("indexes").and_then(Expression::as_object).unwrap();
     let attribute = |name: &str, key| {
@@ -221,14 +227,14 @@ fn indexes_in(code: &str) -> BTreeSet<Index> {
 
 fn buckets(modules: &[Module]) -> Vec<String> {
     let per_module = |module: &Module| {
-        let of = |bucket: &Block| beside(module, label(bucket, 1));
+        let of = |bucket: &Block| bucket_faults(module, label(bucket, 1));
         module.resources("aws_s3_bucket").flat_map(of).collect::<Vec<_>>()
     };
     modules.iter().flat_map(per_module).collect()
 }
 
-/// What stands beside a bucket, and what does not.
-fn beside(module: &Module, bucket: &str) -> Vec<String> {
+/// The missing configuration of a bucket.
+fn bucket_faults(module: &Module, bucket: &str) -> Vec<String> {
     let name = format!("aws_s3_bucket.{bucket}");
     let mut faults = Vec::new();
     for kind in [

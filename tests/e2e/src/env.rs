@@ -1,4 +1,4 @@
-//! An account of one journey: table, queues, buckets, secrets, functions, all under a name of its own.
+//! The environment of one test: table, queues, buckets, secrets and functions, all under a unique name.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use connectors::Allow;
+use connectors::HostAllowList;
 use domain::tenant::Person;
 use domain::{Cause, Initiator, Millis, Plan, QueueName, RunKey, Tenant, Timestamp, WorkspaceId};
-use engine::{Engine, Parts, StartRun, Timing};
+use engine::{Engine, EngineParts, StartRun, Timing};
 use evidence::SigningKey;
 use fakes::servicenow::{self, ServiceNow};
-use fakes::slack::{Press, SimulatedSlack};
+use fakes::slack::{ButtonPress, FakeSlack};
 use serde_json::{Value, json};
 use store::aws::{self, AwsParts, AwsStore, Buckets, QueueUrls, S3Blobs, SqsQueue};
 use store::{Clock, Governance as _, Queue as _, SystemClock};
@@ -20,14 +20,13 @@ use store::{Clock, Governance as _, Queue as _, SystemClock};
 use crate::gateway::{Api, Function, Gateway, Reply};
 use crate::process::WorkerProcess;
 
-/// Whose runs these are.
 pub const TENANT: &str = "acme";
 
-/// The work in ServiceNow that leads to whatever it delivers.
-pub const LED_HERE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// The trace context that ServiceNow sends with every delivery.
+pub const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// The functions, and how long each may take. The sweep has what terraform gives it; the others have more, because
-/// a local AWS starts them on a machine that does everything else as well.
+/// The functions and their timeouts. The sweep has the timeout from terraform; the others have more, because a local AWS
+/// starts them on a machine that runs everything else as well.
 const FUNCTIONS: [(&str, Duration); 3] = [
     ("webhook", Duration::from_secs(30)),
     ("slack", Duration::from_secs(30)),
@@ -35,90 +34,86 @@ const FUNCTIONS: [(&str, Duration); 3] = [
 ];
 
 const WEBHOOK_SECRET: &str = "a secret that only ServiceNow knows";
-const SLACK_SECRET: &str = "simulated-signing-secret";
+const SLACK_SECRET: &str = "fake-signing-secret";
 
-/// The systems outside, simulated.
-pub struct Outside {
-    /// Where incidents are.
+/// Fakes of the external systems.
+pub struct ExternalSystems {
     pub servicenow: ServiceNow,
-    /// Where people are.
-    pub slack: SimulatedSlack,
+    pub slack: FakeSlack,
 }
 
-/// An account with everything in it.
-pub struct Account {
-    /// What is outside.
-    pub outside: Outside,
-    /// Speaks to the functions.
+pub struct TestEnv {
+    pub external: ExternalSystems,
+    /// The deployed HTTP API.
     pub api: Api,
-    /// Speaks to the account.
+    /// A client of the local AWS.
     pub gateway: Gateway,
     name: String,
-    site: Site,
+    config: TestConfig,
     queues: QueueUrls,
     key: SigningKey,
 }
 
-/// Where accounts are, and what is deployed in them.
+/// The servers and programs that a test uses.
 #[derive(Debug, Clone)]
-pub struct Site {
-    /// Where the local AWS listens.
+pub struct TestConfig {
+    /// The address of the local AWS.
     pub aws: String,
-    /// Where another DynamoDB listens, which has the table then.
+    /// The address of a separate DynamoDB for the table, if any.
     pub dynamodb: Option<String>,
-    /// The directory of the programs, as they were built.
+    /// The directory of the built programs.
     pub programs: PathBuf,
-    /// What some programs find in their environment beside the usual, by program.
-    pub through: BTreeMap<String, Vec<(String, String)>>,
+    /// Additional environment variables, by program.
+    pub extra_env: BTreeMap<String, Vec<(String, String)>>,
 }
 
-impl Site {
-    /// As `cargo xtask test` says.
+impl TestConfig {
+    /// The configuration that `cargo xtask test` passes in environment variables.
     pub fn from_environment() -> Self {
         let programs = PathBuf::from(variable("COUNTERSIGN_PROGRAMS"));
-        Self { aws: variable("COUNTERSIGN_AWS"), dynamodb: None, programs, through: BTreeMap::new() }
+        Self { aws: variable("COUNTERSIGN_AWS"), dynamodb: None, programs, extra_env: BTreeMap::new() }
     }
 
-    /// Where the table is.
+    /// The address of the DynamoDB with the table.
     fn table(&self) -> &str {
         self.dynamodb.as_ref().unwrap_or(&self.aws)
     }
 }
 
-impl Account {
-    /// Everything is made and deployed.
+impl TestEnv {
+    /// Creates and deploys everything.
     pub async fn open(name: &str) -> Self {
-        Self::open_at(Site::from_environment(), name).await
+        Self::open_at(TestConfig::from_environment(), name).await
     }
 
-    /// Everything is made and deployed there.
-    pub async fn open_at(site: Site, name: &str) -> Self {
-        let name = format!("{name}-{}", now_nanos());
-        let outside = Outside {
+    /// Creates and deploys everything with the given configuration.
+    pub async fn open_at(config: TestConfig, name: &str) -> Self {
+        let name = format!("{name}-{}", unique_suffix());
+        let external = ExternalSystems {
             servicenow: ServiceNow::start().await.unwrap(),
-            slack: SimulatedSlack::start().await.unwrap(),
+            slack: FakeSlack::start().await.unwrap(),
         };
-        let config = aws::configure(Some(&site.aws)).await;
-        let ledger = aws::configure(Some(site.table())).await;
+        let aws_config = aws::configure(Some(&config.aws)).await;
+        let ledger = aws::configure(Some(config.table())).await;
         aws::create_table(&aws::dynamodb(&ledger), &name).await.unwrap();
-        aws::create_buckets(&aws::s3(&config), &buckets(&name)).await.unwrap();
-        let queues = aws::create_queues(&aws::sqs(&config), &name).await.unwrap();
-        let gateway = Gateway::new(&site.aws);
+        aws::create_buckets(&aws::s3(&aws_config), &buckets(&name)).await.unwrap();
+        let queues = aws::create_queues(&aws::sqs(&aws_config), &name).await.unwrap();
+        let gateway = Gateway::new(&config.aws);
         let key = SigningKey::from_seed([7; 32]);
         let api = gateway.api(&routes(&name)).await;
-        let account = Self { outside, api, gateway, name, site, queues, key };
-        account.deploy().await;
-        account.store().await.put_tenant(directory()).await.unwrap();
-        account
+        let env = Self { external, api, gateway, name, config, queues, key };
+        env.deploy().await;
+        env.store().await.put_tenant(directory()).await.unwrap();
+        env
     }
 
     async fn deploy(&self) {
-        self.gateway.keep_secret(&self.secret_name(), &self.secrets()).await;
+        self.gateway.create_secret(&self.secret_name(), &self.secrets()).await;
         for (program, timeout) in FUNCTIONS {
             let environment = self.environment(program);
             let function = Function {
                 name: &format!("{}-{program}", self.name),
-                program: &self.site.programs.join(program),
+                program: &self.config.programs.join(program),
                 timeout,
                 environment: &environment,
             };
@@ -126,106 +121,105 @@ impl Account {
         }
     }
 
-    /// The store, as an operator would open it.
+    /// The store, as an operator opens it.
     pub async fn store(&self) -> AwsStore<SqsQueue, S3Blobs> {
-        let config = aws::configure(Some(&self.site.aws)).await;
-        let ledger = aws::configure(Some(self.site.table())).await;
+        let aws_config = aws::configure(Some(&self.config.aws)).await;
+        let ledger = aws::configure(Some(self.config.table())).await;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         AwsStore::new(AwsParts {
             client: aws::dynamodb(&ledger),
             table: self.name.clone(),
-            queue: SqsQueue::new(aws::sqs(&config), self.queues.clone()),
-            blobs: S3Blobs::new(aws::s3(&config), buckets(&self.name), Arc::clone(&clock)),
+            queue: SqsQueue::new(aws::sqs(&aws_config), self.queues.clone()),
+            blobs: S3Blobs::new(aws::s3(&aws_config), buckets(&self.name), Arc::clone(&clock)),
             clock,
         })
     }
 
-    /// How many messages of `queue` were given up, whether or not they can be read.
-    pub async fn given_up(&self, queue: QueueName) -> u64 {
-        let config = aws::configure(Some(&self.site.aws)).await;
+    /// The number of dead-letter messages of `queue`, readable or not.
+    pub async fn dead_letter_count(&self, queue: QueueName) -> u64 {
+        let aws_config = aws::configure(Some(&self.config.aws)).await;
         let QueueUrls { ingest, decisions, steps } = &self.queues;
         let [ingest, decisions, steps] = [ingest, decisions, steps].map(|url| format!("{url}-dead"));
-        let dead = SqsQueue::new(aws::sqs(&config), QueueUrls { ingest, decisions, steps });
+        let dead = SqsQueue::new(aws::sqs(&aws_config), QueueUrls { ingest, decisions, steps });
         dead.depth(queue).await.unwrap()
     }
 
-    /// Somebody puts `words` among the messages about steps.
-    pub async fn scribble(&self, words: &str) {
-        let config = aws::configure(Some(&self.site.aws)).await;
-        let send = aws::sqs(&config).send_message().queue_url(&self.queues.steps).message_body(words);
+    /// Sends `body` to the steps queue as it is.
+    pub async fn send_raw_message(&self, body: &str) {
+        let aws_config = aws::configure(Some(&self.config.aws)).await;
+        let send = aws::sqs(&aws_config).send_message().queue_url(&self.queues.steps).message_body(body);
         send.send().await.unwrap();
     }
 
     /// Starts a worker.
     pub fn worker(&self) -> WorkerProcess {
-        self.worker_that_says(Stdio::null())
+        self.worker_with_log(Stdio::null())
     }
 
-    /// Starts a worker; what it logs goes to `log`.
-    pub fn worker_that_says(&self, log: impl Into<Stdio>) -> WorkerProcess {
+    /// Starts a worker; its log goes to `log`.
+    pub fn worker_with_log(&self, log: impl Into<Stdio>) -> WorkerProcess {
         self.worker_with(&[], log)
     }
 
-    /// The same, with these variables beside the usual ones.
+    /// Like `worker_with_log`, with additional environment variables.
     pub fn worker_with(&self, more: &[(&str, &str)], log: impl Into<Stdio>) -> WorkerProcess {
         WorkerProcess::start(self.worker_command(more), log)
     }
 
-    /// The command that starts one.
+    /// The command that starts a worker.
     pub fn worker_command(&self, more: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.worker_program());
         command.env_clear().envs(self.environment("worker")).envs(more.iter().copied());
         command
     }
 
-    /// Asks the worker at `url` how it is, as its container does; the exit code, and what was complained about.
+    /// Runs the health check of the worker at `url`, as its container does; returns the exit code and standard error.
     pub fn worker_health(&self, url: &str) -> (Option<i32>, String) {
-        let asked = Command::new(self.worker_program()).args(["health", url]).env_clear().output().unwrap();
-        (asked.status.code(), String::from_utf8_lossy(&asked.stderr).into_owned())
+        let output = Command::new(self.worker_program()).args(["health", url]).env_clear().output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     fn worker_program(&self) -> PathBuf {
-        self.site.programs.join("countersign-worker")
+        self.config.programs.join("countersign-worker")
     }
 
-    /// The program that a person touches, as an operator of the account types it.
+    /// The CLI with the environment of an operator.
     pub fn countersign(&self) -> Command {
-        let mut command = Command::new(self.site.programs.join("countersign"));
+        let mut command = Command::new(self.config.programs.join("countersign"));
         command.env_clear().envs(self.environment("countersign"));
         command
     }
 
-    /// What evidence is verified with.
+    /// The key that signs the evidence.
     pub fn key(&self) -> &SigningKey {
         &self.key
     }
 
-    /// The bucket of evidence.
     pub fn evidence_bucket(&self) -> String {
         buckets(&self.name).evidence
     }
 
-    /// Calls the sweep, as the schedule would. What it answered, or why it did not.
+    /// Invokes the sweep, as the schedule does. Returns its answer, or the error.
     pub async fn sweep(&self) -> Result<Value, String> {
         self.gateway.invoke(&format!("{}-sweep", self.name), &json!({ "time": "now" })).await
     }
 
-    /// ServiceNow says that something happened to an incident.
+    /// Delivers a ServiceNow webhook for an incident.
     pub async fn incident(&self, sys_id: &str, changes: u32, record: Value) -> Reply {
-        self.deliver(&letter(sys_id, changes, record), WEBHOOK_SECRET).await
+        self.deliver(&webhook_body(sys_id, changes, record), WEBHOOK_SECRET).await
     }
 
-    /// The same; an error if nobody replied.
+    /// Like `incident`; an error if there is no reply.
     pub async fn try_incident(
         &self,
         sys_id: &str,
         changes: u32,
         record: Value,
     ) -> Result<Reply, reqwest::Error> {
-        self.try_deliver(&letter(sys_id, changes, record), WEBHOOK_SECRET).await
+        self.try_deliver(&webhook_body(sys_id, changes, record), WEBHOOK_SECRET).await
     }
 
-    /// Somebody posts `body`, signed with `secret`.
+    /// Posts `body`, signed with `secret`.
     pub async fn deliver(&self, body: &[u8], secret: &str) -> Reply {
         self.try_deliver(body, secret).await.unwrap_or_else(|error| panic!("deliver: {error}"))
     }
@@ -237,16 +231,16 @@ impl Account {
             ("content-type", "application/json"),
             ("x-countersign-timestamp", &*timestamp),
             ("x-countersign-signature", &*signature),
-            ("traceparent", LED_HERE),
+            ("traceparent", TRACEPARENT),
         ];
         self.api.try_post(&format!("/webhook/servicenow/{TENANT}"), &headers, body).await
     }
 
-    /// `user` presses a button of the message at `place`; what the function replied.
+    /// `user` presses a button of the Slack message at `place`; returns the reply of the function.
     pub async fn press(&self, place: &str, action_id: &str, user: &str) -> Reply {
         let at_secs = SystemClock.now().0 / 1_000;
-        let press = Press { place, action_id, user, team: "T0SIM", at_secs };
-        let callback = self.outside.slack.press(&press).unwrap();
+        let press = ButtonPress { place, action_id, user, team: "T0SIM", at_secs };
+        let callback = self.external.slack.press(&press).unwrap();
         let headers = [
             ("content-type", "application/x-www-form-urlencoded"),
             (slack::signature::TIMESTAMP_HEADER, &*callback.timestamp),
@@ -255,12 +249,12 @@ impl Account {
         self.api.post(&format!("/slack/interactions/{TENANT}"), &headers, &callback.body).await
     }
 
-    /// A workflow is put to use.
+    /// Applies a workflow.
     pub async fn apply(&self, source: &str) -> Plan {
         self.apply_earlier(source, Millis(0)).await
     }
 
-    /// A workflow was put to use so long `ago`, and nobody has looked at its schedule since.
+    /// Applies a workflow with a clock that is `ago` behind, so that its schedule is due.
     pub async fn apply_earlier(&self, source: &str, ago: Millis) -> Plan {
         let engine = self.engine(ago).await;
         let plan = workflow::parse(source, &engine.tools().names().cloned().collect()).unwrap();
@@ -269,32 +263,35 @@ impl Account {
         plan
     }
 
-    /// A run of `plan` was started so long `ago`, and nobody has looked at it since.
+    /// Starts a run of `plan` with a clock that is `ago` behind, so that the run is overdue.
     pub async fn start_earlier(&self, plan: &Plan, key: &str, input: Value, ago: Millis) -> RunKey {
-        let wish = StartRun {
+        let request = StartRun {
             tenant: TENANT.parse().unwrap(),
             workspace: WorkspaceId::default(),
             plan: plan.clone(),
-            trigger_kind: "journey".to_owned(),
+            trigger_kind: "e2e".to_owned(),
             key: key.parse().unwrap(),
             record: None,
             input,
-            by: Initiator::new(Cause::System, "journey"),
+            by: Initiator::new(Cause::System, "e2e"),
         };
         let engine = self.engine(ago).await;
-        Box::pin(engine.start(wish)).await.unwrap().run
+        Box::pin(engine.start(request)).await.unwrap().run
     }
 
-    /// An engine that lives so long `ago`.
+    /// An engine with a clock that is `ago` behind.
     async fn engine(&self, ago: Millis) -> Engine<AwsStore<SqsQueue, S3Blobs>> {
-        Engine::new(Parts {
+        Engine::new(EngineParts {
             store: Arc::new(self.store().await),
-            tools: connectors::standard(Allow::default(), connectors::Settings::default()),
-            clock: Arc::new(Behind(ago)),
-            me: "journey".parse().unwrap(),
+            tools: connectors::standard_tools(
+                HostAllowList::default(),
+                connectors::ConnectorSettings::default(),
+            ),
+            clock: Arc::new(SlowClock(ago)),
+            me: "e2e".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: None,
+            notifier: None,
+            evidence_signer: None,
         })
     }
 
@@ -302,13 +299,13 @@ impl Account {
         format!("{}-secrets", self.name)
     }
 
-    /// What is kept in Secrets Manager.
+    /// The content of the secret in Secrets Manager.
     pub fn secrets(&self) -> Value {
         use secrecy::ExposeSecret as _;
         json!({
             "SERVICENOW_WEBHOOK": WEBHOOK_SECRET,
             "SERVICENOW_PASSWORD": servicenow::PASSWORD,
-            "SLACK_TOKEN": "xoxb-simulated",
+            "SLACK_TOKEN": "xoxb-fake",
             "SLACK_SIGNING": SLACK_SECRET,
             "EVIDENCE_KEY": self.key.to_text().expose_secret(),
         })
@@ -317,7 +314,7 @@ impl Account {
     fn environment(&self, program: &str) -> BTreeMap<String, String> {
         let buckets = buckets(&self.name);
         let mut variables = vec![
-            ("AWS_ENDPOINT_URL", self.site.aws.clone()),
+            ("AWS_ENDPOINT_URL", self.config.aws.clone()),
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
@@ -330,7 +327,7 @@ impl Account {
             ("COUNTERSIGN_EVIDENCE", buckets.evidence),
             ("COUNTERSIGN_SECRET", self.secret_name()),
         ];
-        variables.extend(self.site.dynamodb.clone().map(|there| ("AWS_ENDPOINT_URL_DYNAMODB", there)));
+        variables.extend(self.config.dynamodb.clone().map(|there| ("AWS_ENDPOINT_URL_DYNAMODB", there)));
         match program {
             "webhook" => variables.push(("COUNTERSIGN_SOURCES", sources())),
             "slack" => variables.push(("COUNTERSIGN_SYSTEMS", self.systems())),
@@ -341,16 +338,16 @@ impl Account {
             ]),
             _ => {}
         }
-        let more = self.site.through.get(program).into_iter().flatten().cloned();
+        let more = self.config.extra_env.get(program).into_iter().flatten().cloned();
         variables.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(more).collect()
     }
 
     fn systems(&self) -> String {
-        let Outside { servicenow, slack } = &self.outside;
+        let ExternalSystems { servicenow, slack } = &self.external;
         format!(
             "servicenow: {{ base: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
              slack:\n  base: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
-             \x20 doors: [{{ tenant: {TENANT}, secret: SLACK_SIGNING }}]\n",
+             \x20 installations: [{{ tenant: {TENANT}, secret: SLACK_SIGNING }}]\n",
             servicenow.url(),
             servicenow::USER,
             slack.url(),
@@ -358,16 +355,16 @@ impl Account {
     }
 }
 
-/// This machine's clock, behind by so much: whatever is written by it is as old.
-struct Behind(Millis);
+/// The system clock, behind by a fixed duration.
+struct SlowClock(Millis);
 
-impl Clock for Behind {
+impl Clock for SlowClock {
     fn now(&self) -> Timestamp {
         SystemClock.now().earlier(self.0)
     }
 }
 
-fn letter(sys_id: &str, changes: u32, mut record: Value) -> Vec<u8> {
+fn webhook_body(sys_id: &str, changes: u32, mut record: Value) -> Vec<u8> {
     record["sys_id"] = json!(sys_id);
     record["sys_mod_count"] = json!(changes.to_string());
     json!({ "table": "incident", "record": record }).to_string().into_bytes()
@@ -391,7 +388,7 @@ fn routes(name: &str) -> Vec<(String, String)> {
     .into()
 }
 
-/// The people: ada and grace, as Slack knows them.
+/// The tenant with its users ada and grace and their Slack ids.
 fn directory() -> Tenant {
     let mut tenant = Tenant::new(TENANT.parse().unwrap());
     for (person, user) in [("ada", "U0ADA"), ("grace", "U0GRACE")] {
@@ -400,7 +397,7 @@ fn directory() -> Tenant {
     tenant
 }
 
-fn now_nanos() -> u128 {
+fn unique_suffix() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
 }
 

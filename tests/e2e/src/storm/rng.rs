@@ -1,15 +1,15 @@
-//! Chance from a number, so that a storm can be repeated as far as a storm can.
+//! A seeded random number generator, so that a storm has the same deliveries and kills for the same seed.
 
 /// `SplitMix64`.
 #[derive(Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below `limit`, or 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub(super) fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -1,33 +1,32 @@
-//! The world outside: a service for each effect class, which keeps count of what was done to it.
+//! The fake external service: one behaviour for each effect class, with a counter for each effect.
 //!
-//! A request that was sent arrives even if its sender has died meanwhile, and may arrive after somebody
-//! else has taken over. What the service promises — a key, a precondition, a look-up, nothing — is all
-//! that stands between that and a second effect.
+//! A request arrives even if its sender has crashed, and may arrive after another worker has taken over the
+//! step. Only the guarantee of the effect class (a key, a precondition, a look-up, or none) prevents a
+//! second effect.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use connectors::{Ask, Call, Done, LookUp, Outcome, Survey, Tool};
+use connectors::{LookUpResult, Observed, ProposalRequest, Tool, ToolCall, ToolOutcome, ToolResult};
 use domain::command::Certainty;
 use domain::{
     Action, Approval, ApprovalId, ApprovalStatus, Card, EffectClass, Failure, Fence, FieldChange,
     IdempotencyKey, Millis, Reversibility, ToolName,
 };
-use engine::{Again, NotShown, Shows};
+use engine::{Again, ApprovalNotifier, NotifyFailure};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
-use crate::fault::{Node, Turned};
+use crate::fault::{CallFailed, Node};
 
-/// How long a request is on its way, and again how long it is being worked on.
-const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// How long a request takes to arrive.
+const NETWORK_DELAY: Duration = Duration::from_millis(20);
 
-/// What was done to the world.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct FakeService {
     state: Mutex<State>,
     moved: Notify,
 }
@@ -36,17 +35,17 @@ pub(crate) struct World {
 struct State {
     /// How often each effect happened.
     effects: BTreeMap<IdempotencyKey, u32>,
-    /// How often each effect was asked for.
+    /// How often each effect was requested.
     requests: BTreeMap<IdempotencyKey, u32>,
     /// Credentials below this fence are revoked.
     revoked_below: BTreeMap<IdempotencyKey, Fence>,
-    /// Requests that were accepted and not yet carried out.
+    /// Requests that are accepted but not yet carried out.
     accepted: BTreeMap<IdempotencyKey, u32>,
-    /// How each request for approval was last shown to people.
+    /// The status on the last card posted for each approval.
     cards: BTreeMap<ApprovalId, ApprovalStatus>,
 }
 
-/// A request on its way.
+/// A request in transit.
 #[derive(Debug, Clone)]
 struct Request {
     key: IdempotencyKey,
@@ -56,47 +55,44 @@ struct Request {
     fails: u64,
 }
 
-/// What the service says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reply {
     Done,
-    /// Not now; nothing was done.
+    /// Temporarily unavailable; no effect.
     Unavailable,
-    /// The credential was revoked; nothing was done.
+    /// The credential is revoked; no effect.
     Revoked,
-    /// The precondition does not hold, and what stands there is what the request wanted.
+    /// The precondition does not hold because the state already is the requested one.
     AlreadySo,
 }
 
-impl World {
+impl FakeService {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often each effect happened.
     pub(crate) fn effects(&self) -> BTreeMap<IdempotencyKey, u32> {
         self.lock().effects.clone()
     }
 
-    /// How each request for approval was last shown to people.
     pub(crate) fn cards(&self) -> BTreeMap<ApprovalId, ApprovalStatus> {
         self.lock().cards.clone()
     }
 
-    /// Sends a request. It arrives whatever becomes of the sender.
+    /// Sends a request. It arrives even if the sender crashes.
     fn send(self: &Arc<Self>, request: Request) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
-        let world = Arc::clone(self);
+        let service = Arc::clone(self);
         tokio::spawn(async move {
-            sleep(ON_ITS_WAY).await;
-            let replied = match world.accept(&request) {
+            sleep(NETWORK_DELAY).await;
+            let replied = match service.accept(&request) {
                 Ok(()) => {
                     sleep(request.takes).await;
-                    world.carry_out(&request)
+                    service.carry_out(&request)
                 }
                 Err(refused) => refused,
             };
-            // The sender may be gone.
+            // The sender may have crashed.
             let _ = reply.send(replied);
         });
         answer
@@ -140,14 +136,14 @@ impl World {
         reply
     }
 
-    /// Credentials before `fence` are worth nothing from now on.
+    /// Revokes the credentials issued below `fence`.
     fn revoke(&self, key: &IdempotencyKey, fence: Fence) {
         let mut state = self.lock();
         let below = state.revoked_below.entry(key.clone()).or_default();
         *below = fence.max(*below);
     }
 
-    /// Returns when every request that was accepted has been carried out.
+    /// Returns when every accepted request has been carried out.
     async fn drained(&self, key: &IdempotencyKey) {
         loop {
             let moved = self.moved.notified();
@@ -163,41 +159,41 @@ impl World {
     }
 }
 
-/// A tool of one effect class, in the hands of one node.
+/// A tool of one effect class, as one node calls it.
 pub(crate) struct SimTool {
     pub(crate) name: &'static str,
-    /// What it promises.
+    /// The effect class that the tool declares.
     pub(crate) class: EffectClass,
-    /// What the service behind it does.
-    pub(crate) service: EffectClass,
+    /// The effect class that the service implements.
+    pub(crate) actual_class: EffectClass,
     pub(crate) node: Node,
-    pub(crate) world: Arc<World>,
+    pub(crate) service: Arc<FakeService>,
 }
 
-/// The tools of the simulated world: what each promises, and what the service behind it does.
+/// Every tool: its name, the effect class it declares, and the effect class the service implements.
 pub(crate) const TOOLS: [(&str, EffectClass, EffectClass); 6] = [
     ("sim.read", EffectClass::ReadOnly, EffectClass::ReadOnly),
     ("sim.keyed", EffectClass::NativeKey, EffectClass::NativeKey),
     ("sim.cas", EffectClass::CompareAndSet, EffectClass::CompareAndSet),
     ("sim.lookup", EffectClass::LookUp, EffectClass::LookUp),
     ("sim.opaque", EffectClass::Opaque, EffectClass::Opaque),
-    // No flow has this one. It is there to show that the oracle would notice.
+    // Declares a class that its service does not implement. A test checks that the oracle detects it.
     ("sim.liar", EffectClass::NativeKey, EffectClass::Opaque),
 ];
 
 #[async_trait]
 impl Tool for SimTool {
-    #[expect(clippy::expect_used, reason = "the names are written above")]
+    #[expect(clippy::expect_used, reason = "the names are literals")]
     fn name(&self) -> ToolName {
         ToolName::new(self.name).expect("a tool name")
     }
 
-    fn propose(&self, ask: Ask<'_>) -> Result<Action, Failure> {
+    fn propose(&self, ask: ProposalRequest<'_>) -> Result<Action, Failure> {
         let key = IdempotencyKey::for_step(&self.name(), &ask.run.run, ask.step);
-        let changes = ask.found.map(|found| FieldChange {
+        let changes = ask.observed.map(|found| FieldChange {
             field: "state".to_owned(),
             before: Some(found.clone()),
-            after: ask.fields["say"].clone(),
+            after: ask.fields["value"].clone(),
         });
         Ok(Action {
             tool: self.name(),
@@ -208,7 +204,7 @@ impl Tool for SimTool {
             } else {
                 Reversibility::NoEffect
             },
-            target: format!("the simulated world, {}", ask.step),
+            target: format!("fake service, {}", ask.step),
             key: if ask.undo { key.undo() } else { key },
             key_retention: None,
             changes: changes.into_iter().collect(),
@@ -218,112 +214,112 @@ impl Tool for SimTool {
         })
     }
 
-    /// What a compare-and-set would change depends on what is there, which somebody has to look at.
-    async fn survey(&self, _ask: &Ask<'_>) -> Survey {
+    /// Only a compare-and-set needs the current state to propose its change.
+    async fn observe(&self, _ask: &ProposalRequest<'_>) -> Observed {
         if self.class != EffectClass::CompareAndSet {
-            return Survey::NotNeeded;
+            return Observed::NotNeeded;
         }
-        let silent = |_| Survey::Later {
-            failure: Failure::new("NO_REPLY", "nothing was found out"),
+        let silent = |_| Observed::Retryable {
+            failure: Failure::new("NO_REPLY", "the reply was lost"),
             retry_after: Some(Millis::secs(1)),
         };
         let pass = match self.node.enter("tool.survey", None).await {
             Ok(pass) => pass,
-            Err(turned) => return silent(turned),
+            Err(failed) => return silent(failed),
         };
-        let effects: u32 = self.world.effects().values().sum();
+        let effects: u32 = self.service.effects().values().sum();
         match self.node.leave(pass).await {
-            Ok(()) => Survey::Found(json!({ "effects": effects })),
-            Err(turned) => silent(turned),
+            Ok(()) => Observed::Found(json!({ "effects": effects })),
+            Err(failed) => silent(failed),
         }
     }
 
-    async fn perform(&self, call: Call<'_>) -> Outcome {
+    async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
         let Ok(pass) = self.node.enter("tool.perform", None).await else { return unavailable() };
         let fields = &call.action.fields;
         let request = Request {
             key: call.action.key.clone(),
-            class: self.service,
+            class: self.actual_class,
             fence: call.fence,
             takes: Duration::from_millis(fields["takes_ms"].as_u64().unwrap_or(20)),
             fails: fields["fails"].as_u64().unwrap_or(0),
         };
-        let reply = self.world.send(request).await;
+        let reply = self.service.send(request).await;
         match (self.node.leave(pass).await, reply) {
-            (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => Outcome::Done(done(&self.name(), fields)),
+            (Ok(()), Ok(Reply::Done | Reply::AlreadySo)) => ToolOutcome::Done(done(&self.name(), fields)),
             (Ok(()), Ok(Reply::Unavailable)) => unavailable(),
-            // A revoked credential means that somebody has taken over: what this attempt wanted is foreign_intent
-            // to settle.
-            (Ok(()), Ok(Reply::Revoked) | Err(_)) | (Err(Turned::ReplyLost | Turned::Away), _) => no_reply(),
+            // A revoked credential means that another worker has taken over; that worker resolves the intent.
+            (Ok(()), Ok(Reply::Revoked) | Err(_))
+            | (Err(CallFailed::ReplyLost | CallFailed::Rejected), _) => no_reply(),
         }
     }
 
-    async fn shut_out(&self, call: Call<'_>) -> Result<(), Failure> {
+    async fn fence_out(&self, call: ToolCall<'_>) -> Result<(), Failure> {
         let lost = |_| Failure::new("NO_REPLY", "the old credential may not be revoked");
-        let pass = self.node.enter("tool.shut_out", None).await.map_err(lost)?;
-        self.world.revoke(&call.action.key, call.fence);
-        self.world.drained(&call.action.key).await;
+        let pass = self.node.enter("tool.fence_out", None).await.map_err(lost)?;
+        self.service.revoke(&call.action.key, call.fence);
+        self.service.drained(&call.action.key).await;
         self.node.leave(pass).await.map_err(lost)
     }
 
-    async fn look_up(&self, call: Call<'_>) -> LookUp {
-        let unclear = |_| LookUp::Unclear(Failure::new("NO_REPLY", "nothing was found out"));
+    async fn look_up(&self, call: ToolCall<'_>) -> LookUpResult {
+        let unclear = |_| LookUpResult::Unclear(Failure::new("NO_REPLY", "the reply was lost"));
         let pass = match self.node.enter("tool.look_up", None).await {
             Ok(pass) => pass,
-            Err(turned) => return unclear(turned),
+            Err(failed) => return unclear(failed),
         };
-        let found = self.world.happened(&call.action.key);
+        let found = self.service.happened(&call.action.key);
         match self.node.leave(pass).await {
-            Ok(()) if found => LookUp::Found(done(&self.name(), &call.action.fields)),
-            Ok(()) => LookUp::Absent,
-            Err(turned) => unclear(turned),
+            Ok(()) if found => LookUpResult::Found(done(&self.name(), &call.action.fields)),
+            Ok(()) => LookUpResult::Absent,
+            Err(failed) => unclear(failed),
         }
     }
 }
 
-fn done(tool: &ToolName, fields: &Value) -> Done {
-    Done {
-        output: json!({ "said": fields["say"] }),
+fn done(tool: &ToolName, fields: &Value) -> ToolResult {
+    ToolResult {
+        output: json!({ "value": fields["value"] }),
         response: json!({ "status": 200 }),
-        inverse: Some(json!({ "tool": tool, "with": { "say": "back" } })),
-        ..Done::default()
+        inverse: Some(json!({ "tool": tool, "with": { "value": "back" } })),
+        ..ToolResult::default()
     }
 }
 
-/// Where people are shown what they are asked, as one node reaches it.
-pub(crate) struct SimShows {
+/// The fake approval channel, as one node calls it.
+pub(crate) struct FakeNotifier {
     pub(crate) node: Node,
-    pub(crate) world: Arc<World>,
+    pub(crate) service: Arc<FakeService>,
 }
 
 #[async_trait]
-impl Shows for SimShows {
-    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotShown> {
-        let lost = |_| NotShown {
+impl ApprovalNotifier for FakeNotifier {
+    async fn show(&self, approval: &Approval, _card: Option<&Card>) -> Result<Card, NotifyFailure> {
+        let lost = |_| NotifyFailure {
             approval: approval.id.clone(),
             why: "no reply".to_owned(),
             so_far: None,
             again: Again::After(None),
         };
         let pass = self.node.enter("people.show", None).await.map_err(lost)?;
-        self.world.lock().cards.insert(approval.id.clone(), approval.status);
+        self.service.lock().cards.insert(approval.id.clone(), approval.status);
         self.node.leave(pass).await.map_err(lost)?;
         let Approval { revision, reminders, .. } = *approval;
         let escalated = approval.escalated_at.is_some();
-        Ok(Card { place: "wall".to_owned(), shown: revision, reminders, escalated })
+        Ok(Card { message: "wall".to_owned(), revision, reminders, escalated })
     }
 }
 
-fn unavailable() -> Outcome {
-    Outcome::Retryable {
+fn unavailable() -> ToolOutcome {
+    ToolOutcome::Retryable {
         failure: Failure::new("UNAVAILABLE", "not now"),
         certainty: Certainty::DidNotHappen,
         retry_after: Some(Millis::secs(1)),
     }
 }
 
-fn no_reply() -> Outcome {
-    Outcome::Retryable {
+fn no_reply() -> ToolOutcome {
+    ToolOutcome::Retryable {
         failure: Failure::new("NO_REPLY", "the reply was lost"),
         certainty: Certainty::MayHaveHappened,
         retry_after: None,

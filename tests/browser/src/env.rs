@@ -1,66 +1,65 @@
-//! Everything behind the pages.
+//! The server under test, a worker, and fakes of the external systems.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::auth::login::Login;
-use api::auth::session::{Over, Sessions};
-use api::{Api, CursorSecret, Gate};
+use api::auth::session::{CookieSecurity, Sessions};
+use api::{Api, Authenticator, CursorSecret};
 use axum::Router;
-use config::Systems;
-use connectors::Allow;
+use config::SystemsConfig;
+use connectors::HostAllowList;
 use console::Console;
-use domain::access::{ShownKey, secret_digest};
+use domain::access::{PresentedKey, secret_digest};
 use domain::{ApiKey, ApprovalId, Digest, KeyId, PersonId, Role, RunId, TenantId, Timestamp};
-use engine::{Engine, Parts, Sealing, TenantHandle, Timing};
+use engine::{Engine, EngineParts, EvidenceSigner, TenantHandle, Timing};
 use evidence::SigningKey;
 use fakes::model::{self, Model, Recording};
 use fakes::servicenow::{self, INCIDENT, ServiceNow};
-use fakes::slack::{self, SimulatedSlack, User};
+use fakes::slack::{self, FakeSlack, User};
 use serde_json::{Value, json};
 use store::{Access as _, SqliteOptions, SqliteStore, SystemClock};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use worker::{Leave, Worker, WorkerSettings, leaving};
+use worker::{CancellationToken, Worker, WorkerSettings};
 
-use crate::http::ask_with;
+use crate::http::request_with;
 
-/// An incident is read, a model says who should take it, and the incident is changed if somebody agrees.
-const TRIAGE: &str = include_str!("../../../crates/cli/src/demo/workflows/triage.yaml");
+/// Reads an incident, asks a model for an assignment, and updates the incident after approval.
+const TRIAGE: &str = include_str!("../../../crates/cli/src/dev/triage.yaml");
 
-/// What the model said when it was asked about the incident.
-const SAID: &str =
+/// The recorded answer of the model.
+const MODEL_ANSWER: &str =
     r#"{"group": "db-oncall", "urgency": "1", "confidence": 0.93, "because": "It is a database."}"#;
 
-const SLACK_TOKEN: &str = "xoxb-simulated";
+const SLACK_TOKEN: &str = "xoxb-fake";
 const CHANNEL: &str = "C0APPROVALS";
 
-/// A server with everything that it needs. It ends when this is dropped.
-pub struct Stage {
-    // In the order in which they are to end.
-    _leave: Leave,
+/// A server with a worker. Both stop when this is dropped.
+pub struct TestEnv {
+    // In the order in which they stop.
+    _shutdown: CancellationToken,
     url: String,
     engine: Arc<Engine<SqliteStore>>,
-    _world: World,
+    _world: FakeSystems,
     runtime: Runtime,
 }
 
-/// The systems outside.
-struct World {
+struct FakeSystems {
     servicenow: ServiceNow,
-    slack: SimulatedSlack,
+    slack: FakeSlack,
     model: Model,
 }
 
-impl World {
-    async fn open() -> Self {
+impl FakeSystems {
+    async fn start() -> Self {
         let recording = Recording {
             input_tokens: 186,
             output_tokens: 41,
-            ..Recording::new("Primary database does not answer", SAID)
+            ..Recording::new("Primary database does not answer", MODEL_ANSWER)
         };
-        let settings = slack::Settings {
+        let settings = slack::FakeSlackSettings {
             token: SLACK_TOKEN.to_owned(),
             signing_secret: "0123456789abcdef0123456789abcdef".to_owned(),
             team: "T0SIM".to_owned(),
@@ -71,12 +70,12 @@ impl World {
         };
         Self {
             servicenow: ServiceNow::start().await.unwrap(),
-            slack: SimulatedSlack::start_with(settings).await.unwrap(),
+            slack: FakeSlack::start_with(settings).await.unwrap(),
             model: Model::start(vec![recording]).await.unwrap(),
         }
     }
 
-    fn systems(&self) -> Systems {
+    fn systems(&self) -> SystemsConfig {
         let text = format!(
             "servicenow:\n  base: {}\n  user: {}\n  password_env: SERVICENOW\n\
              slack:\n  base: {}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n\
@@ -87,7 +86,7 @@ impl World {
             self.slack.url(),
             self.model.url(),
         );
-        Systems::parse(&text).unwrap()
+        SystemsConfig::parse(&text).unwrap()
     }
 }
 
@@ -101,35 +100,35 @@ fn credential(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-impl Stage {
-    /// Opens one, with a workflow in use for each of these tenants.
-    pub fn open(tenants: &[&str]) -> Self {
-        Self::open_with(tenants, async |_| None)
+impl TestEnv {
+    /// Starts a server, with the workflow applied for each of these tenants.
+    pub fn new(tenants: &[&str]) -> Self {
+        Self::with_login(tenants, async |_| None)
     }
 
-    /// The same, where people log in by `login`, which is told the address.
-    pub fn open_with(tenants: &[&str], login: impl AsyncFnOnce(&str) -> Option<Login>) -> Self {
+    /// The same, with an identity provider. `login` gets the server's address.
+    pub fn with_login(tenants: &[&str], login: impl AsyncFnOnce(&str) -> Option<Login>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let (engine, world, leave, url) = runtime.block_on(async {
-            let world = World::open().await;
+        let (engine, systems, shutdown, url) = runtime.block_on(async {
+            let systems = FakeSystems::start().await;
             let key = SigningKey::from_seed([7; 32]);
             let public = key.public();
-            let engine = Arc::new(engine(&world, key));
+            let engine = Arc::new(engine(&systems, key));
             for tenant in tenants {
                 apply(&engine, tenant).await;
             }
             let url = serve(&engine, public, login).await;
-            let (leave, heard) = leaving();
+            let shutdown = CancellationToken::new();
             let settings = WorkerSettings { poll: Duration::from_secs(1), ..WorkerSettings::default() };
-            let worker = Worker::new(Arc::clone(&engine), settings, "worker-a".parse().unwrap(), heard);
+            let worker =
+                Worker::new(Arc::clone(&engine), settings, "worker-a".parse().unwrap(), shutdown.clone());
             tokio::spawn(worker.run());
-            (engine, world, leave, url)
+            (engine, systems, shutdown, url)
         });
-        Self { _leave: leave, url, engine, _world: world, runtime }
+        Self { _shutdown: shutdown, url, engine, _world: systems, runtime }
     }
 
-    /// The address of a page.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
@@ -143,7 +142,7 @@ impl Stage {
         TenantHandle::open(Arc::clone(&self.engine), tenant, PersonId::new(person).unwrap())
     }
 
-    /// A key of `person`, as it is shown to them.
+    /// A new API key of `person`.
     pub fn key(&self, tenant: &str, person: &str, roles: &[Role]) -> String {
         let tenant = TenantId::new(tenant).unwrap();
         let id = KeyId::new(&Digest::of_bytes(person.as_bytes()).short()).unwrap();
@@ -161,37 +160,37 @@ impl Stage {
             revision: 0,
         };
         self.wait(self.engine.store().put_key(key)).unwrap();
-        ShownKey::write(&tenant, &id, &secret)
+        PresentedKey::format(&tenant, &id, &secret)
     }
 
-    /// What a run is started with.
+    /// The input of a run.
     pub fn sample() -> Value {
         json!({ "incident": INCIDENT })
     }
 
-    /// Starts a run through the API, as `person`.
+    /// Starts a run with the API, as `person`.
     pub fn start(&self, tenant: &str, person: &str, key: &str) -> RunId {
         let bearer = format!("Bearer {}", self.key(tenant, person, &[Role::Operator]));
         let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", key)];
-        let wish = json!({ "workflow": "triage-incident", "input": Self::sample() });
+        let request = json!({ "workflow": "triage-incident", "input": Self::sample() });
         let address = self.url.trim_start_matches("http://");
-        let started = ask_with(address, "POST", "/api/v1/runs", &headers, Some(&wish)).unwrap();
+        let started = request_with(address, "POST", "/api/v1/runs", &headers, Some(&request)).unwrap();
         RunId::new(started["run"].as_str().unwrap_or_else(|| panic!("not started: {started}"))).unwrap()
     }
 
-    /// Has `person` hold a run.
+    /// Pauses a run as `person`.
     pub fn pause(&self, tenant: &str, person: &str, run: &RunId) {
         self.wait(self.handle(tenant, person).pause(run, "wait")).unwrap();
     }
 
-    /// The request that people are asked next, once they are.
-    pub fn asked(&self, tenant: &str, run: &RunId) -> ApprovalId {
-        let handle = self.handle(tenant, "nobody");
+    /// Waits for the next approval request of a run.
+    pub fn approval(&self, tenant: &str, run: &RunId) -> ApprovalId {
+        let handle = self.handle(tenant, "test");
         self.wait(async {
             loop {
                 let open = handle.open_approvals(None, 50).await.unwrap().approvals;
-                if let Some(asked) = open.into_iter().find(|asked| asked.run.run == *run) {
-                    return asked.id;
+                if let Some(approval) = open.into_iter().find(|approval| approval.run.run == *run) {
+                    return approval.id;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -199,16 +198,19 @@ impl Stage {
     }
 }
 
-fn engine(world: &World, key: SigningKey) -> Engine<SqliteStore> {
-    let systems = world.systems();
-    Engine::new(Parts {
+fn engine(systems: &FakeSystems, key: SigningKey) -> Engine<SqliteStore> {
+    let systems = systems.systems();
+    Engine::new(EngineParts {
         store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-        tools: connectors::standard(Allow::default(), systems.settings(&credential).unwrap()),
+        tools: connectors::standard_tools(HostAllowList::default(), systems.settings(&credential).unwrap()),
         clock: Arc::new(SystemClock),
         me: "worker-a".parse().unwrap(),
         timing: Timing::default(),
-        shows: systems.showing(&credential).unwrap(),
-        sealing: Some(Sealing { key: Arc::new(key), origin: "browser.example/log".to_owned() }),
+        notifier: systems.notifier(&credential).unwrap(),
+        evidence_signer: Some(EvidenceSigner {
+            key: Arc::new(key),
+            origin: "browser.example/log".to_owned(),
+        }),
     })
 }
 
@@ -219,7 +221,7 @@ async fn apply(engine: &Arc<Engine<SqliteStore>>, tenant: &str) {
     handle.apply(&plan).await.unwrap();
 }
 
-/// The console and the API, as one server on the loopback.
+/// Serves the console and the API on the loopback interface.
 async fn serve(
     engine: &Arc<Engine<SqliteStore>>,
     key: evidence::PublicKey,
@@ -227,8 +229,8 @@ async fn serve(
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let sessions = Arc::new(Sessions::new([9; 32], Over::Loopback));
-    let gate = Gate::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
+    let sessions = Arc::new(Sessions::new([9; 32], CookieSecurity::Loopback));
+    let gate = Authenticator::new(Arc::clone(engine)).with_sessions(Arc::clone(&sessions));
     let cursors = CursorSecret::new([8; 32]);
     let parts =
         console::Parts { engine: Arc::clone(engine), sessions, cursors: cursors.clone(), key: Some(key) };

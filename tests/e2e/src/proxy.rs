@@ -1,4 +1,4 @@
-//! Whoever stands between a program and AWS, lets everything pass, and remembers what was asked for in IAM's words.
+//! A proxy between a program and AWS that forwards every request and records the IAM actions it needs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,133 +8,132 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
-use fakes::server::{Faults, Server};
+use fakes::server::{FakeFaults, Server};
 use serde_json::Value;
 
 use crate::gateway::client;
 use crate::roles::{Grant, grant};
 
 /// Headers that belong to one connection.
-const OF_A_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
+const CONNECTION_HEADERS: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
 
-/// Stands between a program and the services of an account.
-pub struct Witness {
+pub struct RecordingProxy {
     server: Server,
-    seen: Arc<Seen>,
+    state: Arc<ProxyState>,
 }
 
-struct Seen {
-    /// Where AWS is.
+struct ProxyState {
+    /// The address of the local AWS.
     aws: String,
     http: reqwest::Client,
-    asked: Mutex<Asked>,
+    recorded: Mutex<RecordedRequests>,
 }
 
-/// What a program asked for.
+/// The requests of a program.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
-    /// What it must be allowed.
+pub struct RecordedRequests {
+    /// The IAM actions that it needs.
     pub grants: BTreeSet<Grant>,
     /// The partition keys of the items it named.
     pub partitions: BTreeSet<String>,
 }
 
-impl Witness {
-    /// Stands in front of the AWS that listens at `aws`.
-    pub async fn before(aws: &str) -> Self {
-        let (aws, asked) = (aws.to_owned(), Mutex::new(Asked::default()));
-        let seen = Arc::new(Seen { aws, http: client(), asked });
-        let router = Router::new().fallback(pass).with_state(Arc::clone(&seen));
-        Self { server: Server::start(router, &Faults::default()).await.unwrap(), seen }
+impl RecordingProxy {
+    /// Starts a proxy in front of the AWS at `aws`.
+    pub async fn start(aws: &str) -> Self {
+        let (aws, recorded) = (aws.to_owned(), Mutex::new(RecordedRequests::default()));
+        let state = Arc::new(ProxyState { aws, http: client(), recorded });
+        let router = Router::new().fallback(forward).with_state(Arc::clone(&state));
+        Self { server: Server::start(router, &FakeFaults::default()).await.unwrap(), state }
     }
 
-    /// The variables that lead a program here. Those for one service count before those for all of them, and a local AWS
-    /// sets the latter itself.
+    /// The variables that direct a program to the proxy. A variable for one service overrides the one for all services, which
+    /// a local AWS sets itself.
     pub fn environment(&self) -> Vec<(String, String)> {
         let services = ["DYNAMODB", "SQS", "S3", "SECRETS_MANAGER"];
         services.map(|service| (format!("AWS_ENDPOINT_URL_{service}"), self.server.url())).into()
     }
 
-    /// What was asked for so far.
-    pub fn asked(&self) -> Asked {
-        self.seen.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn recorded(&self) -> RecordedRequests {
+        self.state.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn pass(
-    State(seen): State<Arc<Seen>>,
+async fn forward(
+    State(state): State<Arc<ProxyState>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut passed = headers.clone();
-    for name in OF_A_CONNECTION {
-        passed.remove(name);
+    let mut forwarded = headers.clone();
+    for name in CONNECTION_HEADERS {
+        forwarded.remove(name);
     }
-    let request = seen.http.request(method.clone(), format!("{}{uri}", seen.aws)).headers(passed);
+    let request = state.http.request(method.clone(), format!("{}{uri}", state.aws)).headers(forwarded);
     let answer = request.body(body.clone()).send().await.unwrap();
     let status = answer.status();
     let mut response = Response::builder().status(status);
     for (name, value) in answer.headers() {
-        if !OF_A_CONNECTION.contains(&name.as_str()) {
+        if !CONNECTION_HEADERS.contains(&name.as_str()) {
             response = response.header(name, value);
         }
     }
-    // What is told of a head is the length of a body that is not sent.
+    // The reply to a HEAD request has the length of a body that is not sent.
     let length = answer.headers().get("content-length").filter(|_| method == Method::HEAD).cloned();
-    let told = answer.bytes().await.unwrap();
+    let body_bytes = answer.bytes().await.unwrap();
     if let Some(length) = length {
         response = response.header("content-length", length);
     }
-    let mut asked = seen.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut recorded = state.recorded.lock().unwrap_or_else(PoisonError::into_inner);
     match headers.get("x-amz-target").and_then(|target| target.to_str().ok()) {
-        Some(target) => asked.called(target, &serde_json::from_slice(&body).unwrap_or_default()),
-        None => asked.object(&method, uri.path(), &headers, status.as_u16()),
+        Some(target) => recorded.record_json(target, &serde_json::from_slice(&body).unwrap_or_default()),
+        None => recorded.record_s3(&method, uri.path(), &headers, status.as_u16()),
     }
-    response.body(Body::from(told)).unwrap()
+    response.body(Body::from(body_bytes)).unwrap()
 }
 
-impl Asked {
-    /// An operation of a service that speaks JSON.
-    fn called(&mut self, target: &str, wish: &Value) {
+impl RecordedRequests {
+    /// An operation of a service with a JSON protocol.
+    fn record_json(&mut self, target: &str, request: &Value) {
         let (service, operation) = target.rsplit_once('.').unwrap_or(("", target));
         let action = operation.strip_suffix("Batch").unwrap_or(operation);
         match service {
             "AmazonSQS" => {
-                let url = wish["QueueUrl"].as_str().unwrap_or_default();
+                let url = request["QueueUrl"].as_str().unwrap_or_default();
                 let queue = ["ingest", "decisions", "steps"].into_iter().find(|queue| url.contains(queue));
                 let dead = if url.ends_with("-dead") { "-dead" } else { "" };
                 self.grants.insert(grant("sqs", action, &format!("{}{dead}", queue.unwrap_or(url))));
             }
             "secretsmanager" => drop(self.grants.insert(grant(service, action, "secret"))),
-            _ => self.item(operation, wish),
+            _ => self.record_dynamodb(operation, request),
         }
     }
 
-    /// An operation of DynamoDB. The parts of a transaction are allowed one by one.
-    fn item(&mut self, operation: &str, wish: &Value) {
-        let parts = wish["TransactItems"].as_array().into_iter().flatten();
-        for (part, wish) in parts.filter_map(Value::as_object).flatten() {
+    /// An operation of DynamoDB. IAM authorises each part of a transaction.
+    fn record_dynamodb(&mut self, operation: &str, request: &Value) {
+        let parts = request["TransactItems"].as_array().into_iter().flatten();
+        for (part, request) in parts.filter_map(Value::as_object).flatten() {
             let operation =
                 if part == "ConditionCheck" { "ConditionCheckItem" } else { &format!("{part}Item") };
-            self.item(operation, wish);
+            self.record_dynamodb(operation, request);
         }
         if operation.starts_with("Transact") {
             return;
         }
-        let index = wish["IndexName"].as_str();
+        let index = request["IndexName"].as_str();
         let on = index.map_or_else(|| "table".to_owned(), |index| format!("index {index}"));
         self.grants.insert(grant("dynamodb", operation, &on));
-        let keys = wish["RequestItems"].as_object().into_iter().flat_map(|tables| tables.values());
+        let keys = request["RequestItems"].as_object().into_iter().flat_map(|tables| tables.values());
         let keys = keys.filter_map(|table| table["Keys"].as_array()).flatten();
-        let named = keys.chain([&wish["Key"], &wish["Item"]]).filter_map(|item| item["pk"]["S"].as_str());
-        let queried = wish["ExpressionAttributeValues"][":pk"]["S"].as_str();
+        let named =
+            keys.chain([&request["Key"], &request["Item"]]).filter_map(|item| item["pk"]["S"].as_str());
+        let queried = request["ExpressionAttributeValues"][":pk"]["S"].as_str();
         self.partitions.extend(named.chain(queried).map(str::to_owned));
     }
 
     /// A request for an object in S3.
-    fn object(&mut self, method: &Method, path: &str, headers: &HeaderMap, status: u16) {
+    fn record_s3(&mut self, method: &Method, path: &str, headers: &HeaderMap, status: u16) {
         let bucket = path.split('/').nth(1).unwrap_or_default();
         let bucket = ["payloads", "evidence"].into_iter().find(|of| bucket.ends_with(of)).unwrap_or(bucket);
         let objects = format!("{bucket}/*");
@@ -146,7 +145,7 @@ impl Asked {
         if headers.contains_key("x-amz-object-lock-mode") {
             self.grants.insert(grant("s3", "PutObjectRetention", &objects));
         }
-        // Whoever may not list is told that it is forbidden, not that nothing is there.
+        // Without `ListBucket`, S3 answers 403 instead of 404 for a missing object.
         if status == 404 {
             self.grants.insert(grant("s3", "ListBucket", bucket));
         }

@@ -1,17 +1,17 @@
-//! The house.
+//! The test environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use api::{Api, CursorSecret, Gate};
+use api::{Api, Authenticator, CursorSecret};
 use api_types::{PreviousSecret, SecretName};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
-use domain::access::{ShownKey, secret_digest};
+use domain::access::{PresentedKey, secret_digest};
 use domain::{Cause, Initiator, KeyId, Millis, PersonId, Role, Roles, RunId, RunKey, TenantId, Timestamp};
-use engine::{AdvanceLimits, Engine, NewKey, Parts, Sealing, StartRun, TenantHandle, Timing};
+use engine::{AdvanceLimits, Engine, EngineParts, EvidenceSigner, NewApiKey, StartRun, TenantHandle, Timing};
 use evidence::SigningKey;
 use serde_json::{Value, json};
 use store::{Clock, SqliteOptions, SqliteStore, SystemClock};
@@ -19,7 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::reply::Reply;
 
-/// Who is in each tenant, by role.
+/// The users of each tenant, by role.
 const PEOPLE: [(&str, Role); 4] =
     [("vera", Role::Viewer), ("olga", Role::Operator), ("anna", Role::Approver), ("adam", Role::Admin)];
 
@@ -45,147 +45,140 @@ steps:
   - { id: news, tool: wait.event, with: { event: news.came, timeout: 2h } }
 ";
 
-/// The runs of a tenant, by how they stand.
+/// The runs of a tenant, by state.
 #[derive(Debug, Clone)]
 pub struct Runs {
-    /// It is over, and its evidence is there.
+    /// Finished, with evidence.
     pub finished: RunId,
-    /// It asks people.
+    /// Waits for approval.
     pub asking: RunId,
-    /// The request that it waits for.
+    /// The approval that `asking` waits for.
     pub approval: String,
-    /// It waits for an event.
+    /// Waits for an event.
     pub waiting: RunId,
-    /// It was paused by an operator.
+    /// Paused by an operator.
     pub paused: RunId,
 }
 
-/// What is known of a tenant.
+/// A tenant with its API keys and runs.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// Which tenant.
+pub struct TestTenant {
     pub tenant: TenantId,
-    /// The key of each role.
     keys: BTreeMap<Role, (KeyId, String)>,
-    /// Its runs.
     pub runs: Runs,
 }
 
-impl Told {
-    /// The text of the key with this role.
+impl TestTenant {
+    /// The text of the API key with this role.
     pub fn key(&self, role: Role) -> &str {
         &self.keys[&role].1
     }
 
-    /// The id of the key with this role.
+    /// The id of the API key with this role.
     pub fn key_id(&self, role: Role) -> &KeyId {
         &self.keys[&role].0
     }
 }
 
-/// The clock of the house, which can be put forward.
+/// A clock that a test can advance.
 #[derive(Default)]
-pub struct Watch(AtomicI64);
+pub struct TestClock(AtomicI64);
 
-impl Watch {
-    /// Puts it forward.
-    pub fn forward(&self, by: Millis) {
+impl TestClock {
+    pub fn advance(&self, by: Millis) {
         self.0.fetch_add(i64::try_from(by.0).unwrap(), Ordering::SeqCst);
     }
 }
 
-impl Clock for Watch {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
     }
 }
 
-/// A house with two tenants.
-pub struct House {
-    /// Its clock.
-    pub watch: Arc<Watch>,
-    /// The runtime.
+/// A server with two tenants.
+pub struct TestEnv {
+    pub clock: Arc<TestClock>,
     pub engine: Arc<Engine<SqliteStore>>,
-    /// The routes.
     pub router: Router,
-    /// One tenant.
-    pub acme: Told,
-    /// The other one.
-    pub umbrella: Told,
+    pub acme: TestTenant,
+    pub umbrella: TestTenant,
 }
 
-impl House {
-    /// A house that is furnished.
+impl TestEnv {
     pub async fn new() -> Self {
         Self::with(|gate| gate).await
     }
 
-    /// A house whose gate is changed before it opens.
-    pub async fn with(change: impl FnOnce(Gate<SqliteStore>) -> Gate<SqliteStore>) -> Self {
+    /// `change` configures the authentication.
+    pub async fn with(change: impl FnOnce(Authenticator<SqliteStore>) -> Authenticator<SqliteStore>) -> Self {
         let key = SigningKey::from_seed([7; 32]);
         let public = key.public();
-        let watch = Arc::new(Watch::default());
-        let engine = Arc::new(Engine::new(Parts {
+        let clock = Arc::new(TestClock::default());
+        let engine = Arc::new(Engine::new(EngineParts {
             store: Arc::new(SqliteStore::memory(SqliteOptions::default()).unwrap()),
-            tools: connectors::standard(connectors::Allow::default(), connectors::Settings::default()),
-            clock: Arc::clone(&watch) as Arc<dyn Clock>,
+            tools: connectors::standard_tools(
+                connectors::HostAllowList::default(),
+                connectors::ConnectorSettings::default(),
+            ),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
             me: "w".parse().unwrap(),
             timing: Timing::default(),
-            shows: None,
-            sealing: Some(Sealing { key: Arc::new(key), origin: "countersign/contract".to_owned() }),
+            notifier: None,
+            evidence_signer: Some(EvidenceSigner {
+                key: Arc::new(key),
+                origin: "countersign/contract".to_owned(),
+            }),
         }));
-        let (acme, umbrella) = (furnish(&engine, "acme").await, furnish(&engine, "umbrella").await);
-        let gate = change(Gate::new(Arc::clone(&engine)));
-        let api = Api::new(gate, CursorSecret::new([3; 32])).verifying(public).naming(secrets());
-        Self { watch, router: api::router(Arc::new(api)), engine, acme, umbrella }
+        let (acme, umbrella) =
+            (create_tenant(&engine, "acme").await, create_tenant(&engine, "umbrella").await);
+        let gate = change(Authenticator::new(Arc::clone(&engine)));
+        let api =
+            Api::new(gate, CursorSecret::new([3; 32])).with_public_key(public).with_secret_names(secrets());
+        Self { clock, router: api::router(Arc::new(api)), engine, acme, umbrella }
     }
 
-    /// Sends a request.
     pub async fn send(&self, request: Request<Body>) -> Reply {
         Reply::of(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
-    /// Asks for what is at `path`, in the name of whoever holds `key`.
     pub async fn get(&self, key: &str, path: &str) -> Reply {
         self.send(request(&Method::GET, key, path).body(Body::empty()).unwrap()).await
     }
 
-    /// Posts `body`.
     pub async fn post(&self, key: &str, path: &str, body: &Value) -> Reply {
         self.json(&Method::POST, key, path, body).await
     }
 
-    /// Sends `body` as JSON.
     pub async fn json(&self, method: &Method, key: &str, path: &str, body: &Value) -> Reply {
         let request = request(method, key, path).header("content-type", "application/json");
         self.send(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
-    /// Takes a run as far as it goes.
-    pub async fn advance(&self, told: &Told, run: &RunId) {
-        advance(&self.engine, &RunKey { tenant: told.tenant.clone(), run: run.clone() }).await;
+    /// Advances a run until it waits.
+    pub async fn advance(&self, tenant: &TestTenant, run: &RunId) {
+        advance(&self.engine, &RunKey { tenant: tenant.tenant.clone(), run: run.clone() }).await;
     }
 
-    /// The handle of somebody of a tenant.
-    pub fn handle(&self, told: &Told, person: &str) -> TenantHandle<SqliteStore> {
-        TenantHandle::open(Arc::clone(&self.engine), told.tenant.clone(), person.parse().unwrap())
+    /// The tenant handle of a user.
+    pub fn handle(&self, tenant: &TestTenant, person: &str) -> TenantHandle<SqliteStore> {
+        TenantHandle::open(Arc::clone(&self.engine), tenant.tenant.clone(), person.parse().unwrap())
     }
 }
 
-/// A request under `/api/v1`, with a key.
 fn request(method: &Method, key: &str, path: &str) -> axum::http::request::Builder {
     let request = Request::builder().method(method.clone()).uri(format!("{}{path}", api_types::PREFIX));
     if key.is_empty() { request } else { request.header("authorization", format!("Bearer {key}")) }
 }
 
-async fn furnish(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Told {
+async fn create_tenant(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> TestTenant {
     let tenant: TenantId = tenant.parse().unwrap();
     let mut keys = BTreeMap::new();
     for (number, (person, role)) in PEOPLE.into_iter().enumerate() {
         keys.insert(role, make_key(engine, &tenant, (number, person), role).await);
     }
     let handle = TenantHandle::open(Arc::clone(engine), tenant.clone(), "adam".parse().unwrap());
-    // One that the other tenant has not.
+    // A workflow that the other tenant does not have.
     let only = PLAIN.replace("plain", &format!("only-{tenant}"));
     for source in [PLAIN, ASKS, WAITS, &only] {
         handle.apply(&workflow::parse(source, &handle.tools()).unwrap()).await.unwrap();
@@ -201,11 +194,11 @@ async fn furnish(engine: &Arc<Engine<SqliteStore>>, tenant: &str) -> Told {
     for run in [&runs.finished, &runs.asking, &runs.waiting] {
         advance(engine, &RunKey { tenant: tenant.clone(), run: run.clone() }).await;
     }
-    engine.seal(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() }).await.unwrap();
-    handle.pause(&runs.paused, "to look at it").await.unwrap();
-    let asked = handle.open_approvals(None, 10).await.unwrap().approvals;
-    let approval = asked.first().expect("a run asks").id.to_string();
-    Told { tenant, keys, runs: Runs { approval, ..runs } }
+    engine.build_evidence(&RunKey { tenant: tenant.clone(), run: runs.finished.clone() }).await.unwrap();
+    handle.pause(&runs.paused, "to inspect it").await.unwrap();
+    let open = handle.open_approvals(None, 10).await.unwrap().approvals;
+    let approval = open.first().expect("a run waits for approval").id.to_string();
+    TestTenant { tenant, keys, runs: Runs { approval, ..runs } }
 }
 
 async fn make_key(
@@ -214,10 +207,10 @@ async fn make_key(
     (number, person): (usize, &str),
     role: Role,
 ) -> (KeyId, String) {
-    // Nobody else's: a key's name says nothing about whose it is.
+    // Key ids are unique across tenants.
     let id: KeyId = format!("{number:02x}{:02x}", tenant.as_str().len()).parse().unwrap();
     let secret = format!("{number:064x}");
-    let new = NewKey {
+    let new = NewApiKey {
         secret: secret_digest(tenant, &id, &secret),
         id: id.clone(),
         person: PersonId::new(person).unwrap(),
@@ -226,12 +219,12 @@ async fn make_key(
         expires_at: None,
     };
     engine.make_key(tenant, new).await.unwrap();
-    (id.clone(), ShownKey::write(tenant, &id, &secret))
+    (id.clone(), PresentedKey::format(tenant, &id, &secret))
 }
 
 async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, key: &str) -> RunId {
     let tools = engine.tools().names().cloned().collect();
-    let wish = StartRun {
+    let request = StartRun {
         tenant: tenant.clone(),
         workspace: "default".parse().unwrap(),
         plan: workflow::parse(source, &tools).unwrap(),
@@ -241,14 +234,14 @@ async fn started(engine: &Engine<SqliteStore>, tenant: &TenantId, source: &str, 
         input: json!({}),
         by: Initiator::new(Cause::User, "olga"),
     };
-    engine.start(wish).await.unwrap().run.run
+    engine.start(request).await.unwrap().run.run
 }
 
 async fn advance(engine: &Engine<SqliteStore>, run: &RunKey) {
     Box::pin(engine.advance(run, &(), AdvanceLimits::default())).await.unwrap();
 }
 
-/// What ServiceNow proves itself with to one tenant; the other has nobody who delivers.
+/// The secret name of ServiceNow for one tenant; the other tenant has none.
 fn secrets() -> [(TenantId, SecretName); 1] {
     let previous = PreviousSecret { id: "ACME_OLD".to_owned(), until: "2030-01-01T00:00:00.000Z".to_owned() };
     let secret = SecretName {

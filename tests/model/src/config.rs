@@ -1,84 +1,81 @@
-//! What a world contains: how many workers, which steps, how much may go wrong, and which rule of
-//! the protocol, if any, has been taken out. A world is the whole input of a check; nothing else
-//! decides what is explored.
+//! A configuration: the number of workers, the steps, the fault budget, and the rule removed by a mutant, if
+//! any. It is the whole input of a check.
 
 use serde::Serialize;
 
 use crate::state::{STEPS_MAX, WORKERS_MAX};
 
-/// What a tool declares about repeating its effect.
+/// The effect class of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Changes nothing outside; it has no receipt.
+    /// Has no effect, hence no receipt.
     ReadOnly,
-    /// The service remembers the idempotency key and answers a repetition without acting.
+    /// The service stores the idempotency key and answers a repetition without acting.
     NativeKey,
-    /// The service acts only while its object still has the version the request names.
+    /// The service acts only while its object has the version that the request names.
     CompareAndSet,
-    /// The service acts on every request it accepts, but can be asked whether it has acted.
+    /// The service acts on every accepted request, but reports whether it has acted.
     LookUp,
-    /// None of these: the service acts on every request and cannot be asked.
+    /// The service acts on every request and cannot report whether it has acted.
     Opaque,
 }
 
-/// One step of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// A tool call of the given class.
+    /// A tool call.
     Act(Class),
     /// A wait for an event or an approval, with a time-out.
     Wait,
 }
 
-/// How often each thing may still go wrong, or be said by a person. What a budget limits is never
-/// needed for progress: a dead worker's lease lapses and its message returns for nothing.
+/// How often each fault, and each decision of a person, may still happen. Progress never depends on a budget:
+/// a crashed worker's lease expires and its message returns without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Budget {
-    /// A process dies and forgets everything it held in memory.
+    /// A process crashes and loses its memory.
     pub crashes: u8,
-    /// A lease lapses although its holder is alive: frozen, slow, or judged by a wrong clock.
+    /// A lease expires while its holder is alive: frozen, slow, or with a wrong clock.
     pub early_expiries: u8,
-    /// A promised message is sent twice. To receive one message twice needs no budget.
+    /// An outbox message is sent twice. Receiving one message twice needs no budget.
     pub duplicates: u8,
-    /// A write is committed and the reply to it is lost.
+    /// A write is committed and its reply is lost.
     pub lost_replies: u8,
     /// A worker stops waiting for a service's answer.
     pub time_outs: u8,
-    /// A service says no, and has done nothing.
+    /// A service refuses a request and has no effect.
     pub refusals: u8,
-    /// A person looks at a paused run and says what shall happen.
+    /// A person decides about a paused run.
     pub directives: u8,
 }
 
-/// A rule taken out of the protocol. Each is one branch in one place.
+/// A rule removed from the protocol. Each is one branch in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A worker's commit is accepted whatever the fence.
+    /// A worker's commit is accepted with any fence.
     NoFenceOnCommit,
-    /// A claim leaves no receipt behind.
+    /// A claim writes no receipt.
     NoIntent,
-    /// The idempotency key names the attempt as well as the step.
+    /// The idempotency key includes the attempt.
     KeyPerAttempt,
-    /// The old holder's credential still works while the service is asked.
+    /// The previous holder's credential is not revoked before the look-up.
     LookUpWithoutRevoke,
-    /// The service is asked while it still has accepted requests to carry out.
+    /// The look-up happens while the service still has accepted requests to carry out.
     LookUpWithoutDrain,
-    /// A cancel is written over whatever happened since the operator looked.
+    /// A cancel overwrites changes made since the operator loaded the record.
     UnguardedCancel,
     /// A message is deleted when it is received.
     MessageDeletedBeforeCommit,
-    /// The wake-up message is sent by the process that committed, after its commit.
+    /// The process that committed sends the wake-up message after its commit.
     OutboxOutsideTheTransaction,
-    /// A decision is written over an earlier one.
+    /// A decision overwrites an earlier one.
     UnconditionalDecision,
-    /// An effect that cannot be asked about is repeated when its outcome is unknown.
+    /// An opaque effect is repeated when its outcome is unknown.
     RetryOnUnknownOutcome,
 }
 
 impl Mutant {
-    /// Every mutant, in the order of the reports.
     pub const ALL: [Self; 10] = [
         Self::NoFenceOnCommit,
         Self::NoIntent,
@@ -92,7 +89,6 @@ impl Mutant {
         Self::RetryOnUnknownOutcome,
     ];
 
-    /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,53 +106,44 @@ impl Mutant {
     }
 }
 
-/// Everything a check is about.
 #[derive(Clone, Debug, Serialize)]
-pub struct World {
-    /// The name used in reports.
+pub struct Config {
+    /// The name in reports.
     pub name: &'static str,
-    /// How many workers share the queue.
     pub workers: u8,
-    /// The steps of the one run.
     pub steps: &'static [Step],
-    /// What may go wrong.
     pub budget: Budget,
-    /// Whether an operator may ask for the run to be canceled, once.
+    /// Whether an operator may cancel the run, once.
     pub cancel: bool,
-    /// The rule that is missing, if one is.
+    /// The removed rule, if any.
     #[serde(skip)]
     pub mutant: Option<Mutant>,
 }
 
-impl World {
-    /// A world in which nothing goes wrong until a budget says so.
-    ///
+impl Config {
     /// # Panics
-    /// If the world is larger than the state has room for.
+    /// If the configuration does not fit into a state.
     #[must_use]
     pub fn new(name: &'static str, workers: u8, steps: &'static [Step], budget: Budget) -> Self {
         assert!(usize::from(workers) <= WORKERS_MAX && steps.len() <= STEPS_MAX);
         Self { name, workers, steps, budget, cancel: false, mutant: None }
     }
 
-    /// The same world with an operator in it.
     #[must_use]
     pub fn with_cancel(self) -> Self {
         Self { cancel: true, ..self }
     }
 
-    /// The same world with a rule missing.
     #[must_use]
-    pub fn without_rule_of(self, mutant: Mutant) -> Self {
+    pub fn with_mutant(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
     }
 
-    /// Whether this is the world in which the given rule is missing.
-    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
-    /// What the step's tool declares; a wait touches nothing.
+    /// The effect class of the step's tool. A wait has no effect.
     pub(crate) fn class(&self, step: u8) -> Class {
         match self.steps[usize::from(step)] {
             Step::Act(class) => class,
@@ -164,7 +151,6 @@ impl World {
         }
     }
 
-    /// The step that waits, if the run has one.
     pub(crate) fn wait(&self) -> Option<u8> {
         (0..).zip(self.steps).find_map(|(step, kind)| (*kind == Step::Wait).then_some(step))
     }

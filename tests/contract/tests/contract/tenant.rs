@@ -1,0 +1,189 @@
+//! Tenant settings and API keys.
+
+use axum::http::Method;
+use countersign_contract::TestEnv;
+use domain::Role;
+use serde_json::{Value, json};
+
+fn put(revision: &Value) -> Value {
+    json!({
+        "people": { "grace": { "slack": "T1:U1" } },
+        "groups": { "leads": ["grace"] },
+        "caps": { "max_writes_per_run": 3 },
+        "revision": revision,
+    })
+}
+
+#[tokio::test]
+async fn tenant_update_needs_the_current_revision() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    assert_eq!(env.get(key, "/tenant").await.json()["revision"], json!(null));
+    let first = env.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!((first.status, &first.json()["revision"]), (200, &json!(0)), "{}", first.text());
+    // A second update without the revision is refused.
+    let late = env.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!(late.status_and_code(), (409, "TENANT_CHANGED".to_owned()));
+    let second = env.json(&Method::PUT, key, "/tenant", &put(&json!(0))).await;
+    assert_eq!(second.json()["revision"], json!(1));
+    assert_eq!(env.get(key, "/tenant").await.json(), second.json());
+    assert_eq!(env.get(env.umbrella.key(Role::Admin), "/tenant").await.json()["people"], json!({}));
+}
+
+#[tokio::test]
+async fn inconsistent_users_are_refused() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    let first = env.json(&Method::PUT, key, "/tenant", &put(&json!(null))).await;
+    assert_eq!(first.status, 200, "{}", first.text());
+    let before = env.get(key, "/tenant").await;
+    for (people, groups, text) in [
+        (
+            json!({ "ada": { "slack": "T1:U1" }, "zed": { "slack": "T1:U1" } }),
+            json!({ "leads": ["ada"] }),
+            "`ada` and `zed` have the same Slack user T1:U1",
+        ),
+        (
+            json!({ "ada": {} }),
+            json!({ "leads": ["ada", "eve"] }),
+            "group `leads` contains `eve`, who is not in `people`",
+        ),
+        (json!({ "ada": { "slack": "U1" } }), json!({}), "`slack` of `ada` is \"U1\"; write TEAM:USER"),
+    ] {
+        let mut body = put(&json!(0));
+        (body["people"], body["groups"]) = (people, groups);
+        let reply = env.json(&Method::PUT, key, "/tenant", &body).await;
+        assert_eq!(reply.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{}", reply.text());
+        let problem = reply.json();
+        assert!(problem["detail"].as_str().unwrap().contains(text), "{problem}");
+        assert!(problem["remedy"].as_str().unwrap().contains("nothing was changed"), "{problem}");
+        assert_eq!(env.get(key, "/tenant").await, before);
+    }
+}
+
+#[tokio::test]
+async fn key_text_is_returned_once() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let request = json!({ "person": "ci", "roles": ["operator"], "note": "nightly", "expires_in": "90d" });
+    let made = env.post(admin, "/keys", &request).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let text = made.json()["text"].as_str().unwrap().to_owned();
+    let me = env.get(&text, "/me").await.json();
+    assert_eq!((&me["tenant"], &me["person"]), (&json!("acme"), &json!("ci")));
+    assert_eq!(env.post(&text, "/runs", &json!({ "workflow": "plain" })).await.status, 201);
+    assert_eq!(env.get(&text, "/keys").await.status, 403);
+    let listed = env.get(admin, "/keys").await;
+    let secret = text.rsplit('_').next().unwrap();
+    assert!(listed.text().contains("nightly") && !listed.text().contains(secret));
+    assert!(!listed.text().contains("secret"), "not even its digest");
+}
+
+#[tokio::test]
+async fn key_list_is_paged() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let whole = env.get(admin, "/keys").await.json();
+    let (mut listed, mut path) = (Vec::new(), "/keys?limit=1".to_owned());
+    let cursor = loop {
+        let page = env.get(admin, &path).await.json();
+        listed.extend(page["keys"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else {
+            break path.split_once("cursor=").unwrap().1.to_owned();
+        };
+        path = format!("/keys?limit=1&cursor={next}");
+    };
+    assert_eq!((&json!(listed), &whole["next"]), (&whole["keys"], &json!(null)));
+    assert!(listed.len() > 1);
+    let stranger = env.umbrella.key(Role::Admin);
+    for (key, path) in [
+        (stranger, format!("/keys?cursor={cursor}")),
+        (admin, format!("/runs?cursor={cursor}")),
+        (admin, "/keys?cursor=made-up".to_owned()),
+        (admin, "/keys?limit=0".to_owned()),
+    ] {
+        assert_eq!(env.get(key, &path).await.status_and_code(), (400, "BAD_REQUEST".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_key_request_is_refused() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    for request in [
+        json!({ "person": "ci", "roles": [] }),
+        json!({ "person": "ci", "roles": ["root"] }),
+        json!({ "person": "a b", "roles": ["viewer"] }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "0s" }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "soon" }),
+        json!({ "person": "ci", "roles": ["viewer"], "expires_in": "999999d" }),
+        json!({ "person": "ci", "roles": ["viewer"], "note": "x".repeat(201) }),
+    ] {
+        assert_eq!(
+            env.post(admin, "/keys", &request).await.status_and_code(),
+            (400, "BAD_REQUEST".to_owned()),
+            "{request}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn older_workflow_version_is_refused() {
+    let env = TestEnv::new().await;
+    let admin = env.acme.key(Role::Admin);
+    let file = |version: u32, value: &str| {
+        json!({ "source": format!(
+            "workflow: w\nversion: {version}\nsteps:\n  - {{ id: a, tool: transform, with: {{ value: {value} }} }}\n"
+        ) })
+    };
+    assert_eq!(env.post(admin, "/workflows", &file(2, "b")).await.status, 200);
+    assert_eq!(
+        env.post(admin, "/workflows", &file(2, "b")).await.status,
+        200,
+        "a repeated request changes nothing"
+    );
+    assert_eq!(env.post(admin, "/workflows", &file(1, "a")).await.status, 409);
+    let shown = env.get(admin, "/workflows/w").await.json();
+    assert_eq!((&shown["workflow"]["version"], &shown["definition"]["version"]), (&json!(2), &json!(2)));
+}
+
+/// `item_over_400KB`: settings that do not fit into one record are refused before the write.
+#[tokio::test]
+#[expect(non_snake_case, reason = "the name of the case")]
+async fn item_over_400KB() {
+    let env = TestEnv::new().await;
+    let key = env.acme.key(Role::Admin);
+    let slack = |n: u32| json!({ "slack": format!("TEAM00:USER{n}") });
+    let people: serde_json::Map<String, Value> =
+        (0..9000).map(|n| (format!("person-number-{n}"), slack(n))).collect();
+    let mut body = put(&json!(null));
+    body["people"] = Value::Object(people);
+    body["groups"] = json!({});
+    let reply = env.json(&Method::PUT, key, "/tenant", &body).await;
+    assert_eq!(reply.status_and_code(), (413, "TOO_LARGE".to_owned()), "{}", reply.text());
+    assert_eq!(env.get(key, "/tenant").await.json()["revision"], json!(null));
+}
+
+#[tokio::test]
+async fn responses_are_not_cached() {
+    let env = TestEnv::new().await;
+    for (key, path) in [(env.acme.key(Role::Viewer), "/me"), ("", "/me"), ("", "/nowhere"), ("", "/health")] {
+        let reply = env.get(key, path).await;
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn secret_names_are_listed_for_admins_only() {
+    let env = TestEnv::new().await;
+    let named = env.get(env.acme.key(Role::Admin), "/tenant/secrets").await.json();
+    let previous = json!({ "id": "ACME_OLD", "until": "2030-01-01T00:00:00.000Z" });
+    let servicenow =
+        json!({ "source": "servicenow", "scheme": "hmac", "id": "ACME_NEW", "previous": previous });
+    assert_eq!(named, json!({ "secrets": [servicenow] }));
+    let other = env.get(env.umbrella.key(Role::Admin), "/tenant/secrets").await.json();
+    assert_eq!(other, json!({ "secrets": [] }));
+    let refused = env.get(env.acme.key(Role::Operator), "/tenant/secrets").await;
+    assert_eq!(refused.status_and_code(), (403, "FORBIDDEN".to_owned()));
+}

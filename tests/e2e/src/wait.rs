@@ -1,0 +1,18 @@
+//! Waiting for a condition.
+
+use std::time::{Duration, Instant};
+
+/// Longer than any condition here takes on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_mins(3);
+
+/// Repeats `check` until it returns a value. Panics after `within`.
+pub async fn wait_until<T>(what: &str, within: Duration, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(started.elapsed() < within, "timed out after {within:?} waiting for {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
