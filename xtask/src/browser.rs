@@ -1,31 +1,31 @@
-//! A browser for the tests of the console: Debian's Chromium and its driver, and axe-core, which says whether
-//! everybody can use a page. Nothing else will do in their place, so without them the part fails.
+//! Installs what the tests of the console need: Debian's Chromium and its driver, and axe-core, which checks pages
+//! for accessibility. There is no substitute for them, so the stage fails without them.
 
 use std::path::Path;
 use std::process::Command;
 
+use crate::apt;
 use crate::cargo::Cargo;
-use crate::debian;
-use crate::tools::quietly;
+use crate::tools::run_quietly;
 
-/// The programs, and Debian's packages with them.
+/// The programs, and the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 3] =
     [("chromium", "chromium"), ("chromedriver", "chromium-driver"), ("npm", "npm")];
 
-/// Pinned, so that what it finds does not change by itself.
+/// Pinned, so that its findings change only with this line.
 const AXE: &str = "axe-core@4.14.0";
 
-/// Gets what is missing; says what is there in the end.
+/// Installs what is missing. Returns the list of installed tools.
 pub(crate) fn install(cargo: &Cargo) -> Result<String, String> {
-    debian::install(&PROGRAMS)?;
-    axe(&cargo.target_directory()?.join("tools").join("axe"))?;
+    apt::install(&PROGRAMS)?;
+    install_axe(&cargo.target_directory()?.join("tools").join("axe"))?;
     Ok(format!("chromium, chromedriver, {AXE}"))
 }
 
-fn axe(home: &Path) -> Result<(), String> {
+fn install_axe(home: &Path) -> Result<(), String> {
     let (_, version) = AXE.split_once('@').unwrap_or_default();
-    let about = std::fs::read_to_string(home.join("node_modules/axe-core/package.json")).unwrap_or_default();
-    if about.contains(&format!("\"version\": \"{version}\"")) {
+    let json = std::fs::read_to_string(home.join("node_modules/axe-core/package.json")).unwrap_or_default();
+    if json.contains(&format!("\"version\": \"{version}\"")) {
         return Ok(());
     }
     std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
@@ -34,8 +34,8 @@ fn axe(home: &Path) -> Result<(), String> {
     npm.args(["install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
         .arg(home)
         .arg(AXE);
-    quietly(&mut npm).map_err(|said| {
-        let last = said.lines().last().unwrap_or_default();
-        format!("{AXE} could not be had by npm: {last}")
+    run_quietly(&mut npm).map_err(|output| {
+        let last = output.lines().last().unwrap_or_default();
+        format!("npm cannot install {AXE}: {last}")
     })
 }

@@ -1,64 +1,66 @@
-//! `cargo xtask check`: what can be said about the code without running it.
+//! `cargo xtask check`: static checks of the code.
 
 use std::process::Command;
 
-use crate::Misuse;
+use crate::UsageError;
 use crate::cargo::Cargo;
-use crate::parts::Parts;
+use crate::stages::Stages;
 
 pub(crate) const HELP: &str = "\
-What can be said about the code without running it. Takes no options.
+Check the code without running it.
 
 Usage: cargo xtask check
 
-  format     cargo fmt --check
-  lints      cargo clippy, for every target of every crate; a warning fails
-  documents  cargo doc; a warning, such as a broken link, fails
-  licences   cargo deny: licences, bans and sources, as deny.toml says
+Options:
+  -h, --help  Print help
 
-`cargo fmt` mends the first. `cargo clippy --fix` mends some of the second. cargo-deny is not installed for
-you, because that takes minutes: without it the last part is left out, and said to be. Its advisories are
-not asked for here, because they have to be fetched: `cargo deny check advisories` does that.
+Stages:
+  format    Run `cargo fmt --check`
+  lints     Run `cargo clippy` on every target of every crate; a warning is a failure
+  docs      Run `cargo doc`; a warning, such as a broken link, is a failure
+  licences  Run `cargo deny` for licences, bans and sources as configured in deny.toml
+
+Run `cargo fmt` to fix formatting and `cargo clippy --fix` to fix some lints.
+
+The `licences` stage is skipped if cargo-deny is not installed: `cargo install cargo-deny --locked`.
+Security advisories are not checked, because they need a download: run `cargo deny check advisories`.
 ";
 
-/// There are none.
-pub(crate) fn options(args: &[String]) -> Result<(), Misuse> {
+pub(crate) fn options(args: &[String]) -> Result<(), UsageError> {
     match args.first().map(String::as_str) {
         None => Ok(()),
-        Some("--help" | "-h") => Err(Misuse::Help),
-        Some(other) => Err(Misuse::Unknown(other.to_owned())),
+        Some("--help" | "-h") => Err(UsageError::Help),
+        Some(other) => Err(UsageError::Invalid(other.to_owned())),
     }
 }
 
-/// Runs every part, whatever the ones before it said.
-pub(crate) fn check(cargo: &Cargo) -> Parts {
-    let mut parts = Parts::default();
-    parts.run("format", &mut cargo.command(&["fmt", "--all", "--check"]));
-    // Warnings are denied behind `--`, which reaches our crates alone. RUSTFLAGS would do the same and
-    // compile every dependency once more.
+pub(crate) fn check(cargo: &Cargo) -> Stages {
+    let mut stages = Stages::default();
+    stages.run("format", &mut cargo.command(&["fmt", "--all", "--check"]));
+    // Arguments after `--` apply to the crates of the workspace only. RUSTFLAGS would recompile every dependency.
     let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
-    parts.run("lints", &mut cargo.command(&lints));
-    parts.run("documents", &mut documents(cargo));
-    licences(cargo, &mut parts);
-    parts
+    stages.run("lints", &mut cargo.command(&lints));
+    stages.run("docs", &mut docs(cargo));
+    licences(cargo, &mut stages);
+    stages
 }
 
-fn documents(cargo: &Cargo) -> Command {
+fn docs(cargo: &Cargo) -> Command {
     let mut command = cargo.command(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
-fn licences(cargo: &Cargo, parts: &mut Parts) {
+fn licences(cargo: &Cargo, stages: &mut Stages) {
     if cargo.has("deny") {
-        parts.run(
+        stages.run(
             "licences",
             &mut cargo.command(&["deny", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]),
         );
     } else {
-        parts.leave_out(
-            "cargo-deny is not installed; licences and advisories were not checked: \
-             cargo install cargo-deny --locked",
+        stages.note(
+            "cargo-deny is not installed: licences, bans and sources were not checked; \
+             to install it: cargo install cargo-deny --locked",
         );
     }
 }

@@ -1,20 +1,20 @@
-//! `cargo xtask`: the entrance to everything that is done with this workspace.
+//! `cargo xtask`: developer tasks for this workspace.
 //!
-//! Each command says what it runs and how long that took, on standard error. Standard output belongs to
-//! the programs it starts, so that `cargo xtask simulate --json | jq` works. It uses nothing but the
-//! standard library: it is compiled before anything else can happen.
+//! Progress and timings go to standard error. Standard output carries only results, so that
+//! `cargo xtask simulate --json | jq` works. The crate uses only the standard library, because it is compiled
+//! before every task.
 
 mod api;
+mod apt;
 mod browser;
 mod cargo;
 mod check;
-mod debian;
 mod infra;
+mod json;
 mod local;
 mod package;
-mod parts;
 mod program;
-mod report;
+mod stages;
 mod storm;
 mod test;
 mod tools;
@@ -22,125 +22,131 @@ mod tools;
 use std::process::ExitCode;
 
 use cargo::Cargo;
-use parts::Parts;
+use stages::Stages;
 
 const HELP: &str = "\
-What is done with this workspace, in one place.
+Run developer tasks for this workspace.
 
-Usage: cargo xtask <command> [options]
+Usage: cargo xtask <COMMAND> [OPTIONS]
 
-  check                       formatting, lints, documentation, licences: before every commit
-  test [--fast] [-- FILTER]   all tests, then the proofs in their CI size
-  local up|down|status        a local AWS without Docker, in the background
-  simulate [options]          the real engine and worker, with every fault at every call
-  model [options]             the protocol as a state machine, searched exhaustively, with its mutants
-  api                         the API, tried by schemathesis with what its own document says
-  storm [--deliveries N]      10,000 webhooks on a local AWS while workers are killed: nothing is lost
-  differential [--actions N]  the default policy against a second reading of its rules, action by action
-  bench <name> [options]      what a step takes (`linear5`: five steps that do nothing), a page of a million runs
-                              (`list`), an accepted webhook (`accept`), or a bundle (`evidence`); how soon all who
-                              listen see an event (`stream`)
-  cost [--flat] [--json]      what a step costs on AWS, counted, priced and held against what was promised
-  infra                       infra/: format, terraform validate where the provider can be had, checkov
-  package [options]           the Lambda zips and the worker's image context, for x86-64 and arm64
+Commands:
+  check         Check formatting, lints, documentation and licences; run it before every commit
+  test          Run all tests, then the cost check, the simulation, the model and the differential
+  local         Start, stop or inspect a local AWS that needs no Docker
+  simulate      Run the real engine and worker with every fault injected at every call
+  model         Explore the protocol's state machine exhaustively and check that its mutants fail
+  differential  Compare the default policy with an independent implementation of its rules
+  api           Test the REST API against its OpenAPI document with schemathesis
+  storm         Send 10,000 webhooks to a local AWS while workers are killed; verify that none is lost
+  bench         Run a benchmark: `linear5` (five no-op steps), `list` (a page of a million runs),
+                `accept` (signed webhooks), `stream` (event delivery to all listeners) or
+                `evidence` (evidence bundles)
+  cost          Count the AWS requests of a step, price them and compare the price with its limit
+  infra         Check infra/ with terraform and checkov
+  package       Build the Lambda zips and the image contexts for x86-64 and arm64
+  help          Print this help
 
-To begin with:
+Options:
+  -h, --help    Print help
 
-  cargo run -- demo                        see what the product does
-  cargo xtask test --fast                  the tests alone, without the proofs
-  cargo xtask test -- a_stale_worker       the tests whose names contain these words
-  cargo xtask simulate --json | jq         one JSON object on standard output
-  cargo xtask simulate --help              the options of the program behind a command
+Examples:
+  $ cargo run -- demo
+  $ cargo xtask test --fast
+  $ cargo xtask test -- stale_worker
+  $ cargo xtask simulate --json | jq
 
-`cargo xtask <command> --help` says more. The exit code is 0 when everything held, 2 when the command was
-not understood; `simulate`, `model`, `bench` and `cost` hand on the exit code of
-their program.
+Exit codes:
+  0  The command succeeded
+  1  A check or a test failed
+  2  The command line is invalid
+  `simulate`, `model`, `differential`, `bench` and `cost` return the exit code of their program.
+
+Run `cargo xtask <COMMAND> --help` for more information about a command.
 ";
 
-/// The command was not understood; nothing was run.
-const MISUSED: u8 = 2;
+/// The exit code for an invalid command line.
+const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some((command, options)) = args.split_first() else {
-        return refuse("which command?");
+        return reject("no command given");
     };
     let cargo = Cargo::from_environment();
     match command.as_str() {
         "check" => match check::options(options) {
             Ok(()) => finish(&check::check(&cargo)),
-            Err(wrong) => explain(&wrong, check::HELP),
+            Err(error) => print_usage(&error, check::HELP),
         },
         "test" => match test::options(options) {
-            Ok(wanted) => finish(&test::test(&cargo, &wanted)),
-            Err(wrong) => explain(&wrong, test::HELP),
+            Ok(options) => finish(&test::test(&cargo, &options)),
+            Err(error) => print_usage(&error, test::HELP),
         },
         "api" => match api::options(options) {
             Ok(()) => finish(&api::api(&cargo)),
-            Err(wrong) => explain(&wrong, api::HELP),
+            Err(error) => print_usage(&error, api::HELP),
         },
         "storm" => match storm::options(options) {
-            Ok(wanted) => finish(&storm::storm(&cargo, &wanted)),
-            Err(wrong) => explain(&wrong, storm::HELP),
+            Ok(options) => finish(&storm::storm(&cargo, &options)),
+            Err(error) => print_usage(&error, storm::HELP),
         },
         "local" => match local::options(options) {
-            Ok(wanted) => local::local(&cargo, &wanted),
-            Err(wrong) => explain(&wrong, local::HELP),
+            Ok(command) => local::local(&cargo, &command),
+            Err(error) => print_usage(&error, local::HELP),
         },
         "infra" => match infra::options(options) {
             Ok(()) => {
-                let mut parts = Parts::default();
-                infra::infra(&cargo, &mut parts);
-                finish(&parts)
+                let mut stages = Stages::default();
+                infra::infra(&cargo, &mut stages);
+                finish(&stages)
             }
-            Err(wrong) => explain(&wrong, infra::HELP),
+            Err(error) => print_usage(&error, infra::HELP),
         },
         "package" => match package::options(options) {
-            Ok(wanted) => finish(&package::package(&cargo, &wanted)),
-            Err(wrong) => explain(&wrong, package::HELP),
+            Ok(options) => finish(&package::package(&cargo, &options)),
+            Err(error) => print_usage(&error, package::HELP),
         },
-        "simulate" => program::hand_over(&cargo, program::SIMULATION, options),
-        "model" => program::hand_over(&cargo, program::MODEL, options),
+        "simulate" => program::run(&cargo, program::SIMULATION, options),
+        "model" => program::run(&cargo, program::MODEL, options),
         "bench" => match options.split_first() {
-            Some((name, rest)) if name == "evidence" => program::hand_over(&cargo, program::EVIDENCE, rest),
-            _ => program::hand_over(&cargo, program::BENCH, options),
+            Some((name, rest)) if name == "evidence" => program::run(&cargo, program::EVIDENCE, rest),
+            _ => program::run(&cargo, program::BENCH, options),
         },
-        "cost" => program::hand_over(&cargo, program::COST, options),
-        "differential" => program::hand_over(&cargo, program::POLICY, options),
+        "cost" => program::run(&cargo, program::COST, options),
+        "differential" => program::run(&cargo, program::DIFFERENTIAL, options),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        unknown => refuse(&format!("there is no command `{unknown}`")),
+        unknown => reject(&format!("unknown command `{unknown}`")),
     }
 }
 
-/// Why a command's options were not taken.
-enum Misuse {
-    /// They asked for help, which is no mistake.
+/// The reason why a command does not run.
+enum UsageError {
+    /// The user asked for help, which is not an error.
     Help,
-    /// This one means nothing here.
-    Unknown(String),
+    Invalid(String),
 }
 
-fn explain(misuse: &Misuse, help: &str) -> ExitCode {
-    match misuse {
-        Misuse::Help => {
+fn print_usage(error: &UsageError, help: &str) -> ExitCode {
+    match error {
+        UsageError::Help => {
             print!("{help}");
             ExitCode::SUCCESS
         }
-        Misuse::Unknown(option) => {
-            eprint!("xtask: there is no option `{option}`\n\n{help}");
-            ExitCode::from(MISUSED)
+        UsageError::Invalid(option) => {
+            eprint!("error: unknown or invalid option `{option}`\n\n{help}");
+            ExitCode::from(EXIT_USAGE)
         }
     }
 }
 
-fn refuse(why: &str) -> ExitCode {
-    eprint!("xtask: {why}\n\n{HELP}");
-    ExitCode::from(MISUSED)
+fn reject(reason: &str) -> ExitCode {
+    eprint!("error: {reason}\n\n{HELP}");
+    ExitCode::from(EXIT_USAGE)
 }
 
-fn finish(parts: &Parts) -> ExitCode {
-    if parts.sum_up() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+fn finish(stages: &Stages) -> ExitCode {
+    if stages.print_summary() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

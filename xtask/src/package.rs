@@ -1,51 +1,63 @@
-//! `cargo xtask package`: what is deployed — a zip for each Lambda function, and what the images of worker and server
-//! are built from.
+//! `cargo xtask package`: builds the deployable artifacts: a zip for each Lambda function, and the image contexts of
+//! worker and server.
 //!
-//! Lambda's system has glibc 2.34, which may be older than this machine's, so the programs are linked against that by
-//! zig, whatever machine they are built on. What cannot be built is said, and what was built in another way too.
+//! Lambda has glibc 2.34, which may be older than the glibc of this machine. So zig links the programs against 2.34 on
+//! every machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Misuse;
+use crate::UsageError;
 use crate::cargo::Cargo;
-use crate::parts::Parts;
-use crate::tools::{Tool, quietly};
+use crate::stages::Stages;
+use crate::tools::{Tool, run_quietly};
 
 pub(crate) const HELP: &str = "\
-What is deployed, for both architectures.
+Build the deployable artifacts for x86-64 and arm64.
 
-Usage: cargo xtask package [--only x86_64|arm64]
+Usage: cargo xtask package [OPTIONS]
 
-  target/package/<architecture>/webhook.zip, slack.zip, sweep.zip   one file each, `bootstrap`
-  target/package/<architecture>/worker/                             docker build target/package/arm64/worker
-  target/package/<architecture>/server/                             the same, with countersign.yaml and evidence.pub in it
+Options:
+  --only ARCHITECTURE  Build only `x86_64` or only `arm64`
+  -h, --help           Print help
 
-The same sources give the same zips. Programs are linked against glibc 2.34 with cargo-zigbuild and zig, which are
-installed from PyPI into target/tools. Without them this machine's own architecture is built with its own linker, and
-that is said; an architecture that cannot be built here is named at the end. It fails if there is none that can.
+Output:
+  target/package/<ARCHITECTURE>/webhook.zip  Lambda function with one file, `bootstrap`
+  target/package/<ARCHITECTURE>/slack.zip    The same
+  target/package/<ARCHITECTURE>/sweep.zip    The same
+  target/package/<ARCHITECTURE>/worker/      Image context: docker build target/package/arm64/worker
+  target/package/<ARCHITECTURE>/server/      Image context: add countersign.yaml and evidence.pub before
+                                             the build
+
+The zips are reproducible: the same sources give the same bytes. The previous artifacts of an architecture
+are removed before the build.
+
+Programs are linked against glibc 2.34 with cargo-zigbuild and zig, which are installed from PyPI into
+target/tools. If these cannot be installed, only the architecture of this machine is built, with its own
+linker and glibc. The summary lists every architecture that was not built. The command fails if none was.
 ";
 
 const ZIG: Tool = Tool { name: "zig", packages: &["cargo-zigbuild==0.24.0", "ziglang==0.17.0"] };
 
-/// What Amazon Linux 2023 has, on which both Lambda and the image's base are no older.
+/// The glibc version of Amazon Linux 2023, on which Lambda runs. The base image has a newer one.
 const GLIBC: &str = "2.34";
 
-/// A function's cold start is mostly its size; worker and server start once. Both are profiles in `Cargo.toml`.
-const FOR_SIZE: &str = "lambda";
-const FOR_SPEED: &str = "release";
+/// Profiles in the root `Cargo.toml`. A function is optimised for size, which dominates its cold start; worker and
+/// server start once.
+const FUNCTION_PROFILE: &str = "lambda";
+const SERVICE_PROFILE: &str = "release";
 
-/// What every program that is deployed is built with.
+/// The feature that every deployed program is built with.
 const FEATURE: &str = "aws";
 
-/// The functions' programs, each a zip.
+/// The programs of the Lambda functions. Each becomes a zip.
 pub(crate) const FUNCTIONS: [&str; 3] = ["webhook", "slack", "sweep"];
 
-/// A program that goes into an image, alone.
+/// A program that is deployed as a container image.
 struct Service {
-    /// The directory of its image's context.
+    /// The directory of the image context.
     name: &'static str,
-    /// The program, and the package it is built from.
+    /// The name of the program and of its package.
     program: &'static str,
     dockerfile: &'static str,
 }
@@ -55,7 +67,7 @@ const SERVICES: [Service; 2] = [
     Service { name: "server", program: "countersign", dockerfile: "crates/cli/Dockerfile" },
 ];
 
-/// Makes a zip of one file that is the same for the same contents: no time, no owner, one name, one mode.
+/// Creates a reproducible zip of one file: fixed name, time and mode.
 const ZIP: &str = "\
 import sys, zipfile
 program, target = sys.argv[1:]
@@ -67,101 +79,97 @@ with open(program, 'rb') as file, zipfile.ZipFile(target, 'w') as zip:
     zip.writestr(entry, file.read(), compresslevel=9)
 ";
 
-/// What is built for.
 #[derive(Clone, Copy)]
 struct Architecture {
-    /// As AWS calls it.
+    /// The name that AWS uses.
     name: &'static str,
-    /// As Rust calls it.
+    /// The Rust target.
     target: &'static str,
-    /// As a person reads of it.
-    parts: [&'static str; 4],
+    /// The stage names for functions, worker, server and packaging.
+    stages: [&'static str; 4],
 }
 
 const ARCHITECTURES: [Architecture; 2] = [
     Architecture {
         name: "x86_64",
         target: "x86_64-unknown-linux-gnu",
-        parts: ["x86 lambda", "x86 worker", "x86 server", "x86 pack"],
+        stages: ["x86 lambda", "x86 worker", "x86 server", "x86 pack"],
     },
     Architecture {
         name: "arm64",
         target: "aarch64-unknown-linux-gnu",
-        parts: ["arm lambda", "arm worker", "arm server", "arm pack"],
+        stages: ["arm lambda", "arm worker", "arm server", "arm pack"],
     },
 ];
 
-/// What is asked for.
-pub(crate) struct Wanted {
+pub(crate) struct PackageOptions {
     only: Option<String>,
 }
 
-/// Reads the options.
-pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
-    let known = |name: &String| ARCHITECTURES.iter().any(|architecture| architecture.name == name);
+pub(crate) fn options(args: &[String]) -> Result<PackageOptions, UsageError> {
+    let is_known = |name: &String| ARCHITECTURES.iter().any(|architecture| architecture.name == name);
     match args {
-        [] => Ok(Wanted { only: None }),
-        [help] if help == "--help" || help == "-h" => Err(Misuse::Help),
-        [only, name] if only == "--only" && known(name) => Ok(Wanted { only: Some(name.clone()) }),
-        [.., last] => Err(Misuse::Unknown(last.clone())),
+        [] => Ok(PackageOptions { only: None }),
+        [help] if help == "--help" || help == "-h" => Err(UsageError::Help),
+        [only, name] if only == "--only" && is_known(name) => Ok(PackageOptions { only: Some(name.clone()) }),
+        [.., last] => Err(UsageError::Invalid(last.clone())),
     }
 }
 
-/// Packages every architecture that is wanted and can be built.
-pub(crate) fn package(cargo: &Cargo, wanted: &Wanted) -> Parts {
-    let mut parts = Parts::default();
+/// Packages every selected architecture that can be built here.
+pub(crate) fn package(cargo: &Cargo, options: &PackageOptions) -> Stages {
+    let mut stages = Stages::default();
     let zig = ZIG.programs(cargo);
-    let is_wanted =
-        |architecture: &&Architecture| wanted.only.as_ref().is_none_or(|only| only == architecture.name);
+    let is_selected =
+        |architecture: &&Architecture| options.only.as_ref().is_none_or(|only| only == architecture.name);
     let mut any = false;
-    for architecture in ARCHITECTURES.iter().filter(is_wanted) {
+    for architecture in ARCHITECTURES.iter().filter(is_selected) {
         let linker =
-            architecture.clear(cargo).and_then(|()| architecture.linker(cargo, zig.as_ref(), &mut parts));
+            architecture.clear(cargo).and_then(|()| architecture.linker(cargo, zig.as_ref(), &mut stages));
         match linker {
             Ok(linker) => {
                 any = true;
-                architecture.package(cargo, &linker, &mut parts);
+                architecture.package(cargo, &linker, &mut stages);
             }
-            Err(why) => parts.leave_out(format!("nothing was packaged for {}: {why}", architecture.name)),
+            Err(reason) => stages.note(format!("{} was not packaged: {reason}", architecture.name)),
         }
     }
     if !any {
-        parts.work("package", || Err("nothing can be built here".to_owned()));
+        stages.run_fn("package", || Err("no architecture can be built on this machine".to_owned()));
     }
-    parts
+    stages
 }
 
-/// How an architecture is built here.
 enum Linker<'z> {
-    /// Against Lambda's glibc; zig's programs are here.
+    /// Links against Lambda's glibc. Holds the directory of zig's programs.
     Zig(&'z Path),
-    /// Against this machine's.
+    /// Links against the glibc of this machine.
     Native,
 }
 
 impl Architecture {
-    fn package(self, cargo: &Cargo, linker: &Linker<'_>, parts: &mut Parts) {
-        let [lambda, worker, server, pack] = self.parts;
-        let mut functions = self.build(cargo, linker, "countersign-functions", FOR_SIZE);
+    fn package(self, cargo: &Cargo, linker: &Linker<'_>, stages: &mut Stages) {
+        let [lambda, worker, server, pack] = self.stages;
+        let mut functions = self.build(cargo, linker, "countersign-functions", FUNCTION_PROFILE);
         functions.args(FUNCTIONS.iter().flat_map(|function| ["--bin", function]));
-        let mut built = parts.run(lambda, &mut functions);
-        for (part, Service { program, .. }) in [worker, server].into_iter().zip(&SERVICES) {
-            let mut service = self.build(cargo, linker, program, FOR_SPEED);
-            built &= parts.run(part, service.args(["--bin", program]));
+        let mut built = stages.run(lambda, &mut functions);
+        for (stage, Service { program, .. }) in [worker, server].into_iter().zip(&SERVICES) {
+            let mut service = self.build(cargo, linker, program, SERVICE_PROFILE);
+            built &= stages.run(stage, service.args(["--bin", program]));
         }
         if built {
-            parts.work(pack, || self.pack(cargo, linker));
+            stages.run_fn(pack, || self.pack(cargo, linker));
         } else {
-            parts.leave_out(format!("nothing was packaged for {}, because it does not build", self.name));
+            stages.note(format!("{} was not packaged, because the build failed", self.name));
         }
     }
 
-    /// Where its packages go.
+    /// The output directory.
     fn home(self, cargo: &Cargo) -> Result<PathBuf, String> {
         Ok(cargo.target_directory()?.join("package").join(self.name))
     }
 
-    /// Takes away what was packaged before: what does not build now must not be deployed by mistake.
+    /// Removes the previous artifacts, so that outdated ones are not deployed after a failed build.
     fn clear(self, cargo: &Cargo) -> Result<(), String> {
         let home = self.home(cargo)?;
         if !home.exists() {
@@ -170,35 +178,35 @@ impl Architecture {
         std::fs::remove_dir_all(&home).map_err(|error| format!("clear {}: {error}", home.display()))
     }
 
-    /// How it can be built here, if it can.
+    /// Chooses the linker. Fails if this machine cannot build the architecture.
     fn linker<'z>(
         self,
         cargo: &Cargo,
         zig: Result<&'z PathBuf, &String>,
-        parts: &mut Parts,
+        stages: &mut Stages,
     ) -> Result<Linker<'z>, String> {
         let is_host = self.target.starts_with(std::env::consts::ARCH) && cfg!(target_os = "linux");
         match zig {
             Ok(programs) => {
-                self.standard_library(cargo)?;
+                self.install_standard_library(cargo)?;
                 Ok(Linker::Zig(programs))
             }
-            Err(why) if is_host => {
-                parts.leave_out(format!(
-                    "{} is linked against this machine's glibc, which Lambda's may be too old for: zig cannot \
-                     be had: {why}",
+            Err(reason) if is_host => {
+                stages.note(format!(
+                    "{} is linked against the glibc of this machine, which may be newer than Lambda's, \
+                     because zig cannot be installed: {reason}",
                     self.name
                 ));
                 Ok(Linker::Native)
             }
-            Err(why) => Err(format!("zig cannot be had: {why}")),
+            Err(reason) => Err(format!("zig cannot be installed: {reason}")),
         }
     }
 
-    fn standard_library(self, cargo: &Cargo) -> Result<(), String> {
+    fn install_standard_library(self, cargo: &Cargo) -> Result<(), String> {
         let mut add = Command::new("rustup");
-        let added = quietly(add.args(["target", "add", self.target]).current_dir(cargo.root()));
-        added.map_err(|why| format!("the standard library for {} cannot be installed: {why}", self.target))
+        let added = run_quietly(add.args(["target", "add", self.target]).current_dir(cargo.root()));
+        added.map_err(|reason| format!("cannot install the standard library for {}: {reason}", self.target))
     }
 
     fn build(self, cargo: &Cargo, linker: &Linker<'_>, package: &str, profile: &str) -> Command {
@@ -206,13 +214,13 @@ impl Architecture {
         let mut command = match linker {
             Linker::Zig(programs) => {
                 let mut command = cargo.command(&["zigbuild", "--target", &versioned]);
-                command.env("PATH", found_first(programs));
+                command.env("PATH", path_with_first(programs));
                 command
             }
             Linker::Native => cargo.command(&["build", "--target", self.target]),
         };
         command.args(["--profile", profile, "--locked", "--package", package, "--features", FEATURE]);
-        // An image is loaded whole; names stay, so that a backtrace still says where.
+        // Strips debug info to keep images small, but keeps symbols for backtraces.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
         command
     }
@@ -223,24 +231,24 @@ impl Architecture {
         let home = self.home(cargo)?;
         std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
         for function in FUNCTIONS {
-            zip(&built(FOR_SIZE, function), &home.join(format!("{function}.zip")))?;
+            zip(&built(FUNCTION_PROFILE, function), &home.join(format!("{function}.zip")))?;
         }
         for Service { name, program, dockerfile } in SERVICES {
             let context = home.join(name);
             std::fs::create_dir_all(&context).map_err(|error| error.to_string())?;
-            copy(&built(FOR_SPEED, program), &context.join(program))?;
+            copy(&built(SERVICE_PROFILE, program), &context.join(program))?;
             copy(&cargo.root().join(dockerfile), &context.join("Dockerfile"))?;
         }
-        let against = match linker {
+        let glibc = match linker {
             Linker::Zig(_) => "glibc 2.34",
-            Linker::Native => "this machine's glibc",
+            Linker::Native => "the glibc of this machine",
         };
-        Ok(format!("{}, against {against}", home.display()))
+        Ok(format!("{}, linked against {glibc}", home.display()))
     }
 }
 
 /// PATH with this directory in front, so that cargo finds its subcommand there and the subcommand finds zig.
-fn found_first(directory: &Path) -> std::ffi::OsString {
+fn path_with_first(directory: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(directory.to_owned()).chain(std::env::split_paths(&rest));
     std::env::join_paths(all).unwrap_or(rest)
@@ -248,8 +256,8 @@ fn found_first(directory: &Path) -> std::ffi::OsString {
 
 fn zip(program: &Path, target: &Path) -> Result<(), String> {
     let mut python = Command::new("python3");
-    let made = quietly(python.args(["-c", ZIP]).arg(program).arg(target));
-    made.map_err(|why| format!("zip {}: {why}", program.display()))
+    let zipped = run_quietly(python.args(["-c", ZIP]).arg(program).arg(target));
+    zipped.map_err(|reason| format!("zip {}: {reason}", program.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
@@ -261,38 +269,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_built_with_the_features_and_profiles_that_there_are() {
+    fn built_features_and_profiles_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-        let requires = format!("required-features = [\"{FEATURE}\"]");
+        let required = format!("required-features = [\"{FEATURE}\"]");
         let manifests = [read("functions/Cargo.toml"), read("worker/Cargo.toml")];
         let programs: Vec<_> = manifests.iter().flat_map(|text| text.split("[[bin]]").skip(1)).collect();
         let [worker, server] = SERVICES;
         for program in FUNCTIONS.iter().chain([&worker.program]) {
             let name = format!("name = \"{program}\"");
             let found = programs.iter().find(|text| text.contains(&name));
-            assert!(found.is_some_and(|text| text.contains(&requires)), "{program} requires something else");
+            assert!(found.is_some_and(|text| text.contains(&required)), "{program} lacks {FEATURE}");
         }
-        // A laptop's is built without it.
+        // The feature is optional for the server's program, which developers build without it.
         let manifest = read("crates/cli/Cargo.toml");
         assert!(manifest.contains(&format!("name = \"{}\"", server.program)));
-        assert!(manifest.contains(&format!("\n{FEATURE} = [")), "{} has no such feature", server.program);
-        assert!(read("Cargo.toml").contains(&format!("[profile.{FOR_SIZE}]")));
+        assert!(manifest.contains(&format!("\n{FEATURE} = [")), "{} lacks {FEATURE}", server.program);
+        assert!(read("Cargo.toml").contains(&format!("[profile.{FUNCTION_PROFILE}]")));
     }
 
-    fn given(args: &[&str]) -> Result<Wanted, Misuse> {
+    fn parse(args: &[&str]) -> Result<PackageOptions, UsageError> {
         options(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn one_architecture_can_be_asked_for_by_its_name() {
-        assert!(given(&["--only", "arm64"]).is_ok_and(|wanted| wanted.only.as_deref() == Some("arm64")));
-        assert!(matches!(given(&["--only", "m68k"]), Err(Misuse::Unknown(name)) if name == "m68k"));
-        assert!(matches!(given(&["--help"]), Err(Misuse::Help)));
+    fn one_architecture_can_be_selected() {
+        assert!(parse(&["--only", "arm64"]).is_ok_and(|options| options.only.as_deref() == Some("arm64")));
+        assert!(matches!(parse(&["--only", "m68k"]), Err(UsageError::Invalid(name)) if name == "m68k"));
+        assert!(matches!(parse(&["--help"]), Err(UsageError::Help)));
     }
 
     #[test]
-    fn the_same_program_gives_the_same_zip_whenever_it_was_built() {
+    fn zip_depends_only_on_the_contents() {
         let here = std::env::temp_dir().join(format!("countersign-zip-{}", std::process::id()));
         std::fs::create_dir_all(&here).unwrap();
         let zipped = |name: &str, contents: &[u8]| {
@@ -301,19 +309,20 @@ mod tests {
             std::fs::read(here.join("zip")).unwrap()
         };
         let first = zipped("first", b"a program");
-        // A zip counts time in steps of two seconds; another name shows as well that none is kept.
+        // A zip stores times with a resolution of two seconds. The other name shows that names are not stored.
         std::thread::sleep(std::time::Duration::from_millis(2100));
         let second = zipped("second", b"a program");
         let other = zipped("first", b"another program");
         std::fs::remove_dir_all(&here).unwrap();
         assert_eq!(first, second);
         assert_ne!(first, other);
-        assert!(first.windows(9).any(|bytes| bytes == b"bootstrap"), "its one file has another name");
+        assert!(first.windows(9).any(|bytes| bytes == b"bootstrap"), "the zip has no file `bootstrap`");
     }
 
     #[test]
-    fn what_cannot_be_zipped_is_named() {
+    fn zip_error_names_the_program() {
         let missing = Path::new("no-such-program");
-        assert!(zip(missing, Path::new("no-such.zip")).is_err_and(|why| why.contains("no-such-program")));
+        let result = zip(missing, Path::new("no-such.zip"));
+        assert!(result.is_err_and(|reason| reason.contains("no-such-program")));
     }
 }

@@ -1,43 +1,50 @@
-//! `cargo xtask storm`: nothing is lost, at full size.
+//! `cargo xtask storm`: the full-size load test with worker crashes.
 //!
-//! What it needs is built and started here, as for the tests. The storm itself is a program of `tests/e2e`,
-//! whose smaller storm is among the tests.
+//! This module builds and starts what the storm needs, as for the tests. The storm itself is a program of `tests/e2e`,
+//! whose tests include a smaller one.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::Misuse;
+use crate::UsageError;
 use crate::cargo::Cargo;
 use crate::local::{self, Aws};
-use crate::parts::Parts;
-use crate::test::{ALL, BUILD, programs};
+use crate::stages::Stages;
+use crate::test::{ALL_FEATURES, BUILD, set_program_paths};
 
 pub(crate) const HELP: &str = "\
-Nothing is lost: webhooks by the thousand, a tenth of them twice, while workers are killed every few seconds.
+Send thousands of webhooks, some of them twice, while workers are killed, and verify that no run is lost.
 
-Usage: cargo xtask storm [--deliveries N] [--duplicates PERCENT] [--seed N] [--workers N] [--kill-every SECONDS]
-                         [--in-flight N] [--json]
+Usage: cargo xtask storm [OPTIONS]
 
-  --deliveries N         how many webhooks are sent, those that come again included; 10000
-  --duplicates PERCENT   how many of a hundred have been sent before; 10
-  --seed N               which come again and who is killed is left to chance from this number; 1
-  --workers N            how many worker processes there are at a time; 3
-  --kill-every SECONDS   how long until one of them is killed and replaced, about; 4
-  --in-flight N          how many deliveries are under way at once; 16
-  --json                 the report as one JSON object on standard output; the table goes to standard error
+Options:
+  --deliveries N        Number of webhooks to send, duplicates included [default: 10000]
+  --duplicates PERCENT  Percentage of deliveries that repeat an earlier one [default: 10]
+  --seed N              Seed for the choice of duplicates and of killed workers [default: 1]
+  --workers N           Number of worker processes [default: 3]
+  --kill-every SECONDS  Approximate interval at which a worker is killed and replaced [default: 4]
+  --in-flight N         Number of concurrent deliveries [default: 16]
+  --json                Print the report as one JSON object on standard output and the table on
+                        standard error
+  -h, --help            Print help
 
-Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local); each starts
-a run that changes one record of its own in a simulated ServiceNow. It is over when every run has its evidence and no
-message is left, or when nothing moves for eight minutes: then who hangs is named. Counted and compared:
+Signed webhooks go through the real function on a local AWS (MiniStack, with the table on DynamoDB Local).
+Each webhook starts a run that changes one record in a fake ServiceNow. The storm ends when every run has
+its evidence and the queues are empty. It fails if there is no progress for eight minutes, and then lists
+the stuck runs.
 
-  runs = distinct keys          changes outside = runs, one each
-  bundles = runs                each recorded, in the bucket, verified offline, with a place of its own in the log
-  messages left = 0             of every message that was given up, what it asked for was done all the same
+The report checks that:
+  - the number of runs equals the number of distinct keys
+  - the number of external changes equals the number of runs, one for each record
+  - every run has an evidence bundle that is recorded, is in the bucket, verifies offline and has its own
+    position in the log
+  - no message is left, and the work of every dead-letter message was done
 
-10,000 deliveries take about half an hour on two busy cores; 1,000 take three minutes. Times are reported and judge nothing.
+10,000 deliveries take about half an hour on two busy cores; 1,000 take three minutes. Timings are reported
+but not checked.
 ";
 
-/// Options with a number behind them, and the least it can be.
+/// Options that take a number, and its minimum.
 const NUMBERS: [(&str, u32); 6] = [
     ("--deliveries", 1),
     ("--duplicates", 0),
@@ -47,54 +54,53 @@ const NUMBERS: [(&str, u32); 6] = [
     ("--in-flight", 1),
 ];
 
-/// Reads the options, which are the program's: a mistake is found before anything is built.
-pub(crate) fn options(args: &[String]) -> Result<Vec<String>, Misuse> {
-    let mut left = args.iter();
-    while let Some(arg) = left.next() {
+/// Validates the options of the storm program, so that a mistake is found before the build.
+pub(crate) fn options(args: &[String]) -> Result<Vec<String>, UsageError> {
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
         match (arg.as_str(), NUMBERS.iter().find(|(name, _)| name == arg)) {
-            ("--help" | "-h", _) => return Err(Misuse::Help),
+            ("--help" | "-h", _) => return Err(UsageError::Help),
             ("--json", _) => {}
-            (_, Some((name, least))) => {
-                let value = left.next().map_or("", String::as_str);
-                let fits = value.parse().is_ok_and(|number: u32| number >= *least);
-                if !fits || (*name == "--duplicates" && value.len() > 2) {
-                    return Err(Misuse::Unknown(format!("{name} {value}")));
+            (_, Some((name, min))) => {
+                let value = rest.next().map_or("", String::as_str);
+                let is_valid = value.parse().is_ok_and(|number: u32| number >= *min);
+                if !is_valid || (*name == "--duplicates" && value.len() > 2) {
+                    return Err(UsageError::Invalid(format!("{name} {value}")));
                 }
             }
-            (other, None) => return Err(Misuse::Unknown(other.to_owned())),
+            (other, None) => return Err(UsageError::Invalid(other.to_owned())),
         }
     }
     Ok(args.to_vec())
 }
 
-/// Builds and starts what a storm needs, then lets it loose.
-pub(crate) fn storm(cargo: &Cargo, options: &[String]) -> Parts {
-    let mut parts = Parts::default();
-    // As for the tests, to the letter: with other targets the libraries would be compiled once more.
-    if !parts.run("build", cargo.command(&BUILD).arg(ALL)) {
-        parts.leave_out("there was no storm, because it does not build");
-        return parts;
+pub(crate) fn storm(cargo: &Cargo, options: &[String]) -> Stages {
+    let mut stages = Stages::default();
+    // The same build as for the tests: with other targets the libraries would be compiled again.
+    if !stages.run("build", cargo.command(&BUILD).arg(ALL_FEATURES)) {
+        stages.note("the storm was not run, because the build failed");
+        return stages;
     }
-    let servers = local::servers(cargo, Aws::Usual, &mut parts);
+    let servers = local::start_test_servers(cargo, Aws::MiniStack, &mut stages);
     let environment = servers.environment();
     match program(cargo, environment) {
         Ok(program) => {
             let mut command = Command::new(program);
-            local::tell(command.args(options), environment);
-            programs(cargo, &mut command, &mut parts);
-            parts.run("storm", &mut command);
+            local::set_environment(command.args(options), environment);
+            set_program_paths(cargo, &mut command, &mut stages);
+            stages.run("storm", &mut command);
         }
-        Err(why) => {
-            parts.work("storm", || Err(why));
+        Err(reason) => {
+            stages.run_fn("storm", || Err(reason));
         }
     }
-    parts
+    stages
 }
 
-/// The program, if there is something to let it loose on.
+/// The path of the storm program. Fails if there is no local AWS.
 fn program(cargo: &Cargo, environment: &[(String, String)]) -> Result<PathBuf, String> {
     if !environment.iter().any(|(name, _)| name == "COUNTERSIGN_AWS") {
-        return Err("there is no local AWS to let it loose on".to_owned());
+        return Err("the local AWS is not running".to_owned());
     }
     let name = format!("countersign-storm{}", std::env::consts::EXE_SUFFIX);
     Ok(cargo.target_directory()?.join("debug").join(name))
@@ -104,19 +110,19 @@ fn program(cargo: &Cargo, environment: &[(String, String)]) -> Result<PathBuf, S
 mod tests {
     use super::*;
 
-    fn given(line: &str) -> Result<Vec<String>, Misuse> {
+    fn parse(line: &str) -> Result<Vec<String>, UsageError> {
         options(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_is_understood_is_handed_on() {
-        assert!(given("").is_ok_and(|options| options.is_empty()));
+    fn valid_options_are_passed_to_the_program() {
+        assert!(parse("").is_ok_and(|options| options.is_empty()));
         let line = "--deliveries 200 --json --duplicates 0";
-        assert!(given(line).is_ok_and(|options| options.join(" ") == line));
+        assert!(parse(line).is_ok_and(|options| options.join(" ") == line));
     }
 
     #[test]
-    fn what_is_not_understood_is_named_before_anything_is_built() {
+    fn invalid_option_is_rejected_by_name() {
         for (line, named) in [
             ("--deliveries", "--deliveries "),
             ("--deliveries 0", "--deliveries 0"),
@@ -124,8 +130,8 @@ mod tests {
             ("--duplicates 100", "--duplicates 100"),
             ("--fast", "--fast"),
         ] {
-            assert!(matches!(given(line), Err(Misuse::Unknown(option)) if option == named), "{line}");
+            assert!(matches!(parse(line), Err(UsageError::Invalid(option)) if option == named), "{line}");
         }
-        assert!(matches!(given("--json -h"), Err(Misuse::Help)));
+        assert!(matches!(parse("--json -h"), Err(UsageError::Help)));
     }
 }

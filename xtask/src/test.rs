@@ -1,210 +1,217 @@
-//! `cargo xtask test`: everything that is run before a change is believed.
+//! `cargo xtask test`: builds everything the tests need and runs all tests.
 //!
-//! What the tests need is built here. What could not be had is said, and said again at the end: a test
-//! that was silently left out looks like one that passed.
+//! A stage that cannot run is reported when it is skipped and again in the summary, because a silently skipped test
+//! looks like a passed one.
 
 use std::io::IsTerminal as _;
 use std::process::Command;
 
 use crate::cargo::Cargo;
 use crate::infra::infra;
-use crate::local::{self, Aws, Servers};
-use crate::parts::{Parts, Stream};
-use crate::program::{MODEL, POLICY, Program, SIMULATION};
-use crate::report::number;
-use crate::{Misuse, api, browser, debian};
+use crate::json::number;
+use crate::local::{self, Aws, TestServers};
+use crate::program::{DIFFERENTIAL, MODEL, Program, SIMULATION};
+use crate::stages::{Stages, Stream};
+use crate::{UsageError, api, apt, browser};
 
 pub(crate) const HELP: &str = "\
-All tests, then the proofs in the size that CI runs.
+Run all tests, then the cost check, the simulation, the model and the policy differential.
 
-Usage: cargo xtask test [--fast] [--localstack] [-- FILTER...]
+Usage: cargo xtask test [OPTIONS] [-- FILTER...]
 
-  --fast        leaves out the local AWS, the browser, node, schemathesis, infra/, the cost, the simulation, the model and
-                the policy's differential, which take minutes or are not on every machine
-  --localstack  LocalStack plays AWS for the store, in MiniStack's place; the journeys stay on MiniStack, because LocalStack
-                runs no functions without Docker
-  -- FILTER...  only tests with these words in their names; no documentation tests, no proofs, no AWS.
-                With cargo-nextest its own options work too: -- -E 'package(countersign-store)'
+Arguments:
+  FILTER        Run only tests whose names contain one of these words. Skips the documentation examples
+                and every stage that --fast skips. With cargo-nextest, its options are accepted as well:
+                -- -E 'package(countersign-store)'
 
-  local aws     MiniStack and DynamoDB Local, for the time of the tests: cargo xtask local; one that cannot be had is a failure
-  build         every test, and the programs, which some tests start, deploy and kill
-  node          Debian's nodejs, installed unless it is there: it runs the script in docs/servicenow.md
-  tests         every test, by cargo-nextest if that is installed, otherwise by `cargo test`
-  stack         the store with DynamoDB, SQS and S3 of the local AWS
-  referee       its ledger on DynamoDB Local
-  journeys      functions, workers, evidence, `dev --aws` and `serve --aws` on the local AWS, what each asks for against
-                what its role allows, and a small storm: cargo xtask storm
-  chromium      Debian's chromium and chromium-driver, and axe-core from npm, installed unless they are there
-  browser       the console in Chromium; pictures of every page are kept in target/browser
-  examples      the examples in the documentation
-  api           cargo xtask api: schemathesis
-  infra         cargo xtask infra: terraform and checkov
-  simulation    cargo xtask simulate --json
-  model         cargo xtask model --json
-  policy        cargo xtask differential --actions 1000000
-  cost          cargo xtask cost --flat --json
+Options:
+  --fast        Skip every stage that needs a local AWS, a browser, Node.js, schemathesis or terraform,
+                and skip the cost check, the simulation, the model and the differential
+  --localstack  Run the store tests on LocalStack instead of MiniStack. The e2e tests stay on MiniStack,
+                because LocalStack cannot run Lambda functions without Docker
+  -h, --help    Print help
 
-With --fast or a filter only the ledger is built for AWS; its tests bring a DynamoDB in their own process.
+Stages:
+  build            Build every test and the programs that tests start, deploy and kill
+  node             Install Debian's `nodejs` if it is missing; one test runs the script in
+                   docs/servicenow.md
+  chromium         Install Debian's `chromium` and `chromium-driver`, and axe-core from npm, if missing
+  local aws        Start MiniStack and DynamoDB Local for the duration of the tests; fails if one of
+                   them cannot be installed or started
+  tests            Run every test with cargo-nextest if it is installed, otherwise with `cargo test`
+  local-aws store  Run the store tests on DynamoDB, SQS and S3 of the local AWS
+  dynamodb-local   Run the ledger tests on DynamoDB Local
+  e2e              Run functions, workers, evidence, `dev --aws` and `serve --aws` on the local AWS,
+                   compare the requests of each program with its IAM role, and run a small storm
+  browser          Test the console in Chromium; screenshots are stored in target/browser
+  doctests         Run the examples in the documentation comments
+  api              cargo xtask api
+  infra            cargo xtask infra
+  cost             cargo xtask cost --flat --json
+  simulation       cargo xtask simulate --json
+  model            cargo xtask model --json
+  differential     cargo xtask differential --actions 1000000
 
-The tests find the program through COUNTERSIGN_BIN, which is set here. Whatever could not be had is
-named at the end.
+With --fast or FILTER, only the ledger is built for AWS; its tests start a DynamoDB in their own process.
+
+The command sets COUNTERSIGN_BIN and COUNTERSIGN_PROGRAMS, through which tests find the built programs.
+The summary at the end lists everything that was skipped.
 ";
 
-/// What is asked for.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct TestOptions {
     fast: bool,
     aws: Aws,
     filter: Vec<String>,
 }
 
-/// Reads the options.
-pub(crate) fn options(args: &[String]) -> Result<Wanted, Misuse> {
-    let mut wanted = Wanted::default();
+pub(crate) fn options(args: &[String]) -> Result<TestOptions, UsageError> {
+    let mut options = TestOptions::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--fast" => wanted.fast = true,
-            "--localstack" => wanted.aws = Aws::LocalStack,
-            "--" => wanted.filter = args.by_ref().cloned().collect(),
-            "--help" | "-h" => return Err(Misuse::Help),
-            other => return Err(Misuse::Unknown(other.to_owned())),
+            "--fast" => options.fast = true,
+            "--localstack" => options.aws = Aws::LocalStack,
+            "--" => options.filter = args.by_ref().cloned().collect(),
+            "--help" | "-h" => return Err(UsageError::Help),
+            other => return Err(UsageError::Invalid(other.to_owned())),
         }
     }
-    Ok(wanted)
+    Ok(options)
 }
 
-/// All in one go: built alone, each would get other features of the libraries, and these would be compiled once
-/// more for each.
+/// One build for everything: separate builds would enable different features of the dependencies and compile these
+/// once for each combination.
 pub(crate) const BUILD: [&str; 4] = ["build", "--workspace", "--tests", "--bins"];
 
-/// Everything that is built only where it is asked for.
-pub(crate) const ALL: &str = "--all-features";
+pub(crate) const ALL_FEATURES: &str = "--all-features";
 
-/// Packages whose tests run one at a time, in parts of their own.
-const APART: [&str; 2] = ["countersign-e2e", "countersign-browser"];
+/// Packages whose tests run one at a time, in stages of their own.
+const SEPARATE_PACKAGES: [&str; 2] = ["countersign-e2e", "countersign-browser"];
 
-/// The tests that need neither a local AWS nor a browser, by the names of their targets.
+/// The nextest filter for tests that need neither a local AWS nor a browser.
 const WITHOUT_AWS: &str =
     "not (binary(stack) or (package(countersign-e2e) and kind(test)) or binary(browser))";
 
-/// What runs the scripts of our documentation, and Debian's package with it.
+/// The program that runs the scripts of the documentation, and its Debian package.
 const NODE: (&str, &str) = ("node", "nodejs");
 
-/// Builds what the tests need, then runs them; the proofs come last, because they take longest.
-pub(crate) fn test(cargo: &Cargo, wanted: &Wanted) -> Parts {
-    let mut parts = Parts::default();
-    if wanted.fast || !wanted.filter.is_empty() {
-        in_short(cargo, wanted, &mut parts);
+pub(crate) fn test(cargo: &Cargo, options: &TestOptions) -> Stages {
+    let mut stages = Stages::default();
+    if options.fast || !options.filter.is_empty() {
+        run_fast(cargo, options, &mut stages);
     } else {
-        whole(cargo, wanted, &mut parts);
+        run_all(cargo, options, &mut stages);
     }
-    parts
+    stages
 }
 
-/// Without AWS and without proofs.
-fn in_short(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
-    if !parts.run("build", &mut cargo.command(&BUILD)) {
-        parts.leave_out("nothing was run, because it does not build");
+/// Runs the tests that need no external tools.
+fn run_fast(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
+    if !stages.run("build", &mut cargo.command(&BUILD)) {
+        stages.note("no test was run, because the build failed");
         return;
     }
-    tests(cargo, Which::Named(&wanted.filter), &[], parts);
-    if wanted.filter.is_empty() {
-        parts.run("examples", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
-        parts.leave_out(
-            "AWS, the browser, node, schemathesis, infra/, the cost, the simulation, the model and the differential were \
-             left out: --fast",
+    run_tests(cargo, TestFilter::Named(&options.filter), &[], stages);
+    if options.filter.is_empty() {
+        stages.run("doctests", &mut cargo.command(&["test", "--workspace", "--doc", "--quiet"]));
+        stages.note(
+            "skipped because of --fast: local AWS, browser, node, schemathesis, infra, cost, simulation, \
+             model and differential",
         );
     } else {
-        parts.leave_out(
-            "AWS, the browser, node, the documentation's examples and the proofs were left out: a filter was given",
+        stages.note(
+            "skipped because of the filter: local AWS, browser, node, doctests, schemathesis, infra, cost, \
+             simulation, model and differential",
         );
     }
 }
 
-fn whole(cargo: &Cargo, wanted: &Wanted, parts: &mut Parts) {
-    if !parts.run("build", cargo.command(&BUILD).arg(ALL)) {
-        parts.leave_out("nothing was run, because it does not build");
+/// Runs every stage, the slowest last.
+fn run_all(cargo: &Cargo, options: &TestOptions, stages: &mut Stages) {
+    if !stages.run("build", cargo.command(&BUILD).arg(ALL_FEATURES)) {
+        stages.note("no test was run, because the build failed");
         return;
     }
-    // Without it the test that needs it fails among the others, and says so.
-    parts.work("node", || debian::install(&[NODE]).map(|()| NODE.0.to_owned()));
-    let chromium = parts.work("chromium", || browser::install(cargo));
-    on_a_local_aws(cargo, wanted.aws, parts);
-    in_a_browser(cargo, chromium, parts);
-    parts.run("examples", &mut cargo.command(&["test", "--workspace", ALL, "--doc", "--quiet"]));
-    api::tried(cargo, parts);
-    infra(cargo, parts);
-    cost(cargo, parts);
+    // If the installation fails, the test that needs node fails as well.
+    stages.run_fn("node", || apt::install(&[NODE]).map(|()| NODE.0.to_owned()));
+    let chromium = stages.run_fn("chromium", || browser::install(cargo));
+    run_with_local_aws(cargo, options.aws, stages);
+    run_browser_tests(cargo, chromium, stages);
+    stages.run("doctests", &mut cargo.command(&["test", "--workspace", ALL_FEATURES, "--doc", "--quiet"]));
+    api::run_schemathesis(cargo, stages);
+    infra(cargo, stages);
+    check_cost(cargo, stages);
     let flows = ["flows", "points_planned", "points_reached", "pairs_planned", "pairs_reached", "violations"];
-    prove(cargo, parts, "simulation", SIMULATION, &flows);
-    prove(cargo, parts, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
-    let differential = POLICY.command(cargo, &["--actions", "1000000"]);
-    prove_with(parts, "policy", differential, &["actions", "differences"]);
+    run_program(cargo, stages, "simulation", SIMULATION, &flows);
+    run_program(cargo, stages, "model", MODEL, &["unique_states", "mutants", "mutants_as_expected"]);
+    let differential = DIFFERENTIAL.command(cargo, &["--actions", "1000000"]);
+    run_json_report(stages, "differential", differential, &["actions", "differences"]);
 }
 
-/// The console in Chromium, one test at a time: each has a browser or two to itself.
-fn in_a_browser(cargo: &Cargo, chromium: bool, parts: &mut Parts) {
+/// Runs the browser tests one at a time, because each starts one or two browsers.
+fn run_browser_tests(cargo: &Cargo, chromium: bool, stages: &mut Stages) {
     if !chromium {
-        parts.leave_out("the console was not tried in a browser, because there is none");
+        stages.note("the console was not tested in a browser, because Chromium is not installed");
         return;
     }
-    let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
-    programs(cargo, &mut command, parts);
-    parts.run("browser", command.args(["--test", "browser", "--", "--test-threads", "1"]));
+    let mut command = cargo.command(&["test", "--workspace", ALL_FEATURES, "--quiet", "--no-fail-fast"]);
+    set_program_paths(cargo, &mut command, stages);
+    stages.run("browser", command.args(["--test", "browser", "--", "--test-threads", "1"]));
 }
 
-/// The program is built with the rest, so it is not built once more with other features.
-fn cost(cargo: &Cargo, parts: &mut Parts) {
+/// Starts the program that the `build` stage built. `cargo run` would rebuild it with other features.
+fn check_cost(cargo: &Cargo, stages: &mut Stages) {
     let program = match cargo.target_directory() {
         Ok(target) => target.join("debug").join(format!("countersign-cost{}", std::env::consts::EXE_SUFFIX)),
-        Err(why) => return parts.leave_out(format!("the cost was not counted: {why}")),
+        Err(reason) => return stages.note(format!("the cost was not checked: {reason}")),
     };
     let mut command = Command::new(program);
     command.args(["--flat", "--json"]);
-    let promised =
+    let limited =
         ["linear5_usd_per_million_steps", "linear5_round_trips_per_step", "governed_usd_per_million_steps"];
-    prove_with(parts, "cost", command, &promised);
+    run_json_report(stages, "cost", command, &limited);
 }
 
-/// What names the servers to the tests: the one that plays AWS, and a second opinion on the ledger.
+/// The variables that hold the endpoints of the local AWS and of DynamoDB Local.
 const AWS: &str = "COUNTERSIGN_AWS";
-const REFEREE: &str = "COUNTERSIGN_DYNAMODB";
+const DYNAMODB_LOCAL: &str = "COUNTERSIGN_DYNAMODB";
 
-/// Every test; those that need an AWS with servers that end when this does. The journeys are alone, because they
-/// hold processes to times.
-fn on_a_local_aws(cargo: &Cargo, aws: Aws, parts: &mut Parts) {
-    let servers = local::servers(cargo, aws, parts);
-    let runner = tests(cargo, Which::AllButThoseApart, &without_referee(&servers), parts);
-    if servers.has(AWS) && runner.leaves_out_targets() {
-        run_on(cargo, ("stack", &["stack".to_owned()], "2"), &without_referee(&servers), parts);
+/// Runs every test. Tests that need AWS use servers that stop when this function returns. The e2e tests run alone,
+/// because they have time limits.
+fn run_with_local_aws(cargo: &Cargo, aws: Aws, stages: &mut Stages) {
+    let servers = local::start_test_servers(cargo, aws, stages);
+    let environment = without_dynamodb_local(&servers);
+    let runner = run_tests(cargo, TestFilter::NotSeparate, &environment, stages);
+    if servers.has(AWS) && runner.can_exclude_targets() {
+        run_targets(cargo, ("local-aws store", &["stack".to_owned()], "2"), &environment, stages);
     }
-    if servers.has(REFEREE) {
-        run_on(cargo, ("referee", &["aws".to_owned()], "2"), servers.environment(), parts);
+    if servers.has(DYNAMODB_LOCAL) {
+        run_targets(cargo, ("dynamodb-local", &["aws".to_owned()], "2"), servers.environment(), stages);
     }
     let servers = match aws {
-        Aws::Usual => servers,
-        // It runs no functions without Docker.
+        Aws::MiniStack => servers,
+        // LocalStack runs no functions without Docker.
         Aws::LocalStack => {
             drop(servers);
-            local::servers(cargo, Aws::Usual, parts)
+            local::start_test_servers(cargo, Aws::MiniStack, stages)
         }
     };
     if !servers.has(AWS) {
         return;
     }
-    match journeys(cargo) {
-        Ok(targets) => run_on(cargo, ("journeys", &targets, "1"), &without_referee(&servers), parts),
-        Err(why) => drop(parts.work("journeys", || Err(why))),
+    match e2e_targets(cargo) {
+        Ok(targets) => run_targets(cargo, ("e2e", &targets, "1"), &without_dynamodb_local(&servers), stages),
+        Err(reason) => drop(stages.run_fn("e2e", || Err(reason))),
     }
 }
 
-fn without_referee(servers: &Servers) -> Vec<(String, String)> {
-    servers.environment().iter().filter(|(name, _)| name != REFEREE).cloned().collect()
+fn without_dynamodb_local(servers: &TestServers) -> Vec<(String, String)> {
+    servers.environment().iter().filter(|(name, _)| name != DYNAMODB_LOCAL).cloned().collect()
 }
 
-/// The targets of the journeys: whatever stands there is run.
-fn journeys(cargo: &Cargo) -> Result<Vec<String>, String> {
+/// Every test target of the e2e package.
+fn e2e_targets(cargo: &Cargo) -> Result<Vec<String>, String> {
     let directory = cargo.root().join("tests/e2e/tests");
     let failed = |error: std::io::Error| format!("read {}: {error}", directory.display());
     let mut found = Vec::new();
@@ -215,72 +222,79 @@ fn journeys(cargo: &Cargo) -> Result<Vec<String>, String> {
         }
     }
     found.sort();
-    if found.is_empty() { Err(format!("{} has none", directory.display())) } else { Ok(found) }
+    if found.is_empty() { Err(format!("{} contains no tests", directory.display())) } else { Ok(found) }
 }
 
-/// Runs some targets, so many of their tests at once.
-fn run_on(
+/// Runs some test targets, `threads` tests at a time.
+fn run_targets(
     cargo: &Cargo,
-    (name, targets, at_once): (&'static str, &[String], &str),
+    (name, targets, threads): (&'static str, &[String], &str),
     environment: &[(String, String)],
-    parts: &mut Parts,
+    stages: &mut Stages,
 ) {
-    let mut command = cargo.command(&["test", "--workspace", ALL, "--quiet", "--no-fail-fast"]);
+    let mut command = cargo.command(&["test", "--workspace", ALL_FEATURES, "--quiet", "--no-fail-fast"]);
     command.args(targets.iter().flat_map(|target| ["--test", target]));
-    command.args(["--", "--test-threads", at_once]);
-    local::tell(&mut command, environment);
-    programs(cargo, &mut command, parts);
-    parts.run(name, &mut command);
+    command.args(["--", "--test-threads", threads]);
+    local::set_environment(&mut command, environment);
+    set_program_paths(cargo, &mut command, stages);
+    stages.run(name, &mut command);
 }
 
-fn tests(cargo: &Cargo, which: Which<'_>, environment: &[(String, String)], parts: &mut Parts) -> Runner {
+fn run_tests(
+    cargo: &Cargo,
+    filter: TestFilter<'_>,
+    environment: &[(String, String)],
+    stages: &mut Stages,
+) -> Runner {
     let runner = if cargo.has("nextest") {
         Runner::Nextest
     } else {
-        parts.leave_out(
-            "cargo-nextest is not installed; `cargo test` is used, without time limits: \
-             cargo install cargo-nextest --locked",
+        stages.note(
+            "cargo-nextest is not installed: `cargo test` runs the tests without time limits; \
+             to install it: cargo install cargo-nextest --locked",
         );
         Runner::CargoTest
     };
-    let mut command = runner.command(cargo, which);
-    local::tell(&mut command, environment);
-    programs(cargo, &mut command, parts);
+    let mut command = runner.command(cargo, filter);
+    local::set_environment(&mut command, environment);
+    set_program_paths(cargo, &mut command, stages);
     match runner {
-        Runner::Nextest => parts.read("tests", &mut command, Stream::Errors, nextest_summary),
-        Runner::CargoTest => parts.read("tests", &mut command, Stream::Output, cargo_test_summary),
+        Runner::Nextest => stages.run_with_summary("tests", &mut command, Stream::Stderr, nextest_summary),
+        Runner::CargoTest => {
+            stages.run_with_summary("tests", &mut command, Stream::Stdout, cargo_test_summary)
+        }
     };
     runner
 }
 
-/// Tells the tests where the programs are.
-pub(crate) fn programs(cargo: &Cargo, command: &mut Command, parts: &mut Parts) {
+/// Sets the variables through which tests find the built programs.
+pub(crate) fn set_program_paths(cargo: &Cargo, command: &mut Command, stages: &mut Stages) {
     match cargo.target_directory() {
         Ok(target) => {
             let built = target.join("debug");
             let name = format!("countersign{}", std::env::consts::EXE_SUFFIX);
             command.env("COUNTERSIGN_BIN", built.join(name)).env("COUNTERSIGN_PROGRAMS", built);
         }
-        Err(why) => {
-            let without = "COUNTERSIGN_BIN is not set, so tests build the program themselves";
-            parts.leave_out(format!("{without}: {why}"));
+        Err(reason) => {
+            let unset = "COUNTERSIGN_BIN is not set, so tests build the program themselves";
+            stages.note(format!("{unset}: {reason}"));
         }
     }
 }
 
-/// Runs a proof in its CI size. The program judges itself by its exit code; the numbers are for the reader.
-fn prove(cargo: &Cargo, parts: &mut Parts, name: &'static str, program: Program, numbers: &[&str]) {
-    prove_with(parts, name, program.command(cargo, &["--json"]), numbers);
+/// Runs a program that prints a JSON report and fails by its exit code. The summary shows the named `numbers`.
+fn run_program(cargo: &Cargo, stages: &mut Stages, name: &'static str, program: Program, numbers: &[&str]) {
+    run_json_report(stages, name, program.command(cargo, &["--json"]), numbers);
 }
 
-fn prove_with(parts: &mut Parts, name: &'static str, mut command: Command, numbers: &[&str]) {
-    parts.read(name, &mut command, Stream::Report, |lines| {
+fn run_json_report(stages: &mut Stages, name: &'static str, mut command: Command, numbers: &[&str]) {
+    stages.run_with_summary(name, &mut command, Stream::Report, |lines| {
         let report = lines.join("\n");
-        let shown = numbers.iter().map(|name| {
-            let value = number(&report, name).ok_or_else(|| format!("its report has no number `{name}`"))?;
+        let fields = numbers.iter().map(|name| {
+            let value = number(&report, name).ok_or_else(|| format!("the report has no number `{name}`"))?;
             Ok(format!("{name} {value}"))
         });
-        shown.collect::<Result<Vec<_>, String>>().map(|shown| shown.join(", "))
+        fields.collect::<Result<Vec<_>, String>>().map(|fields| fields.join(", "))
     });
 }
 
@@ -290,63 +304,63 @@ enum Runner {
     CargoTest,
 }
 
-/// Which tests.
 #[derive(Clone, Copy)]
-enum Which<'a> {
-    /// With every feature; those that have a part of their own are left to it, as far as the runner can.
-    AllButThoseApart,
-    /// Those with these words in their names, or all if there are none.
+enum TestFilter<'a> {
+    /// All tests with all features, except those with a stage of their own as far as the runner can exclude them.
+    NotSeparate,
+    /// Tests whose names contain one of these words; all tests if there are none.
     Named(&'a [String]),
 }
 
 impl Runner {
-    /// `cargo test` leaves out whole packages and no single targets: the store's `stack` is among the others there.
-    fn leaves_out_targets(self) -> bool {
+    /// `cargo test` excludes packages, but no single targets, so it runs the store's `stack` with the other tests.
+    fn can_exclude_targets(self) -> bool {
         matches!(self, Self::Nextest)
     }
 
-    /// Everything but the examples in the documentation, which have a part of their own.
-    fn command(self, cargo: &Cargo, which: Which<'_>) -> Command {
+    /// The command for all tests except doctests, which have a stage of their own.
+    fn command(self, cargo: &Cargo, filter: TestFilter<'_>) -> Command {
         let mut command = match self {
             Self::Nextest => cargo.command(&["nextest", "run", "--workspace", "--no-fail-fast"]),
             Self::CargoTest => {
                 cargo.command(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
             }
         };
-        // It writes into a pipe here, so it cannot see for itself that somebody is watching.
+        // Nextest writes to a pipe here, so it cannot detect the terminal itself.
         if matches!(self, Self::Nextest) && std::io::stderr().is_terminal() {
             command.arg("--color=always");
         }
-        match (self, which) {
-            (Self::Nextest, Which::AllButThoseApart) => command.args([ALL, "-E", WITHOUT_AWS]),
-            (Self::CargoTest, Which::AllButThoseApart) => {
-                command.arg(ALL).args(APART.iter().flat_map(|package| ["--exclude", package]))
+        match (self, filter) {
+            (Self::Nextest, TestFilter::NotSeparate) => command.args([ALL_FEATURES, "-E", WITHOUT_AWS]),
+            (Self::CargoTest, TestFilter::NotSeparate) => {
+                let excluded = SEPARATE_PACKAGES.iter().flat_map(|package| ["--exclude", package]);
+                command.arg(ALL_FEATURES).args(excluded)
             }
-            (Self::Nextest, Which::Named(words)) => command.args(words),
-            (Self::CargoTest, Which::Named(words)) => command.arg("--").args(words),
+            (Self::Nextest, TestFilter::Named(words)) => command.args(words),
+            (Self::CargoTest, TestFilter::Named(words)) => command.arg("--").args(words),
         };
         command
     }
 }
 
-/// The runner's closing line.
+/// The summary line that nextest prints at its end.
 fn nextest_summary(lines: &[String]) -> Result<String, String> {
-    let closing = lines.iter().rev().find(|line| line.contains(" run: ") && line.contains("Summary"));
-    closing.map(|line| line.trim().to_owned()).ok_or_else(|| "no test was run".to_owned())
+    let summary = lines.iter().rev().find(|line| line.contains(" run: ") && line.contains("Summary"));
+    summary.map(|line| line.trim().to_owned()).ok_or_else(|| "no test was run".to_owned())
 }
 
-/// `cargo test` closes each binary with a line of its own; this adds them up.
+/// The sum of the result lines that `cargo test` prints, one for each binary.
 fn cargo_test_summary(lines: &[String]) -> Result<String, String> {
-    let closing = lines.iter().filter_map(|line| line.trim().strip_prefix("test result: "));
-    let (passed, failed) = closing.fold((0, 0), |(passed, failed), line| {
-        (passed + counted(line, " passed"), failed + counted(line, " failed"))
+    let results = lines.iter().filter_map(|line| line.trim().strip_prefix("test result: "));
+    let (passed, failed) = results.fold((0, 0), |(passed, failed), line| {
+        (passed + count_before(line, " passed"), failed + count_before(line, " failed"))
     });
     let line = format!("{passed} passed, {failed} failed");
     if passed + failed == 0 { Err("no test was run".to_owned()) } else { Ok(line) }
 }
 
-/// The number in front of a word.
-fn counted(line: &str, word: &str) -> usize {
+/// The number before a word.
+fn count_before(line: &str, word: &str) -> usize {
     let before = line.split(word).next().unwrap_or_default();
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
@@ -355,31 +369,31 @@ fn counted(line: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn given(args: &[&str]) -> Result<Wanted, Misuse> {
+    fn parse(args: &[&str]) -> Result<TestOptions, UsageError> {
         options(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_follows_two_dashes_is_the_filter() {
-        let Ok(wanted) = given(&["--fast", "--", "killed", "--fast"]) else { panic!("not understood") };
-        assert!(wanted.fast);
-        assert_eq!(wanted.filter, ["killed", "--fast"]);
+    fn arguments_after_two_dashes_are_the_filter() {
+        let Ok(options) = parse(&["--fast", "--", "killed", "--fast"]) else { panic!("rejected") };
+        assert!(options.fast);
+        assert_eq!(options.filter, ["killed", "--fast"]);
     }
 
     #[test]
-    fn ministack_plays_aws_unless_localstack_is_asked_for() {
-        assert!(given(&[]).is_ok_and(|wanted| wanted.aws == Aws::Usual));
-        assert!(given(&["--localstack"]).is_ok_and(|wanted| wanted.aws == Aws::LocalStack));
+    fn ministack_is_the_default_local_aws() {
+        assert!(parse(&[]).is_ok_and(|options| options.aws == Aws::MiniStack));
+        assert!(parse(&["--localstack"]).is_ok_and(|options| options.aws == Aws::LocalStack));
     }
 
     #[test]
-    fn an_unknown_option_is_refused_by_name() {
-        assert!(matches!(given(&["--slow"]), Err(Misuse::Unknown(option)) if option == "--slow"));
-        assert!(matches!(given(&["--fast", "-h"]), Err(Misuse::Help)));
+    fn unknown_option_is_rejected_by_name() {
+        assert!(matches!(parse(&["--slow"]), Err(UsageError::Invalid(option)) if option == "--slow"));
+        assert!(matches!(parse(&["--fast", "-h"]), Err(UsageError::Help)));
     }
 
     #[test]
-    fn the_closing_line_is_found_among_the_others() {
+    fn nextest_summary_is_its_summary_line() {
         let lines =
             ["  PASS [ 0.1s] a_run: ok", "     Summary [ 0.2s] 1 test run: 1 passed, 0 skipped", "done"];
         let lines = lines.map(str::to_owned);
@@ -388,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_lines_of_cargo_test_are_added_up() {
+    fn cargo_test_summary_adds_up_all_binaries() {
         let lines = [
             "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
             "test a_test ... ok",

@@ -1,15 +1,14 @@
-//! The lists of pinned packages in `localstack/`.
+//! The lock files in `localstack/`.
 //!
-//! A line is `name==version` and nothing else: no option, no address. Where packages come from is the
-//! machine's business, not the repository's.
+//! A line is `name==version` without options or URLs. The machine's pip configuration decides where packages come from.
 
-/// Every name with its version.
+/// All names with their versions.
 pub(crate) fn pins(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| pin(line).ok_or_else(|| format!("`{line}` is not a name and a version"))).collect()
+    lines.map(|line| pin(line).ok_or_else(|| format!("`{line}` is not `name==version`"))).collect()
 }
 
-/// The version that `name` is pinned to.
+/// The pinned version of `name`.
 pub(crate) fn version<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     let found = pins(text)?.into_iter().find(|(pinned, _)| *pinned == name);
     found.map(|(_, version)| version).ok_or_else(|| format!("`{name}` is not pinned"))
@@ -33,13 +32,13 @@ mod tests {
     const LOCALSTACK: &str = include_str!("../../../localstack/localstack-4.14.0.lock");
 
     #[test]
-    fn the_lists_hold_names_and_versions_alone() {
+    fn lock_files_pin_the_emulators() {
         assert_eq!(version(MINISTACK, "ministack"), Ok("1.5.33"));
         assert_eq!(version(LOCALSTACK, "localstack-core"), Ok("4.14.0"));
     }
 
     #[test]
-    fn an_option_an_address_or_an_open_version_is_refused() {
+    fn options_urls_and_version_ranges_are_rejected() {
         for line in [
             "--index-url==1",
             "-r other.lock",
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_empty_lines_say_nothing() {
+    fn comments_and_empty_lines_are_ignored() {
         assert_eq!(pins("# why\n\n  six==1.17.0\n"), Ok(vec![("six", "1.17.0")]));
         assert!(version("six==1.17.0", "seven").is_err());
     }

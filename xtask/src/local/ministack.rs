@@ -1,50 +1,55 @@
-//! MiniStack: most of AWS in one Python process.
+//! MiniStack: emulates most of AWS in one Python process.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::patience::{fetch, run};
-use super::place::Place;
-use super::trouble::Trouble;
+use super::error::LocalError;
+use super::paths::Paths;
+use super::runner::{download, run};
 use super::{lock, tools};
 
-const PINS: &str = "ministack.lock";
+const LOCK_FILE: &str = "ministack.lock";
 
-/// How it is started. `work` is where it may write.
-pub(crate) fn command(place: &Place, port: u16, work: &Path) -> Result<Command, Trouble> {
-    let (pins, text) = place.pinned(PINS)?;
-    let version = lock::version(&text, "ministack").map_err(Trouble::new)?;
-    let installed = place.once(&format!("ministack-{version}"), &text, |directory| {
-        let python = tools::python(&place.home)?;
-        environment(&python, directory, &place.home)?;
-        packages(&format!("install MiniStack {version}"), directory, &pins, &place.home)
+/// The command that starts MiniStack, which is installed if needed. `files` is its directory for temporary files.
+pub(crate) fn command(paths: &Paths, port: u16, files: &Path) -> Result<Command, LocalError> {
+    let (lock_file, text) = paths.read_source(LOCK_FILE)?;
+    let version = lock::version(&text, "ministack").map_err(LocalError::new)?;
+    let installed = paths.install_once(&format!("ministack-{version}"), &text, |directory| {
+        let python = tools::python(&paths.home)?;
+        create_venv(&python, directory, &paths.home)?;
+        install_packages(&format!("install MiniStack {version}"), directory, &lock_file, &paths.home)
     })?;
     let mut command = Command::new(installed.join("bin/python"));
     command
         .args(["-m", "ministack"])
         .env("GATEWAY_PORT", port.to_string())
         .env("MINISTACK_HOST", "localhost")
-        // It runs whatever code is uploaded to it, and would listen on every interface.
+        // It runs uploaded code, and by default listens on every interface.
         .env("BIND_HOST", "127.0.0.1")
-        // Two more listeners that we have no use for and that know no such setting.
+        // Disables two more listeners, which ignore BIND_HOST.
         .env("IOT_MTLS_ENABLED", "0")
         .env("SFTP_ENABLED", "0")
-        .env("TMPDIR", work);
+        .env("TMPDIR", files);
     Ok(command)
 }
 
-/// A Python environment in `directory`.
-pub(crate) fn environment(python: &Path, directory: &Path, home: &Path) -> Result<(), Trouble> {
+/// Creates a Python virtual environment in `directory`.
+pub(crate) fn create_venv(python: &Path, directory: &Path, home: &Path) -> Result<(), LocalError> {
     let mut command = Command::new(python);
     command.args(["-m", "venv"]).arg(directory);
-    run("make a Python environment", command, &home.join("venv.log"))
+    run("create a Python environment", command, &home.join("venv.log"))
 }
 
-/// Installs a list of pins into the environment in `directory`.
-pub(crate) fn packages(what: &str, directory: &Path, pins: &Path, home: &Path) -> Result<(), Trouble> {
+/// Installs a lock file into the virtual environment in `directory`.
+pub(crate) fn install_packages(
+    action: &str,
+    directory: &Path,
+    lock_file: &Path,
+    home: &Path,
+) -> Result<(), LocalError> {
     let mut command = Command::new(directory.join("bin/python"));
-    // The lists are complete: what they do not name is not needed, and must not come along unpinned.
+    // The lock files are complete, so --no-deps keeps out unpinned packages.
     command.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-deps", "-r"]);
-    command.arg(pins);
-    fetch(what, command, &home.join("pip.log"))
+    command.arg(lock_file);
+    download(action, command, &home.join("pip.log"))
 }

@@ -1,213 +1,218 @@
 //! `cargo xtask local`: a local AWS without Docker.
 //!
-//! The stand-ins are installed by pinned name, started in the background and found again. A test gets servers
-//! of its own, empty and on free ports, that end with it. Nothing here is for production.
+//! The module installs pinned versions of the emulators, starts them in the background and finds them again. Each test
+//! run gets its own empty servers on free ports, which stop with it. Nothing here is for production.
 
 mod dynamodb;
-mod furnish;
+mod emulator;
+mod error;
 mod health;
 mod localstack;
 mod lock;
 mod ministack;
 mod options;
-mod patience;
-mod place;
+mod paths;
 mod process;
 mod record;
-mod servers;
-mod stand_in;
+mod resources;
+mod runner;
+mod test_servers;
 mod tools;
-mod trouble;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::cargo::Cargo;
+use crate::stages::format_duration;
 
-use place::Place;
+use emulator::{ALL, Emulator, endpoint};
+use error::{LocalError, io_error};
+use paths::Paths;
 use record::{Record, State};
-use stand_in::{ALL, StandIn, endpoint};
-use trouble::{Trouble, on};
 
-pub(crate) use options::{Aws, Wanted, options};
-pub(crate) use servers::{Servers, servers, tell};
+pub(crate) use options::{Aws, LocalCommand, options};
+pub(crate) use test_servers::{TestServers, set_environment, start_test_servers};
 
 pub(crate) const HELP: &str = "\
-A local AWS without Docker: MiniStack for everything, and DynamoDB Local, AWS's own, as the referee.
+Start, stop or inspect a local AWS that needs no Docker.
 
-Usage: cargo xtask local up [--localstack] [--aws-port N] [--dynamodb-port N]
+MiniStack emulates AWS. DynamoDB Local, which AWS publishes, runs beside it as the reference for DynamoDB.
+
+Usage: cargo xtask local up [OPTIONS]
        cargo xtask local status
        cargo xtask local down
 
-  up            installs what is not installed, starts what is not running, waits until it answers, makes
-                the table, the queues and the buckets that are not there (localstack/init.sh), and prints
-                where it is as `export` lines on standard output:
-                eval \"$(cargo xtask local up)\"
-  status        what runs where
-  down          ends all of it, with whatever it started
+Commands:
+  up      Install and start the emulators, wait until they are ready, create the table, the queues and
+          the buckets (localstack/init.sh), and print the endpoints as `export` lines
+  status  Print the state and the endpoint of each emulator
+  down    Stop the emulators and every process that they started
 
-  --localstack      LocalStack in MiniStack's place; it has no Lambda without Docker
-  --aws-port N      where the first one listens, instead of 4566 (LocalStack: 4567) or any free port
-  --dynamodb-port N where DynamoDB Local listens, instead of 4569 or any free port
+Options for `up`:
+  --localstack       Start LocalStack instead of MiniStack. It has no Lambda without Docker
+  --aws-port N       Port of MiniStack or LocalStack [default: 4566 or 4567, or a free port]
+  --dynamodb-port N  Port of DynamoDB Local [default: 4569, or a free port]
 
-It needs python3, java and npm; as root on Debian and its kin, what is missing is installed. Everything is
-kept in `local/` in cargo's target directory, logs included. localstack/README.md says what each of them gets
-wrong.
+Options:
+  -h, --help         Print help
+
+Examples:
+  $ eval \"$(cargo xtask local up)\"
+  $ cargo xtask local down
+
+The emulators need python3, java and npm. On Debian-based systems, `up` installs missing ones if it runs as
+root. Installations, logs and data are in `local/` in cargo's target directory.
+
+localstack/README.md lists the differences between each emulator and AWS.
 ";
 
-/// What a person or a test may say besides the endpoints. The keys open nothing; they keep a program from
-/// finding real ones.
-const DUMMIES: [(&str, &str); 4] = [
+/// Credentials and region for clients of the emulators. They are not valid on AWS, and keep the SDK from using real
+/// credentials.
+const TEST_CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "test"),
     ("AWS_SECRET_ACCESS_KEY", "test"),
     ("AWS_REGION", "us-east-1"),
-    // What the first version of the command line reads instead.
+    // Version 1 of the AWS CLI reads this variable.
     ("AWS_DEFAULT_REGION", "us-east-1"),
 ];
 
-/// Does it.
-pub(crate) fn local(cargo: &Cargo, wanted: &Wanted) -> ExitCode {
-    let place = match Place::find(cargo) {
-        Ok(place) => place,
-        Err(trouble) => return give_up(&[trouble]),
+pub(crate) fn local(cargo: &Cargo, command: &LocalCommand) -> ExitCode {
+    let paths = match Paths::find(cargo) {
+        Ok(paths) => paths,
+        Err(error) => return print_errors(&[error]),
     };
-    match wanted {
-        Wanted::Up { aws, aws_port, dynamodb_port } => {
-            up(&place, [(aws.stand_in(), *aws_port), (StandIn::DynamoDb, *dynamodb_port)])
+    match command {
+        LocalCommand::Up { aws, aws_port, dynamodb_port } => {
+            up(&paths, [(aws.emulator(), *aws_port), (Emulator::DynamoDb, *dynamodb_port)])
         }
-        Wanted::Down => down(&place),
-        Wanted::Status => status(&place),
+        LocalCommand::Down => down(&paths),
+        LocalCommand::Status => status(&paths),
     }
 }
 
-/// Starts each; one that cannot be had does not keep the other from being used.
-fn up(place: &Place, wanted: [(StandIn, Option<u16>); 2]) -> ExitCode {
-    let (mut environment, mut troubles) = (Vec::new(), Vec::new());
-    for (stand_in, port) in wanted {
-        match keep_running(place, stand_in, port) {
-            Ok(record) => environment.push((stand_in.variable().to_owned(), endpoint(record.port))),
-            Err(trouble) => troubles.push(trouble),
+/// Starts each emulator. If one fails, the other is still usable.
+fn up(paths: &Paths, emulators: [(Emulator, Option<u16>); 2]) -> ExitCode {
+    let (mut environment, mut errors) = (Vec::new(), Vec::new());
+    for (emulator, port) in emulators {
+        match ensure_running(paths, emulator, port) {
+            Ok(record) => environment.push((emulator.variable().to_owned(), endpoint(record.port))),
+            Err(error) => errors.push(error),
         }
     }
     if !environment.is_empty() {
-        environment.extend(dummies());
-        // Where one is missing there is nothing to furnish; whoever uses the other makes what they need.
-        if troubles.is_empty() {
-            troubles.extend(furnish::furnish(place, &environment).err());
+        environment.extend(test_credentials());
+        // init.sh needs both emulators.
+        if errors.is_empty() {
+            errors.extend(resources::create(paths, &environment).err());
         }
         for (name, value) in &environment {
             println!("{}", export(name, value));
         }
     }
-    if troubles.is_empty() { ExitCode::SUCCESS } else { give_up(&troubles) }
+    if errors.is_empty() { ExitCode::SUCCESS } else { print_errors(&errors) }
 }
 
-/// The one that runs, or a new one in its place.
-fn keep_running(place: &Place, stand_in: StandIn, chosen: Option<u16>) -> Result<Record, Trouble> {
-    let name = stand_in.name();
-    match record::state(&place.home, stand_in) {
+/// Returns the running emulator, or starts it.
+fn ensure_running(paths: &Paths, emulator: Emulator, port: Option<u16>) -> Result<Record, LocalError> {
+    let name = emulator.name();
+    match record::state(&paths.home, emulator) {
         State::Running(record) => {
             eprintln!("{name}: already running at {}, process {}", endpoint(record.port), record.pid);
             return Ok(record);
         }
-        // It may be starting still, or have lost its way; nobody can use it as it is.
-        State::Silent(record) | State::Ended(record) => stop(place, stand_in, record),
+        // It may still be starting, or hang. It is not usable in either case.
+        State::Unresponsive(record) | State::Exited(record) => stop(paths, emulator, record),
         State::Stopped => {}
     }
-    let port = health::port_for(stand_in, chosen)?;
-    let command = command(place, stand_in, port, &files(place, stand_in))?;
-    let log = place.home.join(format!("{}.log", stand_in.slug()));
+    let port = health::port_for(emulator, port)?;
+    let command = command(paths, emulator, port, &files(paths, emulator))?;
+    let log = paths.home.join(format!("{}.log", emulator.slug()));
     let mut server = process::start(command, &log)?;
     let record = Record { pid: server.id(), port };
-    // Before it is waited for: whoever loses patience finds it with `down`.
-    record::write(&place.home, stand_in, record)?;
-    let took = health::wait(stand_in, port, &mut server).map_err(|trouble| {
-        stop(place, stand_in, record);
-        trouble.with_log(&log)
+    // Written before the wait, so that `down` finds the process if the user interrupts this command.
+    record::write(&paths.home, emulator, record)?;
+    let elapsed = health::wait(emulator, port, &mut server).map_err(|error| {
+        stop(paths, emulator, record);
+        error.with_log(&log)
     })?;
-    eprintln!(
-        "{name}: ready at {} after {:.1} s, process {}",
-        endpoint(port),
-        took.as_secs_f64(),
-        record.pid
-    );
+    let elapsed = format_duration(elapsed);
+    eprintln!("{name}: ready at {} after {elapsed}, process {}", endpoint(port), record.pid);
     Ok(record)
 }
 
-/// Where one that is left running may write.
-fn files(place: &Place, stand_in: StandIn) -> PathBuf {
-    place.home.join(format!("{}-files", stand_in.slug()))
+/// The working directory of a background emulator.
+fn files(paths: &Paths, emulator: Emulator) -> PathBuf {
+    paths.home.join(format!("{}-files", emulator.slug()))
 }
 
-fn stop(place: &Place, stand_in: StandIn, record: Record) {
-    process::stop(record.pid, &place.home, &files(place, stand_in));
+fn stop(paths: &Paths, emulator: Emulator, record: Record) {
+    process::stop(record.pid, &paths.home, &files(paths, emulator));
 }
 
-/// How a stand-in is started, installed if need be. `files` is where it may write; it begins empty.
-fn command(place: &Place, stand_in: StandIn, port: u16, files: &Path) -> Result<Command, Trouble> {
+/// The command that starts an emulator, which is installed if needed. `files` becomes its empty working directory.
+fn command(paths: &Paths, emulator: Emulator, port: u16, files: &Path) -> Result<Command, LocalError> {
     if !cfg!(unix) {
-        let why = "the stand-ins are run on Linux and macOS; elsewhere use localstack/compose.yaml";
-        return Err(Trouble::new(why));
+        let reason = "the emulators run on Linux and macOS only; elsewhere use localstack/compose.yaml";
+        return Err(LocalError::new(reason));
     }
     if files.exists() {
-        std::fs::remove_dir_all(files).map_err(on("remove", files))?;
+        std::fs::remove_dir_all(files).map_err(io_error("remove", files))?;
     }
-    std::fs::create_dir_all(files).map_err(on("create", files))?;
-    let mut command = match stand_in {
-        StandIn::MiniStack => ministack::command(place, port, files)?,
-        StandIn::LocalStack => localstack::command(place, port, files)?,
-        StandIn::DynamoDb => dynamodb::command(place, port)?,
+    std::fs::create_dir_all(files).map_err(io_error("create", files))?;
+    let mut command = match emulator {
+        Emulator::MiniStack => ministack::command(paths, port, files)?,
+        Emulator::LocalStack => localstack::command(paths, port, files)?,
+        Emulator::DynamoDb => dynamodb::command(paths, port)?,
     };
-    // DynamoDB Local leaves a file where it stands.
+    // DynamoDB Local writes a file to its working directory.
     command.current_dir(files);
     Ok(command)
 }
 
-fn down(place: &Place) -> ExitCode {
-    let mut troubles = Vec::new();
-    for stand_in in ALL {
-        match record::state(&place.home, stand_in) {
-            State::Stopped => eprintln!("{}: not running", stand_in.name()),
-            State::Ended(record) | State::Silent(record) | State::Running(record) => {
-                stop(place, stand_in, record);
-                eprintln!("{}: stopped, process {}", stand_in.name(), record.pid);
-                troubles.extend(record::forget(&place.home, stand_in).err());
+fn down(paths: &Paths) -> ExitCode {
+    let mut errors = Vec::new();
+    for emulator in ALL {
+        match record::state(&paths.home, emulator) {
+            State::Stopped => eprintln!("{}: not running", emulator.name()),
+            State::Exited(record) | State::Unresponsive(record) | State::Running(record) => {
+                stop(paths, emulator, record);
+                eprintln!("{}: stopped, process {}", emulator.name(), record.pid);
+                errors.extend(record::remove(&paths.home, emulator).err());
             }
         }
     }
-    if troubles.is_empty() { ExitCode::SUCCESS } else { give_up(&troubles) }
+    if errors.is_empty() { ExitCode::SUCCESS } else { print_errors(&errors) }
 }
 
-fn status(place: &Place) -> ExitCode {
-    for stand_in in ALL {
-        println!("{}", status_line(stand_in, record::state(&place.home, stand_in)));
+fn status(paths: &Paths) -> ExitCode {
+    for emulator in ALL {
+        println!("{}", status_line(emulator, record::state(&paths.home, emulator)));
     }
-    println!("logs: {}", place.home.display());
+    println!("logs: {}", paths.home.display());
     ExitCode::SUCCESS
 }
 
-fn status_line(stand_in: StandIn, state: State) -> String {
-    let known = match state {
+fn status_line(emulator: Emulator, state: State) -> String {
+    let details = match state {
         State::Stopped => String::new(),
-        State::Ended(record) | State::Silent(record) | State::Running(record) => {
+        State::Exited(record) | State::Unresponsive(record) | State::Running(record) => {
             format!("{}  process {}", endpoint(record.port), record.pid)
         }
     };
-    format!("{:<15} {:<16} {known}", stand_in.name(), state.word()).trim_end().to_owned()
+    format!("{:<15} {:<16} {details}", emulator.name(), state.label()).trim_end().to_owned()
 }
 
-fn dummies() -> impl Iterator<Item = (String, String)> {
-    DUMMIES.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()))
+fn test_credentials() -> impl Iterator<Item = (String, String)> {
+    TEST_CREDENTIALS.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
-/// A line for a shell.
 fn export(name: &str, value: &str) -> String {
     format!("export {name}={value}")
 }
 
-fn give_up(troubles: &[Trouble]) -> ExitCode {
-    for trouble in troubles {
-        eprintln!("xtask: {}", trouble.why());
+fn print_errors(errors: &[LocalError]) -> ExitCode {
+    for error in errors {
+        eprintln!("error: {}", error.message());
     }
     ExitCode::FAILURE
 }
@@ -217,17 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_line_says_what_runs_where() {
+    fn status_line_shows_state_endpoint_and_process() {
         let record = Record { pid: 4711, port: 4566 };
-        assert_eq!(status_line(StandIn::LocalStack, State::Stopped), "LocalStack      stopped");
+        assert_eq!(status_line(Emulator::LocalStack, State::Stopped), "LocalStack      stopped");
         assert_eq!(
-            status_line(StandIn::MiniStack, State::Running(record)),
+            status_line(Emulator::MiniStack, State::Running(record)),
             "MiniStack       running          http://127.0.0.1:4566  process 4711"
         );
     }
 
     #[test]
-    fn an_export_can_be_evaluated_by_a_shell() {
+    fn export_line_is_shell_syntax() {
         assert_eq!(
             export("COUNTERSIGN_AWS", &endpoint(4566)),
             "export COUNTERSIGN_AWS=http://127.0.0.1:4566"
@@ -235,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_puts_messages_aside_when_the_store_does() {
+    fn init_script_and_store_have_the_same_receive_limit() {
         let script = include_str!("../../../localstack/init.sh");
         let store = include_str!("../../../crates/store/src/queue.rs");
         let number = |text: &'static str, before: &str| {

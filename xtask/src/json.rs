@@ -1,21 +1,21 @@
-//! Reading single fields of a JSON report: enough for a line of summary, without a parser.
+//! Reads single fields of a JSON document without a parser.
 //!
-//! Only fields of the outermost object are seen, so that a list of details may use the same names.
+//! Only fields of the outermost object are found, so that nested objects may use the same names.
 
-/// The raw text of the field `name`, up to the comma or brace that ends it, if it is a number.
+/// The text of the field `name`, if its value is a number.
 pub(crate) fn number<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let value = value(json, name)?;
     let end = value.find(|c: char| !(c.is_ascii_digit() || "+-.eE".contains(c))).unwrap_or(value.len());
     (end > 0).then(|| &value[..end])
 }
 
-/// The text of the field `name`, if it is a string without escapes other than `\\`.
+/// The value of the field `name`, if it is a string without escapes other than `\\`.
 pub(crate) fn text(json: &str, name: &str) -> Option<String> {
     let inner = value(json, name)?.strip_prefix('"')?;
     Some(inner[..end_of_string(inner)?].replace("\\\\", "\\"))
 }
 
-/// Everything from the value of the outermost object's field `name` on.
+/// The rest of the document, starting at the value of the field `name` of the outermost object.
 fn value<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -39,7 +39,7 @@ fn value<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
-/// Where the quotation mark stands that closes a string.
+/// The position of the quotation mark that closes a string.
 fn end_of_string(inner: &str) -> Option<usize> {
     let mut escaped = false;
     inner.bytes().position(|c| {
@@ -57,25 +57,25 @@ mod tests {
         "violations" : 0, "rate":1.5e3,"target_directory":"C:\\target"}"#;
 
     #[test]
-    fn a_number_is_found_in_the_outermost_object_only() {
+    fn number_is_read_from_the_outermost_object() {
         assert_eq!(number(REPORT, "violations"), Some("0"));
         assert_eq!(number(REPORT, "rate"), Some("1.5e3"));
         assert_eq!(number(REPORT, "why"), None);
     }
 
     #[test]
-    fn a_value_is_not_taken_for_a_name() {
+    fn value_is_not_mistaken_for_a_field_name() {
         assert_eq!(number(r#"{"a": "b", "b": 2}"#, "b"), Some("2"));
     }
 
     #[test]
-    fn a_text_is_read_with_its_backslashes() {
+    fn text_keeps_its_backslashes() {
         assert_eq!(text(REPORT, "target_directory").as_deref(), Some("C:\\target"));
         assert_eq!(text(REPORT, "rate"), None);
     }
 
     #[test]
-    fn a_broken_report_has_no_fields() {
+    fn broken_document_has_no_fields() {
         for broken in
             ["", "{", r#"{"violations"#, r#"{"violations""#, r#"{"violations":"#, r#""violations": 1"#]
         {
