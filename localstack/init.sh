@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Creates what Countersign needs on a local stand-in for AWS: the table, the queues with their dead-letter queues,
-# the buckets. Running it again changes nothing. LocalStack's container runs it when it is ready; anywhere else it
-# takes any `aws` command line and the endpoints that `cargo xtask local up` prints:
+# Creates the resources of Countersign on a local AWS: the table, the queues with their dead-letter queues, and the
+# buckets. The script is idempotent. LocalStack's container runs it when it is ready. Elsewhere it needs the `aws` CLI
+# and the endpoints that `cargo xtask local up` prints:
 #
 #   COUNTERSIGN_AWS=http://127.0.0.1:4566 [COUNTERSIGN_DYNAMODB=http://127.0.0.1:4569] localstack/init.sh
 #
-# An account's own resources come from infra/, never from here.
+# In an AWS account, use infra/ instead.
 set -euo pipefail
 
 table=${COUNTERSIGN_TABLE:-countersign}
@@ -13,29 +13,29 @@ read -r -a queues <<<"${COUNTERSIGN_QUEUES:-countersign-ingest countersign-decis
 payloads=${COUNTERSIGN_PAYLOADS:-countersign-payloads}
 evidence=${COUNTERSIGN_EVIDENCE:-countersign-evidence}
 
-# After how many deliveries a message is put aside: RECEIVES_MAX in the store.
+# Deliveries before a message moves to the dead-letter queue: RECEIVES_MAX in crates/store/src/queue.rs.
 receives_max=20
-# How long a message stays hidden if its receiver does not say, as in infra/modules/queue. Workers do, and extend it.
+# The default visibility timeout, as in infra/modules/queue. Workers set and extend their own.
 visibility_s=60
-# The longest poll that SQS allows.
+# The maximum long poll of SQS.
 wait_s=20
-# How long a message waits for a worker: four days, over a long weekend.
+# Message retention: four days, which covers a long weekend.
 kept_s=345600
-# The longest that SQS keeps anything. A dead letter is as old as its message was, and waits for a person.
+# The maximum retention of SQS. The age of a dead-letter message counts from its first send.
 dead_kept_s=1209600
-# Nobody keeps evidence on a stand-in; a day shows that the lock holds.
+# One day is enough to test Object Lock.
 locked_days=1
 
 export AWS_ACCESS_KEY_ID=${AWS_ACCESS_KEY_ID:-test}
 export AWS_SECRET_ACCESS_KEY=${AWS_SECRET_ACCESS_KEY:-test}
 export AWS_DEFAULT_REGION=${AWS_DEFAULT_REGION:-${AWS_REGION:-us-east-1}}
-# A pager would wait for somebody.
+# Disables the pager, which would wait for input.
 export AWS_PAGER=
 
-say() { printf 'init: %s\n' "$*"; }
+log() { printf 'init: %s\n' "$*"; }
 
-# on ENDPOINT ARGS…: the command line, pointed at a stand-in. In LocalStack's container no endpoint is given, and
-# `awslocal` knows it; without either this stops, because plain `aws` would speak to a real account.
+# on ENDPOINT ARGS…: runs the AWS CLI against an endpoint. In LocalStack's container there is no ENDPOINT, and `awslocal`
+# is used. The script never calls `aws` without an endpoint, because that would use a real account.
 on() {
   local endpoint=$1
   shift
@@ -49,17 +49,16 @@ on() {
 create_table() {
   local endpoint=$1
   if on "$endpoint" dynamodb describe-table --table-name "$table" >/dev/null 2>&1; then
-    say "table $table is there"
+    log "table $table exists"
   else
     on "$endpoint" dynamodb create-table --cli-input-json "$(table_description)" >/dev/null
     on "$endpoint" dynamodb wait table-exists --table-name "$table"
-    say "table $table created"
+    log "table $table created"
   fi
-  forget_in_time "$endpoint"
+  enable_ttl "$endpoint"
 }
 
-# The same keys and indexes as crates/store/src/aws/table.rs. An index is an entry of its own in the bill, so it holds
-# keys alone.
+# The same keys and indexes as crates/store/src/aws/table.rs. Indexes are billed separately, so they contain only keys.
 table_description() {
   cat <<JSON
 {
@@ -100,8 +99,8 @@ index() {
       "Projection": { "ProjectionType": "KEYS_ONLY" } }' "$1" "$2" "$3"
 }
 
-# Switched on once: asking for it a second time is an error.
-forget_in_time() {
+# Enables TTL once. A second request would be an error.
+enable_ttl() {
   local endpoint=$1 status
   status=$(on "$endpoint" dynamodb describe-time-to-live --table-name "$table" \
     --query TimeToLiveDescription.TimeToLiveStatus --output text)
@@ -111,7 +110,7 @@ forget_in_time() {
   fi
 }
 
-# create_queue NAME: the queue, and beside it the one where what was delivered too often is kept for a person.
+# create_queue NAME: creates the queue NAME and its dead-letter queue NAME-dead.
 create_queue() {
   local name=$1 dead_arn
   queue_with "$name-dead" "{ \"MessageRetentionPeriod\": \"$dead_kept_s\" }"
@@ -122,11 +121,11 @@ create_queue() {
     \"MessageRetentionPeriod\": \"$kept_s\",
     \"RedrivePolicy\": \"{\\\"deadLetterTargetArn\\\":\\\"$dead_arn\\\",\\\"maxReceiveCount\\\":\\\"$receives_max\\\"}\"
   }"
-  say "queue $name, dead letters after $receives_max deliveries to $name-dead"
+  log "queue $name is ready; messages move to $name-dead after $receives_max deliveries"
 }
 
-# queue_with NAME ATTRIBUTES: created without attributes, because a queue that is there with other ones would be
-# refused; then given them.
+# queue_with NAME ATTRIBUTES: creates the queue without attributes and then sets them, because create-queue fails for an
+# existing queue with other attributes.
 queue_with() {
   local name=$1 attributes=$2 url
   url=$(on "$aws" sqs create-queue --queue-name "$name" --query QueueUrl --output text)
@@ -145,14 +144,14 @@ create_bucket() {
   local name=$1
   shift
   if on "$aws" s3api head-bucket --bucket "$name" >/dev/null 2>&1; then
-    say "bucket $name is there"
+    log "bucket $name exists"
   else
     on "$aws" s3api create-bucket --bucket "$name" "$@" >/dev/null
-    say "bucket $name created"
+    log "bucket $name created"
   fi
 }
 
-# Object Lock is given to a bucket at its birth. Governance, not compliance: nothing here has to outlive its owner.
+# Object Lock must be enabled when the bucket is created. Governance mode, so that local data can be deleted.
 create_evidence_bucket() {
   create_bucket "$evidence" --object-lock-enabled-for-bucket
   on "$aws" s3api put-object-lock-configuration --bucket "$evidence" --object-lock-configuration \
@@ -161,7 +160,7 @@ create_evidence_bucket() {
 
 aws=${COUNTERSIGN_AWS:-}
 if [[ -z $aws ]] && ! command -v awslocal >/dev/null; then
-  say "COUNTERSIGN_AWS names no endpoint, and there is no awslocal; nothing was created" >&2
+  log "error: COUNTERSIGN_AWS is not set and awslocal is not installed; nothing was created" >&2
   exit 2
 fi
 
@@ -174,4 +173,4 @@ for queue in "${queues[@]}"; do
 done
 create_bucket "$payloads"
 create_evidence_bucket
-say "done"
+log "done"

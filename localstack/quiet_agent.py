@@ -1,8 +1,8 @@
 """Writes a Java agent that does nothing.
 
-LocalStack starts DynamoDB Local with an agent of its own, which it would download. All that one does is to
-allow more than twenty indexes; we have five. The jar is put together here, byte by byte, because a machine
-that can run Java need not be able to compile it.
+LocalStack starts DynamoDB Local with a Java agent that it would download. That agent only raises the limit of
+twenty indexes; Countersign has five. This script writes the class file byte by byte, because a machine with a
+Java runtime may have no Java compiler.
 
 Usage: python3 quiet_agent.py FILE.jar
 """
@@ -18,7 +18,7 @@ def text(value: str) -> bytes:
     return struct.pack(">BH", 1, len(value)) + value.encode()
 
 
-def class_named_by(index: int) -> bytes:
+def class_reference(index: int) -> bytes:
     return struct.pack(">BH", 7, index)
 
 
@@ -26,18 +26,18 @@ def quiet_class() -> bytes:
     """public class Quiet { public static void premain(String options) {} }"""
     constants = [
         text("Quiet"),
-        class_named_by(1),
+        class_reference(1),
         text("java/lang/Object"),
-        class_named_by(3),
+        class_reference(3),
         text("premain"),
         text("(Ljava/lang/String;)V"),
         text("Code"),
     ]
-    # Java 8's format, which every later one reads.
+    # Class file format of Java 8, which later versions read.
     head = struct.pack(">IHHH", 0xCAFEBABE, 0, 52, len(constants) + 1) + b"".join(constants)
-    # Public, named by 2, extends 4, no interfaces, no fields, one method.
+    # Public; name is constant 2; superclass is constant 4; no interfaces, no fields, one method.
     shape = struct.pack(">HHHHHH", 0x0021, 2, 4, 0, 0, 1)
-    # Room for its one argument, and `return`.
+    # No stack, one local variable for the argument, and the instruction `return`.
     body = struct.pack(">HHIBHH", 0, 1, 1, 0xB1, 0, 0)
     code = struct.pack(">HI", 7, len(body)) + body
     premain = struct.pack(">HHHH", 0x0009, 5, 6, 1) + code

@@ -1,6 +1,6 @@
-# All of Countersign, as small as it works: one worker in a network that is already there, one key, mail for alarms, and
-# a server for the API and the console if there is a certificate for it.
-# infra/README.md says what a month of it costs.
+# The smallest complete deployment: one worker in an existing VPC, one KMS key, e-mail notifications for alarms, and
+# optionally a server for the API and the console.
+# infra/README.md lists the monthly cost.
 
 provider "aws" {
   region = var.region
@@ -41,7 +41,7 @@ module "budget" {
   tags             = local.tags
 }
 
-# ---- what is kept
+# ---- storage
 
 module "ledger" {
   source = "../../modules/ledger"
@@ -89,7 +89,7 @@ module "secrets" {
   tags        = local.tags
 }
 
-# ---- what is run
+# ---- programs
 
 module "programs" {
   source = "../../modules/programs"
@@ -109,7 +109,7 @@ module "webhook" {
   source = "../../modules/function"
 
   name             = "${var.name}-webhook"
-  description      = "Takes what ServiceNow, GitHub and others send"
+  description      = "Receives webhooks from ServiceNow, GitHub and other sources"
   package          = local.packages["webhook"]
   architecture     = var.architecture
   environment      = module.programs.environment.webhook
@@ -123,7 +123,7 @@ module "slack" {
   source = "../../modules/function"
 
   name             = "${var.name}-slack"
-  description      = "Takes Slack's clicks and commands"
+  description      = "Receives interactions and commands from Slack"
   package          = local.packages["slack"]
   architecture     = var.architecture
   environment      = module.programs.environment.slack
@@ -137,7 +137,7 @@ module "sweep" {
   source = "../../modules/function"
 
   name             = "${var.name}-sweep"
-  description      = "Wakes what is due"
+  description      = "Resumes due runs and sends outstanding messages"
   package          = local.packages["sweep"]
   architecture     = var.architecture
   timeout_seconds  = 50

@@ -1,120 +1,120 @@
 variable "name" {
-  description = "What the deployment is called; everything in it begins with this."
+  description = "Name of the deployment and prefix of all resource names."
   type        = string
   default     = "countersign"
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,30}$", var.name))
-    error_message = "A name is 2 to 31 lower-case letters, digits and dashes, and begins with a letter."
+    error_message = "The name must have 2 to 31 lower-case letters, digits and hyphens, and start with a letter."
   }
 }
 
 variable "table_name" {
-  description = "What the table is called, if not as the deployment: a table that was restored has another name than the one it is a copy of."
+  description = "Name of the table. If null, the name of the deployment. Set it to use a restored table, which has a different name."
   type        = string
   default     = null
 }
 
 variable "region" {
-  description = "Where it is."
+  description = "AWS region of the deployment."
   type        = string
   default     = "us-east-1"
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "A region looks like us-east-1."
+    error_message = "The region must look like us-east-1."
   }
 }
 
 variable "emails" {
-  description = "Who is told of alarms and of the budget. Each address has to confirm once."
+  description = "E-mail addresses for alarm and budget notifications. Each address must confirm its subscription."
   type        = set(string)
 
   validation {
     condition     = length(var.emails) > 0
-    error_message = "Somebody has to be told."
+    error_message = "At least one e-mail address is required."
   }
 }
 
 variable "architecture" {
-  description = "What zips and image were built for."
+  description = "CPU architecture of the zips and the image."
   type        = string
   default     = "arm64"
 
   validation {
     condition     = contains(["arm64", "x86_64"], var.architecture)
-    error_message = "This is arm64 or x86_64."
+    error_message = "The architecture must be arm64 or x86_64."
   }
 }
 
 variable "packages" {
-  description = "The directory with webhook.zip, slack.zip and sweep.zip, as `cargo xtask package` leaves it."
+  description = "Directory with webhook.zip, slack.zip and sweep.zip, created by `cargo xtask package`."
   type        = string
   default     = "../../../target/package/arm64"
 
   validation {
     condition     = endswith(var.packages, "/${var.architecture}")
-    error_message = "The packages have to be those of the architecture: target/package/<architecture>."
+    error_message = "The packages must match the architecture: target/package/<architecture>."
   }
 }
 
 variable "image" {
-  description = "The worker's image, by digest: <repository>@sha256:…"
+  description = "Image of the worker by digest: <repository>@sha256:…"
   type        = string
 }
 
 variable "repository_arn" {
-  description = "The ECR repository the image comes from; none if it comes from a registry that asks for no login."
+  description = "ARN of the ECR repository of the image. Null if the image comes from a registry without authentication."
   type        = string
   default     = null
 }
 
 variable "sources" {
-  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets."
+  description = "YAML: the sources and tenants that the webhook function accepts, and the names of their secrets."
   type        = string
 }
 
 variable "systems" {
-  description = "YAML: where Slack, ServiceNow, GitHub and the others are."
+  description = "YAML: the endpoints of Slack, ServiceNow, GitHub and the other systems."
   type        = string
 }
 
 variable "deletion_protection" {
-  description = "Whether the table and the balancer refuse to be deleted."
+  description = "Whether deletion protection is enabled for the table and the load balancer."
   type        = bool
   default     = true
 }
 
 variable "tenants" {
-  description = "The tenants whose items the webhook function may touch; empty: all of them."
+  description = "Tenants whose items the webhook function may access. Empty for all tenants."
   type        = list(string)
   default     = []
 }
 
 variable "evidence_keep_days" {
-  description = "How long evidence is locked."
+  description = "Retention of evidence in days."
   type        = number
   default     = 30
 }
 
 variable "vpc_id" {
-  description = "The network that worker and server are in; the account's default one will do."
+  description = "VPC of the worker and the server. The default VPC is sufficient."
   type        = string
 }
 
 variable "subnet_ids" {
-  description = "Its subnets; for a server in two zones or more."
+  description = "Subnets of the worker and the server. A server needs at least two availability zones."
   type        = list(string)
 }
 
 variable "public_ip" {
-  description = "Whether worker and server have public addresses: yes in a default network, which has no other way out."
+  description = "Whether the worker and the server get public IP addresses. Required in a default VPC, which has no NAT gateway."
   type        = bool
   default     = true
 }
 
 variable "server" {
-  description = "The API and the console: the image with its configuration, the certificate of their name, who may connect, and what each `…_env` in the configuration names. None: there is no server."
+  description = "The server for the API and the console: image with its configuration, certificate, CIDR blocks that may connect, and the environment variables in the `…_env` settings of the configuration. Null for no server."
   type = object({
     image               = string
     repository_arn      = optional(string)
@@ -126,7 +126,7 @@ variable "server" {
 }
 
 variable "budget_usd" {
-  description = "What a month may cost."
+  description = "Monthly budget in USD."
   type        = number
   default     = 50
 }

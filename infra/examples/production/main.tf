@@ -1,5 +1,5 @@
-# Countersign for production: a network of its own with a way out in each zone, evidence that nobody can unlock, the
-# webhook function fenced to its tenants, several workers, several servers behind a load balancer, traces.
+# A production deployment: its own VPC with a NAT gateway in each zone, evidence in compliance mode, a webhook function
+# that is limited to its tenants, several workers, several servers behind a load balancer, and tracing.
 
 provider "aws" {
   region = var.region
@@ -51,7 +51,7 @@ module "network" {
   tags         = local.tags
 }
 
-# ---- what is kept
+# ---- storage
 
 module "ledger" {
   source = "../../modules/ledger"
@@ -102,7 +102,7 @@ module "secrets" {
   tags        = local.tags
 }
 
-# ---- what is run
+# ---- programs
 
 module "programs" {
   source = "../../modules/programs"
@@ -123,7 +123,7 @@ module "webhook" {
   source = "../../modules/function"
 
   name                 = "${var.name}-webhook"
-  description          = "Takes what ServiceNow, GitHub and others send"
+  description          = "Receives webhooks from ServiceNow, GitHub and other sources"
   package              = local.packages["webhook"]
   architecture         = var.architecture
   reserved_concurrency = var.reserved_concurrency.webhook
@@ -139,7 +139,7 @@ module "slack" {
   source = "../../modules/function"
 
   name                 = "${var.name}-slack"
-  description          = "Takes Slack's clicks and commands"
+  description          = "Receives interactions and commands from Slack"
   package              = local.packages["slack"]
   architecture         = var.architecture
   reserved_concurrency = var.reserved_concurrency.slack
@@ -155,12 +155,12 @@ module "sweep" {
   source = "../../modules/function"
 
   name            = "${var.name}-sweep"
-  description     = "Wakes what is due"
+  description     = "Resumes due runs and sends outstanding messages"
   package         = local.packages["sweep"]
   architecture    = var.architecture
   timeout_seconds = 50
   asynchronous    = true
-  # One at a time: a second would find the same items.
+  # One invocation at a time, because a concurrent one would find the same items.
   reserved_concurrency = var.reserved_concurrency.sweep
   tracing              = true
   environment          = module.programs.environment.sweep

@@ -1,24 +1,24 @@
 output "url" {
-  description = "Where the doors are: <url>/webhook/<source>/<tenant>, <url>/slack/interactions/<tenant>, <url>/slack/commands/<tenant>."
+  description = "Base URL of the endpoints <url>/webhook/<source>/<tenant>, <url>/slack/interactions/<tenant> and <url>/slack/commands/<tenant>."
   value       = module.api.url
 }
 
 output "secret_arns" {
-  description = "Where each program's secrets have to be put."
+  description = "ARN of the secret of each program."
   value       = module.secrets.arns
 }
 
 output "table" {
-  description = "The ledger's table."
+  description = "Name of the ledger table."
   value       = module.ledger.name
 }
 
 output "evidence_bucket" {
-  description = "Where bundles are."
+  description = "Name of the bucket for evidence bundles."
   value       = module.evidence.name
 }
 
 output "server_dns_name" {
-  description = "The balancer of the API and the console. Point the name that the certificate is for to it."
+  description = "DNS name of the load balancer of the server. Point the domain name of the certificate to it."
   value       = module.server.dns_name
 }

@@ -1,147 +1,147 @@
 variable "name" {
-  description = "What the deployment is called; everything in it begins with this."
+  description = "Name of the deployment and prefix of all resource names."
   type        = string
   default     = "countersign"
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,30}$", var.name))
-    error_message = "A name is 2 to 31 lower-case letters, digits and dashes, and begins with a letter."
+    error_message = "The name must have 2 to 31 lower-case letters, digits and hyphens, and start with a letter."
   }
 }
 
 variable "table_name" {
-  description = "What the table is called, if not as the deployment: a table that was restored has another name than the one it is a copy of."
+  description = "Name of the table. If null, the name of the deployment. Set it to use a restored table, which has a different name."
   type        = string
   default     = null
 }
 
 variable "region" {
-  description = "Where it is."
+  description = "AWS region of the deployment."
   type        = string
   default     = "us-east-1"
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "A region looks like us-east-1."
+    error_message = "The region must look like us-east-1."
   }
 }
 
 variable "emails" {
-  description = "Who is told of alarms and of the budget. Each address has to confirm once."
+  description = "E-mail addresses for alarm and budget notifications. Each address must confirm its subscription."
   type        = set(string)
 
   validation {
     condition     = length(var.emails) > 0
-    error_message = "Somebody has to be told."
+    error_message = "At least one e-mail address is required."
   }
 }
 
 variable "architecture" {
-  description = "What zips and image were built for."
+  description = "CPU architecture of the zips and the image."
   type        = string
   default     = "arm64"
 
   validation {
     condition     = contains(["arm64", "x86_64"], var.architecture)
-    error_message = "This is arm64 or x86_64."
+    error_message = "The architecture must be arm64 or x86_64."
   }
 }
 
 variable "packages" {
-  description = "The directory with webhook.zip, slack.zip and sweep.zip, as `cargo xtask package` leaves it."
+  description = "Directory with webhook.zip, slack.zip and sweep.zip, created by `cargo xtask package`."
   type        = string
   default     = "../../../target/package/arm64"
 
   validation {
     condition     = endswith(var.packages, "/${var.architecture}")
-    error_message = "The packages have to be those of the architecture: target/package/<architecture>."
+    error_message = "The packages must match the architecture: target/package/<architecture>."
   }
 }
 
 variable "image" {
-  description = "The worker's image, by digest: <repository>@sha256:…"
+  description = "Image of the worker by digest: <repository>@sha256:…"
   type        = string
 }
 
 variable "repository_arn" {
-  description = "The ECR repository the image comes from; none if it comes from a registry that asks for no login."
+  description = "ARN of the ECR repository of the image. Null if the image comes from a registry without authentication."
   type        = string
   default     = null
 }
 
 variable "sources" {
-  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets."
+  description = "YAML: the sources and tenants that the webhook function accepts, and the names of their secrets."
   type        = string
 }
 
 variable "systems" {
-  description = "YAML: where Slack, ServiceNow, GitHub and the others are."
+  description = "YAML: the endpoints of Slack, ServiceNow, GitHub and the other systems."
   type        = string
 }
 
 variable "deletion_protection" {
-  description = "Whether the table and the balancer refuse to be deleted."
+  description = "Whether deletion protection is enabled for the table and the load balancer."
   type        = bool
   default     = true
 }
 
 variable "tenants" {
-  description = "The tenants that send webhooks. IAM keeps the function from every other tenant's items."
+  description = "Tenants that send webhooks. IAM denies the function access to the items of all other tenants."
   type        = list(string)
 
   validation {
     condition     = length(var.tenants) > 0
-    error_message = "Name the tenants; without any the function could touch all of them."
+    error_message = "At least one tenant is required. Without tenants, the function could access the items of all tenants."
   }
 }
 
 variable "evidence_keep_days" {
-  description = "How long evidence is locked. In compliance mode nobody can shorten this afterwards, and the bucket is billed for as long."
+  description = "Retention of evidence in days. In compliance mode it cannot be shortened, and storage is billed until it ends."
   type        = number
   default     = 2557
 }
 
 variable "access_log_bucket" {
-  description = "A bucket of yours that is to hold a line for each request to the buckets; none if there is none."
+  description = "Name of an existing bucket for server access logs of the buckets. Null disables them."
   type        = string
   default     = null
 }
 
 variable "zones" {
-  description = "The two availability zones of the region that the network is in."
+  description = "The two availability zones of the VPC."
   type        = list(string)
   default     = ["us-east-1a", "us-east-1b"]
 
   validation {
     condition     = alltrue([for zone in var.zones : startswith(zone, var.region)])
-    error_message = "A zone belongs to the region."
+    error_message = "The zones must belong to the region."
   }
 }
 
 variable "cidr_block" {
-  description = "The network's addresses."
+  description = "CIDR block of the VPC."
   type        = string
   default     = "10.40.0.0/16"
 
   validation {
     condition     = can(cidrhost(var.cidr_block, 0)) && can(regex("/1[6-9]$", var.cidr_block))
-    error_message = "This is a block of addresses between /16 and /19: a balancer wants subnets of /27 or larger."
+    error_message = "The CIDR block must be between /16 and /19, because a load balancer needs subnets of /27 or larger."
   }
 }
 
 variable "tasks" {
-  description = "How many workers there are, at least and at most."
+  description = "Minimum and maximum number of workers."
   type        = object({ min = number, max = number })
   default     = { min = 3, max = 12 }
 
   validation {
     condition     = var.tasks.min >= 2
-    error_message = "One worker alone is none while it is replaced."
+    error_message = "At least two workers are required, so that one is available while another is replaced."
   }
 }
 
 variable "server" {
-  description = "The API and the console: the image with its configuration, the certificate of their name, who may connect, what each `…_env` in the configuration names, and how many there are."
+  description = "The server for the API and the console: image with its configuration, certificate, CIDR blocks that may connect, the environment variables in the `…_env` settings of the configuration, and the number of tasks."
   type = object({
     image               = string
     repository_arn      = optional(string)
@@ -154,28 +154,28 @@ variable "server" {
 
   validation {
     condition     = var.server.tasks.min >= 2
-    error_message = "One server alone is none while it is replaced."
+    error_message = "At least two servers are required, so that one is available while another is replaced."
   }
 
   validation {
     condition     = length(var.server.secret_names) > 0
-    error_message = "Several servers know each other's sessions by a secret: what `session_secret_env` names belongs here."
+    error_message = "`secret_names` must include the variable of `session_secret_env`, because the servers share sessions through this secret."
   }
 }
 
 variable "budget_usd" {
-  description = "What a month may cost."
+  description = "Monthly budget in USD."
   type        = number
   default     = 1000
 }
 
 variable "reserved_concurrency" {
-  description = "How many calls of each function may run at once, reserved for it. Lambda leaves at least 100 to the rest of the account, or 10 where that has few: on an account whose limit is small apply with -1 each, which reserves nothing, until AWS has raised it."
+  description = "Reserved concurrency of each function. Lambda keeps at least 100 unreserved, or 10 in an account with a small limit. In such an account, use -1, which reserves none, until AWS raises the limit."
   type        = object({ webhook = number, slack = number, sweep = number })
   default     = { webhook = 100, slack = 20, sweep = 1 }
 
   validation {
     condition     = alltrue([for calls in values(var.reserved_concurrency) : calls == -1 || calls >= 1 && floor(calls) == calls])
-    error_message = "Each is a whole number of calls, or -1 for as many as the account has left."
+    error_message = "Each value must be an integer number of invocations, or -1 for no reservation."
   }
 }

@@ -8,7 +8,7 @@ terraform {
     }
   }
 
-  # Where the state is, is yours to say: terraform init -backend-config=…
-  # encrypt = true and use_lockfile = true belong among it.
+  # Configure the state backend with `terraform init -backend-config=…`, including encrypt = true and
+  # use_lockfile = true.
   backend "s3" {}
 }

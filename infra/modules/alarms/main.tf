@@ -1,4 +1,4 @@
-# Where alarms and budgets speak: one encrypted topic, and the people who are told.
+# One encrypted SNS topic for alarms and budgets, with its e-mail subscriptions.
 
 data "aws_caller_identity" "current" {}
 
@@ -15,7 +15,7 @@ resource "aws_sns_topic_policy" "this" {
 
 data "aws_iam_policy_document" "topic" {
   statement {
-    sid       = "ToldByAlarmsAndBudgetsOfTheAccount"
+    sid       = "AllowAlarmsAndBudgets"
     actions   = ["sns:Publish"]
     resources = [aws_sns_topic.this.arn]
 

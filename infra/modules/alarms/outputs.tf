@@ -1,4 +1,4 @@
 output "topic_arn" {
-  description = "What the other modules take as `alarm_topic_arns`."
+  description = "ARN of the topic, for `alarm_topic_arns` of other modules."
   value       = aws_sns_topic.this.arn
 }

@@ -1,4 +1,4 @@
-# The doors: an HTTP API that hands each route to its function, with the body's bytes as they came.
+# The HTTP API for webhooks and Slack. It passes each request with its unmodified body to the function of the route.
 
 locals {
   routes = {
@@ -12,7 +12,7 @@ locals {
 
 resource "aws_apigatewayv2_api" "this" {
   name          = var.name
-  description   = "What comes in to ${var.name}"
+  description   = "Webhooks and Slack requests of ${var.name}"
   protocol_type = "HTTP"
   tags          = var.tags
 }
@@ -28,7 +28,7 @@ resource "aws_apigatewayv2_integration" "this" {
 }
 
 resource "aws_apigatewayv2_route" "this" {
-  #checkov:skip=CKV_AWS_309:ServiceNow, GitHub and Slack sign the body with a shared secret and can present nothing else; the function checks the signature on the raw bytes before it does anything.
+  #checkov:skip=CKV_AWS_309:ServiceNow, GitHub and Slack authenticate only with a signature of the body. The function verifies it on the raw bytes before any other processing.
   for_each = local.routes
 
   api_id             = aws_apigatewayv2_api.this.id
@@ -48,7 +48,7 @@ resource "aws_apigatewayv2_stage" "this" {
     throttling_burst_limit = var.burst
   }
 
-  # Who asked for what, and what became of it; neither bodies nor headers, which hold signatures.
+  # Logs request and status, but no bodies and no headers, because headers contain signatures.
   access_log_settings {
     destination_arn = aws_cloudwatch_log_group.this.arn
     format = jsonencode({
@@ -72,8 +72,8 @@ resource "aws_cloudwatch_log_group" "this" {
   tags              = var.tags
 }
 
-# For each route its own permission. Parameters are `*`, because what is compared is the path as it was called; the
-# stage is `*`, because this API has one.
+# One permission for each route. Path parameters are `*`, because Lambda compares the requested path. The stage is `*`,
+# because this API has only one.
 resource "aws_lambda_permission" "this" {
   for_each = local.routes
 
@@ -85,7 +85,7 @@ resource "aws_lambda_permission" "this" {
 
 resource "aws_cloudwatch_metric_alarm" "server_errors" {
   alarm_name          = "${var.name}-api-errors"
-  alarm_description   = "The API of ${var.name} answers with 5xx. Senders try again, but not forever."
+  alarm_description   = "The HTTP API of ${var.name} returns 5xx responses. Senders retry for a limited time. Check the logs of the functions."
   namespace           = "AWS/ApiGateway"
   metric_name         = "5xx"
   dimensions          = { ApiId = aws_apigatewayv2_api.this.id }

@@ -1,9 +1,9 @@
 output "url" {
-  description = "Where the API is. A source posts to <url>/webhook/<source>/<tenant>."
+  description = "Base URL of the API. Sources send webhooks to <url>/webhook/<source>/<tenant>."
   value       = aws_apigatewayv2_api.this.api_endpoint
 }
 
 output "id" {
-  description = "The API's id."
+  description = "Id of the API."
   value       = aws_apigatewayv2_api.this.id
 }

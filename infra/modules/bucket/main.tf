@@ -1,13 +1,13 @@
-# What every bucket of ours has: versions, encryption, nothing public, nothing in the clear. `evidence`, `payloads` and
-# `server` say the rest.
+# The common settings of all buckets: versioning, encryption, no public access, TLS only. `evidence`, `payloads` and
+# `server` add the rest.
 
 data "aws_caller_identity" "current" {}
 
 resource "aws_s3_bucket" "this" {
-  #checkov:skip=CKV_AWS_145:With KMS, but for the log of a load balancer, which can write under S3's own key alone; tests/infra holds that nobody else asks for that.
-  #checkov:skip=CKV_AWS_144:A copy in a second region is a choice with a bill; what is lost with a region is said in infra/README.md.
-  #checkov:skip=CKV2_AWS_62:Nobody waits for an object: whoever writes one records it in the ledger, which is what others read.
-  #checkov:skip=CKV2_AWS_61:What becomes of objects with time differs: `evidence`, `payloads` and `server`, the only callers, each have a lifecycle.
+  #checkov:skip=CKV_AWS_145:KMS is used except for the access log of a load balancer, which supports only SSE-S3. tests/infra checks that no other bucket uses SSE-S3.
+  #checkov:skip=CKV_AWS_144:Cross-region replication is optional because of its cost. infra/README.md describes the risk.
+  #checkov:skip=CKV2_AWS_62:Event notifications are not needed. A program that writes an object records it in the ledger.
+  #checkov:skip=CKV2_AWS_61:The callers `evidence`, `payloads` and `server` each define their own lifecycle.
   bucket              = var.name
   object_lock_enabled = var.object_lock
   tags                = var.tags
@@ -25,11 +25,11 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "this" {
   bucket = aws_s3_bucket.this.id
 
   rule {
-    # One key for many objects: a tenth of a per cent of the calls to KMS.
+    # An S3 bucket key reduces the number of KMS requests by 99.9 %.
     bucket_key_enabled = !var.takes_balancer_logs
 
     apply_server_side_encryption_by_default {
-      # A load balancer writes its log under S3's own key and no other.
+      # The access log of a load balancer supports only SSE-S3.
       sse_algorithm     = var.takes_balancer_logs ? "AES256" : "aws:kms"
       kms_master_key_id = var.kms_key_arn
     }
@@ -64,13 +64,13 @@ resource "aws_s3_bucket_policy" "this" {
   bucket = aws_s3_bucket.this.id
   policy = data.aws_iam_policy_document.bucket.json
 
-  # Both are writes to the same bucket, and S3 answers the second with a conflict.
+  # Concurrent changes of the same bucket fail with a conflict.
   depends_on = [aws_s3_bucket_public_access_block.this]
 }
 
 data "aws_iam_policy_document" "bucket" {
   statement {
-    sid       = "NothingInTheClear"
+    sid       = "DenyInsecureTransport"
     effect    = "Deny"
     actions   = ["s3:*"]
     resources = [aws_s3_bucket.this.arn, "${aws_s3_bucket.this.arn}/*"]
@@ -91,7 +91,7 @@ data "aws_iam_policy_document" "bucket" {
     for_each = var.takes_balancer_logs ? ["balancers"] : []
 
     content {
-      sid       = "WrittenByLoadBalancersOfTheAccount"
+      sid       = "AllowLoadBalancerLogDelivery"
       actions   = ["s3:PutObject"]
       resources = ["${aws_s3_bucket.this.arn}/AWSLogs/${data.aws_caller_identity.current.account_id}/*"]
 

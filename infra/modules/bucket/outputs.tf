@@ -1,10 +1,10 @@
 output "name" {
-  description = "The bucket's name, once versions are kept and its policy is in force: what needs them waits for this."
+  description = "Name of the bucket. It depends on versioning and on the bucket policy, so resources that use this output are created after them."
   value       = aws_s3_bucket.this.id
   depends_on  = [aws_s3_bucket_versioning.this, aws_s3_bucket_policy.this]
 }
 
 output "arn" {
-  description = "The bucket's ARN."
+  description = "ARN of the bucket."
   value       = aws_s3_bucket.this.arn
 }

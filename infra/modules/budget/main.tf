@@ -1,4 +1,4 @@
-# Tells people before a month becomes dear.
+# A monthly budget with notifications.
 
 resource "aws_budgets_budget" "this" {
   name         = var.name

@@ -1,4 +1,4 @@
 output "name" {
-  description = "The budget's name."
+  description = "Name of the budget."
   value       = aws_budgets_budget.this.name
 }

@@ -1,5 +1,5 @@
-# Where bundles go. Each object is locked when it is written: nobody changes or deletes it before its time, in
-# compliance mode not even the account's root.
+# The bucket for evidence bundles. Object Lock protects each object from changes and deletion until its retention ends;
+# in compliance mode also from the root user of the account.
 
 module "bucket" {
   source = "../bucket"
@@ -25,7 +25,7 @@ resource "aws_s3_bucket_object_lock_configuration" "this" {
 resource "aws_s3_bucket_lifecycle_configuration" "this" {
   bucket = module.bucket.name
 
-  # Evidence is written once and read seldom; it is not deleted here, whatever its age.
+  # Evidence is written once and rarely read. It never expires.
   rule {
     id     = "to-cheaper-storage"
     status = "Enabled"

@@ -1,19 +1,19 @@
 output "name" {
-  description = "The bucket's name: COUNTERSIGN_EVIDENCE."
+  description = "Name of the bucket, for COUNTERSIGN_EVIDENCE."
   value       = module.bucket.name
 }
 
 output "arn" {
-  description = "The bucket's ARN."
+  description = "ARN of the bucket."
   value       = module.bucket.arn
 }
 
 output "keep_days" {
-  description = "How long an object is locked: COUNTERSIGN_EVIDENCE_KEEP_DAYS."
+  description = "Retention of an object in days, for COUNTERSIGN_EVIDENCE_KEEP_DAYS."
   value       = var.keep_days
 }
 
 output "lock_mode" {
-  description = "Against whom an object is locked: COUNTERSIGN_EVIDENCE_LOCK."
+  description = "Object Lock mode, for COUNTERSIGN_EVIDENCE_LOCK."
   value       = var.lock_mode
 }

@@ -1,55 +1,55 @@
 variable "name" {
-  description = "The bucket's name, which no other bucket in the world may have."
+  description = "Name of the bucket. It must be globally unique."
   type        = string
 }
 
 variable "keep_days" {
-  description = "How long an object cannot be deleted, counted from when it was written."
+  description = "Retention of an object in days, counted from its creation."
   type        = number
   default     = 365
 
   validation {
     condition     = var.keep_days >= 1 && var.keep_days <= 36500 && floor(var.keep_days) == var.keep_days
-    error_message = "S3 locks for 1 to 36500 whole days."
+    error_message = "The retention must be 1 to 36500 days."
   }
 }
 
 variable "lock_mode" {
-  description = "GOVERNANCE: who has s3:BypassGovernanceRetention can unlock. COMPLIANCE: nobody can, and nobody can shorten it."
+  description = "Object Lock mode. GOVERNANCE: users with s3:BypassGovernanceRetention can delete objects. COMPLIANCE: no user can delete objects or shorten the retention."
   type        = string
   default     = "GOVERNANCE"
 
   validation {
     condition     = contains(["GOVERNANCE", "COMPLIANCE"], var.lock_mode)
-    error_message = "S3 knows GOVERNANCE and COMPLIANCE."
+    error_message = "The mode must be GOVERNANCE or COMPLIANCE."
   }
 }
 
 variable "archive_after_days" {
-  description = "After how many days an object moves to cheaper storage. It can still be read at once."
+  description = "Days after which an object moves to Glacier Instant Retrieval. It stays readable without delay."
   type        = number
   default     = 90
 
   validation {
     condition     = var.archive_after_days >= 30
-    error_message = "Moving sooner than after 30 days costs more than it saves."
+    error_message = "The value must be at least 30 days; an earlier transition costs more than it saves."
   }
 }
 
 variable "kms_key_arn" {
-  description = "The customer key of the objects; AWS's own for S3 if there is none."
+  description = "ARN of the KMS key for the objects. If null, the AWS managed key of S3 is used."
   type        = string
   default     = null
 }
 
 variable "access_log_bucket" {
-  description = "A bucket of yours that is to hold a line for each request; none if there is none."
+  description = "Name of an existing bucket for server access logs. Null disables them."
   type        = string
   default     = null
 }
 
 variable "tags" {
-  description = "Tags of the bucket."
+  description = "Tags for the bucket."
   type        = map(string)
   default     = {}
 }

@@ -1,9 +1,9 @@
-# A Lambda function from a zip with one file, `bootstrap`; its own role, its own log, its own alarms. No function is
-# made anywhere else, so none is without them.
+# A Lambda function with its role, log group and alarms, from a zip with one file, `bootstrap`. Every function is
+# created by this module.
 
 resource "aws_lambda_function" "this" {
-  #checkov:skip=CKV_AWS_117:It speaks only to AWS and to Slack, over TLS and under its own role; in a network it would need rights over network interfaces that cannot be limited to one.
-  #checkov:skip=CKV_AWS_272:The zip is made reproducibly (`cargo xtask package`) and its hash is in the plan; a signing profile is the account's to demand.
+  #checkov:skip=CKV_AWS_117:The function connects only to AWS and Slack, over TLS. In a VPC it would need permissions for network interfaces that cannot be limited to one resource.
+  #checkov:skip=CKV_AWS_272:The zip is reproducible (`cargo xtask package`) and its hash is in the plan. Code signing is the decision of the account.
   function_name                  = var.name
   description                    = var.description
   role                           = aws_iam_role.this.arn
@@ -39,7 +39,7 @@ resource "aws_lambda_function" "this" {
     }
   }
 
-  # Lambda tries the dead-letter queue with the role when the function is made.
+  # Lambda checks the role's access to the dead-letter queue when the function is created.
   depends_on = [aws_iam_role_policy.this]
 }
 
@@ -58,8 +58,8 @@ resource "aws_cloudwatch_log_group" "this" {
   tags              = var.tags
 }
 
-# Calls that failed for good. There is no queue in front of it: what is asynchronous is the call. The next call does what
-# this one left, so nobody has to send it again: it is kept for an hour, in which the alarm speaks, and then goes.
+# The dead-letter queue of asynchronous invocations. The next invocation does the work of a failed one, so messages
+# need no redrive. They are retained for one hour, which is long enough for the alarm.
 resource "aws_sqs_queue" "dead" {
   count = var.asynchronous ? 1 : 0
 
@@ -73,7 +73,7 @@ resource "aws_sqs_queue" "dead" {
 
 resource "aws_iam_role" "this" {
   name               = var.name
-  description        = "What the function ${var.name} may do"
+  description        = "Execution role of the function ${var.name}"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -114,7 +114,7 @@ data "aws_iam_policy_document" "this" {
         }
       }
 
-      # `ForAllValues` also holds where there is no key at all.
+      # `ForAllValues` is also true for a request without a key.
       dynamic "condition" {
         for_each = length(statement.value.leading_keys) > 0 ? ["false"] : []
 
@@ -128,7 +128,7 @@ data "aws_iam_policy_document" "this" {
   }
 
   statement {
-    sid       = "WriteItsLog"
+    sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
     resources = ["${aws_cloudwatch_log_group.this.arn}:log-stream:*"]
   }
@@ -137,7 +137,7 @@ data "aws_iam_policy_document" "this" {
     for_each = aws_sqs_queue.dead
 
     content {
-      sid       = "KeepItsDeadLetters"
+      sid       = "SendDeadLetters"
       actions   = ["sqs:SendMessage"]
       resources = [statement.value.arn]
     }
@@ -149,7 +149,7 @@ data "aws_iam_policy_document" "this" {
     content {
       sid     = "SendTraces"
       actions = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
-      # X-Ray knows no resource for these.
+      # These X-Ray actions support no resource.
       resources = ["*"]
     }
   }
@@ -157,7 +157,7 @@ data "aws_iam_policy_document" "this" {
 
 resource "aws_cloudwatch_metric_alarm" "errors" {
   alarm_name          = "${var.name}-errors"
-  alarm_description   = "The function ${var.name} failed; its log says why."
+  alarm_description   = "The function ${var.name} failed. Check its log."
   namespace           = "AWS/Lambda"
   metric_name         = "Errors"
   dimensions          = { FunctionName = aws_lambda_function.this.function_name }
@@ -174,7 +174,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
 
 resource "aws_cloudwatch_metric_alarm" "throttles" {
   alarm_name          = "${var.name}-throttles"
-  alarm_description   = "Calls of the function ${var.name} are refused: its limit, or the account's, is reached."
+  alarm_description   = "Invocations of the function ${var.name} are throttled: the concurrency limit of the function or of the account is reached."
   namespace           = "AWS/Lambda"
   metric_name         = "Throttles"
   dimensions          = { FunctionName = aws_lambda_function.this.function_name }
@@ -193,7 +193,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   count = var.asynchronous ? 1 : 0
 
   alarm_name          = "${var.name}-dead-letters"
-  alarm_description   = "A call of the function ${var.name} failed for good within the last hour; its log says why. The next call does what this one left."
+  alarm_description   = "An invocation of the function ${var.name} failed after all retries within the last hour. Check its log. The next invocation does the missed work."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = aws_sqs_queue.dead[0].name }

@@ -1,19 +1,19 @@
 output "name" {
-  description = "The function's name."
+  description = "Name of the function."
   value       = aws_lambda_function.this.function_name
 }
 
 output "arn" {
-  description = "The function's ARN."
+  description = "ARN of the function."
   value       = aws_lambda_function.this.arn
 }
 
 output "invoke_arn" {
-  description = "How API Gateway calls it."
+  description = "Invoke ARN for API Gateway."
   value       = aws_lambda_function.this.invoke_arn
 }
 
 output "role_name" {
-  description = "Its role."
+  description = "Name of the execution role."
   value       = aws_iam_role.this.name
 }

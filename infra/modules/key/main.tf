@@ -1,5 +1,5 @@
-# One customer key for what a deployment keeps. Its policy names every action; the account's own IAM decides who
-# holds them, and services may use it only for this account's logs, alarms and budgets.
+# One customer managed KMS key for all data of a deployment. The key policy lists every action. IAM policies of the
+# account decide who may use the key. AWS services may use it only for the logs, alarms and budgets of this account.
 
 data "aws_caller_identity" "current" {}
 data "aws_partition" "current" {}
@@ -8,7 +8,7 @@ locals {
   account_id = data.aws_caller_identity.current.account_id
   root_arn   = "arn:${data.aws_partition.current.partition}:iam::${local.account_id}:root"
 
-  # What CloudWatch Logs, and whoever holds a role in this account, does with a key.
+  # Actions that CloudWatch Logs and the roles of this account may perform with the key.
   use = [
     "kms:Encrypt",
     "kms:Decrypt",
@@ -21,14 +21,14 @@ locals {
 }
 
 resource "aws_kms_key" "this" {
-  description             = "What ${var.name} keeps"
+  description             = "Encrypts the data of ${var.name}"
   enable_key_rotation     = true
   rotation_period_in_days = var.rotation_days
   deletion_window_in_days = 30
   tags                    = var.tags
 
-  # Evidence that is locked for years is read with this key alone. A key that is to be deleted opens nothing from that
-  # moment on, so no `destroy` takes it along; infra/README.md says how a deployment is deleted.
+  # Evidence with a retention of years can be read only with this key, and a key that is scheduled for deletion cannot
+  # decrypt. So `terraform destroy` must not delete it. infra/README.md describes how to delete a deployment.
   lifecycle {
     prevent_destroy = true
   }
@@ -39,7 +39,7 @@ resource "aws_kms_alias" "this" {
   target_key_id = aws_kms_key.this.key_id
 }
 
-# A policy of its own, so that its statements can name the key instead of `*`.
+# A separate resource, so that its statements can name the key instead of `*`.
 resource "aws_kms_key_policy" "this" {
   key_id = aws_kms_key.this.key_id
   policy = data.aws_iam_policy_document.key.json
@@ -47,7 +47,7 @@ resource "aws_kms_key_policy" "this" {
 
 data "aws_iam_policy_document" "key" {
   statement {
-    sid       = "AdministeredByTheAccount"
+    sid       = "AllowAccountAdministration"
     resources = [aws_kms_key.this.arn]
     actions = [
       "kms:CancelKeyDeletion",
@@ -81,7 +81,7 @@ data "aws_iam_policy_document" "key" {
   }
 
   statement {
-    sid       = "UsedByRolesOfTheAccount"
+    sid       = "AllowUseByAccountRoles"
     resources = [aws_kms_key.this.arn]
     actions   = local.use
 
@@ -91,9 +91,9 @@ data "aws_iam_policy_document" "key" {
     }
   }
 
-  # DynamoDB, Lambda and others keep a grant for as long as they hold something that is encrypted.
+  # DynamoDB, Lambda and other services need a grant for encrypted resources.
   statement {
-    sid       = "GrantedToServicesByTheAccount"
+    sid       = "AllowGrantsForAwsResources"
     resources = [aws_kms_key.this.arn]
     actions   = ["kms:CreateGrant"]
 
@@ -110,7 +110,7 @@ data "aws_iam_policy_document" "key" {
   }
 
   statement {
-    sid       = "UsedForLogGroupsOfTheAccount"
+    sid       = "AllowCloudWatchLogs"
     resources = [aws_kms_key.this.arn]
     actions   = local.use
 
@@ -126,9 +126,9 @@ data "aws_iam_policy_document" "key" {
     }
   }
 
-  # An alarm or a budget cannot speak to an encrypted topic otherwise.
+  # Needed to publish alarms and budget notifications to the encrypted topic.
   statement {
-    sid       = "UsedByAlarmsAndBudgetsOfTheAccount"
+    sid       = "AllowAlarmsAndBudgets"
     resources = [aws_kms_key.this.arn]
     actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
 

@@ -1,8 +1,8 @@
-# The one table. Keys and indexes are the ones that `crates/store/src/aws/table.rs` reads and writes
+# The DynamoDB table. Its keys and indexes are those of `crates/store/src/aws/table.rs`
 # (docs/decisions/0014-one-table-on-dynamodb.md); tests/infra compares the two.
 
 locals {
-  # Sparse, and keys only: an index finds candidates, the item decides.
+  # Sparse indexes with keys only. The code reads the item of each match and checks it again.
   indexes = {
     due            = { hash = "due_in", range = "due_at" }
     runs_by_tenant = { hash = "runs_of", range = "begun" }
@@ -24,10 +24,10 @@ locals {
     asked   = "S"
   }
 
-  # Each operation that the programs use; the metric has no sum over all of them.
+  # The operations that the programs use. The metric has no total over all operations.
   operations = ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]
 
-  # An index that cannot keep up holds back the table's writes.
+  # A throttled index also throttles writes to the table.
   throttles = merge(
     {
       reads  = { metric = "ReadThrottleEvents", index = null }
@@ -82,7 +82,7 @@ resource "aws_dynamodb_table" "this" {
 
 resource "aws_cloudwatch_metric_alarm" "throttles" {
   alarm_name          = "${var.name}-ledger-throttles"
-  alarm_description   = "DynamoDB refuses requests to ${var.name}: a key is hot, or the account's limit is reached. Nothing is lost; work waits."
+  alarm_description   = "DynamoDB throttles requests to ${var.name}: a partition key is hot, or an account quota is reached. Requests are retried, so runs are delayed but not lost."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 3
@@ -121,7 +121,7 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
 
 resource "aws_cloudwatch_metric_alarm" "system_errors" {
   alarm_name          = "${var.name}-ledger-errors"
-  alarm_description   = "DynamoDB answers requests to ${var.name} with errors of its own."
+  alarm_description   = "DynamoDB returns system errors (HTTP 500) for requests to ${var.name}."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 3

@@ -1,5 +1,5 @@
-# A network of its own for the workers: private subnets, AWS reached without the internet, and one way out through
-# NAT for the systems that steps touch. Optional: `worker` takes any network.
+# An optional VPC for the workers: private subnets, VPC endpoints for AWS, and NAT for external systems. `worker` works
+# in any VPC.
 
 data "aws_caller_identity" "current" {}
 
@@ -7,7 +7,7 @@ locals {
   private_cidrs = { for number, zone in var.zones : zone => cidrsubnet(var.cidr_block, 4, number) }
   public_cidrs  = { for number, zone in var.zones : zone => cidrsubnet(var.cidr_block, 8, 240 + number) }
 
-  # In which zones there is a NAT gateway, and which one a zone uses.
+  # The zones with a NAT gateway, and the gateway of each zone.
   nat_zones = toset(slice(var.zones, 0, var.nat_gateways))
   nat_of    = { for zone in var.zones : zone => contains(local.nat_zones, zone) ? zone : var.zones[0] }
 
@@ -21,7 +21,7 @@ resource "aws_vpc" "this" {
   tags                 = merge(var.tags, { Name = var.name })
 }
 
-# The group that everything would be in that names none: it lets nothing through.
+# The default security group of the VPC has no rules, so it denies all traffic.
 resource "aws_default_security_group" "this" {
   vpc_id = aws_vpc.this.id
   tags   = merge(var.tags, { Name = "${var.name}-unused" })
@@ -50,7 +50,7 @@ resource "aws_route_table_association" "private" {
   route_table_id = aws_route_table.private[each.key].id
 }
 
-# ---- the way out
+# ---- NAT
 
 resource "aws_internet_gateway" "this" {
   count = var.nat_gateways > 0 ? 1 : 0
@@ -116,7 +116,7 @@ resource "aws_route" "out" {
   nat_gateway_id         = aws_nat_gateway.this[local.nat_of[each.key]].id
 }
 
-# ---- AWS without the internet
+# ---- VPC endpoints
 
 resource "aws_vpc_endpoint" "gateway" {
   for_each = toset(["s3", "dynamodb"])
@@ -142,14 +142,14 @@ resource "aws_vpc_endpoint" "interface" {
 
 resource "aws_security_group" "endpoints" {
   name        = "${var.name}-endpoints"
-  description = "Endpoints of AWS within ${var.name}"
+  description = "VPC endpoints of ${var.name}"
   vpc_id      = aws_vpc.this.id
   tags        = merge(var.tags, { Name = "${var.name}-endpoints" })
 }
 
 resource "aws_vpc_security_group_ingress_rule" "endpoints" {
   security_group_id = aws_security_group.endpoints.id
-  description       = "HTTPS from within the network"
+  description       = "HTTPS from the VPC"
   cidr_ipv4         = var.cidr_block
   ip_protocol       = "tcp"
   from_port         = 443
@@ -157,7 +157,7 @@ resource "aws_vpc_security_group_ingress_rule" "endpoints" {
   tags              = var.tags
 }
 
-# ---- who spoke to whom
+# ---- flow log
 
 resource "aws_flow_log" "this" {
   vpc_id          = aws_vpc.this.id
@@ -206,7 +206,7 @@ resource "aws_iam_role_policy" "flows" {
 
 data "aws_iam_policy_document" "flows" {
   statement {
-    sid = "WriteTheFlowLog"
+    sid = "WriteFlowLog"
     actions = [
       "logs:CreateLogStream",
       "logs:DescribeLogGroups",

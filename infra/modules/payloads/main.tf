@@ -1,5 +1,6 @@
-# What is too large for an item or a message. Nothing is locked here, and what runs work with expires: evidence holds
-# hashes of it, and stands without it. Bodies of items, such as plans and policies, stand under another prefix and stay.
+# The bucket for data that is too large for a table item or a message, without Object Lock. Payloads of runs expire:
+# evidence contains only their hashes and verifies without them. Item bodies, such as plans and policies, have another
+# prefix and do not expire.
 
 module "bucket" {
   source = "../bucket"
@@ -13,7 +14,7 @@ module "bucket" {
 resource "aws_s3_bucket_lifecycle_configuration" "this" {
   bucket = module.bucket.name
 
-  # How keys of payloads begin: crates/store/src/aws/s3.rs.
+  # The key prefix of payloads, as in crates/store/src/aws/s3.rs.
   rule {
     id     = "expire"
     status = "Enabled"
@@ -32,7 +33,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "this" {
     status = "Enabled"
     filter {}
 
-    # Keys are hashes of contents, so an older version is one that was deleted, or put again so that its days begin anew.
+    # Keys are content hashes, so a noncurrent version was deleted, or was written again to restart its expiration.
     noncurrent_version_expiration {
       noncurrent_days = 7
     }

@@ -1,9 +1,9 @@
 output "name" {
-  description = "The bucket's name: COUNTERSIGN_PAYLOADS."
+  description = "Name of the bucket, for COUNTERSIGN_PAYLOADS."
   value       = module.bucket.name
 }
 
 output "arn" {
-  description = "The bucket's ARN."
+  description = "ARN of the bucket."
   value       = module.bucket.arn
 }

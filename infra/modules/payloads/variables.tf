@@ -1,33 +1,33 @@
 variable "name" {
-  description = "The bucket's name, which no other bucket in the world may have."
+  description = "Name of the bucket. It must be globally unique."
   type        = string
 }
 
 variable "keep_days" {
-  description = "How many days after it was last put a payload is deleted, to a day. A run that is still open then loses it: keep them longer than runs last."
+  description = "Days after its last write at which a payload expires. A run that is still active then loses its payload, so choose a value longer than the longest run."
   type        = number
   default     = 180
 
   validation {
     condition     = var.keep_days >= 30 && floor(var.keep_days) == var.keep_days
-    error_message = "A run may wait for people for weeks; keep payloads for 30 days or more."
+    error_message = "Payloads must be retained for at least 30 days, because a run may wait for an approval for weeks."
   }
 }
 
 variable "kms_key_arn" {
-  description = "The customer key of the objects; AWS's own for S3 if there is none."
+  description = "ARN of the KMS key for the objects. If null, the AWS managed key of S3 is used."
   type        = string
   default     = null
 }
 
 variable "access_log_bucket" {
-  description = "A bucket of yours that is to hold a line for each request; none if there is none."
+  description = "Name of an existing bucket for server access logs. Null disables them."
   type        = string
   default     = null
 }
 
 variable "tags" {
-  description = "Tags of the bucket."
+  description = "Tags for the bucket."
   type        = map(string)
   default     = {}
 }

@@ -1,8 +1,8 @@
-# What each program is told, and what it may do: the one place for both. Nothing is made here; the examples hand
-# these on to `function`, `worker` and `server`. tests/infra compares the names with those that the programs read.
+# The environment variables and IAM statements of each program. This module creates no resources; the examples pass its
+# outputs to `function`, `worker` and `server`. tests/infra compares the variables with those that the programs read.
 #
-# No statement allows a whole service or any resource. The `/*` behind a bucket's ARN stands for its objects, whose
-# names are hashes nobody knows beforehand.
+# No statement has a wildcard for actions or resources, except `/*` for the objects of one bucket, whose names are
+# hashes.
 
 locals {
   common = {
@@ -34,29 +34,29 @@ locals {
       COUNTERSIGN_EVIDENCE_KEEP_DAYS = tostring(var.evidence.keep_days)
       COUNTERSIGN_EVIDENCE_LOCK      = lower(var.evidence.lock_mode)
       COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
-      # For a collector in the same task: it names tenants, and asks for no key.
+      # Loopback only, for a collector in the same task: the metrics contain tenant names and need no authentication.
       COUNTERSIGN_METRICS        = "127.0.0.1:9464"
       COUNTERSIGN_ROOM_INGEST    = tostring(var.room.ingest)
       COUNTERSIGN_ROOM_DECISIONS = tostring(var.room.decisions)
       COUNTERSIGN_ROOM_STEPS     = tostring(var.room.steps)
     })
 
-    # Its configuration is in its image, and ECS hands it its secrets.
+    # The configuration is in the image, and ECS passes the secrets to the program.
     server = local.common
   }
 
   queue_arns = [var.queues.ingest.arn, var.queues.decisions.arn, var.queues.steps.arn]
   dead_arns  = [var.queues.ingest.dead_arn, var.queues.decisions.dead_arn, var.queues.steps.dead_arn]
 
-  # With a customer key, whoever asks a service to read or write asks for the key as well.
+  # With a customer managed key, every caller that reads or writes data also needs access to the key.
   keys = [for arns in [var.kms_key_arns] : {
-    sid       = "UseTheKeys"
+    sid       = "UseKmsKeys"
     actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
     resources = arns
   } if length(arns) > 0]
 
   secret = { for program, arn in var.secret_arns : program => [{
-    sid       = "ReadItsSecret"
+    sid       = "ReadSecret"
     actions   = ["secretsmanager:GetSecretValue"]
     resources = [arn]
   }] }
@@ -64,20 +64,20 @@ locals {
   statements = {
     webhook = concat(local.secret["webhook"], local.keys, [
       {
-        sid       = "WriteTheInbox"
+        sid       = "WriteInbox"
         actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
         resources = [var.table.arn]
-        # A partition key begins with its tenant and `#`, which no tenant's name holds.
+        # A partition key starts with the tenant and `#`, which tenant names cannot contain.
         leading_keys = [for tenant in var.tenants : "${tenant}#*"]
       },
       {
-        sid       = "SendWhatCameIn"
+        sid       = "SendInboundEvents"
         actions   = ["sqs:SendMessage"]
         resources = [var.queues.ingest.arn]
       },
       {
-        # A body that is too large for an item goes here. One that is there is written anew: to look at its age is to read.
-        sid       = "KeepPayloads"
+        # Bodies that are too large for an item. Existing ones are overwritten: checking their age needs read access.
+        sid       = "WritePayloads"
         actions   = ["s3:PutObject"]
         resources = ["${var.payloads.arn}/*"]
       },
@@ -85,7 +85,7 @@ locals {
 
     slack = concat(local.secret["slack"], local.keys, [
       {
-        sid = "AnswerRequests"
+        sid = "RecordDecisions"
         actions = [
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
@@ -97,24 +97,24 @@ locals {
         resources = [var.table.arn]
       },
       {
-        sid       = "FindRequests"
+        sid       = "QueryOpenApprovals"
         actions   = ["dynamodb:Query"]
         resources = [var.table.index_arns["open_approvals"]]
       },
       {
-        # Answers, and runs that people ask for.
-        sid       = "SendAnswers"
+        # Decisions on approvals, and runs that users start.
+        sid       = "SendMessages"
         actions   = ["sqs:SendMessage"]
         resources = local.queue_arns
       },
       {
-        sid       = "KeepPayloads"
+        sid       = "ReadAndWritePayloads"
         actions   = ["s3:GetObject", "s3:PutObject"]
         resources = ["${var.payloads.arn}/*"]
       },
       {
-        # Without this S3 answers "forbidden" where it means "not there".
-        sid       = "TellWhichPayloadsAreMissing"
+        # Without this permission, S3 returns 403 instead of 404 for a missing object.
+        sid       = "ListPayloads"
         actions   = ["s3:ListBucket"]
         resources = [var.payloads.arn]
       },
@@ -122,7 +122,7 @@ locals {
 
     sweep = concat(local.keys, [
       {
-        sid = "WakeRunsAndSettleTheOutbox"
+        sid = "UpdateRunsAndOutbox"
         actions = [
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
@@ -133,12 +133,12 @@ locals {
         resources = [var.table.arn]
       },
       {
-        sid       = "FindWhatIsDue"
+        sid       = "QueryDueIndex"
         actions   = ["dynamodb:Query"]
         resources = [var.table.index_arns["due"]]
       },
       {
-        sid       = "WakeWhatIsDue"
+        sid       = "SendMessages"
         actions   = ["sqs:SendMessage"]
         resources = local.queue_arns
       },
@@ -151,8 +151,8 @@ locals {
 
     worker = concat(local.secret["worker"], local.keys, [
       {
-        # All of the ledger, item by item: no scan, and nothing that changes the table itself.
-        sid = "KeepTheLedger"
+        # All item operations of the ledger. No scan, and no change of the table itself.
+        sid = "ReadAndWriteLedger"
         actions = [
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
@@ -164,13 +164,13 @@ locals {
         resources = [var.table.arn]
       },
       {
-        # It sweeps too, beside the schedule.
-        sid       = "FindWhatIsDue"
+        # The worker also sweeps, in addition to the scheduled function.
+        sid       = "QueryDueIndex"
         actions   = ["dynamodb:Query"]
         resources = [var.table.index_arns["due"]]
       },
       {
-        sid = "TakeAndSendMessages"
+        sid = "ReceiveAndSendMessages"
         actions = [
           "sqs:ReceiveMessage",
           "sqs:DeleteMessage",
@@ -181,19 +181,19 @@ locals {
         resources = local.queue_arns
       },
       {
-        sid       = "KeepPayloads"
+        sid       = "ReadAndWritePayloads"
         actions   = ["s3:GetObject", "s3:PutObject"]
         resources = ["${var.payloads.arn}/*"]
       },
       {
-        # It puts evidence where it stays. Reading it is the server's.
-        sid       = "KeepEvidence"
+        # The worker only writes evidence. The server reads it.
+        sid       = "WriteEvidence"
         actions   = ["s3:PutObject", "s3:PutObjectRetention"]
         resources = ["${var.evidence.arn}/*"]
       },
       {
-        # Without this S3 answers "forbidden" where it means "not there".
-        sid       = "TellWhichPayloadsAreMissing"
+        # Without this permission, S3 returns 403 instead of 404 for a missing object.
+        sid       = "ListPayloads"
         actions   = ["s3:ListBucket"]
         resources = [var.payloads.arn]
       },
@@ -201,8 +201,8 @@ locals {
 
     server = concat(local.keys, [
       {
-        # What people and programs ask for is decided here and written as a worker writes it.
-        sid = "KeepTheLedger"
+        # The server executes requests of users and programs, and writes the same items as a worker.
+        sid = "ReadAndWriteLedger"
         actions = [
           "dynamodb:GetItem",
           "dynamodb:BatchGetItem",
@@ -214,25 +214,25 @@ locals {
         resources = [var.table.arn]
       },
       {
-        # Lists of runs, open requests, and what is overdue: all of them.
-        sid       = "ReadTheIndexes"
+        # All indexes: lists of runs, open approvals and overdue runs.
+        sid       = "QueryIndexes"
         actions   = ["dynamodb:Query"]
         resources = values(var.table.index_arns)
       },
       {
-        # It takes no message: workers do the work.
+        # The server receives no messages from these queues; workers do.
         sid       = "SendAndCountMessages"
         actions   = ["sqs:SendMessage", "sqs:GetQueueAttributes"]
         resources = local.queue_arns
       },
       {
-        # SQS shows dead letters only by handing them out; each is given back.
-        sid       = "ShowDeadLetters"
+        # SQS shows dead-letter messages only through ReceiveMessage. The server makes each message visible again.
+        sid       = "ReadDeadLetters"
         actions   = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"]
         resources = local.dead_arns
       },
       {
-        sid       = "KeepPayloads"
+        sid       = "ReadAndWritePayloads"
         actions   = ["s3:GetObject", "s3:PutObject"]
         resources = ["${var.payloads.arn}/*"]
       },
@@ -242,8 +242,8 @@ locals {
         resources = ["${var.evidence.arn}/*"]
       },
       {
-        # Without this S3 answers "forbidden" where it means "not there".
-        sid       = "TellWhichObjectsAreMissing"
+        # Without this permission, S3 returns 403 instead of 404 for a missing object.
+        sid       = "ListPayloadsAndEvidence"
         actions   = ["s3:ListBucket"]
         resources = [var.payloads.arn, var.evidence.arn]
       },

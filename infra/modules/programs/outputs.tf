@@ -1,9 +1,9 @@
 output "environment" {
-  description = "Program to its environment variables."
+  description = "Map from program to its environment variables."
   value       = local.environment
 }
 
 output "statements" {
-  description = "Program to the statements of its role's policy."
+  description = "Map from program to the IAM statements of its role."
   value       = local.statements
 }

@@ -1,5 +1,5 @@
 variable "table" {
-  description = "The ledger: its name, its ARN, and the ARN of each index."
+  description = "Name and ARN of the ledger table, and the ARN of each index."
   type = object({
     name       = string
     arn        = string
@@ -8,7 +8,7 @@ variable "table" {
 }
 
 variable "queues" {
-  description = "The three queues, and where their dead letters go."
+  description = "The three queues and the ARNs of their dead-letter queues."
   type = object({
     ingest    = object({ arn = string, url = string, dead_arn = string })
     decisions = object({ arn = string, url = string, dead_arn = string })
@@ -17,102 +17,102 @@ variable "queues" {
 }
 
 variable "payloads" {
-  description = "The bucket of payloads."
+  description = "Name and ARN of the payloads bucket."
   type        = object({ name = string, arn = string })
 }
 
 variable "evidence" {
-  description = "The bucket of evidence, for how many days an object in it is locked, and against whom."
+  description = "Name and ARN of the evidence bucket, its retention in days and its Object Lock mode."
   type        = object({ name = string, arn = string, keep_days = number, lock_mode = string })
 }
 
 variable "secret_arns" {
-  description = "Program to the ARN of its secret. The sweep has none. The server's is not asked for here: ECS reads it, not the program."
+  description = "Map from program to the ARN of its secret. The sweep has no secret. The server is not listed, because ECS reads its secret."
   type        = map(string)
 
   validation {
     condition     = alltrue([for program in ["webhook", "slack", "worker"] : contains(keys(var.secret_arns), program)])
-    error_message = "Each of webhook, slack and worker needs a secret."
+    error_message = "The programs webhook, slack and worker each need a secret."
   }
 }
 
 variable "kms_key_arns" {
-  description = "The customer keys of table, queues, buckets and secrets; empty where AWS's own keys are used."
+  description = "ARNs of the KMS keys for the table, queues, buckets and secrets. Empty if AWS managed keys are used."
   type        = list(string)
   default     = []
 
   validation {
     condition     = alltrue([for arn in var.kms_key_arns : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]+:key/[^*]+$", arn))])
-    error_message = "A key is named by its ARN, without a wildcard."
+    error_message = "Each key must be an ARN without a wildcard."
   }
 }
 
 variable "tenants" {
-  description = "The tenants whose items the webhook function may touch, enforced by IAM; empty: all of them."
+  description = "Tenants whose items the webhook function may access, enforced by IAM. Empty for all tenants."
   type        = list(string)
   default     = []
 
   validation {
-    # The charset of an id (crates/domain/src/id.rs); a `*` or `?` would mean more than one tenant to IAM.
+    # The characters of an id (crates/domain/src/id.rs). In IAM, `*` or `?` would match several tenants.
     condition     = alltrue([for tenant in var.tenants : can(regex("^[A-Za-z0-9._-]{1,128}$", tenant))])
-    error_message = "A tenant is 1 to 128 letters, digits, `.`, `_` and `-`."
+    error_message = "Each tenant must have 1 to 128 letters, digits, `.`, `_` and `-`."
   }
 }
 
-# Lambda holds 4 KB of environment, names included, measured as JSON: a line's end and a quote are two bytes each. 3,000
-# bytes for the one long value leave 1,096 for table, queues, buckets, the secret's ARN and the log's filter, which take
-# about 600; long names take more. 4,000 characters of base64 are 3,000 bytes.
+# Lambda limits the environment to 4 KB, names included, measured as JSON: a newline and a quotation mark are two bytes
+# each. 3,000 bytes for this value leave 1,096 bytes for table, queues, buckets, the ARN of the secret and the log
+# filter, which take about 600 bytes; more with long names. 4,000 base64 characters are 3,000 bytes.
 variable "sources" {
-  description = "YAML: which sources and tenants the webhook function accepts, and the names of their secrets. At most 3,000 bytes as JSON, since Lambda holds 4 KB of environment in all."
+  description = "YAML: the sources and tenants that the webhook function accepts, and the names of their secrets. At most 3,000 bytes as JSON, because Lambda limits the environment to 4 KB."
   type        = string
 
   validation {
     condition     = can(yamldecode(var.sources))
-    error_message = "This has to be YAML."
+    error_message = "The value must be valid YAML."
   }
 
   validation {
-    # Else every delivery of the tenant that was forgotten would be proved, and then refused by IAM.
+    # Otherwise IAM would deny the writes for every authenticated webhook of the missing tenant.
     condition = length(var.tenants) == 0 || length(setsubtract(
       try([for source in yamldecode(var.sources) : try(source.tenant, "")], []), var.tenants
     )) == 0
-    error_message = "A source names no tenant, or one that `tenants` does not name: IAM would keep the function from its items. Add it there."
+    error_message = "A source has no tenant, or a tenant that is not in `tenants`, so IAM would deny access to its items. Add the tenant to `tenants`."
   }
 
   validation {
     condition     = length(base64encode(jsonencode(var.sources))) <= 4000
-    error_message = "The sources take more than 3,000 bytes as JSON. A Lambda function holds 4 KB of environment, and the rest is for the names of table, queues, buckets and secret: leave out comments, or give some tenants a deployment of their own."
+    error_message = "`sources` has more than 3,000 bytes as JSON. Lambda limits the environment to 4 KB, and the rest is needed for the names of the table, queues, buckets and secret. Remove comments, or move some tenants to another deployment."
   }
 }
 
 variable "systems" {
-  description = "YAML: where Slack, ServiceNow, GitHub and the others are. At most 3,000 bytes as JSON, like `sources`: the function for Slack is told it too."
+  description = "YAML: the endpoints of Slack, ServiceNow, GitHub and the other systems. At most 3,000 bytes as JSON, like `sources`, because the Slack function gets it as well."
   type        = string
 
   validation {
     condition     = can(yamldecode(var.systems))
-    error_message = "This has to be YAML."
+    error_message = "The value must be valid YAML."
   }
 
   validation {
     condition     = length(base64encode(jsonencode(var.systems))) <= 4000
-    error_message = "The systems take more than 3,000 bytes as JSON. A Lambda function holds 4 KB of environment, and the rest is for the names of table, queues, buckets and secret: leave out comments, or give some tenants a deployment of their own."
+    error_message = "`systems` has more than 3,000 bytes as JSON. Lambda limits the environment to 4 KB, and the rest is needed for the names of the table, queues, buckets and secret. Remove comments, or move some tenants to another deployment."
   }
 }
 
 variable "room" {
-  description = "How many messages of each queue one worker works on at a time. Decisions have room of their own, so that they never wait behind steps."
+  description = "Number of messages of each queue that a worker processes concurrently. Each queue has its own limit, so that decisions never wait for steps."
   type        = object({ ingest = number, decisions = number, steps = number })
   default     = { ingest = 8, decisions = 8, steps = 16 }
 
   validation {
     condition     = alltrue([for room in values(var.room) : room >= 1 && room <= 256 && floor(room) == room])
-    error_message = "Each is a whole number from 1 to 256."
+    error_message = "Each limit must be an integer from 1 to 256."
   }
 }
 
 variable "log_filter" {
-  description = "What is logged, as `tracing` reads it: `info`, or `info,engine=debug`."
+  description = "Log filter in the format of `tracing`, such as `info` or `info,engine=debug`."
   type        = string
   default     = "info"
 }

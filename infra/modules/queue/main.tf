@@ -1,8 +1,9 @@
-# A queue and, always, the queue of its dead letters. The programs find the second by adding `-dead` to the URL
-# of the first, so the two are named here and nowhere else.
+# A queue and its dead-letter queue. The programs append `-dead` to the URL of the queue to find the dead-letter queue,
+# so both names are set here.
 #
-# A message is kept for four days: a fleet that was down over a long weekend finds it. A dead letter is as old as its
-# message was, and SQS keeps nothing for longer than fourteen days; so at least ten are left to look at what died.
+# The queue retains messages for four days, so that a fleet outage over a long weekend loses none. In the dead-letter
+# queue, the age of a message still counts from its first send, and SQS retains messages for at most 14 days. So
+# operators have at least ten days to inspect a dead-letter message.
 
 resource "aws_sqs_queue" "this" {
   name                              = var.name
@@ -31,7 +32,7 @@ resource "aws_sqs_queue" "dead" {
   tags                              = var.tags
 }
 
-# Only this queue's messages may die here, and be sent back from here.
+# Only this queue may use the dead-letter queue, and messages can be redriven only to this queue.
 resource "aws_sqs_queue_redrive_allow_policy" "dead" {
   queue_url = aws_sqs_queue.dead.id
 
@@ -52,7 +53,7 @@ data "aws_iam_policy_document" "tls_only" {
   for_each = { live = aws_sqs_queue.this.arn, dead = aws_sqs_queue.dead.arn }
 
   statement {
-    sid       = "NothingInTheClear"
+    sid       = "DenyInsecureTransport"
     effect    = "Deny"
     actions   = ["sqs:*"]
     resources = [each.value]
@@ -72,7 +73,7 @@ data "aws_iam_policy_document" "tls_only" {
 
 resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   alarm_name          = "${var.name}-dead-letters"
-  alarm_description   = "A message of ${var.name} was received ${var.receives_max} times and never settled. Read it, mend the cause, send it back, with the account's names in the environment: `countersign queue dead-letters --aws`, then `countersign queue redrive --aws`."
+  alarm_description   = "A message of ${var.name} was received ${var.receives_max} times without success and moved to the dead-letter queue. Inspect it with `countersign queue dead-letters --aws`, fix the cause, and redrive it with `countersign queue redrive --aws`. Set the COUNTERSIGN variables of the account first."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = aws_sqs_queue.dead.name }
@@ -89,7 +90,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
 
 resource "aws_cloudwatch_metric_alarm" "age" {
   alarm_name          = "${var.name}-age"
-  alarm_description   = "The oldest message of ${var.name} has waited for more than ${var.age_alarm_seconds} s: there are too few workers, or they do not get on."
+  alarm_description   = "The oldest message of ${var.name} is older than ${var.age_alarm_seconds} s: there are too few workers, or they make no progress."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateAgeOfOldestMessage"
   dimensions          = { QueueName = aws_sqs_queue.this.name }

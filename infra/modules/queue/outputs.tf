@@ -1,19 +1,19 @@
 output "name" {
-  description = "The queue's name, as its metrics know it."
+  description = "Name of the queue, for metrics."
   value       = aws_sqs_queue.this.name
 }
 
 output "arn" {
-  description = "The queue's ARN."
+  description = "ARN of the queue."
   value       = aws_sqs_queue.this.arn
 }
 
 output "url" {
-  description = "The queue's URL: COUNTERSIGN_QUEUE_INGEST, _DECISIONS or _STEPS."
+  description = "URL of the queue, for COUNTERSIGN_QUEUE_INGEST, _DECISIONS or _STEPS."
   value       = aws_sqs_queue.this.id
 }
 
 output "dead_arn" {
-  description = "The ARN of the queue of its dead letters."
+  description = "ARN of the dead-letter queue."
   value       = aws_sqs_queue.dead.arn
 }

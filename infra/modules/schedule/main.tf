@@ -1,10 +1,10 @@
-# Calls a function over and over, and notices when nobody does.
+# Invokes a function on a schedule, with an alarm on missing invocations.
 
 data "aws_caller_identity" "current" {}
 
 resource "aws_scheduler_schedule" "this" {
   name                         = var.name
-  description                  = "Calls ${var.function_arn}"
+  description                  = "Invokes ${var.function_arn}"
   schedule_expression          = var.rate
   schedule_expression_timezone = "UTC"
   kms_key_arn                  = var.kms_key_arn
@@ -17,7 +17,7 @@ resource "aws_scheduler_schedule" "this" {
     arn      = var.function_arn
     role_arn = aws_iam_role.this.arn
 
-    # The next call comes by itself and does all that this one would have done.
+    # No retries, because the next scheduled invocation does the same work.
     retry_policy {
       maximum_event_age_in_seconds = 60
       maximum_retry_attempts       = 1
@@ -27,7 +27,7 @@ resource "aws_scheduler_schedule" "this" {
 
 resource "aws_iam_role" "this" {
   name               = "${var.name}-schedule"
-  description        = "Lets the schedule ${var.name} call its one function"
+  description        = "Allows the schedule ${var.name} to invoke its function"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -57,7 +57,7 @@ resource "aws_iam_role_policy" "this" {
 
 data "aws_iam_policy_document" "this" {
   statement {
-    sid       = "CallTheFunction"
+    sid       = "InvokeFunction"
     actions   = ["lambda:InvokeFunction"]
     resources = [var.function_arn]
   }
@@ -66,17 +66,17 @@ data "aws_iam_policy_document" "this" {
     for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
 
     content {
-      sid       = "ReadTheSchedule"
+      sid       = "DecryptSchedule"
       actions   = ["kms:Decrypt"]
       resources = [statement.value]
     }
   }
 }
 
-# Retries, deadlines and lost messages all wait for this call, so its absence is worth a word.
+# Retries, deadlines and lost messages depend on this invocation, so its absence raises an alarm.
 resource "aws_cloudwatch_metric_alarm" "silence" {
   alarm_name          = "${var.name}-silence"
-  alarm_description   = "${var.function_name} was not called for ${var.silence_minutes} minutes: nothing that is due is woken."
+  alarm_description   = "${var.function_name} was not invoked for ${var.silence_minutes} minutes. Due runs are not resumed by the schedule. Check the schedule and the function."
   namespace           = "AWS/Lambda"
   metric_name         = "Invocations"
   dimensions          = { FunctionName = var.function_name }

@@ -1,4 +1,4 @@
 output "arn" {
-  description = "The schedule's ARN."
+  description = "ARN of the schedule."
   value       = aws_scheduler_schedule.this.arn
 }

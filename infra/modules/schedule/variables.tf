@@ -1,59 +1,59 @@
 variable "name" {
-  description = "The schedule's name."
+  description = "Name of the schedule."
   type        = string
 
   validation {
     condition     = can(regex("^[a-zA-Z0-9_.-]{1,55}$", var.name))
-    error_message = "A name is 1 to 55 letters, digits, `_`, `.` and `-`."
+    error_message = "The name must have 1 to 55 letters, digits, `_`, `.` and `-`."
   }
 }
 
 variable "function_name" {
-  description = "The function's name, as its metrics know it."
+  description = "Name of the function, for metrics."
   type        = string
 }
 
 variable "function_arn" {
-  description = "The function that is called."
+  description = "ARN of the function."
   type        = string
 }
 
 variable "rate" {
-  description = "How often it is called."
+  description = "Schedule expression."
   type        = string
   default     = "rate(1 minute)"
 
   validation {
     condition     = can(regex("^rate\\([0-9]+ minutes?\\)$", var.rate))
-    error_message = "This looks like rate(1 minute)."
+    error_message = "The expression must look like rate(1 minute)."
   }
 }
 
 variable "silence_minutes" {
-  description = "After how many minutes without a call somebody is told."
+  description = "Minutes without an invocation that raise the alarm."
   type        = number
   default     = 5
 
   validation {
     condition     = var.silence_minutes >= 2 && var.silence_minutes <= 60
-    error_message = "This is 2 to 60 minutes."
+    error_message = "The value must be 2 to 60 minutes."
   }
 }
 
 variable "kms_key_arn" {
-  description = "The customer key of the schedule; AWS's own if there is none."
+  description = "ARN of the KMS key for the schedule. If null, an AWS owned key is used."
   type        = string
   default     = null
 }
 
 variable "alarm_topic_arns" {
-  description = "Topics that alarms speak to."
+  description = "ARNs of the SNS topics that receive alarm notifications."
   type        = list(string)
   default     = []
 }
 
 variable "tags" {
-  description = "Tags of everything made here that can have some."
+  description = "Tags for all resources of this module that support tags."
   type        = map(string)
   default     = {}
 }

@@ -1,4 +1,4 @@
 output "arns" {
-  description = "Program to the ARN of its secret."
+  description = "Map from program to the ARN of its secret."
   value       = { for program, secret in aws_secretsmanager_secret.this : program => secret.arn }
 }

@@ -1,13 +1,13 @@
-# `countersign serve`: the API, the live stream and the console, as tasks on Fargate behind a load balancer that ends
-# TLS. Only the balancer reaches a task, and there is no way in without TLS: nothing listens on port 80, so that a
-# key which is sent in the clear goes nowhere.
+# `countersign serve`: the API, the live stream and the console as an ECS service on Fargate behind a load balancer
+# that terminates TLS. Only the load balancer can connect to a task. Nothing listens on port 80, so that no client
+# sends an API key without encryption.
 
 data "aws_caller_identity" "current" {}
 
 locals {
   port = 7420
 
-  # A balancer's name is shorter than ours may be.
+  # The name of a load balancer has at most 32 characters.
   short_name = trimsuffix(substr(var.name, 0, 32), "-")
 
   container = {
@@ -15,21 +15,21 @@ locals {
     image                  = var.image
     essential              = true
     readonlyRootFilesystem = true
-    # `nonroot` of the image (crates/cli/Dockerfile), by number: an image without a shell may have no names.
+    # The user `nonroot` of the image (crates/cli/Dockerfile), by id.
     user = "65532:65532"
-    # Longer than `--drain`: whoever has not finished by then is cut off by the program, which says so.
+    # Longer than `--drain`, after which the program closes open connections and logs that.
     stopTimeout = 30
 
     command = [
       "serve",
       "--aws",
-      # Both are in the image, beside the program.
+      # Both files are in the image.
       "--config", "/etc/countersign/countersign.yaml",
       "--key", "/etc/countersign/evidence.pub",
       "--listen", "0.0.0.0:${local.port}",
       "--behind-tls",
       "--drain", "20s",
-      # For a collector in the same task: it names tenants, and asks for no key.
+      # Loopback only, for a collector in the same task: the metrics contain tenant names and need no authentication.
       "--metrics", "127.0.0.1:9464",
       "--json",
       "--log-json",
@@ -44,7 +44,7 @@ locals {
 
     environment = [for name, value in var.environment : { name = name, value = value }]
 
-    # ECS reads them when a task starts: one entry of the secret for each variable.
+    # ECS reads these entries of the secret when it starts a task.
     secrets = [for name in var.secret_names : { name = name, valueFrom = "${var.secret_arn}:${name}::" }]
 
     logConfiguration = {
@@ -62,7 +62,7 @@ resource "aws_ecs_cluster" "this" {
   name = var.name
   tags = var.tags
 
-  # The alarm on missing tasks is computed from what it counts.
+  # The alarm on missing tasks uses Container Insights metrics.
   setting {
     name  = "containerInsights"
     value = "enabled"
@@ -92,14 +92,14 @@ resource "aws_ecs_task_definition" "this" {
 }
 
 resource "aws_ecs_service" "this" {
-  #checkov:skip=CKV_AWS_333:No public address unless `public_ip` is set, for a network without NAT; only the balancer may come in either way.
+  #checkov:skip=CKV_AWS_333:A task has a public address only if `public_ip` is set, for a VPC without NAT. Only the load balancer can connect to it in both cases.
   name                               = var.name
   cluster                            = aws_ecs_cluster.this.arn
   task_definition                    = aws_ecs_task_definition.this.arn
   desired_count                      = var.tasks.min
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
-  # There is no shell and no curl in the image; what the balancer finds out is what ECS goes by.
+  # The image has no shell and no curl, so ECS uses the health check of the load balancer.
   health_check_grace_period_seconds = 30
   enable_execute_command            = false
   propagate_tags                    = "SERVICE"
@@ -110,7 +110,7 @@ resource "aws_ecs_service" "this" {
     weight            = 1
   }
 
-  # A version that does not become healthy is taken back.
+  # ECS rolls back a deployment whose tasks do not become healthy.
   deployment_circuit_breaker {
     enable   = true
     rollback = true
@@ -129,11 +129,11 @@ resource "aws_ecs_service" "this" {
   }
 
   lifecycle {
-    # Autoscaling's, from the first minute on.
+    # Autoscaling manages the desired count.
     ignore_changes = [desired_count]
   }
 
-  # A group of targets without a listener takes no service.
+  # ECS rejects a target group without a listener.
   depends_on = [
     aws_ecs_cluster_capacity_providers.this,
     aws_iam_role_policy.task,
@@ -149,10 +149,10 @@ resource "aws_cloudwatch_log_group" "this" {
   tags              = var.tags
 }
 
-# ---- the balancer
+# ---- load balancer
 
 resource "aws_lb" "this" {
-  #checkov:skip=CKV2_AWS_76:There is no Java behind it. Which rules a firewall has is the account's choice, and its bill: `web_acl_arn` puts one before it.
+  #checkov:skip=CKV2_AWS_76:The program does not use Java, so Log4j rules do not apply. Set `web_acl_arn` to attach a web ACL.
   name                       = local.short_name
   load_balancer_type         = "application"
   internal                   = var.internal
@@ -160,11 +160,11 @@ resource "aws_lb" "this" {
   security_groups            = [aws_security_group.balancer.id]
   enable_deletion_protection = var.deletion_protection
   drop_invalid_header_fields = true
-  # `strictest` would refuse what is odd and harmless too, such as a GET that says its body is empty.
+  # `strictest` also rejects harmless requests, such as a GET with `Content-Length: 0`.
   desync_mitigation_mode = "defensive"
-  # The server compares it with the page that a form or a socket comes from.
+  # The server compares the host with the origin of forms and WebSockets.
   preserve_host_header = true
-  # A stream is never silent for longer than a heartbeat of the server, so this cuts off only what is dead.
+  # The server sends heartbeats on streams, so this timeout closes only dead connections.
   idle_timeout = var.idle_timeout_seconds
   tags         = var.tags
 
@@ -178,10 +178,10 @@ resource "aws_lb_listener" "https" {
   load_balancer_arn = aws_lb.this.arn
   port              = 443
   protocol          = "HTTPS"
-  # TLS 1.3, and 1.2 with forward secrecy and authenticated ciphers alone.
+  # TLS 1.3, and TLS 1.2 with forward secrecy and AEAD ciphers.
   ssl_policy      = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
   certificate_arn = var.certificate_arn
-  # Browsers that were here once do not try without TLS for a year.
+  # HSTS: browsers use only HTTPS for one year.
   routing_http_response_strict_transport_security_header_value = "max-age=31536000"
   tags                                                         = var.tags
 
@@ -197,14 +197,14 @@ resource "aws_lb_target_group" "this" {
   target_type = "ip"
   protocol    = "HTTP"
   port        = local.port
-  # Requests finish within it; streams go on until the program is asked to leave and sends their listeners elsewhere.
+  # Requests finish within this time. Streams stay open until the program shuts down; their clients then reconnect.
   deregistration_delay = 15
   tags                 = var.tags
 
   health_check {
     path    = "/healthz"
     matcher = "200"
-    # Longer than the program waits for its store.
+    # Longer than the store timeout of the health endpoint.
     timeout             = 5
     interval            = 15
     healthy_threshold   = 2
@@ -219,7 +219,7 @@ resource "aws_wafv2_web_acl_association" "this" {
   web_acl_arn  = var.web_acl_arn
 }
 
-# Who asked for what, and what became of it. Addresses stand in it, neither bodies nor headers.
+# The access log of the load balancer. It contains client addresses, but no bodies and no headers.
 module "access_log" {
   source = "../bucket"
 
@@ -255,7 +255,7 @@ resource "aws_s3_bucket_lifecycle_configuration" "access_log" {
 
 resource "aws_security_group" "balancer" {
   name        = "${var.name}-balancer"
-  description = "The balancer of ${var.name}: HTTPS in, the server out"
+  description = "Load balancer of ${var.name}: HTTPS from clients, HTTP to the tasks"
   vpc_id      = var.vpc_id
   tags        = var.tags
 }
@@ -264,7 +264,7 @@ resource "aws_vpc_security_group_ingress_rule" "balancer" {
   for_each = toset(var.ingress_cidr_blocks)
 
   security_group_id = aws_security_group.balancer.id
-  description       = "HTTPS from whoever may reach the server"
+  description       = "HTTPS from clients"
   cidr_ipv4         = each.value
   ip_protocol       = "tcp"
   from_port         = 443
@@ -274,7 +274,7 @@ resource "aws_vpc_security_group_ingress_rule" "balancer" {
 
 resource "aws_vpc_security_group_egress_rule" "balancer" {
   security_group_id            = aws_security_group.balancer.id
-  description                  = "The server"
+  description                  = "HTTP to the tasks"
   referenced_security_group_id = aws_security_group.tasks.id
   ip_protocol                  = "tcp"
   from_port                    = local.port
@@ -284,14 +284,14 @@ resource "aws_vpc_security_group_egress_rule" "balancer" {
 
 resource "aws_security_group" "tasks" {
   name        = var.name
-  description = "Tasks of ${var.name}: the balancer in, HTTPS out"
+  description = "Tasks of ${var.name}: HTTP from the load balancer, HTTPS to AWS"
   vpc_id      = var.vpc_id
   tags        = var.tags
 }
 
 resource "aws_vpc_security_group_ingress_rule" "tasks" {
   security_group_id            = aws_security_group.tasks.id
-  description                  = "The balancer, and nobody else"
+  description                  = "HTTP from the load balancer"
   referenced_security_group_id = aws_security_group.balancer.id
   ip_protocol                  = "tcp"
   from_port                    = local.port
@@ -330,10 +330,10 @@ data "aws_iam_policy_document" "assume" {
   }
 }
 
-# What the program may do.
+# The task role: permissions of the program.
 resource "aws_iam_role" "task" {
   name               = "${var.name}-task"
-  description        = "What the server ${var.name} may do"
+  description        = "Task role of the server ${var.name}"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -356,10 +356,10 @@ data "aws_iam_policy_document" "task" {
   }
 }
 
-# What ECS may do to start it.
+# The execution role: permissions of ECS to start the task.
 resource "aws_iam_role" "execution" {
   name               = "${var.name}-execution"
-  description        = "What ECS may do to start the server ${var.name}"
+  description        = "Execution role of the server ${var.name}"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -372,13 +372,13 @@ resource "aws_iam_role_policy" "execution" {
 
 data "aws_iam_policy_document" "execution" {
   statement {
-    sid       = "WriteItsLog"
+    sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
     resources = ["${aws_cloudwatch_log_group.this.arn}:log-stream:*"]
   }
 
   statement {
-    sid       = "HandItItsSecret"
+    sid       = "ReadSecret"
     actions   = ["secretsmanager:GetSecretValue"]
     resources = [var.secret_arn]
   }
@@ -387,7 +387,7 @@ data "aws_iam_policy_document" "execution" {
     for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
 
     content {
-      sid       = "ReadWhatIsEncrypted"
+      sid       = "DecryptSecret"
       actions   = ["kms:Decrypt"]
       resources = [statement.value]
     }
@@ -397,7 +397,7 @@ data "aws_iam_policy_document" "execution" {
     for_each = var.repository_arn == null ? [] : [var.repository_arn]
 
     content {
-      sid       = "FetchItsImage"
+      sid       = "PullImage"
       actions   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
       resources = [statement.value]
     }
@@ -407,15 +407,15 @@ data "aws_iam_policy_document" "execution" {
     for_each = var.repository_arn == null ? [] : ["login"]
 
     content {
-      sid     = "LogInToTheRegistry"
+      sid     = "GetEcrToken"
       actions = ["ecr:GetAuthorizationToken"]
-      # ECR knows no resource for this; the token opens only what the statement above names.
+      # This action supports no resource. The token gives access only to the repository of the statement above.
       resources = ["*"]
     }
   }
 }
 
-# ---- autoscaling: by how busy the tasks are
+# ---- autoscaling by CPU utilization
 
 resource "aws_appautoscaling_target" "this" {
   service_namespace  = "ecs"
@@ -435,7 +435,7 @@ resource "aws_appautoscaling_policy" "cpu" {
   target_tracking_scaling_policy_configuration {
     target_value       = var.cpu_percent
     scale_out_cooldown = 60
-    # Slow to leave: whoever listens on a stream has to connect anew.
+    # Scales in slowly, because clients of streams must reconnect.
     scale_in_cooldown = 300
 
     predefined_metric_specification {
@@ -444,11 +444,11 @@ resource "aws_appautoscaling_policy" "cpu" {
   }
 }
 
-# ---- somebody is told
+# ---- alarms
 
 resource "aws_cloudwatch_metric_alarm" "unhealthy" {
   alarm_name        = "${var.name}-unhealthy"
-  alarm_description = "A task of ${var.name} does not answer, or its store does not answer it; its log says why."
+  alarm_description = "A task of ${var.name} fails its health check: the task or its store does not respond. Check the log of the task."
   namespace         = "AWS/ApplicationELB"
   metric_name       = "UnHealthyHostCount"
   dimensions = {
@@ -468,7 +468,7 @@ resource "aws_cloudwatch_metric_alarm" "unhealthy" {
 
 resource "aws_cloudwatch_metric_alarm" "missing_tasks" {
   alarm_name          = "${var.name}-missing-tasks"
-  alarm_description   = "Fewer tasks of ${var.name} run than should: they do not start, or do not stay healthy."
+  alarm_description   = "Service ${var.name} runs fewer tasks than desired: tasks do not start or do not stay healthy. Check the service events and the log."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 10
@@ -506,7 +506,7 @@ resource "aws_cloudwatch_metric_alarm" "missing_tasks" {
 
 resource "aws_cloudwatch_metric_alarm" "server_errors" {
   alarm_name        = "${var.name}-errors"
-  alarm_description = "The server ${var.name} answers with 5xx; its log says why."
+  alarm_description = "The server ${var.name} returns 5xx responses. Check its log."
   namespace         = "AWS/ApplicationELB"
   metric_name       = "HTTPCode_Target_5XX_Count"
   dimensions = {
@@ -526,7 +526,7 @@ resource "aws_cloudwatch_metric_alarm" "server_errors" {
 
 resource "aws_cloudwatch_metric_alarm" "balancer_errors" {
   alarm_name          = "${var.name}-balancer-errors"
-  alarm_description   = "The balancer of ${var.name} answers with 5xx itself: no task takes the request, or one broke off."
+  alarm_description   = "The load balancer of ${var.name} returns 5xx responses: no healthy task is available, or a task closed the connection."
   namespace           = "AWS/ApplicationELB"
   metric_name         = "HTTPCode_ELB_5XX_Count"
   dimensions          = { LoadBalancer = aws_lb.this.arn_suffix }

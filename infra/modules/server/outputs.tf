@@ -1,24 +1,24 @@
 output "dns_name" {
-  description = "The balancer's own name. Point the name that the certificate is for to it: an alias, or a CNAME."
+  description = "DNS name of the load balancer. Point the domain name of the certificate to it with an alias or a CNAME record."
   value       = aws_lb.this.dns_name
 }
 
 output "zone_id" {
-  description = "The balancer's zone, for an alias in Route 53."
+  description = "Hosted zone id of the load balancer, for a Route 53 alias record."
   value       = aws_lb.this.zone_id
 }
 
 output "cluster_name" {
-  description = "The cluster's name."
+  description = "Name of the ECS cluster."
   value       = aws_ecs_cluster.this.name
 }
 
 output "service_name" {
-  description = "The service's name."
+  description = "Name of the ECS service."
   value       = aws_ecs_service.this.name
 }
 
 output "task_role_name" {
-  description = "The program's role."
+  description = "Name of the task role."
   value       = aws_iam_role.task.name
 }

@@ -1,4 +1,4 @@
-# The long-running worker: tasks on Fargate that take messages. Nothing connects to it; it connects out.
+# The worker: an ECS service on Fargate that receives messages from the queues. It accepts no inbound connections.
 
 data "aws_caller_identity" "current" {}
 
@@ -10,9 +10,9 @@ locals {
     image                  = var.image
     essential              = true
     readonlyRootFilesystem = true
-    # `nonroot` of the image (worker/Dockerfile), by number: an image without a shell may have no names.
+    # The user `nonroot` of the image (worker/Dockerfile), by id.
     user = "65532:65532"
-    # SIGTERM drains; the worker goes on heartbeating what it still holds until this ends it.
+    # On SIGTERM, the worker drains. It renews the leases of its running steps until this timeout.
     stopTimeout = 60
 
     linuxParameters = {
@@ -22,7 +22,7 @@ locals {
 
     environment = [for name, value in var.environment : { name = name, value = value }]
 
-    # There is no shell and no curl in the image, so the program asks its own /health.
+    # The image has no shell and no curl, so the program requests its own /health.
     healthCheck = {
       command     = ["CMD", "/countersign-worker", "health", "http://127.0.0.1:${local.port}/health"]
       interval    = 15
@@ -46,7 +46,7 @@ resource "aws_ecs_cluster" "this" {
   name = var.name
   tags = var.tags
 
-  # Autoscaling and the alarm on missing tasks are computed from what it counts.
+  # Autoscaling and the alarm on missing tasks use Container Insights metrics.
   setting {
     name  = "containerInsights"
     value = "enabled"
@@ -76,7 +76,7 @@ resource "aws_ecs_task_definition" "this" {
 }
 
 resource "aws_ecs_service" "this" {
-  #checkov:skip=CKV_AWS_333:No public address unless `public_ip` is set, for a network without NAT; nothing may come in either way.
+  #checkov:skip=CKV_AWS_333:A task has a public address only if `public_ip` is set, for a VPC without NAT. Inbound connections are denied in both cases.
   name                               = var.name
   cluster                            = aws_ecs_cluster.this.arn
   task_definition                    = aws_ecs_task_definition.this.arn
@@ -92,7 +92,7 @@ resource "aws_ecs_service" "this" {
     weight            = 1
   }
 
-  # A version that does not become healthy is taken back.
+  # ECS rolls back a deployment whose tasks do not become healthy.
   deployment_circuit_breaker {
     enable   = true
     rollback = true
@@ -105,7 +105,7 @@ resource "aws_ecs_service" "this" {
   }
 
   lifecycle {
-    # Autoscaling's, from the first minute on.
+    # Autoscaling manages the desired count.
     ignore_changes = [desired_count]
   }
 
@@ -123,7 +123,7 @@ resource "aws_cloudwatch_log_group" "this" {
 
 resource "aws_security_group" "this" {
   name        = var.name
-  description = "Workers of ${var.name}: out, never in"
+  description = "Workers of ${var.name}: outbound only"
   vpc_id      = var.vpc_id
   tags        = var.tags
 }
@@ -132,7 +132,7 @@ resource "aws_vpc_security_group_egress_rule" "https" {
   for_each = toset(var.egress_cidr_blocks)
 
   security_group_id = aws_security_group.this.id
-  description       = "HTTPS to AWS and to the systems that steps touch"
+  description       = "HTTPS to AWS and to external systems"
   cidr_ipv4         = each.value
   ip_protocol       = "tcp"
   from_port         = 443
@@ -159,10 +159,10 @@ data "aws_iam_policy_document" "assume" {
   }
 }
 
-# What the program may do.
+# The task role: permissions of the program.
 resource "aws_iam_role" "task" {
   name               = "${var.name}-task"
-  description        = "What the worker ${var.name} may do"
+  description        = "Task role of the worker ${var.name}"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -185,10 +185,10 @@ data "aws_iam_policy_document" "task" {
   }
 }
 
-# What ECS may do to start it.
+# The execution role: permissions of ECS to start the task.
 resource "aws_iam_role" "execution" {
   name               = "${var.name}-execution"
-  description        = "What ECS may do to start the worker ${var.name}"
+  description        = "Execution role of the worker ${var.name}"
   assume_role_policy = data.aws_iam_policy_document.assume.json
   tags               = var.tags
 }
@@ -201,7 +201,7 @@ resource "aws_iam_role_policy" "execution" {
 
 data "aws_iam_policy_document" "execution" {
   statement {
-    sid       = "WriteItsLog"
+    sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
     resources = ["${aws_cloudwatch_log_group.this.arn}:log-stream:*"]
   }
@@ -210,7 +210,7 @@ data "aws_iam_policy_document" "execution" {
     for_each = var.repository_arn == null ? [] : [var.repository_arn]
 
     content {
-      sid       = "FetchItsImage"
+      sid       = "PullImage"
       actions   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
       resources = [statement.value]
     }
@@ -220,15 +220,15 @@ data "aws_iam_policy_document" "execution" {
     for_each = var.repository_arn == null ? [] : ["login"]
 
     content {
-      sid     = "LogInToTheRegistry"
+      sid     = "GetEcrToken"
       actions = ["ecr:GetAuthorizationToken"]
-      # ECR knows no resource for this; the token opens only what the statement above names.
+      # This action supports no resource. The token gives access only to the repository of the statement above.
       resources = ["*"]
     }
   }
 }
 
-# ---- autoscaling: by how much waits for each task, and by how long the oldest has waited
+# ---- autoscaling by visible messages for each task, and by the age of the oldest message
 
 resource "aws_appautoscaling_target" "this" {
   service_namespace  = "ecs"
@@ -248,7 +248,7 @@ resource "aws_appautoscaling_policy" "depth" {
   target_tracking_scaling_policy_configuration {
     target_value       = var.backlog_per_task
     scale_out_cooldown = 60
-    # Slow to leave: a drained worker may still hold a step.
+    # Scales in slowly, because a draining worker may still run a step.
     scale_in_cooldown = 300
 
     customized_metric_specification {
@@ -336,7 +336,7 @@ resource "aws_appautoscaling_policy" "age" {
 
 resource "aws_cloudwatch_metric_alarm" "age" {
   alarm_name          = "${var.name}-scale-out"
-  alarm_description   = "The oldest message has waited for more than ${var.age_seconds} s: autoscaling adds tasks to ${var.name}."
+  alarm_description   = "The oldest message is older than ${var.age_seconds} s. Autoscaling adds tasks to ${var.name}."
   comparison_operator = "GreaterThanOrEqualToThreshold"
   threshold           = var.age_seconds
   evaluation_periods  = 2
@@ -351,7 +351,7 @@ resource "aws_cloudwatch_metric_alarm" "age" {
     return_data = true
   }
 
-  # A message that is worked on, or put off, has an age, too; where no other waits, more tasks would not help.
+  # Messages that are in flight or delayed also have an age. If no message is visible, more tasks would not help.
   dynamic "metric_query" {
     for_each = var.queue_names
 
@@ -394,11 +394,11 @@ resource "aws_cloudwatch_metric_alarm" "age" {
   }
 }
 
-# ---- somebody is told
+# ---- alarms
 
 resource "aws_cloudwatch_metric_alarm" "missing_tasks" {
   alarm_name          = "${var.name}-missing-tasks"
-  alarm_description   = "Fewer tasks of ${var.name} run than should: they do not start, or do not stay healthy."
+  alarm_description   = "Service ${var.name} runs fewer tasks than desired: tasks do not start or do not stay healthy. Check the service events and the log."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   evaluation_periods  = 10

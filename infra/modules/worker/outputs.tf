@@ -1,19 +1,19 @@
 output "cluster_name" {
-  description = "The cluster's name."
+  description = "Name of the ECS cluster."
   value       = aws_ecs_cluster.this.name
 }
 
 output "service_name" {
-  description = "The service's name."
+  description = "Name of the ECS service."
   value       = aws_ecs_service.this.name
 }
 
 output "security_group_id" {
-  description = "The tasks' security group, for whoever has to let them in."
+  description = "Security group of the tasks, for ingress rules of other resources."
   value       = aws_security_group.this.id
 }
 
 output "task_role_name" {
-  description = "The program's role."
+  description = "Name of the task role."
   value       = aws_iam_role.task.name
 }

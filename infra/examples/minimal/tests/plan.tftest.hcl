@@ -1,4 +1,4 @@
-# What would be made, planned with a provider that makes nothing: no account, but the provider's own schema.
+# Plans the example with a mocked provider. The plan needs no account and checks the schema of the provider.
 
 mock_provider "aws" {
   mock_data "aws_iam_policy_document" {
@@ -21,7 +21,7 @@ run "plans_without_a_server" {
 
   assert {
     condition     = length(module.server) == 0
-    error_message = "There is a server, and nobody asked for one."
+    error_message = "The plan contains a server although `server` is not set."
   }
 }
 
@@ -39,11 +39,11 @@ run "plans_with_a_server" {
 
   assert {
     condition     = length(module.server) == 1
-    error_message = "A server was asked for, and there is none."
+    error_message = "The plan contains no server although `server` is set."
   }
 }
 
-run "refuses_a_deployment_that_nobody_is_told_of" {
+run "rejects_an_empty_list_of_emails" {
   command         = plan
   expect_failures = [var.emails]
 
@@ -52,7 +52,7 @@ run "refuses_a_deployment_that_nobody_is_told_of" {
   }
 }
 
-run "refuses_packages_of_another_architecture" {
+run "rejects_packages_of_another_architecture" {
   command         = plan
   expect_failures = [var.packages]
 

@@ -1,4 +1,4 @@
-# What would be made, planned with a provider that makes nothing: no account, but the provider's own schema.
+# Plans the example with a mocked provider. The plan needs no account and checks the schema of the provider.
 
 mock_provider "aws" {
   mock_data "aws_iam_policy_document" {
@@ -24,7 +24,7 @@ run "plans" {
   command = plan
 }
 
-run "plans_in_the_smallest_network" {
+run "plans_with_the_smallest_cidr_block" {
   command = plan
 
   variables {
@@ -32,7 +32,7 @@ run "plans_in_the_smallest_network" {
   }
 }
 
-run "refuses_a_network_without_room_for_a_balancer" {
+run "rejects_a_cidr_block_that_is_too_small" {
   command         = plan
   expect_failures = [var.cidr_block]
 
@@ -41,7 +41,7 @@ run "refuses_a_network_without_room_for_a_balancer" {
   }
 }
 
-run "refuses_zones_of_another_region" {
+run "rejects_zones_of_another_region" {
   command         = plan
   expect_failures = [var.zones]
 
@@ -50,7 +50,7 @@ run "refuses_zones_of_another_region" {
   }
 }
 
-run "refuses_a_worker_alone" {
+run "rejects_a_single_worker" {
   command         = plan
   expect_failures = [var.tasks]
 
@@ -59,7 +59,7 @@ run "refuses_a_worker_alone" {
   }
 }
 
-run "refuses_a_webhook_function_that_may_touch_every_tenant" {
+run "rejects_an_empty_list_of_tenants" {
   command         = plan
   expect_failures = [var.tenants]
 

@@ -1,4 +1,4 @@
-# What the programs are told and may do, evaluated. It needs no provider, so it runs on a closed network too.
+# Tests of the environment variables and IAM statements of each program. They need no provider and no network.
 
 variables {
   table = {
@@ -40,39 +40,39 @@ variables {
   systems = "slack: {}"
 }
 
-run "each_program_reads_its_own_secret_and_no_other" {
+run "program_reads_only_its_own_secret" {
   command = plan
 
   assert {
     condition = alltrue([for program, statements in output.statements : [
       for statement in statements : statement.resources if contains(statement.actions, "secretsmanager:GetSecretValue")
     ] == [[var.secret_arns[program]]] if contains(keys(var.secret_arns), program)])
-    error_message = "A program may read the secret of another."
+    error_message = "A program has access to the secret of another program."
   }
 
   assert {
     condition     = alltrue([for program, environment in output.environment : environment["COUNTERSIGN_SECRET"] == var.secret_arns[program] if contains(keys(var.secret_arns), program)])
-    error_message = "A program is pointed to the secret of another."
+    error_message = "COUNTERSIGN_SECRET of a program is the secret of another program."
   }
 }
 
-run "the_server_and_the_sweep_read_no_secret_themselves" {
+run "server_and_sweep_read_no_secret" {
   command = plan
 
   assert {
     condition = alltrue([for program in ["server", "sweep"] :
       !contains(flatten(output.statements[program][*].actions), "secretsmanager:GetSecretValue")
     ])
-    error_message = "The role of the server, for which ECS reads a secret, or of the sweep, which has none, may read one."
+    error_message = "The role of the server or the sweep has access to a secret. ECS reads the secret of the server, and the sweep has none."
   }
 
   assert {
     condition     = alltrue([for program in ["server", "sweep"] : !contains(keys(output.environment[program]), "COUNTERSIGN_SECRET")])
-    error_message = "The server or the sweep is pointed to a secret that it does not read."
+    error_message = "COUNTERSIGN_SECRET is set for the server or the sweep, which do not read it."
   }
 }
 
-run "the_server_takes_no_message_and_loses_no_dead_letter" {
+run "server_receives_and_deletes_no_messages" {
   command = plan
 
   assert {
@@ -80,7 +80,7 @@ run "the_server_takes_no_message_and_loses_no_dead_letter" {
       alltrue([for arn in statement.resources : endswith(arn, "-dead")])
       if contains(statement.actions, "sqs:ReceiveMessage")
     ])
-    error_message = "The server may take messages that workers wait for."
+    error_message = "The server may receive messages from the queues of the workers."
   }
 
   assert {
@@ -89,7 +89,7 @@ run "the_server_takes_no_message_and_loses_no_dead_letter" {
   }
 }
 
-run "the_webhook_function_is_fenced_to_its_tenants" {
+run "webhook_function_is_limited_to_its_tenants" {
   command = plan
 
   variables {
@@ -101,16 +101,16 @@ run "the_webhook_function_is_fenced_to_its_tenants" {
       tolist(statement.leading_keys) == tolist(["acme#*", "globex#*"])
       if contains(statement.resources, var.table.arn)
     ])
-    error_message = "The webhook function may touch the items of a tenant it is not for."
+    error_message = "The webhook function has access to items of a tenant that is not in `tenants`."
   }
 
   assert {
     condition     = anytrue([for statement in output.statements["webhook"] : contains(statement.resources, var.table.arn)])
-    error_message = "The webhook function cannot write its inbox."
+    error_message = "The webhook function cannot write to the inbox."
   }
 }
 
-run "each_program_reads_the_indexes_that_it_asks_and_no_other" {
+run "program_queries_only_the_indexes_it_needs" {
   command = plan
 
   assert {
@@ -126,11 +126,11 @@ run "each_program_reads_the_indexes_that_it_asks_and_no_other" {
       worker  = "due"
       server  = "due open_approvals runs_by_record runs_by_status runs_by_tenant"
     }
-    error_message = "A program may ask an index that it has no question for, or may not ask one that it needs."
+    error_message = "A program has access to an index that it does not query, or no access to one that it queries."
   }
 }
 
-run "sources_and_systems_of_three_thousand_bytes_are_taken" {
+run "accepts_sources_and_systems_of_3000_bytes" {
   command = plan
 
   variables {
@@ -140,22 +140,22 @@ run "sources_and_systems_of_three_thousand_bytes_are_taken" {
 
   assert {
     condition     = alltrue([for program in ["webhook", "slack"] : length(jsonencode(output.environment[program])) <= 4096])
-    error_message = "The environment of a function is more than Lambda holds."
+    error_message = "The environment of a function exceeds the Lambda limit of 4 KB."
   }
 }
 
-run "sources_that_leave_no_room_for_the_rest_are_refused" {
+run "rejects_sources_of_more_than_3000_bytes" {
   command = plan
 
   variables {
-    # The ends of these lines count twice.
+    # As JSON, each newline takes two bytes.
     sources = join("\n", [for _ in range(1000) : "xx"])
   }
 
   expect_failures = [var.sources]
 }
 
-run "systems_that_leave_no_room_for_the_rest_are_refused" {
+run "rejects_systems_of_more_than_3000_bytes" {
   command = plan
 
   variables {
@@ -165,7 +165,7 @@ run "systems_that_leave_no_room_for_the_rest_are_refused" {
   expect_failures = [var.systems]
 }
 
-run "a_tenant_is_one_tenant" {
+run "rejects_a_wildcard_tenant" {
   command = plan
 
   variables {
@@ -175,7 +175,7 @@ run "a_tenant_is_one_tenant" {
   expect_failures = [var.tenants]
 }
 
-run "a_source_whose_tenant_is_fenced_out_is_refused" {
+run "rejects_a_source_of_an_unlisted_tenant" {
   command = plan
 
   variables {
@@ -189,7 +189,7 @@ run "a_source_whose_tenant_is_fenced_out_is_refused" {
   expect_failures = [var.sources]
 }
 
-run "a_source_without_a_tenant_hides_no_other" {
+run "rejects_a_source_without_a_tenant" {
   command = plan
 
   variables {
@@ -203,7 +203,7 @@ run "a_source_without_a_tenant_hides_no_other" {
   expect_failures = [var.sources]
 }
 
-run "sources_of_the_tenants_that_are_named_are_taken" {
+run "accepts_sources_of_listed_tenants" {
   command = plan
 
   variables {
@@ -216,18 +216,18 @@ run "sources_of_the_tenants_that_are_named_are_taken" {
 
   assert {
     condition     = length(output.statements["webhook"]) > 0
-    error_message = "The webhook function may do nothing."
+    error_message = "The webhook function has no IAM statements."
   }
 }
 
-run "the_server_reads_evidence_and_only_the_worker_writes_it" {
+run "only_the_worker_writes_evidence" {
   command = plan
 
   assert {
     condition = [for program, statements in output.statements : program
       if anytrue([for arn in flatten(statements[*].resources) : startswith(arn, var.evidence.arn)])
     ] == ["server", "worker"]
-    error_message = "Somebody other than server and worker may touch evidence."
+    error_message = "A program other than the server and the worker has access to evidence."
   }
 
   assert {
@@ -236,11 +236,11 @@ run "the_server_reads_evidence_and_only_the_worker_writes_it" {
         contains(statement.actions, "s3:PutObject") && contains(statement.resources, "${var.evidence.arn}/*")
       ])
     ] == ["worker"]
-    error_message = "Somebody other than the worker may write evidence."
+    error_message = "A program other than the worker may write evidence."
   }
 }
 
-run "with_a_customer_key_everybody_may_use_it" {
+run "every_program_may_use_the_customer_managed_key" {
   command = plan
 
   variables {
@@ -249,6 +249,6 @@ run "with_a_customer_key_everybody_may_use_it" {
 
   assert {
     condition     = alltrue([for statements in output.statements : contains(flatten(statements[*].resources), "arn:aws:kms:us-east-1:123456789012:key/1")])
-    error_message = "A program cannot read what is encrypted with the key."
+    error_message = "A program has no access to the KMS key."
   }
 }
