@@ -1,34 +1,34 @@
-# Production stands still. A few workflows go on, with a person's yes; taking back is always possible.
+# Changes in production are denied. Exempt workflows may continue with approval. Rollback and undo are always possible.
 #
-# A policy knows no clock: a freeze begins when this bundle is applied and ends when another one is. Both stand
-# in the ledger with who did it.
+# A policy has no clock: a freeze starts when this bundle is applied and ends when another bundle is applied. The ledger
+# records who applied each bundle.
 package countersign
 
-# What must go on even now.
+# Workflows that continue during the freeze.
 exempt := {"incident-triage", "certificate-renewal"}
 
 production if input.run.environment == "prod"
 
-# A rollback within a run, or a run that undoes another.
-takes_back if input.step.undo
+# A rollback within a run, or a run that undoes another run.
+undoing if input.step.undo
 
-takes_back if input.run.trigger == "undo"
+undoing if input.run.trigger == "undo"
 
 deny contains {
 	"rule": "change-freeze",
-	"says": "production is frozen; only incidents, certificates and taking back go on",
+	"message": "production is frozen except for incidents, certificates and rollbacks",
 } if {
 	production
-	not takes_back
+	not undoing
 	not input.run.workflow in exempt
 }
 
 needs_approval contains {
-	"rule": "second-pair-of-eyes",
-	"says": "a change in production needs a second pair of eyes",
+	"rule": "production",
+	"message": "changes in production need approval",
 	"tier": "high",
 	"people": 1,
 	"groups": [],
 } if production
 
-allow contains {"rule": "rehearsal", "says": "the freeze is for production"} if not production
+allow contains {"rule": "non-production", "message": "the freeze covers production only"} if not production

@@ -11,23 +11,23 @@ changed(part) := object.union(deploy, part)
 
 denied if count(countersign.deny) > 0
 
-asked if count(countersign.needs_approval) > 0
+approval_needed if count(countersign.needs_approval) > 0
 
 test_production_is_frozen if denied with input as deploy
 
-test_an_exempt_workflow_goes_on_with_a_yes if {
-	here := changed({"run": {"workflow": "incident-triage"}})
-	not denied with input as here
-	asked with input as here
+test_exempt_workflow_needs_approval if {
+	exempt := changed({"run": {"workflow": "incident-triage"}})
+	not denied with input as exempt
+	approval_needed with input as exempt
 }
 
-test_taking_back_goes_on if {
+test_rollback_and_undo_are_not_denied if {
 	not denied with input as changed({"step": {"undo": true}})
 	not denied with input as changed({"run": {"trigger": "undo"}})
 }
 
-test_elsewhere_nothing_is_frozen if {
-	here := changed({"run": {"environment": "staging"}})
-	not denied with input as here
-	count(countersign.allow) == 1 with input as here
+test_staging_is_not_frozen if {
+	staging := changed({"run": {"environment": "staging"}})
+	not denied with input as staging
+	count(countersign.allow) == 1 with input as staging
 }

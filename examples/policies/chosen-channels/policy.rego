@@ -1,12 +1,11 @@
-# Messages go to the channels of this list. Those where customers read along need a person who has seen the text;
-# any other channel is refused.
+# Messages may be posted to the listed channels. Channels with customers need approval. Other channels are denied.
 #
-# The channel is a value, so it stands in `reads`. The text does not: nobody's words sway a policy.
+# The channel is a value, so it is listed in `reads`. The message text is not, so it cannot influence the policy.
 package countersign
 
 reads := ["channel"]
 
-ours := {"C0OPS", "C0INCIDENTS"}
+team_channels := {"C0OPS", "C0INCIDENTS"}
 
 with_customers := {"C0STATUS"}
 
@@ -14,14 +13,14 @@ post if input.action.tool == "slack.post"
 
 channel := input.action.values.channel
 
-allow contains {"rule": "our-channels", "says": "only we read there"} if {
+allow contains {"rule": "team-channel", "message": "team channel"} if {
 	post
-	channel in ours
+	channel in team_channels
 }
 
 needs_approval contains {
-	"rule": "customers-read-along",
-	"says": "customers read what is posted there",
+	"rule": "customer-channel",
+	"message": "customers read this channel",
 	"tier": "medium",
 	"people": 1,
 	"groups": ["communications"],
@@ -30,7 +29,7 @@ needs_approval contains {
 	channel in with_customers
 }
 
-deny contains {"rule": "other-channels", "says": "this channel is not on the list"} if {
+deny contains {"rule": "other-channel", "message": "this channel is not on the list"} if {
 	post
-	not channel in ours | with_customers
+	not channel in team_channels | with_customers
 }

@@ -1,5 +1,5 @@
-# An incident's assignment and its labels may be changed without asking, because that can be put back. Any other
-# column needs a person, and closing an incident is left to people.
+# Assignment and category of an incident may change without approval, because the change is reversible. Other columns
+# need approval. Closing an incident is denied: users do that in ServiceNow.
 #
 # `changes` holds the names of the fields that would change, not their values.
 package countersign
@@ -15,14 +15,14 @@ incident if {
 
 changes := {field | some field in input.action.changes}
 
-deny contains {"rule": "closing", "says": "incidents are closed by people"} if {
+deny contains {"rule": "closing", "message": "workflows may not close incidents"} if {
 	incident
 	count(changes & closing) > 0
 }
 
 needs_approval contains {
 	"rule": "other-columns",
-	"says": sprintf("a person looks at %s", [concat(", ", sort(changes - free))]),
+	"message": sprintf("changes of %s need approval", [concat(", ", sort(changes - free))]),
 	"tier": "low",
 	"people": 1,
 	"groups": [],
@@ -31,7 +31,7 @@ needs_approval contains {
 	count(changes - free) > 0
 }
 
-allow contains {"rule": "assignment", "says": "who has an incident can be put back"} if {
+allow contains {"rule": "assignment", "message": "assignments are reversible"} if {
 	incident
 	count(changes - free) == 0
 	input.action.reversibility in {"inverse", "no_effect"}

@@ -1,7 +1,6 @@
-# `http.request` changes something at the hosts of this list, and nowhere else.
+# `http.request` may change something only at the listed hosts.
 #
-# The target of a request is its host and path, so that the host is what stands before the first slash. A port
-# belongs to the host.
+# The target of a request is its host and path. The host is the part before the first slash, including the port.
 package countersign
 
 hosts := {"ops.example.com", "pages.example.com:8443"}
@@ -14,7 +13,7 @@ listed if host in hosts
 
 deny contains {
 	"rule": "host",
-	"says": sprintf("%s is not a host that requests may change something at", [host]),
+	"message": sprintf("%s is not in the list of allowed hosts", [host]),
 } if {
 	request
 	not listed
@@ -22,7 +21,7 @@ deny contains {
 
 needs_approval contains {
 	"rule": "production",
-	"says": "a change in production needs a second pair of eyes",
+	"message": "changes in production need approval",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
@@ -32,7 +31,7 @@ needs_approval contains {
 	input.run.environment == "prod"
 }
 
-allow contains {"rule": "rehearsal", "says": "a host of the list, outside production"} if {
+allow contains {"rule": "non-production", "message": "listed host, outside production"} if {
 	request
 	listed
 	input.run.environment != "prod"

@@ -10,20 +10,20 @@ to(target) := {
 
 denied if count(countersign.deny) > 0
 
-test_a_listed_host_may_be_changed if {
+test_listed_host_is_allowed if {
 	not denied with input as to("ops.example.com/restart")
 	count(countersign.allow) == 1 with input as to("pages.example.com:8443/")
 }
 
-test_any_other_host_is_denied if {
+test_other_hosts_are_denied if {
 	denied with input as to("ops.example.org/restart")
 	denied with input as to("ops.example.com.evil.example/restart")
 	denied with input as to("evil.example/ops.example.com/")
 	denied with input as to("pages.example.com/")
 }
 
-test_production_asks if {
-	here := object.union(to("ops.example.com/restart"), {"run": {"environment": "prod"}})
-	count(countersign.needs_approval) == 1 with input as here
-	countersign.allow == set() with input as here
+test_production_needs_approval if {
+	in_prod := object.union(to("ops.example.com/restart"), {"run": {"environment": "prod"}})
+	count(countersign.needs_approval) == 1 with input as in_prod
+	countersign.allow == set() with input as in_prod
 }

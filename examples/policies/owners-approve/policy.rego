@@ -1,6 +1,6 @@
-# Whoever owns a table in ServiceNow says yes to changes of it. A table that nobody owns is not changed.
+# The owners of a ServiceNow table approve changes to it. A table without an owner may not be changed.
 #
-# `reads` names the one value that these rules look at. The groups are those of `countersign tenant set`.
+# `reads` lists the one value that these rules use. `countersign tenant set` defines the groups.
 package countersign
 
 reads := ["table"]
@@ -13,7 +13,7 @@ owners := {
 
 needs_approval contains {
 	"rule": "owner",
-	"says": sprintf("changes of %s are agreed by %s", [input.action.values.table, owner]),
+	"message": sprintf("changes to %s need approval by %s", [input.action.values.table, owner]),
 	"tier": "medium",
 	"people": 1,
 	"groups": [owner],

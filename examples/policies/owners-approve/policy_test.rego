@@ -6,16 +6,16 @@ of(table) := {"action": {"connector": "servicenow", "values": {"table": table}}}
 
 groups := {group | some member in countersign.needs_approval; some group in member.groups}
 
-# What no rule speaks of is denied.
-silent if count(countersign.needs_approval) == 0
+# An action that matches no rule is denied.
+no_match if count(countersign.needs_approval) == 0
 
-test_the_owners_of_a_table_are_asked if {
+test_table_owners_must_approve if {
 	groups == {"platform"} with input as of("cmdb_ci")
 	groups == {"incident-managers"} with input as of("incident")
 }
 
-test_a_table_that_nobody_owns_is_not_changed if silent with input as of("sys_user")
+test_table_without_owner_matches_no_rule if no_match with input as of("sys_user")
 
-test_other_systems_are_not_spoken_of if {
-	silent with input as {"action": {"connector": "github", "values": {"table": "incident"}}}
+test_other_systems_match_no_rule if {
+	no_match with input as {"action": {"connector": "github", "values": {"table": "incident"}}}
 }

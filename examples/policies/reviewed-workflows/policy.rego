@@ -1,8 +1,8 @@
-# Workflows that were reviewed, by name and version, may do in production what can be put back, without asking.
-# Any other workflow, and the next version of a reviewed one, asks.
+# Reviewed workflow versions may make reversible changes in production without approval. Other workflows, and new
+# versions of reviewed ones, need approval.
 #
-# A workflow that says nothing has every change seen by a person in production all the same: its author adds
-# `validation: critical_only`, and the reviewer sees that line.
+# In production a workflow without `validation` still needs approval for every change. The author adds
+# `validation: critical_only` to use this rule, and the reviewer sees that line.
 package countersign
 
 reviewed := {
@@ -10,44 +10,44 @@ reviewed := {
 	"label-stale-issues": {1},
 }
 
-known if input.run.version in reviewed[input.run.workflow]
+is_reviewed if input.run.version in reviewed[input.run.workflow]
 
-put_back if input.action.reversibility == "inverse"
+reversible if input.action.reversibility == "inverse"
 
 production if input.run.environment == "prod"
 
-allow contains {"rule": "reviewed", "says": "this version was reviewed, and the change can be put back"} if {
+allow contains {"rule": "reviewed", "message": "reviewed version, reversible change"} if {
 	production
-	known
-	put_back
+	is_reviewed
+	reversible
 	input.step.blast != "high"
 }
 
 needs_approval contains {
 	"rule": "not-reviewed",
-	"says": "this version of the workflow was not reviewed for changes on its own",
+	"message": "this workflow version has not been reviewed",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
 } if {
 	production
-	not known
+	not is_reviewed
 }
 
 needs_approval contains {
-	"rule": "not-put-back",
-	"says": "this reaches far, or cannot be put back to the letter",
+	"rule": "high-risk",
+	"message": "high blast radius, or not exactly reversible",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
 } if {
 	production
-	not easy
+	not low_risk
 }
 
-easy if {
-	put_back
+low_risk if {
+	reversible
 	input.step.blast != "high"
 }
 
-allow contains {"rule": "rehearsal", "says": "nothing a customer sees breaks here"} if not production
+allow contains {"rule": "non-production", "message": "outside production"} if not production

@@ -13,23 +13,23 @@ changed(part) := object.union(note, part)
 
 denies := {member.rule | some member in countersign.deny}
 
-test_a_webhook_by_itself_may_not_write if denies == {"nobody-asked"} with input as note
+test_webhook_run_may_not_write if denies == {"no-requester"} with input as note
 
-test_a_webhook_may_sort if {
-	here := changed({"action": {"tool": "servicenow.assign"}})
-	denies == set() with input as here
-	count(countersign.allow) == 1 with input as here
+test_webhook_run_may_triage if {
+	triaged := changed({"action": {"tool": "servicenow.assign"}})
+	denies == set() with input as triaged
+	count(countersign.allow) == 1 with input as triaged
 }
 
-test_a_person_may_with_anothers_yes if {
-	here := changed({"run": {"requester": "ada", "trigger": "cli"}})
-	denies == set() with input as here
-	some member in countersign.needs_approval with input as here
-	member.says == "ada started this; somebody else agrees"
+test_requested_run_needs_approval if {
+	requested := changed({"run": {"requester": "ada", "trigger": "cli"}})
+	denies == set() with input as requested
+	some member in countersign.needs_approval with input as requested
+	member.message == "ada started this run; another user must approve"
 }
 
-test_ten_changes_are_enough if {
-	here := changed({"action": {"tool": "github.label"}, "caps": {"writes_done": 10}})
-	denies == {"ten-changes"} with input as here
-	denies == set() with input as object.union(here, {"step": {"undo": true}})
+test_eleventh_change_is_denied_unless_undo if {
+	eleventh := changed({"action": {"tool": "github.label"}, "caps": {"writes_done": 10}})
+	denies == {"ten-changes"} with input as eleventh
+	denies == set() with input as object.union(eleventh, {"step": {"undo": true}})
 }

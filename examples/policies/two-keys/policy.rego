@@ -1,35 +1,34 @@
-# Two people for what reaches far, destroys something or cannot be taken back. One for every other change in
-# production. Nobody elsewhere.
+# High-risk changes need two approvers. Other changes in production need one. Other changes elsewhere need none.
 package countersign
 
-grave if input.step.blast == "high"
+high_risk if input.step.blast == "high"
 
-grave if input.action.destructive
+high_risk if input.action.destructive
 
-grave if input.action.reversibility == "irreversible"
+high_risk if input.action.reversibility == "irreversible"
 
 production if input.run.environment == "prod"
 
 needs_approval contains {
 	"rule": "two-keys",
-	"says": "this reaches far, destroys something, or cannot be taken back",
+	"message": "high blast radius, destructive or irreversible",
 	"tier": "high",
 	"people": 2,
 	"groups": [],
-} if grave
+} if high_risk
 
 needs_approval contains {
-	"rule": "second-pair-of-eyes",
-	"says": "a change in production needs a second pair of eyes",
+	"rule": "production",
+	"message": "changes in production need approval",
 	"tier": input.step.blast,
 	"people": 1,
 	"groups": [],
 } if {
 	production
-	not grave
+	not high_risk
 }
 
-allow contains {"rule": "rehearsal", "says": "nothing a customer sees breaks here"} if {
+allow contains {"rule": "non-production", "message": "outside production"} if {
 	not production
-	not grave
+	not high_risk
 }
