@@ -181,7 +181,7 @@ pub(super) fn events(snapshot: &RunSnapshot) -> Markup {
     let Ok(events) = &snapshot.view.events else { return html! {} };
     let plan = snapshot.view.plan();
     let body = html! {
-        p.soft { (counted(events.len(), "event")) ". Each is hashed with its predecessor: no event was changed or removed. Log head: " code { (snapshot.view.record.head.short()) } "." }
+        p.soft { (counted(events.len(), "event")) ". Each is hashed with its predecessor: no event was changed or removed. Chain head: " code { (snapshot.view.record.head.short()) } "." }
         ol.events { @for event in events { li { (InlineText(event_line(plan, event).trim())) } } }
     };
     section("events", "Events", events.is_empty(), &body)
