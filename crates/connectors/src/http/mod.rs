@@ -27,7 +27,7 @@
 //! # When an earlier attempt may have acted
 //! The result of this attempt does not tell what the earlier one did. A refused connection or a 404 proves nothing,
 //! and a 412 may be caused by the earlier write itself. So with
-//! [`ToolCall::again`](crate::Call::again) every outcome except success is *may have happened*. When attempts
+//! [`ToolCall::again`](crate::ToolCall::again) every outcome except success is *may have happened*. When attempts
 //! run out, the outcome is unknown and an operator decides.
 //!
 //! # Secrets and addresses
