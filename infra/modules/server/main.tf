@@ -9,144 +9,60 @@ locals {
 
   # The name of a load balancer has at most 32 characters.
   short_name = trimsuffix(substr(var.name, 0, 32), "-")
-
-  container = {
-    name                   = "server"
-    image                  = var.image
-    essential              = true
-    readonlyRootFilesystem = true
-    # The user `nonroot` of the image (crates/cli/Dockerfile), by id.
-    user = "65532:65532"
-    # Longer than `--drain`, after which the program closes open connections and logs that.
-    stopTimeout = 30
-
-    command = [
-      "serve",
-      "--aws",
-      # Both files are in the image.
-      "--config", "/etc/countersign/countersign.yaml",
-      "--key", "/etc/countersign/evidence.pub",
-      "--listen", "0.0.0.0:${local.port}",
-      "--behind-tls",
-      "--drain", "20s",
-      # Loopback only, for a collector in the same task: the metrics contain tenant names and need no authentication.
-      "--metrics", "127.0.0.1:9464",
-      "--json",
-      "--log-json",
-    ]
-
-    portMappings = [{ containerPort = local.port, protocol = "tcp" }]
-
-    linuxParameters = {
-      capabilities       = { drop = ["ALL"] }
-      initProcessEnabled = false
-    }
-
-    environment = [for name, value in var.environment : { name = name, value = value }]
-
-    # ECS reads these entries of the secret when it starts a task.
-    secrets = [for name in var.secret_names : { name = name, valueFrom = "${var.secret_arn}:${name}::" }]
-
-    logConfiguration = {
-      logDriver = "awslogs"
-      options = {
-        awslogs-group         = aws_cloudwatch_log_group.this.name
-        awslogs-region        = var.region
-        awslogs-stream-prefix = "server"
-      }
-    }
-  }
 }
 
-resource "aws_ecs_cluster" "this" {
-  name = var.name
-  tags = var.tags
+module "service" {
+  source = "../ecs-service"
 
-  # The alarm on missing tasks uses Container Insights metrics.
-  setting {
-    name  = "containerInsights"
-    value = "enabled"
-  }
-}
+  name                       = var.name
+  program                    = "server"
+  region                     = var.region
+  image                      = var.image
+  repository_arn             = var.repository_arn
+  architecture               = var.architecture
+  cpu                        = var.cpu
+  memory_mb                  = var.memory_mb
+  tasks                      = var.tasks
+  port                       = local.port
+  vpc_id                     = var.vpc_id
+  subnet_ids                 = var.subnet_ids
+  public_ip                  = var.public_ip
+  security_group_description = "Tasks of ${var.name}: HTTP from the load balancer, HTTPS to AWS"
+  egress_cidr_blocks         = var.egress_cidr_blocks
+  egress_description         = "HTTPS to AWS and to the identity provider"
+  environment                = var.environment
+  secret_arn                 = var.secret_arn
+  secret_names               = var.secret_names
+  statements                 = var.statements
+  log_retention_days         = var.log_retention_days
+  kms_key_arn                = var.kms_key_arn
+  alarm_topic_arns           = var.alarm_topic_arns
+  tags                       = var.tags
 
-resource "aws_ecs_cluster_capacity_providers" "this" {
-  cluster_name       = aws_ecs_cluster.this.name
-  capacity_providers = ["FARGATE"]
-}
+  # Longer than `--drain`, after which the program closes open connections and logs that.
+  stop_timeout_seconds = 30
 
-resource "aws_ecs_task_definition" "this" {
-  family                   = var.name
-  requires_compatibilities = ["FARGATE"]
-  network_mode             = "awsvpc"
-  cpu                      = var.cpu
-  memory                   = var.memory_mb
-  task_role_arn            = aws_iam_role.task.arn
-  execution_role_arn       = aws_iam_role.execution.arn
-  container_definitions    = jsonencode([local.container])
-  tags                     = var.tags
-
-  runtime_platform {
-    operating_system_family = "LINUX"
-    cpu_architecture        = var.architecture == "arm64" ? "ARM64" : "X86_64"
-  }
-}
-
-resource "aws_ecs_service" "this" {
-  #checkov:skip=CKV_AWS_333:A task has a public address only if `public_ip` is set, for a VPC without NAT. Only the load balancer can connect to it in both cases.
-  name                               = var.name
-  cluster                            = aws_ecs_cluster.this.arn
-  task_definition                    = aws_ecs_task_definition.this.arn
-  desired_count                      = var.tasks.min
-  deployment_minimum_healthy_percent = 100
-  deployment_maximum_percent         = 200
-  # The image has no shell and no curl, so ECS uses the health check of the load balancer.
-  health_check_grace_period_seconds = 30
-  enable_execute_command            = false
-  propagate_tags                    = "SERVICE"
-  tags                              = var.tags
-
-  capacity_provider_strategy {
-    capacity_provider = "FARGATE"
-    weight            = 1
-  }
-
-  # ECS rolls back a deployment whose tasks do not become healthy.
-  deployment_circuit_breaker {
-    enable   = true
-    rollback = true
-  }
-
-  load_balancer {
-    target_group_arn = aws_lb_target_group.this.arn
-    container_name   = local.container.name
-    container_port   = local.port
-  }
-
-  network_configuration {
-    subnets          = var.subnet_ids
-    security_groups  = [aws_security_group.tasks.id]
-    assign_public_ip = var.public_ip
-  }
-
-  lifecycle {
-    # Autoscaling manages the desired count.
-    ignore_changes = [desired_count]
-  }
-
-  # ECS rejects a target group without a listener.
-  depends_on = [
-    aws_ecs_cluster_capacity_providers.this,
-    aws_iam_role_policy.task,
-    aws_iam_role_policy.execution,
-    aws_lb_listener.https,
+  command = [
+    "serve",
+    "--aws",
+    # Both files are in the image.
+    "--config", "/etc/countersign/countersign.yaml",
+    "--key", "/etc/countersign/evidence.pub",
+    "--listen", "0.0.0.0:${local.port}",
+    "--behind-tls",
+    "--drain", "20s",
+    # Loopback only, for a collector in the same task: the metrics contain tenant names and need no authentication.
+    "--metrics", "127.0.0.1:9464",
+    "--json",
+    "--log-json",
   ]
-}
 
-resource "aws_cloudwatch_log_group" "this" {
-  name              = "/ecs/${var.name}"
-  retention_in_days = var.log_retention_days
-  kms_key_id        = var.kms_key_arn
-  tags              = var.tags
+  # The image has no shell and no curl, so ECS uses the health check of the load balancer.
+  load_balancer = {
+    # ECS rejects a target group without a listener, so the ARN comes from the listener.
+    target_group_arn = aws_lb_listener.https.default_action[0].target_group_arn
+    grace_seconds    = 30
+  }
 }
 
 # ---- load balancer
@@ -275,22 +191,15 @@ resource "aws_vpc_security_group_ingress_rule" "balancer" {
 resource "aws_vpc_security_group_egress_rule" "balancer" {
   security_group_id            = aws_security_group.balancer.id
   description                  = "HTTP to the tasks"
-  referenced_security_group_id = aws_security_group.tasks.id
+  referenced_security_group_id = module.service.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
   tags                         = var.tags
 }
 
-resource "aws_security_group" "tasks" {
-  name        = var.name
-  description = "Tasks of ${var.name}: HTTP from the load balancer, HTTPS to AWS"
-  vpc_id      = var.vpc_id
-  tags        = var.tags
-}
-
 resource "aws_vpc_security_group_ingress_rule" "tasks" {
-  security_group_id            = aws_security_group.tasks.id
+  security_group_id            = module.service.security_group_id
   description                  = "HTTP from the load balancer"
   referenced_security_group_id = aws_security_group.balancer.id
   ip_protocol                  = "tcp"
@@ -299,138 +208,14 @@ resource "aws_vpc_security_group_ingress_rule" "tasks" {
   tags                         = var.tags
 }
 
-resource "aws_vpc_security_group_egress_rule" "tasks" {
-  for_each = toset(var.egress_cidr_blocks)
-
-  security_group_id = aws_security_group.tasks.id
-  description       = "HTTPS to AWS and to the identity provider"
-  cidr_ipv4         = each.value
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
-  tags              = var.tags
-}
-
-# ---- roles
-
-data "aws_iam_policy_document" "assume" {
-  statement {
-    actions = ["sts:AssumeRole"]
-
-    principals {
-      type        = "Service"
-      identifiers = ["ecs-tasks.amazonaws.com"]
-    }
-
-    condition {
-      test     = "StringEquals"
-      variable = "aws:SourceAccount"
-      values   = [data.aws_caller_identity.current.account_id]
-    }
-  }
-}
-
-# The task role: permissions of the program.
-resource "aws_iam_role" "task" {
-  name               = "${var.name}-task"
-  description        = "Task role of the server ${var.name}"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
-}
-
-resource "aws_iam_role_policy" "task" {
-  name   = "listed"
-  role   = aws_iam_role.task.id
-  policy = data.aws_iam_policy_document.task.json
-}
-
-data "aws_iam_policy_document" "task" {
-  dynamic "statement" {
-    for_each = var.statements
-
-    content {
-      sid       = statement.value.sid
-      actions   = statement.value.actions
-      resources = statement.value.resources
-    }
-  }
-}
-
-# The execution role: permissions of ECS to start the task.
-resource "aws_iam_role" "execution" {
-  name               = "${var.name}-execution"
-  description        = "Execution role of the server ${var.name}"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
-}
-
-resource "aws_iam_role_policy" "execution" {
-  name   = "listed"
-  role   = aws_iam_role.execution.id
-  policy = data.aws_iam_policy_document.execution.json
-}
-
-data "aws_iam_policy_document" "execution" {
-  statement {
-    sid       = "WriteLogs"
-    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = ["${aws_cloudwatch_log_group.this.arn}:log-stream:*"]
-  }
-
-  statement {
-    sid       = "ReadSecret"
-    actions   = ["secretsmanager:GetSecretValue"]
-    resources = [var.secret_arn]
-  }
-
-  dynamic "statement" {
-    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
-
-    content {
-      sid       = "DecryptSecret"
-      actions   = ["kms:Decrypt"]
-      resources = [statement.value]
-    }
-  }
-
-  dynamic "statement" {
-    for_each = var.repository_arn == null ? [] : [var.repository_arn]
-
-    content {
-      sid       = "PullImage"
-      actions   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-      resources = [statement.value]
-    }
-  }
-
-  dynamic "statement" {
-    for_each = var.repository_arn == null ? [] : ["login"]
-
-    content {
-      sid     = "GetEcrToken"
-      actions = ["ecr:GetAuthorizationToken"]
-      # This action supports no resource. The token gives access only to the repository of the statement above.
-      resources = ["*"]
-    }
-  }
-}
-
 # ---- autoscaling by CPU utilization
-
-resource "aws_appautoscaling_target" "this" {
-  service_namespace  = "ecs"
-  scalable_dimension = "ecs:service:DesiredCount"
-  resource_id        = "service/${aws_ecs_cluster.this.name}/${aws_ecs_service.this.name}"
-  min_capacity       = var.tasks.min
-  max_capacity       = var.tasks.max
-}
 
 resource "aws_appautoscaling_policy" "cpu" {
   name               = "${var.name}-cpu"
   policy_type        = "TargetTrackingScaling"
-  service_namespace  = aws_appautoscaling_target.this.service_namespace
-  scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
-  resource_id        = aws_appautoscaling_target.this.resource_id
+  service_namespace  = module.service.scaling_target.service_namespace
+  scalable_dimension = module.service.scaling_target.scalable_dimension
+  resource_id        = module.service.scaling_target.resource_id
 
   target_tracking_scaling_policy_configuration {
     target_value       = var.cpu_percent
@@ -464,44 +249,6 @@ resource "aws_cloudwatch_metric_alarm" "unhealthy" {
   alarm_actions       = var.alarm_topic_arns
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags
-}
-
-resource "aws_cloudwatch_metric_alarm" "missing_tasks" {
-  alarm_name          = "${var.name}-missing-tasks"
-  alarm_description   = "Service ${var.name} runs fewer tasks than desired: tasks do not start or do not stay healthy. Check the service events and the log."
-  comparison_operator = "GreaterThanThreshold"
-  threshold           = 0
-  evaluation_periods  = 10
-  treat_missing_data  = "breaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
-  tags                = var.tags
-
-  metric_query {
-    id          = "missing"
-    expression  = "desired - running"
-    label       = "tasks that are missing"
-    return_data = true
-  }
-
-  dynamic "metric_query" {
-    for_each = { desired = "DesiredTaskCount", running = "RunningTaskCount" }
-
-    content {
-      id = metric_query.key
-
-      metric {
-        namespace   = "ECS/ContainerInsights"
-        metric_name = metric_query.value
-        period      = 60
-        stat        = "Average"
-        dimensions = {
-          ClusterName = aws_ecs_cluster.this.name
-          ServiceName = aws_ecs_service.this.name
-        }
-      }
-    }
-  }
 }
 
 resource "aws_cloudwatch_metric_alarm" "server_errors" {
@@ -539,4 +286,71 @@ resource "aws_cloudwatch_metric_alarm" "balancer_errors" {
   alarm_actions       = var.alarm_topic_arns
   ok_actions          = var.alarm_topic_arns
   tags                = var.tags
+}
+
+# ---- addresses of deployments from before `ecs-service`
+
+moved {
+  from = aws_ecs_cluster.this
+  to   = module.service.aws_ecs_cluster.this
+}
+
+moved {
+  from = aws_ecs_cluster_capacity_providers.this
+  to   = module.service.aws_ecs_cluster_capacity_providers.this
+}
+
+moved {
+  from = aws_ecs_task_definition.this
+  to   = module.service.aws_ecs_task_definition.this
+}
+
+moved {
+  from = aws_ecs_service.this
+  to   = module.service.aws_ecs_service.this
+}
+
+moved {
+  from = aws_cloudwatch_log_group.this
+  to   = module.service.aws_cloudwatch_log_group.this
+}
+
+moved {
+  from = aws_security_group.tasks
+  to   = module.service.aws_security_group.this
+}
+
+moved {
+  from = aws_vpc_security_group_egress_rule.tasks
+  to   = module.service.aws_vpc_security_group_egress_rule.https
+}
+
+moved {
+  from = aws_iam_role.task
+  to   = module.service.aws_iam_role.task
+}
+
+moved {
+  from = aws_iam_role_policy.task
+  to   = module.service.aws_iam_role_policy.task
+}
+
+moved {
+  from = aws_iam_role.execution
+  to   = module.service.aws_iam_role.execution
+}
+
+moved {
+  from = aws_iam_role_policy.execution
+  to   = module.service.aws_iam_role_policy.execution
+}
+
+moved {
+  from = aws_appautoscaling_target.this
+  to   = module.service.aws_appautoscaling_target.this
+}
+
+moved {
+  from = aws_cloudwatch_metric_alarm.missing_tasks
+  to   = module.service.aws_cloudwatch_metric_alarm.missing_tasks
 }

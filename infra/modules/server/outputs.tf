@@ -10,15 +10,15 @@ output "zone_id" {
 
 output "cluster_name" {
   description = "Name of the ECS cluster."
-  value       = aws_ecs_cluster.this.name
+  value       = module.service.cluster_name
 }
 
 output "service_name" {
   description = "Name of the ECS service."
-  value       = aws_ecs_service.this.name
+  value       = module.service.service_name
 }
 
 output "task_role_name" {
   description = "Name of the task role."
-  value       = aws_iam_role.task.name
+  value       = module.service.task_role_name
 }

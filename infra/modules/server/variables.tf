@@ -16,11 +16,6 @@ variable "region" {
 variable "image" {
   description = "Image by digest, because a tag can be moved to an image that was not reviewed. The image contains the configuration and the public evidence key."
   type        = string
-
-  validation {
-    condition     = can(regex("@sha256:[0-9a-f]{64}$", var.image))
-    error_message = "The image must be given by digest: repository@sha256:…"
-  }
 }
 
 variable "repository_arn" {
@@ -33,44 +28,24 @@ variable "architecture" {
   description = "CPU architecture of the image."
   type        = string
   default     = "arm64"
-
-  validation {
-    condition     = contains(["arm64", "x86_64"], var.architecture)
-    error_message = "The architecture must be arm64 or x86_64."
-  }
 }
 
 variable "cpu" {
   description = "CPU units of a task; 1024 units are one vCPU."
   type        = number
   default     = 256
-
-  validation {
-    condition     = contains([256, 512, 1024, 2048, 4096], var.cpu)
-    error_message = "The CPU units must be 256, 512, 1024, 2048 or 4096."
-  }
 }
 
 variable "memory_mb" {
   description = "Memory of a task in MB."
   type        = number
   default     = 512
-
-  validation {
-    condition     = var.memory_mb >= 512 && var.memory_mb <= 30720
-    error_message = "The memory must be 512 to 30720 MB. The valid values depend on the CPU units."
-  }
 }
 
 variable "tasks" {
   description = "Minimum and maximum number of tasks. Tasks share sessions through the session secret of the configuration."
   type        = object({ min = number, max = number })
   default     = { min = 2, max = 4 }
-
-  validation {
-    condition     = var.tasks.min >= 1 && var.tasks.max >= var.tasks.min
-    error_message = "`min` must be at least 1, and `max` must not be less than `min`."
-  }
 }
 
 variable "cpu_percent" {
@@ -151,11 +126,6 @@ variable "balancer_subnet_ids" {
 variable "subnet_ids" {
   description = "Subnets of the tasks. Use at least two availability zones for fault tolerance."
   type        = list(string)
-
-  validation {
-    condition     = length(var.subnet_ids) >= 1
-    error_message = "At least one subnet is required."
-  }
 }
 
 variable "public_ip" {
@@ -168,11 +138,6 @@ variable "egress_cidr_blocks" {
   description = "CIDR blocks that tasks may connect to on port 443: AWS and the identity provider."
   type        = list(string)
   default     = ["0.0.0.0/0"]
-
-  validation {
-    condition     = alltrue([for block in var.egress_cidr_blocks : can(cidrhost(block, 0))])
-    error_message = "Each entry must be a CIDR block, such as 10.0.0.0/8."
-  }
 }
 
 variable "environment" {
@@ -183,21 +148,11 @@ variable "environment" {
 variable "secret_arn" {
   description = "ARN of the program's secret in Secrets Manager: one JSON object that maps names to values."
   type        = string
-
-  validation {
-    condition     = can(regex("^arn:[a-z-]+:secretsmanager:[^*]+$", var.secret_arn))
-    error_message = "The secret must be an ARN."
-  }
 }
 
 variable "secret_names" {
   description = "Names of the environment variables in the `…_env` settings of the configuration. The secret must contain an entry for each of them."
   type        = set(string)
-
-  validation {
-    condition     = alltrue([for name in var.secret_names : can(regex("^[A-Za-z_][A-Za-z0-9_]*$", name))])
-    error_message = "Each entry must be the name of an environment variable."
-  }
 }
 
 variable "statements" {
@@ -207,17 +162,6 @@ variable "statements" {
     actions   = list(string)
     resources = list(string)
   }))
-
-  validation {
-    condition     = alltrue([for action in flatten(var.statements[*].actions) : can(regex("^[a-z0-9-]+:[A-Za-z]+$", action))])
-    error_message = "Each action must be a full name without a wildcard, such as sqs:SendMessage."
-  }
-
-  validation {
-    # Object names are not known in advance, so the ARN of a bucket may end in `/*`. No other wildcard is allowed.
-    condition     = alltrue([for arn in flatten(var.statements[*].resources) : can(regex("^arn:[a-z-]+:s3:::[^*?/]+/\\*$", arn)) || can(regex("^arn:[^*?]+$", arn))])
-    error_message = "Each resource must be an ARN without a wildcard, or the objects of one bucket."
-  }
 }
 
 variable "access_log_bucket" {
@@ -230,11 +174,6 @@ variable "log_retention_days" {
   description = "Retention of the program's log and the load balancer's access log in days."
   type        = number
   default     = 365
-
-  validation {
-    condition     = contains([30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
-    error_message = "The retention must be a value that CloudWatch Logs supports: 30, 60, 90, 120, 150, 180, 365, 400, 545, 731 or 1096 days, or five to ten years."
-  }
 }
 
 variable "kms_key_arn" {

@@ -1,249 +1,57 @@
 # The worker: an ECS service on Fargate that receives messages from the queues. It accepts no inbound connections.
 
-data "aws_caller_identity" "current" {}
-
 locals {
   port = 8080
-
-  container = {
-    name                   = "worker"
-    image                  = var.image
-    essential              = true
-    readonlyRootFilesystem = true
-    # The user `nonroot` of the image (worker/Dockerfile), by id.
-    user = "65532:65532"
-    # On SIGTERM, the worker drains. It renews the leases of its running steps until this timeout.
-    stopTimeout = 60
-
-    linuxParameters = {
-      capabilities       = { drop = ["ALL"] }
-      initProcessEnabled = false
-    }
-
-    environment = [for name, value in var.environment : { name = name, value = value }]
-
-    # The image has no shell and no curl, so the program requests its own /health.
-    healthCheck = {
-      command     = ["CMD", "/countersign-worker", "health", "http://127.0.0.1:${local.port}/health"]
-      interval    = 15
-      timeout     = 5
-      retries     = 4
-      startPeriod = 30
-    }
-
-    logConfiguration = {
-      logDriver = "awslogs"
-      options = {
-        awslogs-group         = aws_cloudwatch_log_group.this.name
-        awslogs-region        = var.region
-        awslogs-stream-prefix = "worker"
-      }
-    }
-  }
 }
 
-resource "aws_ecs_cluster" "this" {
-  name = var.name
-  tags = var.tags
+module "service" {
+  source = "../ecs-service"
 
-  # Autoscaling and the alarm on missing tasks use Container Insights metrics.
-  setting {
-    name  = "containerInsights"
-    value = "enabled"
-  }
-}
+  name                       = var.name
+  program                    = "worker"
+  region                     = var.region
+  image                      = var.image
+  repository_arn             = var.repository_arn
+  architecture               = var.architecture
+  cpu                        = var.cpu
+  memory_mb                  = var.memory_mb
+  capacity_providers         = ["FARGATE", "FARGATE_SPOT"]
+  capacity_provider          = var.spot ? "FARGATE_SPOT" : "FARGATE"
+  tasks                      = var.tasks
+  vpc_id                     = var.vpc_id
+  subnet_ids                 = var.subnet_ids
+  public_ip                  = var.public_ip
+  security_group_description = "Workers of ${var.name}: outbound only"
+  egress_cidr_blocks         = var.egress_cidr_blocks
+  egress_description         = "HTTPS to AWS and to external systems"
+  environment                = var.environment
+  statements                 = var.statements
+  log_retention_days         = var.log_retention_days
+  kms_key_arn                = var.kms_key_arn
+  alarm_topic_arns           = var.alarm_topic_arns
+  tags                       = var.tags
 
-resource "aws_ecs_cluster_capacity_providers" "this" {
-  cluster_name       = aws_ecs_cluster.this.name
-  capacity_providers = ["FARGATE", "FARGATE_SPOT"]
-}
+  # On SIGTERM, the worker drains. It renews the leases of its running steps until this timeout.
+  stop_timeout_seconds = 60
 
-resource "aws_ecs_task_definition" "this" {
-  family                   = var.name
-  requires_compatibilities = ["FARGATE"]
-  network_mode             = "awsvpc"
-  cpu                      = var.cpu
-  memory                   = var.memory_mb
-  task_role_arn            = aws_iam_role.task.arn
-  execution_role_arn       = aws_iam_role.execution.arn
-  container_definitions    = jsonencode([local.container])
-  tags                     = var.tags
-
-  runtime_platform {
-    operating_system_family = "LINUX"
-    cpu_architecture        = var.architecture == "arm64" ? "ARM64" : "X86_64"
-  }
-}
-
-resource "aws_ecs_service" "this" {
-  #checkov:skip=CKV_AWS_333:A task has a public address only if `public_ip` is set, for a VPC without NAT. Inbound connections are denied in both cases.
-  name                               = var.name
-  cluster                            = aws_ecs_cluster.this.arn
-  task_definition                    = aws_ecs_task_definition.this.arn
-  desired_count                      = var.tasks.min
-  deployment_minimum_healthy_percent = 100
-  deployment_maximum_percent         = 200
-  enable_execute_command             = false
-  propagate_tags                     = "SERVICE"
-  tags                               = var.tags
-
-  capacity_provider_strategy {
-    capacity_provider = var.spot ? "FARGATE_SPOT" : "FARGATE"
-    weight            = 1
-  }
-
-  # ECS rolls back a deployment whose tasks do not become healthy.
-  deployment_circuit_breaker {
-    enable   = true
-    rollback = true
-  }
-
-  network_configuration {
-    subnets          = var.subnet_ids
-    security_groups  = [aws_security_group.this.id]
-    assign_public_ip = var.public_ip
-  }
-
-  lifecycle {
-    # Autoscaling manages the desired count.
-    ignore_changes = [desired_count]
-  }
-
-  depends_on = [aws_ecs_cluster_capacity_providers.this, aws_iam_role_policy.task, aws_iam_role_policy.execution]
-}
-
-resource "aws_cloudwatch_log_group" "this" {
-  name              = "/ecs/${var.name}"
-  retention_in_days = var.log_retention_days
-  kms_key_id        = var.kms_key_arn
-  tags              = var.tags
-}
-
-# ---- network
-
-resource "aws_security_group" "this" {
-  name        = var.name
-  description = "Workers of ${var.name}: outbound only"
-  vpc_id      = var.vpc_id
-  tags        = var.tags
-}
-
-resource "aws_vpc_security_group_egress_rule" "https" {
-  for_each = toset(var.egress_cidr_blocks)
-
-  security_group_id = aws_security_group.this.id
-  description       = "HTTPS to AWS and to external systems"
-  cidr_ipv4         = each.value
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
-  tags              = var.tags
-}
-
-# ---- roles
-
-data "aws_iam_policy_document" "assume" {
-  statement {
-    actions = ["sts:AssumeRole"]
-
-    principals {
-      type        = "Service"
-      identifiers = ["ecs-tasks.amazonaws.com"]
-    }
-
-    condition {
-      test     = "StringEquals"
-      variable = "aws:SourceAccount"
-      values   = [data.aws_caller_identity.current.account_id]
-    }
-  }
-}
-
-# The task role: permissions of the program.
-resource "aws_iam_role" "task" {
-  name               = "${var.name}-task"
-  description        = "Task role of the worker ${var.name}"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
-}
-
-resource "aws_iam_role_policy" "task" {
-  name   = "listed"
-  role   = aws_iam_role.task.id
-  policy = data.aws_iam_policy_document.task.json
-}
-
-data "aws_iam_policy_document" "task" {
-  dynamic "statement" {
-    for_each = var.statements
-
-    content {
-      sid       = statement.value.sid
-      actions   = statement.value.actions
-      resources = statement.value.resources
-    }
-  }
-}
-
-# The execution role: permissions of ECS to start the task.
-resource "aws_iam_role" "execution" {
-  name               = "${var.name}-execution"
-  description        = "Execution role of the worker ${var.name}"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
-}
-
-resource "aws_iam_role_policy" "execution" {
-  name   = "listed"
-  role   = aws_iam_role.execution.id
-  policy = data.aws_iam_policy_document.execution.json
-}
-
-data "aws_iam_policy_document" "execution" {
-  statement {
-    sid       = "WriteLogs"
-    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = ["${aws_cloudwatch_log_group.this.arn}:log-stream:*"]
-  }
-
-  dynamic "statement" {
-    for_each = var.repository_arn == null ? [] : [var.repository_arn]
-
-    content {
-      sid       = "PullImage"
-      actions   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-      resources = [statement.value]
-    }
-  }
-
-  dynamic "statement" {
-    for_each = var.repository_arn == null ? [] : ["login"]
-
-    content {
-      sid     = "GetEcrToken"
-      actions = ["ecr:GetAuthorizationToken"]
-      # This action supports no resource. The token gives access only to the repository of the statement above.
-      resources = ["*"]
-    }
+  # The image has no shell and no curl, so the program requests its own /health.
+  health_check = {
+    command     = ["CMD", "/countersign-worker", "health", "http://127.0.0.1:${local.port}/health"]
+    interval    = 15
+    timeout     = 5
+    retries     = 4
+    startPeriod = 30
   }
 }
 
 # ---- autoscaling by visible messages for each task, and by the age of the oldest message
 
-resource "aws_appautoscaling_target" "this" {
-  service_namespace  = "ecs"
-  scalable_dimension = "ecs:service:DesiredCount"
-  resource_id        = "service/${aws_ecs_cluster.this.name}/${aws_ecs_service.this.name}"
-  min_capacity       = var.tasks.min
-  max_capacity       = var.tasks.max
-}
-
 resource "aws_appautoscaling_policy" "depth" {
   name               = "${var.name}-depth"
   policy_type        = "TargetTrackingScaling"
-  service_namespace  = aws_appautoscaling_target.this.service_namespace
-  scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
-  resource_id        = aws_appautoscaling_target.this.resource_id
+  service_namespace  = module.service.scaling_target.service_namespace
+  scalable_dimension = module.service.scaling_target.scalable_dimension
+  resource_id        = module.service.scaling_target.resource_id
 
   target_tracking_scaling_policy_configuration {
     target_value       = var.backlog_per_task
@@ -288,12 +96,12 @@ resource "aws_appautoscaling_policy" "depth" {
 
             dimensions {
               name  = "ClusterName"
-              value = aws_ecs_cluster.this.name
+              value = module.service.cluster_name
             }
 
             dimensions {
               name  = "ServiceName"
-              value = aws_ecs_service.this.name
+              value = module.service.service_name
             }
           }
         }
@@ -312,9 +120,9 @@ resource "aws_appautoscaling_policy" "depth" {
 resource "aws_appautoscaling_policy" "age" {
   name               = "${var.name}-age"
   policy_type        = "StepScaling"
-  service_namespace  = aws_appautoscaling_target.this.service_namespace
-  scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
-  resource_id        = aws_appautoscaling_target.this.resource_id
+  service_namespace  = module.service.scaling_target.service_namespace
+  scalable_dimension = module.service.scaling_target.scalable_dimension
+  resource_id        = module.service.scaling_target.resource_id
 
   step_scaling_policy_configuration {
     adjustment_type         = "ChangeInCapacity"
@@ -394,42 +202,69 @@ resource "aws_cloudwatch_metric_alarm" "age" {
   }
 }
 
-# ---- alarms
+# ---- addresses of deployments from before `ecs-service`
 
-resource "aws_cloudwatch_metric_alarm" "missing_tasks" {
-  alarm_name          = "${var.name}-missing-tasks"
-  alarm_description   = "Service ${var.name} runs fewer tasks than desired: tasks do not start or do not stay healthy. Check the service events and the log."
-  comparison_operator = "GreaterThanThreshold"
-  threshold           = 0
-  evaluation_periods  = 10
-  treat_missing_data  = "breaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
-  tags                = var.tags
+moved {
+  from = aws_ecs_cluster.this
+  to   = module.service.aws_ecs_cluster.this
+}
 
-  metric_query {
-    id          = "missing"
-    expression  = "desired - running"
-    label       = "tasks that are missing"
-    return_data = true
-  }
+moved {
+  from = aws_ecs_cluster_capacity_providers.this
+  to   = module.service.aws_ecs_cluster_capacity_providers.this
+}
 
-  dynamic "metric_query" {
-    for_each = { desired = "DesiredTaskCount", running = "RunningTaskCount" }
+moved {
+  from = aws_ecs_task_definition.this
+  to   = module.service.aws_ecs_task_definition.this
+}
 
-    content {
-      id = metric_query.key
+moved {
+  from = aws_ecs_service.this
+  to   = module.service.aws_ecs_service.this
+}
 
-      metric {
-        namespace   = "ECS/ContainerInsights"
-        metric_name = metric_query.value
-        period      = 60
-        stat        = "Average"
-        dimensions = {
-          ClusterName = aws_ecs_cluster.this.name
-          ServiceName = aws_ecs_service.this.name
-        }
-      }
-    }
-  }
+moved {
+  from = aws_cloudwatch_log_group.this
+  to   = module.service.aws_cloudwatch_log_group.this
+}
+
+moved {
+  from = aws_security_group.this
+  to   = module.service.aws_security_group.this
+}
+
+moved {
+  from = aws_vpc_security_group_egress_rule.https
+  to   = module.service.aws_vpc_security_group_egress_rule.https
+}
+
+moved {
+  from = aws_iam_role.task
+  to   = module.service.aws_iam_role.task
+}
+
+moved {
+  from = aws_iam_role_policy.task
+  to   = module.service.aws_iam_role_policy.task
+}
+
+moved {
+  from = aws_iam_role.execution
+  to   = module.service.aws_iam_role.execution
+}
+
+moved {
+  from = aws_iam_role_policy.execution
+  to   = module.service.aws_iam_role_policy.execution
+}
+
+moved {
+  from = aws_appautoscaling_target.this
+  to   = module.service.aws_appautoscaling_target.this
+}
+
+moved {
+  from = aws_cloudwatch_metric_alarm.missing_tasks
+  to   = module.service.aws_cloudwatch_metric_alarm.missing_tasks
 }

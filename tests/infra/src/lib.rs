@@ -10,7 +10,7 @@
 //! - `queues`: every queue has a dead-letter queue with the expected name, an alarm, and a sufficient retention
 //! - `functions`: every function has its alarms and is defined in one module
 //! - `environment`: every variable that a program reads is set
-//! - `services`: every task is isolated; every balancer uses TLS, logs access and has its alarms
+//! - `services`: every balancer uses TLS, logs access and has its alarms
 //! - `server`: the server's command, files, port and timeouts match the program
 //! - `storage`: the table matches the code; buckets and logs are encrypted, private and have a retention
 //!

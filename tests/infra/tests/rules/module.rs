@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hcl_edit::expr::{Expression, Object, ObjectKey, Traversal, TraversalOperator};
 use hcl_edit::structure::{Block, Body};
 use hcl_edit::template::Element;
-use hcl_edit::visit::{Visit, visit_object, visit_traversal};
+use hcl_edit::visit::{Visit, visit_block, visit_object, visit_traversal};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -161,6 +161,13 @@ pub(crate) fn references(body: &Body) -> Vec<Vec<String>> {
 struct References(Vec<Vec<String>>);
 
 impl Visit for References {
+    /// A `moved` block names resources that no longer exist.
+    fn visit_block(&mut self, block: &Block) {
+        if !block.has_ident("moved") {
+            visit_block(self, block);
+        }
+    }
+
     fn visit_traversal(&mut self, traversal: &Traversal) {
         if let Some(root) = traversal.expr.as_variable() {
             let names = traversal.operators.iter().filter_map(|operator| match operator.value() {

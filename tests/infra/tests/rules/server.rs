@@ -1,8 +1,9 @@
 //! The server's command, files, port and timeouts match the program.
 
-use hcl_edit::expr::{Expression, Object};
+use hcl_edit::expr::Expression;
+use hcl_edit::structure::Block;
 
-use crate::module::{Module, entry, infra, label, source, text, text_of, value, value_in};
+use crate::module::{Module, infra, label, source, text, text_of, value, value_in};
 
 const SERVE: &str = "crates/cli/src/verb/serve/mod.rs";
 
@@ -58,8 +59,7 @@ fn health_check_uses_the_servers_port_and_path() {
     );
     let group = module.resources("aws_lb_target_group").next().unwrap();
     assert_eq!(text_of(&group.body, "port"), "local.port");
-    let service = module.resources("aws_ecs_service").next().unwrap();
-    assert_eq!(value_in(&service.body, "load_balancer", "container_port").map(text).unwrap(), "local.port");
+    assert_eq!(text_of(&service(&module).body, "port"), "local.port");
     let path = value_in(&group.body, "health_check", "path").map(text).unwrap();
     let health = source("crates/cli/src/http_server/health.rs");
     assert!(
@@ -88,34 +88,23 @@ fn idle_timeout_exceeds_the_stream_heartbeat() {
 #[test]
 fn server_drains_before_the_stop_timeout() {
     let drain: u64 = after("--drain").strip_suffix('s').unwrap().parse().unwrap();
-    let stop = number(entry(&container(&server()), "stopTimeout"));
+    let stop = number(value(&service(&server()).body, "stop_timeout_seconds"));
     assert!(drain < stop, "the stop timeout is {stop} s, but the drain takes up to {drain} s");
-}
-
-#[test]
-fn server_environment_has_no_secrets() {
-    let module = server();
-    let container = container(&module);
-    let secrets = text(entry(&container, "secrets").unwrap());
-    assert!(
-        secrets.contains("var.secret_names") && secrets.contains("${var.secret_arn}:${name}::"),
-        "{secrets}"
-    );
-    assert!(!text(entry(&container, "environment").unwrap()).contains("secret"));
 }
 
 fn server() -> Module {
     infra().into_iter().find(|module| module.path == "modules/server").unwrap()
 }
 
-fn container(module: &Module) -> Object {
-    module.local("container").and_then(Expression::as_object).unwrap().clone()
+/// The call of `ecs-service`.
+fn service(module: &Module) -> &Block {
+    module.blocks("module").find(|call| label(call, 0) == "service").unwrap()
 }
 
 /// The arguments of the container command.
 fn command() -> Vec<String> {
-    let container = container(&server());
-    let words = entry(&container, "command").and_then(Expression::as_array).unwrap();
+    let module = server();
+    let words = value(&service(&module).body, "command").and_then(Expression::as_array).unwrap();
     words.iter().map(text).collect()
 }
 

@@ -1,13 +1,9 @@
-//! Every task is unprivileged and reached only by a balancer; every balancer uses TLS, logs access, and has alarms on
-//! missing or failing targets.
+//! Every balancer uses TLS, logs access, and has alarms on failing targets; every service has an alarm on missing tasks.
 
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::Block;
 
-use crate::module::{Module, assert_reported, entry, fixture, infra, label, text, text_of, value, value_in};
-
-/// Required settings of a container.
-const CONTAINER_SETTINGS: [(&str, &str); 2] = [("readonlyRootFilesystem", "true"), ("user", "65532:65532")];
+use crate::module::{Module, assert_reported, fixture, infra, label, text_of, value, value_in};
 
 /// Required settings of a balancer.
 const BALANCER_SETTINGS: [(&str, &str); 2] =
@@ -22,23 +18,6 @@ const ALARMS: [(&str, &str); 3] = [
 
 /// Policies with this prefix accept only TLS 1.2 and 1.3.
 const TLS: &str = "ELBSecurityPolicy-TLS13-1-2-";
-
-#[test]
-fn every_task_is_unprivileged_and_read_only() {
-    assert_eq!(containers(&infra()), [""; 0]);
-    let root = r#"
-        locals { container = { user = "0", linuxParameters = { capabilities = {} } } }
-        resource "aws_ecs_task_definition" "a" {}
-    "#;
-    let faults = containers(&fixture(root));
-    assert_reported(&faults, "`readonlyRootFilesystem` is not true");
-    assert_reported(&faults, "`user` is not 65532:65532");
-    assert_reported(&faults, "keeps capabilities");
-    assert_reported(
-        &containers(&fixture(r#"resource "aws_ecs_task_definition" "a" {}"#)),
-        "no local.container",
-    );
-}
 
 #[test]
 fn security_group_descriptions_are_valid_for_ec2() {
@@ -65,33 +44,6 @@ fn invalid_descriptions(modules: &[Module]) -> Vec<String> {
         invalid_descriptions.map(fault).collect::<Vec<_>>()
     };
     modules.iter().flat_map(per_module).collect()
-}
-
-#[test]
-fn only_the_balancer_reaches_a_task() {
-    assert_eq!(reached(&infra()), [""; 0]);
-    let open = r#"
-        resource "aws_lb" "a" { security_groups = [aws_security_group.balancer.id] }
-        resource "aws_ecs_service" "a" {
-          network_configuration { security_groups = [aws_security_group.tasks.id] }
-        }
-        resource "aws_vpc_security_group_ingress_rule" "all" {
-          security_group_id = aws_security_group.tasks.id
-          cidr_ipv4         = "0.0.0.0/0"
-        }
-        resource "aws_vpc_security_group_ingress_rule" "others" {
-          security_group_id            = aws_security_group.tasks.id
-          referenced_security_group_id = aws_security_group.others.id
-        }
-        resource "aws_vpc_security_group_ingress_rule" "balancer" {
-          security_group_id            = aws_security_group.tasks.id
-          referenced_security_group_id = aws_security_group.balancer.id
-        }
-    "#;
-    let faults = reached(&fixture(open));
-    assert_reported(&faults, "`all` admits traffic from outside the balancer");
-    assert_reported(&faults, "`others` admits traffic from outside the balancer");
-    assert_eq!(faults.len(), 2);
 }
 
 #[test]
@@ -149,49 +101,6 @@ fn every_service_has_an_alarm_on_missing_tasks() {
         &services_without_alarm(&fixture(alone)),
         "no alarm on missing tasks of aws_ecs_service.a",
     );
-}
-
-fn containers(modules: &[Module]) -> Vec<String> {
-    let mut faults = Vec::new();
-    for module in modules.iter().filter(|module| module.resources("aws_ecs_task_definition").count() > 0) {
-        let Some(container) = module.local("container").and_then(Expression::as_object) else {
-            faults.push(format!("{}: no local.container", module.path));
-            continue;
-        };
-        let is_set = |key: &str, wanted: &str| entry(container, key).is_some_and(|set| text(set) == wanted);
-        let unset = CONTAINER_SETTINGS.iter().filter(|(key, wanted)| !is_set(key, wanted));
-        faults.extend(unset.map(|(key, wanted)| format!("{}: `{key}` is not {wanted}", module.path)));
-        let linux = entry(container, "linuxParameters").map(text).unwrap_or_default();
-        if !linux.contains(r#"drop = ["ALL"]"#) {
-            faults.push(format!("{}: the container keeps capabilities", module.path));
-        }
-    }
-    faults
-}
-
-fn reached(modules: &[Module]) -> Vec<String> {
-    let mut faults = Vec::new();
-    for module in modules {
-        let of_balancers: String =
-            module.resources("aws_lb").map(|balancer| text_of(&balancer.body, "security_groups")).collect();
-        let of_tasks: String = module.resources("aws_ecs_service").map(groups_of_tasks).collect();
-        for rule in module.resources("aws_vpc_security_group_ingress_rule") {
-            let from = text_of(&rule.body, "referenced_security_group_id");
-            let is_a_balancer = !from.is_empty() && of_balancers.contains(&from);
-            if of_tasks.contains(&text_of(&rule.body, "security_group_id")) && !is_a_balancer {
-                faults.push(format!(
-                    "{}: `{}` admits traffic from outside the balancer",
-                    module.path,
-                    label(rule, 1)
-                ));
-            }
-        }
-    }
-    faults
-}
-
-fn groups_of_tasks(service: &Block) -> String {
-    value_in(&service.body, "network_configuration", "security_groups").map(text).unwrap_or_default()
 }
 
 fn balancers(modules: &[Module]) -> Vec<String> {

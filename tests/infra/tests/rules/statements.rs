@@ -18,7 +18,7 @@ const BUCKETS: [&str; 3] = ["${aws_s3_bucket.", "${var.payloads.arn}", "${var.ev
 const CALLER_LISTS: [&str; 2] = ["statement.value.actions", "statement.value.resources"];
 
 /// The modules with such a variable, and its validations.
-const TAKING_STATEMENTS: [&str; 3] = ["modules/function", "modules/server", "modules/worker"];
+const TAKING_STATEMENTS: [&str; 2] = ["modules/ecs-service", "modules/function"];
 const REFUSING_WILDCARDS: [&str; 2] = [
     r#"alltrue([for action in flatten(var.statements[*].actions) : can(regex("^[a-z0-9-]+:[A-Za-z]+$", action))])"#,
     r#"alltrue([for arn in flatten(var.statements[*].resources) : can(regex("^arn:[a-z-]+:s3:::[^*?/]+/\\*$", arn)) || can(regex("^arn:[^*?]+$", arn))])"#,
