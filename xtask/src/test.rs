@@ -52,7 +52,7 @@ Stages:
   model            cargo xtask model --json
   differential     cargo xtask differential --actions 1000000
 
-With --fast or FILTER, only the ledger is built for AWS; its tests start a DynamoDB in their own process.
+With --fast or FILTER, only the ledger is built for AWS; its tests start a DynamoDB.
 
 The command sets COUNTERSIGN_BIN and COUNTERSIGN_PROGRAMS, through which tests find the built programs.
 The summary at the end lists everything that was skipped.

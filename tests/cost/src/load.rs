@@ -11,7 +11,7 @@ use domain::{
     ApprovalId, Cause, Channel, Digest, IdempotencyKey, Initiator, PersonId, Plan, QueueName, RunId, RunKey,
     RunStatus, Source, TenantId, WorkerId, WorkspaceId,
 };
-use dynoxide::{Database, server};
+use dynamodb::DynamoDb;
 use engine::{Engine, EngineParts, EvidenceSigner, InboundEvent, Notifier, StartRun, Timing, VoteRequest};
 use evidence::SigningKey;
 use serde_json::{Value, json};
@@ -19,7 +19,6 @@ use store::aws::{AwsParts, AwsStore, create_table};
 use store::{
     Archive as _, Governance as _, Ledger as _, Queue as _, SqliteOptions, SqliteStore, SystemClock,
 };
-use tokio::net::TcpListener;
 use tokio::task::Id;
 use worker::{Concurrency, Worker, WorkerSettings};
 
@@ -106,6 +105,8 @@ struct TestEnv {
     engine: Arc<Engine<Store>>,
     embedded: SqliteStore,
     meter: Meter,
+    /// Must outlive the store.
+    _dynamodb: DynamoDb,
     /// Must outlive the tools that call it.
     _external: Option<ExternalSystems>,
 }
@@ -122,7 +123,8 @@ impl TestEnv {
         let meter = Meter::default();
         let embedded = SqliteStore::memory(SqliteOptions::default()).map_err(to_text)?;
         let counted = CountingStore { store: embedded.clone(), meter: meter.clone() };
-        let client = dynamodb(&meter).await?;
+        let dynamodb = DynamoDb::start().map_err(to_text)?;
+        let client = client_with_table(dynamodb.endpoint(), &meter).await?;
         let store = AwsStore::new(AwsParts {
             client,
             table: TABLE.to_owned(),
@@ -147,7 +149,7 @@ impl TestEnv {
             let by = Initiator::new(Cause::System, "cost");
             engine.apply(&tenant()?, &plan, by).await.map_err(to_text)?;
         }
-        Ok(Self { load, plan, engine, embedded, meter, _external: external })
+        Ok(Self { load, plan, engine, embedded, meter, _dynamodb: dynamodb, _external: external })
     }
 
     async fn measure(&self, runs: u32) -> Result<Counts, String> {
@@ -259,11 +261,8 @@ fn engine(store: Store, tools: ToolRegistry, notifier: Notifier) -> Result<Engin
     }))
 }
 
-/// An in-process DynamoDB emulator with the table.
-async fn dynamodb(meter: &Meter) -> Result<Client, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(to_text)?;
-    let endpoint = format!("http://{}", listener.local_addr().map_err(to_text)?);
-    tokio::spawn(server::serve_on(listener, Database::memory().map_err(to_text)?));
+/// Creates the table. Returns a client that measures its requests.
+async fn client_with_table(endpoint: &str, meter: &Meter) -> Result<Client, String> {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))

@@ -1,7 +1,7 @@
-//! A test environment with one table on an in-process DynamoDB.
+//! A test environment with one table on a local DynamoDB.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -9,10 +9,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{self, BehaviorVersion, Config, Credentials, HttpClient, Region};
 use countersign_store::aws::{AwsParts, AwsStore, create_table};
 use countersign_store::{Clock as _, SqliteOptions, SqliteStore, SystemClock};
-use dynoxide::{Database, server};
-use tokio::net::TcpListener;
-
-use crate::faults::connection::REAL_TIME;
+use dynamodb::DynamoDb;
 
 pub(crate) type Store = AwsStore<SqliteStore, SqliteStore>;
 
@@ -31,7 +28,7 @@ impl TestEnv {
     pub(crate) async fn open() -> Self {
         // Two cases may start in the same millisecond.
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let endpoint = endpoint().await;
+        let endpoint = endpoint();
         let client = Client::from_conf(config(&endpoint).build());
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let table = format!("countersign-{}-{}-{number}", std::process::id(), SystemClock.now().0);
@@ -67,21 +64,10 @@ impl TestEnv {
     }
 }
 
-/// The endpoint of a DynamoDB.
-pub(crate) async fn endpoint() -> String {
-    match std::env::var(ENDPOINT) {
-        Ok(endpoint) => endpoint,
-        Err(_) => serve().await,
-    }
-}
-
-/// Starts a DynamoDB in this process, in real time. Returns its endpoint.
-async fn serve() -> String {
-    let bound = REAL_TIME.spawn(TcpListener::bind("127.0.0.1:0"));
-    let listener = bound.await.unwrap().unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    REAL_TIME.spawn(server::serve_on(listener, Database::memory().unwrap()));
-    endpoint
+/// The endpoint of a DynamoDB. The cases of this process share it; each has its own tables.
+pub(crate) fn endpoint() -> String {
+    static SHARED: LazyLock<DynamoDb> = LazyLock::new(|| DynamoDb::start().unwrap());
+    std::env::var(ENDPOINT).unwrap_or_else(|_| SHARED.endpoint().to_owned())
 }
 
 pub(crate) fn config(endpoint: &str) -> config::Builder {

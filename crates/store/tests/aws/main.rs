@@ -1,5 +1,5 @@
-//! The conformance suite and the fault tests on the AWS store. The table is on a DynamoDB in this process, or on
-//! the one of `COUNTERSIGN_DYNAMODB`. The queue and the blobs are those of the in-memory SQLite store.
+//! The conformance suite and the fault tests on the AWS store. The table is on a DynamoDB that the
+//! tests start, or on the one of `COUNTERSIGN_DYNAMODB`. The queue and the blobs are those of the in-memory SQLite store.
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 mod calls;
@@ -67,7 +67,7 @@ fn in_virtual_time<F: Future<Output = ()>>(
     Trial::test(name, move || {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(async { case(env::endpoint().await).await });
+        runtime.block_on(case(env::endpoint()));
         Ok(())
     })
 }

@@ -95,7 +95,7 @@ fn the_client_is_built_without_the_http_server() {
 #[test]
 fn cargo_test_runs_the_conformance_suite_on_dynamodb() {
     let built = built_into_tests();
-    for name in ["countersign-store", "countersign-conformance", "aws-sdk-dynamodb", "dynoxide-rs"] {
+    for name in ["countersign-store", "countersign-conformance", "aws-sdk-dynamodb", "countersign-dynamodb"] {
         assert!(built.contains(name), "`cargo test` does not build `{name}`");
     }
     let needs = |test| required_features(("countersign-store", test));

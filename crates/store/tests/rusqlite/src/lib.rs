@@ -1,3 +1,0 @@
-//! A newer rusqlite under an older name.
-
-pub use newer::*;
