@@ -67,25 +67,25 @@ table_description() {
   "AttributeDefinitions": [
     { "AttributeName": "pk", "AttributeType": "S" },
     { "AttributeName": "sk", "AttributeType": "S" },
-    { "AttributeName": "due_in", "AttributeType": "S" },
+    { "AttributeName": "due_pk", "AttributeType": "S" },
     { "AttributeName": "due_at", "AttributeType": "N" },
-    { "AttributeName": "runs_of", "AttributeType": "S" },
-    { "AttributeName": "runs_in", "AttributeType": "S" },
-    { "AttributeName": "runs_on", "AttributeType": "S" },
-    { "AttributeName": "begun", "AttributeType": "S" },
-    { "AttributeName": "open_of", "AttributeType": "S" },
-    { "AttributeName": "asked", "AttributeType": "S" }
+    { "AttributeName": "tenant_pk", "AttributeType": "S" },
+    { "AttributeName": "status_pk", "AttributeType": "S" },
+    { "AttributeName": "record_pk", "AttributeType": "S" },
+    { "AttributeName": "runs_sk", "AttributeType": "S" },
+    { "AttributeName": "open_pk", "AttributeType": "S" },
+    { "AttributeName": "open_sk", "AttributeType": "S" }
   ],
   "KeySchema": [
     { "AttributeName": "pk", "KeyType": "HASH" },
     { "AttributeName": "sk", "KeyType": "RANGE" }
   ],
   "GlobalSecondaryIndexes": [
-    $(index due due_in due_at),
-    $(index runs_by_tenant runs_of begun),
-    $(index runs_by_status runs_in begun),
-    $(index runs_by_record runs_on begun),
-    $(index open_approvals open_of asked)
+    $(index due due_pk due_at),
+    $(index runs_by_tenant tenant_pk runs_sk),
+    $(index runs_by_status status_pk runs_sk),
+    $(index runs_by_record record_pk runs_sk),
+    $(index open_approvals open_pk open_sk)
   ]
 }
 JSON

@@ -4,24 +4,24 @@
 locals {
   # Sparse indexes with keys only. The code reads the item of each match and checks it again.
   indexes = {
-    due            = { hash = "due_in", range = "due_at" }
-    runs_by_tenant = { hash = "runs_of", range = "begun" }
-    runs_by_status = { hash = "runs_in", range = "begun" }
-    runs_by_record = { hash = "runs_on", range = "begun" }
-    open_approvals = { hash = "open_of", range = "asked" }
+    due            = { hash = "due_pk", range = "due_at" }
+    runs_by_tenant = { hash = "tenant_pk", range = "runs_sk" }
+    runs_by_status = { hash = "status_pk", range = "runs_sk" }
+    runs_by_record = { hash = "record_pk", range = "runs_sk" }
+    open_approvals = { hash = "open_pk", range = "open_sk" }
   }
 
   attributes = {
-    pk      = "S"
-    sk      = "S"
-    due_in  = "S"
-    due_at  = "N"
-    runs_of = "S"
-    runs_in = "S"
-    runs_on = "S"
-    begun   = "S"
-    open_of = "S"
-    asked   = "S"
+    pk        = "S"
+    sk        = "S"
+    due_pk    = "S"
+    due_at    = "N"
+    tenant_pk = "S"
+    status_pk = "S"
+    record_pk = "S"
+    runs_sk   = "S"
+    open_pk   = "S"
+    open_sk   = "S"
   }
 
   # The operations that the programs use. The metric has no total over all operations.

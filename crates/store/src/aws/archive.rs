@@ -67,8 +67,10 @@ where
         let (set, condition) =
             ("SET evidence = :evidence", "attribute_exists(pk) AND attribute_not_exists(evidence)");
         // A finished run with evidence leaves the due index.
-        let (set_finished, finished) =
-            (format!("{set} REMOVE due_in, due_at, unsealed"), format!("{condition} AND unsealed = :yes"));
+        let (set_finished, finished) = (
+            format!("{set} REMOVE due_pk, due_at, evidence_pending"),
+            format!("{condition} AND evidence_pending = :yes"),
+        );
         let mut with_yes = values();
         with_yes.insert(":yes".to_owned(), AttributeValue::Bool(true));
         match self.update(&key, &set_finished, &finished, with_yes, RECORDING).await? {

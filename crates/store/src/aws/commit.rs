@@ -21,8 +21,8 @@ use crate::queue::Queue;
 
 use super::error::{AwsError, Class};
 use super::item::{
-    self, BODY, BUFFERED, DIGEST, ENTRY, Item, ItemError, NUMBER, REVISION, RUN, UNNAMED_BYTES, UNSEALED,
-    bytes, number, text,
+    self, BODY, BUFFERED, DIGEST, EVENT, EVIDENCE_PENDING, Item, ItemError, NUMBER, REVISION, RUN,
+    UNNAMED_BYTES, bytes, number, text,
 };
 use super::key::Key;
 use super::outbox::GRACE;
@@ -167,9 +167,9 @@ where
             let n = sealed.event.n;
             let step = decision.steps.iter().find(|step| step.event == n);
             let key = step.map_or_else(|| Key::event(run, n), |step| Key::step(run, step.seq, step.undo));
-            let entry = bytes(sealed.canonical.as_slice());
+            let event = bytes(sealed.canonical.as_slice());
             let digest = bytes(sealed.hash.as_bytes().as_slice());
-            let mut item = with(&key, [(NUMBER, number(n)), (ENTRY, entry), (DIGEST, digest)]);
+            let mut item = with(&key, [(NUMBER, number(n)), (EVENT, event), (DIGEST, digest)]);
             let body = match (step, input) {
                 (Some(step), _) => Some(self.body(&run.tenant, step, COMMITTING).await?),
                 (None, Some(input)) if n == 0 => Some(self.body(&run.tenant, input, COMMITTING).await?),
@@ -226,9 +226,9 @@ where
                     self.put_in(transaction, Guard::Version, item, Condition::is_new())?;
                 }
                 SignalChange::Use(id) => {
-                    let used = Item::from([(":kept".to_owned(), AttributeValue::Bool(false))]);
+                    let used = Item::from([(":buffered".to_owned(), AttributeValue::Bool(false))]);
                     let key = Key::signal(run, id);
-                    self.update_in(transaction, &key, "SET kept = :kept", Some(EXISTS), used)?;
+                    self.update_in(transaction, &key, "SET buffered = :buffered", Some(EXISTS), used)?;
                 }
             }
         }
@@ -243,14 +243,14 @@ where
     ) -> Result<(), StoreError> {
         let mut values = Item::from([
             (":body".to_owned(), self.body(&approval.run.tenant, approval, COMMITTING).await?),
-            (":asked".to_owned(), text(time.sequence.with_id(approval.id.as_str()))),
+            (":open_sk".to_owned(), text(time.sequence.with_id(approval.id.as_str()))),
             (":rev".to_owned(), number(approval.revision)),
         ]);
         let expression = if approval.is_open() {
-            values.insert(":open_of".to_owned(), text(approval.run.tenant.as_str()));
-            "SET body = :body, rev = :rev, asked = if_not_exists(asked, :asked), open_of = :open_of"
+            values.insert(":open_pk".to_owned(), text(approval.run.tenant.as_str()));
+            "SET body = :body, rev = :rev, open_sk = if_not_exists(open_sk, :open_sk), open_pk = :open_pk"
         } else {
-            "SET body = :body, rev = :rev, asked = if_not_exists(asked, :asked) REMOVE open_of"
+            "SET body = :body, rev = :rev, open_sk = if_not_exists(open_sk, :open_sk) REMOVE open_pk"
         };
         // The version of the run is not enough: while another transaction is being applied, a reader may see the
         // new run and the old approval request, because they are in different partitions.
@@ -399,14 +399,14 @@ fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; 
     let set_or_remove =
         |value: Option<AttributeValue>| value.map_or(AttributeChange::Remove, AttributeChange::Set);
     let shard_of_run = || text(shard("run", &record.key));
-    let runs_in = set_or_remove(in_status(&record.key.tenant, record.status).map(text));
+    let by_status = set_or_remove(in_status(&record.key.tenant, record.status).map(text));
     let about = record.trigger.record.as_ref();
     let by_record = set_or_remove(about.map(|about| text(on_record(&record.key.tenant, about))));
-    let unsealed = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
+    let evidence_pending = decision.outgoing.iter().any(|message| message.job == Job::BuildEvidence);
     // A finished run stays in the due index until it has evidence. If its due time is near anyway, the index entry
     // stays unchanged, because a changed entry is a billed write. A run that waited may have a due time days ahead;
     // it gets a new one.
-    let [due_in, due_at] = if unsealed {
+    let [due_partition, due_at] = if evidence_pending {
         let near = decision.was_due.is_some_and(|due| due <= time.now + ORPHANED_AFTER);
         let soon = number((time.now + GRACE).0);
         [
@@ -419,17 +419,17 @@ fn index_attributes(decision: &Decision, time: &CommitTime) -> [IndexAttribute; 
             set_or_remove(record.due_at.map(|at| number(at.0))),
         ]
     };
-    let unsealed = set_or_remove(unsealed.then_some(AttributeValue::Bool(true)));
+    let evidence_pending = set_or_remove(evidence_pending.then_some(AttributeValue::Bool(true)));
     // A paused run is not due. This index lets the sweep find every tenant with unfinished runs.
     let paused = record.status == RunStatus::Paused;
     let [paused_in, paused_as] = [shard(PAUSED, &record.key), record.key.run.to_string()]
         .map(|value| set_or_remove(paused.then(|| text(value))));
     [
-        IndexAttribute(BY_STATUS.hash, runs_in),
+        IndexAttribute(BY_STATUS.hash, by_status),
         IndexAttribute(BY_RECORD.hash, by_record),
-        IndexAttribute(DUE.hash, due_in),
+        IndexAttribute(DUE.hash, due_partition),
         IndexAttribute(DUE.range, due_at),
-        IndexAttribute(UNSEALED, unsealed),
+        IndexAttribute(EVIDENCE_PENDING, evidence_pending),
         IndexAttribute(OPEN.hash, paused_in),
         IndexAttribute(OPEN.range, paused_as),
     ]
@@ -465,7 +465,9 @@ pub(super) fn in_status(tenant: &TenantId, status: RunStatus) -> Option<String> 
         WaitingApproval, WaitingEvent,
     };
     match status {
-        Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable => Some(format!("{tenant}#live")),
+        Queued | Running | WaitingApproval | WaitingEvent | FailedRetryable => {
+            Some(format!("{tenant}#active"))
+        }
         Paused | RollingBack | FailedTerminal | Canceled => Some(format!("{tenant}#{}", status.as_str())),
         Succeeded => None,
     }
@@ -477,7 +479,7 @@ pub(super) fn on_record(tenant: &TenantId, record: &RecordName) -> String {
 }
 
 /// The prefix of the partitions of [`OPEN`] that hold paused runs.
-pub(super) const PAUSED: &str = "held";
+pub(super) const PAUSED: &str = "paused";
 
 /// The partition of an index for entries of this `kind` of `run`.
 pub(super) fn shard(kind: &str, run: &RunKey) -> String {

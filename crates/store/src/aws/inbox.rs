@@ -18,7 +18,7 @@ use crate::queue::Queue;
 use super::commit::{Guard, Transaction};
 use super::error::Class;
 use super::index::DueQuery;
-use super::item::{BODY, CAME_AT, Item, ItemError, RUN, number, read_number, read_text, text};
+use super::item::{BODY, Item, ItemError, RECEIVED_AT, RUN, number, read_number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, TIME_TO_LIVE, expected, with};
@@ -35,7 +35,7 @@ const DEDUPE_KEY_RETENTION: Millis = Millis::hours(1);
 const SCHEDULES: &str = "schedule";
 
 /// The plan hash of a workflow, next to its body.
-const OF_PLAN: &str = "of_plan";
+const PLAN_HASH: &str = "plan_hash";
 
 /// The status of an entry, next to its body, which never changes.
 const INBOX_STATUS: &str = "inbox_status";
@@ -150,10 +150,10 @@ where
                 values.insert(":to".to_owned(), number(to.0));
                 "SET due_at = :to"
             }
-            None => "REMOVE due_in, due_at",
+            None => "REMOVE due_pk, due_at",
         };
         let key = Key::workflow(&applied.tenant, applied.workflow.as_str());
-        let condition = "due_at = :expected AND of_plan = :plan";
+        let condition = "due_at = :expected AND plan_hash = :plan";
         self.update(&key, expression, condition, values, "reschedule a workflow").await
     }
 
@@ -212,7 +212,7 @@ where
             let key = Key::dedupe_key(tenant, dedupe_key);
             let forget_at = seconds(entry.at + DEDUPE_KEY_RETENTION);
             let run = text(entry.run.run.as_str());
-            let item = with(&key, [(RUN, run), (CAME_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
+            let item = with(&key, [(RUN, run), (RECEIVED_AT, number(entry.at.0)), (TIME_TO_LIVE, forget_at)]);
             self.put_in(&mut transaction, Guard::Version, item, Condition::not_duplicate(entry.at))?;
         }
         Ok(transaction)
@@ -228,7 +228,7 @@ where
         let (tenant, name) = (&applied.tenant, applied.workflow.as_str());
         let body = self.body(tenant, applied, APPLYING).await?;
         let mut transaction = Transaction::default();
-        let attributes = [(BODY, body.clone()), (OF_PLAN, text(applied.plan.to_string()))];
+        let attributes = [(BODY, body.clone()), (PLAN_HASH, text(applied.plan.to_string()))];
         let mut current = with(&Key::workflow(tenant, name), attributes);
         if let Some(due) = due {
             current.extend(due_at(due));

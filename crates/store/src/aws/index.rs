@@ -15,7 +15,7 @@ use crate::queue::Queue;
 
 use super::commit::{PAUSED, in_status, on_record};
 use super::error::AwsError;
-use super::item::{Item, ItemError, UNSEALED, number, read_number, read_text, text};
+use super::item::{EVIDENCE_PENDING, Item, ItemError, number, read_number, read_text, text};
 use super::key::{Key, SK};
 use super::sequence::Sequence;
 use super::table::{BY_RECORD, BY_STATUS, BY_TENANT, DUE, Index, OPEN, SHARDS};
@@ -157,7 +157,7 @@ where
         limit: u32,
     ) -> Result<Vec<RunKey>, StoreError> {
         let query = DueQuery { excluded, now, limit, doing: "find due runs" };
-        let due = self.due_run_items(query, |item| !item.contains_key(UNSEALED)).await?;
+        let due = self.due_run_items(query, |item| !item.contains_key(EVIDENCE_PENDING)).await?;
         Ok(due.iter().filter_map(|item| Key::of(item)?.run_key()).collect())
     }
 
@@ -232,7 +232,7 @@ where
     /// The due entries of one partition of the index, longest overdue first.
     pub(super) async fn due_in(&self, partition: &str, due: DueQuery<'_>) -> Result<Vec<Item>, StoreError> {
         let DueQuery { excluded, now, limit, doing } = due;
-        let query = self.query(DUE).key_condition_expression("due_in = :partition AND due_at <= :now");
+        let query = self.query(DUE).key_condition_expression("due_pk = :partition AND due_at <= :now");
         let query = query
             .expression_attribute_values(":partition", text(partition))
             .expression_attribute_values(":now", number(now.0));

@@ -43,11 +43,11 @@ pub(super) const REVISION: &str = "rev";
 /// The number of an event.
 pub(super) const NUMBER: &str = "n";
 /// The canonical bytes of an event.
-pub(super) const ENTRY: &str = "entry";
+pub(super) const EVENT: &str = "event";
 /// The hash of an event.
 pub(super) const DIGEST: &str = "digest";
 /// Whether a signal waits for a step that has not started to wait yet.
-pub(super) const BUFFERED: &str = "kept";
+pub(super) const BUFFERED: &str = "buffered";
 /// The job of an outbox message.
 pub(super) const JOB: &str = "job";
 /// The queue of an outbox message.
@@ -59,15 +59,15 @@ pub(super) const TRACE: &str = "trace";
 pub(super) const RUN: &str = "run";
 
 /// The first waiter for a concurrency key, as JSON.
-pub(super) const IN_LINE: &str = "in_line";
+pub(super) const WAITER: &str = "waiter";
 
 /// When an inbox entry with this dedupe key was received.
-pub(super) const CAME_AT: &str = "came_at";
+pub(super) const RECEIVED_AT: &str = "received_at";
 
 /// The location of the evidence of a run.
 pub(super) const EVIDENCE: &str = "evidence";
 /// Set while a finished run has no evidence yet.
-pub(super) const UNSEALED: &str = "unsealed";
+pub(super) const EVIDENCE_PENDING: &str = "evidence_pending";
 
 /// The attributes of a blob reference.
 const SHA256: &str = "sha256";

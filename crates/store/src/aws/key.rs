@@ -67,7 +67,7 @@ impl Key {
 
     /// The head of a tenant's transparency log.
     pub(super) fn log_head(tenant: &TenantId) -> Self {
-        Self { pk: format!("{tenant}#log"), sk: "edge".to_owned() }
+        Self { pk: format!("{tenant}#log"), sk: "log_head".to_owned() }
     }
 
     pub(super) fn plan(tenant: &TenantId, hash: &Digest) -> Self {
@@ -136,7 +136,7 @@ impl Key {
 
     /// A worker record. It belongs to no tenant either.
     pub(super) fn worker(name: &str) -> Self {
-        Self { pk: "#roll".to_owned(), sk: format!("worker#{name}") }
+        Self { pk: "#workers".to_owned(), sk: format!("worker#{name}") }
     }
 
     /// An API key.

@@ -19,7 +19,7 @@ use crate::ledger::{Admission, Holder, Ledger, RunPage, RunQuery, Waiter, Write}
 use crate::queue::Queue;
 
 use super::index::missing;
-use super::item::{BODY, BUFFERED, DIGEST, ENTRY, IN_LINE, Item, NUMBER, RUN, read_number, read_text, text};
+use super::item::{BODY, BUFFERED, DIGEST, EVENT, Item, NUMBER, RUN, WAITER, read_number, read_text, text};
 use super::key::Key;
 use super::{AwsStore, Condition, expected, with};
 
@@ -54,7 +54,7 @@ where
             return Ok(None);
         };
         let run = read_text(&item, RUN).and_then(|run| run.parse().ok());
-        let next = read_text(&item, IN_LINE).and_then(|next| serde_json::from_str(next).ok());
+        let next = read_text(&item, WAITER).and_then(|next| serde_json::from_str(next).ok());
         run.map(|run| Some(Holder { run, next })).ok_or_else(|| missing(RUN, doing))
     }
 
@@ -74,13 +74,13 @@ where
         let condition = match &current.next {
             Some(waiter) => {
                 values.insert(":before".to_owned(), json(waiter)?);
-                "run = :expected AND in_line = :before"
+                "run = :expected AND waiter = :before"
             }
-            None => "run = :expected AND attribute_not_exists(in_line)",
+            None => "run = :expected AND attribute_not_exists(waiter)",
         };
         self.update(
             &Key::concurrency_key(tenant, concurrency_key),
-            "SET in_line = :next",
+            "SET waiter = :next",
             condition,
             values,
             doing,
@@ -200,7 +200,7 @@ fn chain_in<'i>(
     doing: &'static str,
 ) -> Result<Vec<StoredEvent>, StoreError> {
     let events = items.map(numbered).collect::<Option<Vec<_>>>();
-    let mut events = events.ok_or_else(|| missing(ENTRY, doing))?;
+    let mut events = events.ok_or_else(|| missing(EVENT, doing))?;
     events.sort_by_key(|(n, _)| *n);
     let selected = events.into_iter().filter(|(n, _)| (from..=last).contains(n));
     // The two ranges are read one after the other. A commit between the two reads may be visible in part, so the
@@ -213,6 +213,6 @@ fn chain_in<'i>(
 fn numbered(item: &Item) -> Option<(u32, StoredEvent)> {
     let bytes = |name| item.get(name)?.as_b().ok();
     let hash: [u8; 32] = bytes(DIGEST)?.as_ref().try_into().ok()?;
-    let canonical = bytes(ENTRY)?.as_ref().to_vec();
+    let canonical = bytes(EVENT)?.as_ref().to_vec();
     Some((read_number(item, NUMBER)?, StoredEvent { canonical, hash: Digest::from(hash) }))
 }

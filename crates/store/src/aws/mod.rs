@@ -295,7 +295,7 @@ impl Condition {
         let values = [(":before", at.0.saturating_sub(window)), (":after", at.0.saturating_add(window))];
         let values = values.map(|(name, at)| (name.to_owned(), item::number(at)));
         Self {
-            expression: "attribute_not_exists(pk) OR came_at <= :before OR came_at >= :after",
+            expression: "attribute_not_exists(pk) OR received_at <= :before OR received_at >= :after",
             values: Some(values.into()),
         }
     }

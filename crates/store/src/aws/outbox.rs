@@ -18,7 +18,7 @@ use crate::trace;
 use super::commit::{CommitTime, Guard, Transaction, shard};
 use super::error::AwsError;
 use super::index::DueQuery;
-use super::item::{Item, JOB, QUEUE, TRACE, UNSEALED, number, read_text, text};
+use super::item::{EVIDENCE_PENDING, Item, JOB, QUEUE, TRACE, number, read_text, text};
 use super::key::Key;
 use super::table::DUE;
 use super::{AwsStore, Condition, with};
@@ -125,12 +125,12 @@ where
         // Both lists are read before anything is sent, so a failed read has no effect.
         let due = DueQuery::all_tenants(now, limit, FLUSHING);
         let entries = self.due_items("outbox", due).await?;
-        let unsealed = self.due_run_items(due, |item| item.contains_key(UNSEALED)).await?;
+        let without_evidence = self.due_run_items(due, |item| item.contains_key(EVIDENCE_PENDING)).await?;
         let (mut sent, mut unavailable) = (0, Unavailable::default());
         for key in entries {
             sent += u32::from(self.flush_entry(&key, &mut unavailable).await?);
         }
-        for item in unsealed {
+        for item in without_evidence {
             sent += u32::from(self.request_evidence(&item, now, &mut unavailable).await?);
         }
         unavailable.first_error.map_or(Ok(sent), Err)
@@ -173,7 +173,7 @@ where
         let values = [(":yes", AttributeValue::Bool(true)), (":again", again)];
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
         // The condition fails if evidence was recorded meanwhile; then nothing is left to request.
-        self.update(&key, "SET due_at = :again", "unsealed = :yes", values, FLUSHING).await?;
+        self.update(&key, "SET due_at = :again", "evidence_pending = :yes", values, FLUSHING).await?;
         Ok(true)
     }
 

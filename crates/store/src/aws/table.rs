@@ -17,7 +17,8 @@ use crate::error::StoreError;
 use super::error::AwsError;
 use super::key::{PK, SK};
 
-/// A GSI and its two key attributes.
+/// A GSI and its two key attributes. `runs_sk` and `open_sk` are texts that sort by time: the sequence of the commit that
+/// created the run or the approval request, and its id. A paused run has only its id in `open_sk`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Index {
     pub(super) name: &'static str,
@@ -26,16 +27,16 @@ pub(super) struct Index {
 }
 
 /// Runs and outbox messages by due time, in [`SHARDS`] partitions.
-pub(super) const DUE: Index = Index { name: "due", hash: "due_in", range: "due_at" };
+pub(super) const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };
 /// All runs of a tenant, by start time.
-pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "runs_of", range: "begun" };
+pub(super) const BY_TENANT: Index = Index { name: "runs_by_tenant", hash: "tenant_pk", range: "runs_sk" };
 /// The runs of a tenant in one status, by start time.
-pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "runs_in", range: "begun" };
+pub(super) const BY_STATUS: Index = Index { name: "runs_by_status", hash: "status_pk", range: "runs_sk" };
 /// The runs of a tenant about one record of an external system, by start time.
-pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "runs_on", range: "begun" };
+pub(super) const BY_RECORD: Index = Index { name: "runs_by_record", hash: "record_pk", range: "runs_sk" };
 /// The open approval requests of a tenant, by request time, and, in [`SHARDS`] partitions, the paused runs of all
 /// tenants.
-pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_of", range: "asked" };
+pub(super) const OPEN: Index = Index { name: "open_approvals", hash: "open_pk", range: "open_sk" };
 
 const INDEXES: [Index; 5] = [DUE, BY_TENANT, BY_STATUS, BY_RECORD, OPEN];
 

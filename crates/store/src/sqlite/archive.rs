@@ -16,11 +16,11 @@ impl Db {
             return Ok(Some(position));
         }
         let mut frontier: Frontier =
-            self.get("SELECT frontier FROM log_head WHERE one = 1", [], body)?.unwrap_or_default();
+            self.get("SELECT frontier FROM log_head WHERE id = 1", [], body)?.unwrap_or_default();
         let position = frontier.push(leaf);
         let n = i64::try_from(position.index).unwrap_or(i64::MAX);
         self.run("INSERT INTO log (n, run, position) VALUES (?1, ?2, ?3)", params![n, id, text(&position)?])?;
-        self.run("INSERT OR REPLACE INTO log_head (one, frontier) VALUES (1, ?1)", [text(&frontier)?])?;
+        self.run("INSERT OR REPLACE INTO log_head (id, frontier) VALUES (1, ?1)", [text(&frontier)?])?;
         Ok(Some(position))
     }
 

@@ -105,7 +105,7 @@ impl Db {
 
     pub(super) fn holder(&self, tenant: &TenantId, concurrency_key: &ConcurrencyKey) -> Sql<Option<Holder>> {
         self.get(
-            "SELECT next, run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2",
+            "SELECT waiter, run FROM concurrency_keys WHERE tenant = ?1 AND concurrency_key = ?2",
             params![tenant.as_str(), concurrency_key.as_bytes()],
             |row| {
                 let run = row.get_ref(1)?.as_str()?.parse().map_err(|error| unreadable(1, error))?;
@@ -125,7 +125,7 @@ impl Db {
             return Ok(Write::Superseded);
         }
         self.run(
-            "UPDATE concurrency_keys SET next = ?3 WHERE tenant = ?1 AND concurrency_key = ?2",
+            "UPDATE concurrency_keys SET waiter = ?3 WHERE tenant = ?1 AND concurrency_key = ?2",
             params![tenant.as_str(), concurrency_key.as_bytes(), text(next)?],
         )?;
         Ok(Write::Committed)
@@ -460,7 +460,7 @@ impl Db {
 
     fn move_to_dead_letters(&self, message: i64, now: Timestamp) -> Sql<()> {
         self.run(
-            "INSERT INTO dead_letters (at, receives, queue, tenant, run, job, trace) \
+            "INSERT INTO dead_letters (moved_at, receives, queue, tenant, run, job, trace) \
              SELECT ?2, receives, queue, tenant, run, job, trace FROM messages WHERE id = ?1",
             params![message, now.0],
         )?;
@@ -483,7 +483,7 @@ impl Db {
 
     pub(super) fn dead_letters(&self, limit: u32) -> Sql<Vec<DeadLetter>> {
         self.all(
-            "SELECT tenant, run, receives, at, job, queue FROM dead_letters ORDER BY id LIMIT ?1",
+            "SELECT tenant, run, receives, moved_at, job, queue FROM dead_letters ORDER BY id LIMIT ?1",
             [limit],
             |row| {
                 Ok(DeadLetter {

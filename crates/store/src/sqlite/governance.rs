@@ -25,8 +25,8 @@ impl Db {
         for approval in approvals {
             let open = approval.is_open().then_some(1);
             self.run(
-                "INSERT INTO approvals (tenant, name, run, open, body) VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT (tenant, name) DO UPDATE SET open = ?4, body = ?5",
+                "INSERT INTO approvals (tenant, approval, run, open, body) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (tenant, approval) DO UPDATE SET open = ?4, body = ?5",
                 params![approval.run.tenant.as_str(), approval.id.as_str(), run, open, text(approval)?],
             )?;
         }
@@ -35,7 +35,7 @@ impl Db {
 
     pub(super) fn approval(&self, tenant: &TenantId, id: &ApprovalId) -> Sql<Option<Approval>> {
         self.get(
-            "SELECT body FROM approvals WHERE tenant = ?1 AND name = ?2",
+            "SELECT body FROM approvals WHERE tenant = ?1 AND approval = ?2",
             (tenant.as_str(), id.as_str()),
             body,
         )
@@ -69,7 +69,7 @@ impl Db {
 
     pub(super) fn card(&self, tenant: &TenantId, id: &ApprovalId) -> Sql<Option<Card>> {
         self.get(
-            "SELECT body FROM cards WHERE tenant = ?1 AND name = ?2",
+            "SELECT body FROM cards WHERE tenant = ?1 AND approval = ?2",
             (tenant.as_str(), id.as_str()),
             body,
         )
@@ -85,7 +85,7 @@ impl Db {
             return Ok(Write::Superseded);
         }
         self.run(
-            "INSERT OR REPLACE INTO cards (tenant, name, body) VALUES (?1, ?2, ?3)",
+            "INSERT OR REPLACE INTO cards (tenant, approval, body) VALUES (?1, ?2, ?3)",
             params![tenant.as_str(), id.as_str(), text(card)?],
         )?;
         Ok(Write::Committed)
@@ -108,7 +108,7 @@ impl Db {
     }
 
     pub(super) fn fleet(&self) -> Sql<Option<Fleet>> {
-        self.get("SELECT body FROM fleet WHERE one = 1", [], body)
+        self.get("SELECT body FROM fleet WHERE id = 1", [], body)
     }
 
     pub(super) fn put_fleet(&self, fleet: &Fleet) -> Sql<Write> {
@@ -117,7 +117,7 @@ impl Db {
             return Ok(Write::Superseded);
         }
         self.run(
-            "INSERT OR REPLACE INTO fleet (one, revision, body) VALUES (1, ?1, ?2)",
+            "INSERT OR REPLACE INTO fleet (id, revision, body) VALUES (1, ?1, ?2)",
             params![fleet.revision, text(fleet)?],
         )?;
         Ok(Write::Committed)

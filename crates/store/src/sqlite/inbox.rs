@@ -15,7 +15,7 @@ impl Db {
     pub(super) fn accept(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Accepted> {
         self.run(
             "DELETE FROM inbox_entries WHERE (tenant, run) IN \
-             (SELECT tenant, run FROM inbox_entries WHERE forgotten_at <= ?1 ORDER BY forgotten_at LIMIT ?2)",
+             (SELECT tenant, run FROM inbox_entries WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
             params![now.0, EXPIRED_MAX],
         )?;
         let (tenant, proof) = (entry.run.tenant.as_str(), entry.proof.as_bytes());
@@ -23,7 +23,7 @@ impl Db {
             return Ok(Accepted::Duplicate(Box::new(duplicate)));
         }
         self.run(
-            "INSERT OR REPLACE INTO inbox_entries (tenant, run, proof, forgotten_at, body, dedupe_key, came_at) \
+            "INSERT OR REPLACE INTO inbox_entries (tenant, run, proof, expires_at, body, dedupe_key, received_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 tenant,
@@ -44,7 +44,7 @@ impl Db {
     fn duplicate(&self, entry: &InboxEntry, now: Timestamp) -> Sql<Option<InboxEntry>> {
         let tenant = entry.run.tenant.as_str();
         let same: Option<InboxEntry> = self.get(
-            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND +forgotten_at > ?3",
+            "SELECT body FROM inbox_entries WHERE tenant = ?1 AND run = ?2 AND +expires_at > ?3",
             params![tenant, entry.run.run.as_str(), now.0],
             body,
         )?;
@@ -53,7 +53,7 @@ impl Db {
         }
         let same_proof: Option<InboxEntry> = self.get(
             "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_proof \
-             WHERE tenant = ?1 AND proof = ?2 AND +forgotten_at > ?3",
+             WHERE tenant = ?1 AND proof = ?2 AND +expires_at > ?3",
             params![tenant, entry.proof.as_bytes(), now.0],
             body,
         )?;
@@ -68,7 +68,7 @@ impl Db {
         let Some(dedupe_key) = &entry.dedupe_key else { return Ok(None) };
         let latest: Option<InboxEntry> = self.get(
             "SELECT body FROM inbox_entries INDEXED BY inbox_entries_by_dedupe_key \
-             WHERE tenant = ?1 AND dedupe_key = ?2 ORDER BY came_at DESC LIMIT 1",
+             WHERE tenant = ?1 AND dedupe_key = ?2 ORDER BY received_at DESC LIMIT 1",
             params![entry.run.tenant.as_str(), dedupe_key.as_bytes()],
             body,
         )?;
@@ -104,7 +104,7 @@ impl Db {
             return Ok(Write::Superseded);
         };
         self.run(
-            "UPDATE inbox_entries SET body = ?3, forgotten_at = ?4 WHERE tenant = ?1 AND run = ?2",
+            "UPDATE inbox_entries SET body = ?3, expires_at = ?4 WHERE tenant = ?1 AND run = ?2",
             params![run.tenant.as_str(), run.run.as_str(), text(&change(entry))?, forget_at.0],
         )?;
         Ok(Write::Committed)

@@ -80,7 +80,7 @@ CREATE INDEX messages_by_queue ON messages (queue, visible_at, id);
 CREATE TABLE dead_letters (
     id       INTEGER PRIMARY KEY,
     queue    TEXT NOT NULL,
-    at       INTEGER NOT NULL,
+    moved_at INTEGER NOT NULL,
     receives INTEGER NOT NULL,
     tenant   TEXT NOT NULL,
     run      TEXT NOT NULL,
@@ -123,23 +123,23 @@ CREATE TABLE policies (
 
 -- One row per approval request. `open` is set while it can be answered, so that open requests are listed by index.
 CREATE TABLE approvals (
-    id     INTEGER PRIMARY KEY,
-    tenant TEXT NOT NULL,
-    name   TEXT NOT NULL,
-    run    INTEGER NOT NULL,
-    open   INTEGER,
-    body   TEXT NOT NULL
+    id       INTEGER PRIMARY KEY,
+    tenant   TEXT NOT NULL,
+    approval TEXT NOT NULL,
+    run      INTEGER NOT NULL,
+    open     INTEGER,
+    body     TEXT NOT NULL
 );
-CREATE UNIQUE INDEX approvals_by_name ON approvals (tenant, name);
+CREATE UNIQUE INDEX approvals_by_key ON approvals (tenant, approval);
 CREATE INDEX approvals_by_run ON approvals (run, id);
 CREATE INDEX approvals_open ON approvals (tenant, id) WHERE open IS NOT NULL;
 
 -- The Slack message that shows an approval request.
 CREATE TABLE cards (
-    tenant TEXT NOT NULL,
-    name   TEXT NOT NULL,
-    body   TEXT NOT NULL,
-    PRIMARY KEY (tenant, name)
+    tenant   TEXT NOT NULL,
+    approval TEXT NOT NULL,
+    body     TEXT NOT NULL,
+    PRIMARY KEY (tenant, approval)
 ) WITHOUT ROWID;
 
 -- The transparency log: one row per entry, and the Merkle frontier, which is all that an append needs.
@@ -149,7 +149,7 @@ CREATE TABLE log (
     position TEXT NOT NULL
 );
 CREATE TABLE log_head (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
     frontier TEXT NOT NULL
 );
 
@@ -160,18 +160,18 @@ CREATE TABLE evidence (
 
 -- Accepted events. Each is unique by its idempotency key (through the run id) and by its authentication proof.
 CREATE TABLE inbox_entries (
-    tenant       TEXT NOT NULL,
-    run          TEXT NOT NULL,
-    proof        BLOB NOT NULL,
-    dedupe_key   BLOB,
-    came_at      INTEGER NOT NULL,
-    forgotten_at INTEGER NOT NULL,
-    body         TEXT NOT NULL,
+    tenant      TEXT NOT NULL,
+    run         TEXT NOT NULL,
+    proof       BLOB NOT NULL,
+    dedupe_key  BLOB,
+    received_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    body        TEXT NOT NULL,
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX inbox_entries_by_proof ON inbox_entries (tenant, proof);
-CREATE INDEX inbox_entries_by_expiry ON inbox_entries (forgotten_at);
-CREATE INDEX inbox_entries_by_dedupe_key ON inbox_entries (tenant, dedupe_key, came_at) WHERE dedupe_key IS NOT NULL;
+CREATE INDEX inbox_entries_by_expiry ON inbox_entries (expires_at);
+CREATE INDEX inbox_entries_by_dedupe_key ON inbox_entries (tenant, dedupe_key, received_at) WHERE dedupe_key IS NOT NULL;
 
 -- The latest applied version of each workflow. `due_at` is the next start of a workflow with a schedule.
 CREATE TABLE workflows (
@@ -192,26 +192,26 @@ CREATE TABLE workflow_versions (
     PRIMARY KEY (tenant, workflow, version)
 ) WITHOUT ROWID;
 
--- The run that holds a concurrency key, and the next one in line.
+-- The run that holds a concurrency key, and the first run that waits for it.
 CREATE TABLE concurrency_keys (
     tenant          TEXT NOT NULL,
     concurrency_key BLOB NOT NULL,
     run             TEXT NOT NULL,
-    next            TEXT,
+    waiter          TEXT,
     PRIMARY KEY (tenant, concurrency_key)
 ) WITHOUT ROWID;
 
 -- The dispatch switch of the whole fleet.
 CREATE TABLE fleet (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
     revision INTEGER NOT NULL,
     body     TEXT NOT NULL
 );
 
 -- The worker registry.
 CREATE TABLE workers (
-    worker   TEXT PRIMARY KEY,
-    seen     INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
-    body     TEXT NOT NULL
+    worker       TEXT PRIMARY KEY,
+    heartbeat_at INTEGER NOT NULL,
+    revision     INTEGER NOT NULL,
+    body         TEXT NOT NULL
 ) WITHOUT ROWID;

@@ -21,10 +21,10 @@ impl Db {
             return Ok(Write::Superseded);
         }
         self.run(
-            "INSERT OR REPLACE INTO workers (worker, seen, revision, body) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT OR REPLACE INTO workers (worker, heartbeat_at, revision, body) VALUES (?1, ?2, ?3, ?4)",
             params![worker.worker.as_str(), worker.heartbeat_at.0, worker.revision, text(worker)?],
         )?;
-        self.run("DELETE FROM workers WHERE seen < ?1", [now.earlier(RECORD_TTL).0])?;
+        self.run("DELETE FROM workers WHERE heartbeat_at < ?1", [now.earlier(RECORD_TTL).0])?;
         Ok(Write::Committed)
     }
 

@@ -36,8 +36,8 @@ pub(crate) fn cases() -> Vec<(&'static str, EnvCase)> {
         ("evidence_of_a_long_wait_is_requested_soon", |env| {
             Box::pin(evidence_of_a_long_wait_is_requested_soon(env))
         }),
-        ("due_runs_and_unsealed_runs_do_not_hide_each_other", |env| {
-            Box::pin(due_runs_and_unsealed_runs_do_not_hide_each_other(env))
+        ("due_runs_and_runs_without_evidence_are_both_found", |env| {
+            Box::pin(due_runs_and_runs_without_evidence_are_both_found(env))
         }),
         ("undecodable_items_do_not_block_the_flush", |env| {
             Box::pin(undecodable_items_do_not_block_the_flush(env))
@@ -124,7 +124,7 @@ async fn evidence_of_a_long_wait_is_requested_soon(env: TestEnv) {
     assert_eq!(store.flush_outbox(SystemClock.now() + Millis::mins(1), 10).await.unwrap(), 1);
 }
 
-async fn due_runs_and_unsealed_runs_do_not_hide_each_other(env: TestEnv) {
+async fn due_runs_and_runs_without_evidence_are_both_found(env: TestEnv) {
     let (store, _) = store(&env);
     for n in 0..9 {
         start_and_cancel(&store, &format!("ended-{n}")).await;
@@ -185,7 +185,7 @@ async fn put_outbox_entry(env: &TestEnv, run: &RunKey, job: &str, queue: QueueNa
     let put = env.client.put_item().table_name(&env.table);
     let put = put.item("pk", text(&format!("{}#run#{}", run.tenant, run.run)));
     let put = put.item("sk", text("outbox#00000000000000000001#000")).item("job", text(job));
-    let put = put.item("queue", text(queue.as_str())).item("due_in", text("outbox#0"));
+    let put = put.item("queue", text(queue.as_str())).item("due_pk", text("outbox#0"));
     put.item("due_at", AttributeValue::N("0".to_owned())).send().await.unwrap();
 }
 

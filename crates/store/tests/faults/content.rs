@@ -29,7 +29,7 @@ pub(crate) async fn items(client: &Client, table: &str) -> BTreeSet<String> {
 fn comparable(item: &std::collections::HashMap<String, AttributeValue>) -> BTreeMap<&str, String> {
     let id = |sort_key: &str| sort_key.split_once('.').map_or("", |(_, id)| id).to_owned();
     let render = |(name, value): (&'_ String, &'_ AttributeValue)| match value {
-        AttributeValue::S(text) if name == "begun" || name == "asked" => id(text),
+        AttributeValue::S(text) if name == "runs_sk" || name == "open_sk" => id(text),
         AttributeValue::M(parts) => {
             format!("{:?}", parts.iter().map(|(k, v)| (k, format!("{v:?}"))).collect::<BTreeMap<_, _>>())
         }

@@ -14,11 +14,11 @@ type Index = (String, String, String);
 
 /// The agreed indexes (docs/decisions/0014-one-table-on-dynamodb.md).
 const INDEXES: [(&str, &str, &str); 5] = [
-    ("due", "due_in", "due_at"),
-    ("open_approvals", "open_of", "asked"),
-    ("runs_by_record", "runs_on", "begun"),
-    ("runs_by_status", "runs_in", "begun"),
-    ("runs_by_tenant", "runs_of", "begun"),
+    ("due", "due_pk", "due_at"),
+    ("open_approvals", "open_pk", "open_sk"),
+    ("runs_by_record", "record_pk", "runs_sk"),
+    ("runs_by_status", "status_pk", "runs_sk"),
+    ("runs_by_tenant", "tenant_pk", "runs_sk"),
 ];
 
 #[test]
@@ -63,8 +63,8 @@ fn localstack_table_matches_terraform() {
         let defined = format!(r#"{{ "AttributeName": "{attribute}", "AttributeType": "{kind}" }}"#);
         assert!(script.contains(&defined), "localstack/init.sh does not define {attribute} as {kind}");
     }
-    let made = indexes_made_by("  $(index due due_in due_at),\n  $(index two)\n");
-    assert_eq!(made, [("due".into(), "due_in".into(), "due_at".into())].into());
+    let made = indexes_made_by("  $(index due due_pk due_at),\n  $(index two)\n");
+    assert_eq!(made, [("due".into(), "due_pk".into(), "due_at".into())].into());
 }
 
 /// The indexes that a script creates by `$(index NAME HASH RANGE)`.
@@ -76,8 +76,8 @@ fn indexes_made_by(script: &str) -> BTreeSet<Index> {
 
 #[test]
 fn an_index_is_recognised_in_the_code() {
-    let code = r#"const DUE: Index = Index { name: "due", hash: "due_in", range: "due_at" };"#;
-    assert_eq!(indexes_in(code), [("due".into(), "due_in".into(), "due_at".into())].into());
+    let code = r#"const DUE: Index = Index { name: "due", hash: "due_pk", range: "due_at" };"#;
+    assert_eq!(indexes_in(code), [("due".into(), "due_pk".into(), "due_at".into())].into());
 }
 
 #[test]
