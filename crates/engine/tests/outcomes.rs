@@ -144,7 +144,7 @@ impl Intercept for KeepsNothing {
 
     async fn before(&self, site: &StoreCall) -> Result<(), StoreError> {
         let left = |left: u32| left.checked_sub(1);
-        let ails = site.name == "blobs.put"
+        let ails = site.name == "blobs.put_blob"
             && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
         if ails { Err(StoreError::Busy { doing: site.name }) } else { Ok(()) }
     }

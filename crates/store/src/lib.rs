@@ -8,6 +8,7 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod clock;
+mod delegate;
 pub mod intercept;
 pub mod jitter;
 pub mod sqlite;
@@ -47,6 +48,10 @@ pub use ledger::{Admission, Hold, Holder, Ledger, RunPage, RunQuery, Waiter, Wri
 pub use queue::{DeadLetter, Delivery, Handle, Queue, RECEIVES_MAX};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use worker_registry::{WORKERS_MAX, WorkerRegistry};
+
+/// The types of the signatures that [`delegate!`] writes.
+#[doc(hidden)]
+pub use domain;
 
 /// A complete store: all storage traits together.
 pub trait Store:

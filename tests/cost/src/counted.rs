@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use domain::{BlobRef, Millis, Outgoing, QueueName, TenantId};
-use store::{BlobKind, Blobs, DeadLetter, Delivery, Handle, Queue, SqliteStore, StoreError};
+use store::{BlobKind, Blobs, Delivery, Handle, Queue, SqliteStore, StoreError};
 
 use crate::meter::{Kind, Meter, Service, Tally, WriteKind};
 
@@ -90,13 +90,7 @@ impl Queue for CountingStore {
         self.count_request((Service::Sqs, "DeleteMessage", "a message"), self.store.delete(handle)).await
     }
 
-    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
-        self.store.dead_letters(limit).await
-    }
-
-    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
-        self.store.redrive(limit).await
-    }
+    store::delegate!(store: dead_letters, redrive);
 
     async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
         self.count_request((Service::Sqs, "GetQueueAttributes", queue.as_str()), self.store.depth(queue))

@@ -38,16 +38,16 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use domain::inbox::DUPLICATE_WITHIN;
-use domain::{BlobRef, Millis, Outgoing, QueueName, RunId, TenantId, Timestamp};
+use domain::{RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::blobs::{BlobKind, Blobs};
+use crate::blobs::Blobs;
 use crate::clock::Clock;
 use crate::error::{StoreError, error_chain};
 use crate::jitter;
 use crate::ledger::Write;
-use crate::queue::{DeadLetter, Delivery, Handle, Queue};
+use crate::queue::Queue;
 
 use error::{AwsError, Class};
 use item::Item;
@@ -333,47 +333,7 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn send(&self, message: &Outgoing) -> Result<(), StoreError> {
-        self.queue.send(message).await
-    }
-
-    async fn send_all(&self, messages: &[Outgoing]) -> Vec<Result<(), StoreError>> {
-        self.queue.send_all(messages).await
-    }
-
-    async fn receive(
-        &self,
-        queue: QueueName,
-        max: usize,
-        visibility: Millis,
-        wait: Duration,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(queue, max, visibility, wait).await
-    }
-
-    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
-        self.queue.extend(handle, visibility).await
-    }
-
-    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
-        self.queue.delete(handle).await
-    }
-
-    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
-        self.queue.dead_letters(limit).await
-    }
-
-    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
-        self.queue.redrive(limit).await
-    }
-
-    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.queue.depth(queue).await
-    }
-
-    async fn visible(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.queue.visible(queue).await
-    }
+    crate::delegate!(queue: send, send_all, receive, extend, delete, dead_letters, redrive, depth, visible);
 }
 
 impl<Q, B> Blobs for AwsStore<Q, B>
@@ -381,23 +341,7 @@ where
     Q: Queue + Send + Sync + 'static,
     B: Blobs + Send + Sync + 'static,
 {
-    async fn put_blob(
-        &self,
-        kind: BlobKind,
-        tenant: &TenantId,
-        bytes: Vec<u8>,
-    ) -> Result<BlobRef, StoreError> {
-        self.blobs.put_blob(kind, tenant, bytes).await
-    }
-
-    async fn blob(
-        &self,
-        kind: BlobKind,
-        tenant: &TenantId,
-        blob: &BlobRef,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.blobs.blob(kind, tenant, blob).await
-    }
+    crate::delegate!(blobs: put_blob, blob);
 }
 
 #[cfg(test)]

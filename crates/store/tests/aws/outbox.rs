@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use countersign_store::aws::{AwsParts, AwsStore};
 use countersign_store::{
-    Archive as _, Clock as _, DeadLetter, Delivery, Handle, Inbox as _, Ledger, Queue, SqliteStore,
-    StoreError, SystemClock, Write,
+    Archive as _, Clock as _, Delivery, Inbox as _, Ledger, Queue, SqliteStore, StoreError, SystemClock,
+    Write,
 };
 use domain::command::Cancel;
 use domain::{
@@ -305,37 +305,5 @@ impl Queue for UnreliableQueue {
         self.queue.send(message).await
     }
 
-    async fn receive(
-        &self,
-        queue: QueueName,
-        max: usize,
-        visibility: Millis,
-        wait: Duration,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        self.queue.receive(queue, max, visibility, wait).await
-    }
-
-    async fn extend(&self, handle: &Handle, visibility: Millis) -> Result<bool, StoreError> {
-        self.queue.extend(handle, visibility).await
-    }
-
-    async fn delete(&self, handle: &Handle) -> Result<bool, StoreError> {
-        self.queue.delete(handle).await
-    }
-
-    async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
-        self.queue.dead_letters(limit).await
-    }
-
-    async fn redrive(&self, limit: u32) -> Result<u32, StoreError> {
-        self.queue.redrive(limit).await
-    }
-
-    async fn depth(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.queue.depth(queue).await
-    }
-
-    async fn visible(&self, queue: QueueName) -> Result<u64, StoreError> {
-        self.queue.visible(queue).await
-    }
+    countersign_store::delegate!(queue: receive, extend, delete, dead_letters, redrive, depth, visible);
 }
