@@ -1,11 +1,12 @@
 //! Database connections: one writer thread with group commit, and a pool of readers.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::ffi::SQLITE_IOERR_WRITE;
 use rusqlite::{Connection, ErrorCode};
@@ -109,7 +110,7 @@ impl<T: Send, F: FnMut(&Db) -> rusqlite::Result<T> + Send> WriteJob for Task<T, 
 }
 
 pub(super) enum Connections {
-    /// One connection, used on the calling thread.
+    /// One connection, used on the calling thread. After a panic it stays usable: its transaction was not committed.
     Memory(Mutex<Db>),
     /// A writer thread and a pool of readers.
     File {
@@ -149,7 +150,7 @@ impl Connections {
         F: FnMut(&Db) -> rusqlite::Result<T> + Send + 'static,
     {
         match self {
-            Self::Memory(db) => in_place(&lock(db), &mut write)
+            Self::Memory(db) => in_place(&db.lock(), &mut write)
                 .map_err(|error| CommitError::new(&error, false).into_store_error(doing)),
             Self::File { writer, .. } => {
                 let (reply, response) = oneshot::channel();
@@ -174,12 +175,12 @@ impl Connections {
     ) -> Result<T, StoreError> {
         let explain = |error: rusqlite::Error| CommitError::new(&error, false).into_store_error(doing);
         match self {
-            Self::Memory(db) => read(&lock(db)).map_err(explain),
+            Self::Memory(db) => read(&db.lock()).map_err(explain),
             Self::File { readers, path, .. } => {
-                let idle = lock(readers).pop();
+                let idle = readers.lock().pop();
                 let db = idle.map_or_else(|| connect(path), Ok).map_err(explain)?;
                 let result = read(&db).map_err(explain);
-                let mut readers = lock(readers);
+                let mut readers = readers.lock();
                 if readers.len() < READERS {
                     readers.push(db);
                 }
@@ -205,11 +206,6 @@ impl Connections {
             },
         }
     }
-}
-
-/// A panic in another thread leaves the connection usable: its transaction was not committed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Db> {
