@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::{Queue as _, SqliteOptions, SqliteStore};
 
 const SOURCES: &str = "- { tenant: acme, source: webhook, scheme: hmac, secret: HOOK }";
-const SYSTEMS: &str = "slack: { base: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \
+const SYSTEMS: &str = "slack: { base_url: 'http://127.0.0.1:9', token_env: TOKEN, channel: C0APPROVALS,\n  \
                        installations: [ { tenant: acme, secret_env: SLACK } ] }";
 
 fn secret(name: &str) -> String {

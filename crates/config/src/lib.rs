@@ -44,7 +44,7 @@ pub struct SystemsConfig {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct System {
-    base: String,
+    base_url: String,
     user: Option<String>,
     password_env: Option<String>,
     token_env: Option<String>,
@@ -54,7 +54,7 @@ struct System {
 #[serde(deny_unknown_fields)]
 struct SlackConfig {
     #[serde(default = "slack_com")]
-    base: String,
+    base_url: String,
     token_env: String,
     /// The channel for approval requests.
     channel: String,
@@ -79,7 +79,7 @@ fn slack_com() -> String {
 #[serde(deny_unknown_fields)]
 struct PagerConfig {
     #[serde(default = "pagerduty_com")]
-    base: String,
+    base_url: String,
     routing_key_env: String,
 }
 
@@ -90,8 +90,8 @@ fn pagerduty_com() -> String {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelConfig {
-    base: String,
-    shape: ModelShape,
+    base_url: String,
+    api: ModelApi,
     key_env: Option<String>,
     #[serde(default)]
     prices: BTreeMap<String, PriceConfig>,
@@ -99,7 +99,7 @@ struct ModelConfig {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ModelShape {
+enum ModelApi {
     Bedrock,
     Completions,
 }
@@ -134,7 +134,7 @@ impl SystemsConfig {
     pub fn settings(&self, look_up: LookUp<'_>) -> Result<ConnectorSettings, ConfigError> {
         let system = |name: &str, system: &Option<System>| -> Result<_, ConfigError> {
             let Some(system) = system else { return Ok(None) };
-            Ok(Some((base(name, &system.base)?, system.credential(name, look_up)?)))
+            Ok(Some((base(name, &system.base_url)?, system.credential(name, look_up)?)))
         };
         Ok(ConnectorSettings {
             servicenow: system("servicenow", &self.servicenow)?
@@ -169,7 +169,7 @@ impl SystemsConfig {
     pub fn slack(&self, look_up: LookUp<'_>) -> Result<Option<Slack>, ConfigError> {
         let Some(config) = &self.slack else { return Ok(None) };
         let settings = ::slack::client::SlackClientSettings {
-            base_url: url("slack", &config.base)?,
+            base_url: url("slack", &config.base_url)?,
             token: secret("slack", "token_env", &config.token_env, look_up)?,
             channel: config.channel.clone(),
         };
@@ -215,14 +215,14 @@ impl System {
 impl SlackConfig {
     fn tool(&self, look_up: LookUp<'_>) -> Result<slack::SlackToolSettings, ConfigError> {
         let credential = Credential::Bearer(secret("slack", "token_env", &self.token_env, look_up)?);
-        Ok(slack::SlackToolSettings { base: base("slack", &self.base)?, credential })
+        Ok(slack::SlackToolSettings { base: base("slack", &self.base_url)?, credential })
     }
 }
 
 impl PagerConfig {
     fn client(&self, look_up: LookUp<'_>) -> Result<Pager, ConfigError> {
         let key = secret("pagerduty", "routing_key_env", &self.routing_key_env, look_up)?;
-        Pager::new(&url("pagerduty", &self.base)?, key)
+        Pager::new(&url("pagerduty", &self.base_url)?, key)
             .map_err(|error| invalid("pagerduty", &error.to_string()))
     }
 }
@@ -236,10 +236,10 @@ impl ModelConfig {
         let price =
             |price: &PriceConfig| model::Price { input_microusd: price.input, output_microusd: price.output };
         Ok(model::Provider {
-            base: base(name, &self.base)?,
-            format: match self.shape {
-                ModelShape::Bedrock => model::ApiFormat::Bedrock,
-                ModelShape::Completions => model::ApiFormat::Completions,
+            base: base(name, &self.base_url)?,
+            format: match self.api {
+                ModelApi::Bedrock => model::ApiFormat::Bedrock,
+                ModelApi::Completions => model::ApiFormat::Completions,
             },
             credential,
             prices: self.prices.iter().map(|(model, config)| (model.clone(), price(config))).collect(),
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn missing_secret_names_its_variable() {
-        let config = config("servicenow: { base: 'https://acme.example', token_env: SN_TOKEN }");
+        let config = config("servicenow: { base_url: 'https://acme.example', token_env: SN_TOKEN }");
         let error = config.settings(&|_| None).err().unwrap().to_string();
         assert!(error.contains("servicenow") && error.contains("SN_TOKEN"), "{error}");
     }
@@ -288,11 +288,11 @@ mod tests {
     #[test]
     fn every_system_can_be_configured() {
         let config = config(
-            "servicenow: { base: 'https://acme.example', user: svc, password_env: A }\n\
-             github: { base: 'https://api.github.com', token_env: B }\n\
+            "servicenow: { base_url: 'https://acme.example', user: svc, password_env: A }\n\
+             github: { base_url: 'https://api.github.com', token_env: B }\n\
              slack: { token_env: C, channel: C0APPROVALS }\n\
              pagerduty: { routing_key_env: D }\n\
-             models: { bedrock: { base: 'https://bedrock.example', shape: bedrock, key_env: E,\n\
+             models: { bedrock: { base_url: 'https://bedrock.example', api: bedrock, key_env: E,\n\
                prices: { some-model: { input: 3000000, output: 15000000 } } } }\n",
         );
         let settings = config.settings(&|_| Some("secret-secret-secret".to_owned())).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn unknown_field_is_rejected() {
         for text in [
-            "servicenow: { base: x, tokn_env: y }",
+            "servicenow: { base_url: x, tokn_env: y }",
             "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, untill: C } ] }",
             "slack: { token_env: A, channel: C0, installations: [ { tenant: acme, secret_env: B, previous: { until: today, secret_env: C } } ] }",
         ] {

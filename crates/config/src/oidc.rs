@@ -13,7 +13,7 @@ pub struct OidcConfig {
     /// The exact `iss` claim of its tokens.
     pub issuer: String,
     /// The address of its keys; by default the one in its discovery document.
-    pub key_set: Option<Url>,
+    pub jwks_url: Option<Url>,
     #[serde(default = "rs256")]
     pub algorithms: Vec<SigningAlgorithm>,
     pub claims: ClaimsConfig,

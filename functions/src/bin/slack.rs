@@ -13,7 +13,7 @@ async fn main() -> Result<(), Error> {
     lambda::log(variable("RUST_LOG").as_deref());
     let config = store::aws::configure(None).await;
     let secrets = SecretMap::open(&need("COUNTERSIGN_SECRET")?, &config).await?;
-    let systems = SystemsConfig::parse(&need("COUNTERSIGN_SYSTEMS")?)?;
+    let systems = SystemsConfig::parse(&need("COUNTERSIGN_CONFIG")?)?;
     let installations = lambda::slack_installations(&systems, &|name| secrets.look_up(name))?;
     let engine = lambda::engine(store::aws::open(settings()?).await, "slack")?;
     lambda::serve_slack(engine, installations).await

@@ -58,7 +58,7 @@ pub fn slack_installations(
     systems: &SystemsConfig,
     look_up: LookUp<'_>,
 ) -> Result<SlackInstallations, Error> {
-    systems.slack(look_up)?.ok_or("`slack` is missing in COUNTERSIGN_SYSTEMS")?;
+    systems.slack(look_up)?.ok_or("`slack` is missing in COUNTERSIGN_CONFIG")?;
     Ok(configured::slack_installations(systems, look_up)?)
 }
 

@@ -9,11 +9,11 @@ output "arn" {
 }
 
 output "keep_days" {
-  description = "Retention of an object in days, for COUNTERSIGN_EVIDENCE_KEEP_DAYS."
+  description = "Retention of an object in days, for COUNTERSIGN_EVIDENCE_RETENTION_DAYS."
   value       = var.keep_days
 }
 
 output "lock_mode" {
-  description = "Object Lock mode, for COUNTERSIGN_EVIDENCE_LOCK."
+  description = "Object Lock mode, for COUNTERSIGN_EVIDENCE_RETENTION_MODE."
   value       = var.lock_mode
 }

@@ -22,23 +22,23 @@ locals {
     })
 
     slack = merge(local.common, {
-      COUNTERSIGN_SECRET  = var.secret_arns["slack"]
-      COUNTERSIGN_SYSTEMS = var.systems
+      COUNTERSIGN_SECRET = var.secret_arns["slack"]
+      COUNTERSIGN_CONFIG = var.systems
     })
 
     sweep = local.common
 
     worker = merge(local.common, {
-      COUNTERSIGN_SECRET             = var.secret_arns["worker"]
-      COUNTERSIGN_SYSTEMS            = var.systems
-      COUNTERSIGN_EVIDENCE_KEEP_DAYS = tostring(var.evidence.keep_days)
-      COUNTERSIGN_EVIDENCE_LOCK      = lower(var.evidence.lock_mode)
-      COUNTERSIGN_HEALTH             = "0.0.0.0:8080"
+      COUNTERSIGN_SECRET                  = var.secret_arns["worker"]
+      COUNTERSIGN_CONFIG                  = var.systems
+      COUNTERSIGN_EVIDENCE_RETENTION_DAYS = tostring(var.evidence.keep_days)
+      COUNTERSIGN_EVIDENCE_RETENTION_MODE = lower(var.evidence.lock_mode)
+      COUNTERSIGN_HEALTH                  = "0.0.0.0:8080"
       # Loopback only, for a collector in the same task: the metrics contain tenant names and need no authentication.
-      COUNTERSIGN_METRICS        = "127.0.0.1:9464"
-      COUNTERSIGN_ROOM_INGEST    = tostring(var.room.ingest)
-      COUNTERSIGN_ROOM_DECISIONS = tostring(var.room.decisions)
-      COUNTERSIGN_ROOM_STEPS     = tostring(var.room.steps)
+      COUNTERSIGN_METRICS               = "127.0.0.1:9464"
+      COUNTERSIGN_CONCURRENCY_INGEST    = tostring(var.room.ingest)
+      COUNTERSIGN_CONCURRENCY_DECISIONS = tostring(var.room.decisions)
+      COUNTERSIGN_CONCURRENCY_STEPS     = tostring(var.room.steps)
     })
 
     # The configuration is in the image, and ECS passes the secrets to the program.

@@ -77,9 +77,9 @@ impl FakeSystems {
 
     fn systems(&self) -> SystemsConfig {
         let text = format!(
-            "servicenow:\n  base: {}\n  user: {}\n  password_env: SERVICENOW\n\
-             slack:\n  base: {}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n\
-             models:\n  simulated:\n    base: {}\n    shape: bedrock\n    key_env: MODEL\n    prices:\n      \
+            "servicenow:\n  base_url: {}\n  user: {}\n  password_env: SERVICENOW\n\
+             slack:\n  base_url: {}/api\n  token_env: SLACK\n  channel: {CHANNEL}\n\
+             models:\n  simulated:\n    base_url: {}\n    api: bedrock\n    key_env: MODEL\n    prices:\n      \
              triage-1: {{ input: 3000000, output: 15000000 }}\n",
             self.servicenow.url(),
             servicenow::USER,

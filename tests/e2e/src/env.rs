@@ -330,10 +330,10 @@ impl TestEnv {
         variables.extend(self.config.dynamodb.clone().map(|there| ("AWS_ENDPOINT_URL_DYNAMODB", there)));
         match program {
             "webhook" => variables.push(("COUNTERSIGN_SOURCES", sources())),
-            "slack" => variables.push(("COUNTERSIGN_SYSTEMS", self.systems())),
+            "slack" => variables.push(("COUNTERSIGN_CONFIG", self.systems())),
             "worker" => variables.extend([
-                ("COUNTERSIGN_SYSTEMS", self.systems()),
-                ("COUNTERSIGN_EVIDENCE_KEEP_DAYS", "1".to_owned()),
+                ("COUNTERSIGN_CONFIG", self.systems()),
+                ("COUNTERSIGN_EVIDENCE_RETENTION_DAYS", "1".to_owned()),
                 ("COUNTERSIGN_HEALTH", "127.0.0.1:0".to_owned()),
             ]),
             _ => {}
@@ -345,8 +345,8 @@ impl TestEnv {
     fn systems(&self) -> String {
         let ExternalSystems { servicenow, slack } = &self.external;
         format!(
-            "servicenow: {{ base: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
-             slack:\n  base: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
+            "servicenow: {{ base_url: '{}', user: {}, password_env: SERVICENOW_PASSWORD }}\n\
+             slack:\n  base_url: '{}/api'\n  token_env: SLACK_TOKEN\n  channel: C0APPROVALS\n\
              \x20 installations: [{{ tenant: {TENANT}, secret: SLACK_SIGNING }}]\n",
             servicenow.url(),
             servicenow::USER,

@@ -99,7 +99,10 @@ async fn worker_without_queues_is_unhealthy() {
     })
     .await;
     let why = "the store does not answer";
-    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({ "status": "unhealthy", "why": why }));
+    assert_eq!(
+        serde_json::from_str::<Value>(&body).unwrap(),
+        json!({ "status": "unhealthy", "reason": why })
+    );
     let (code, body) = env.worker_health(&health);
     assert!(code == Some(1) && body.contains(why), "{code:?} {body}");
     assert!(process.ended().is_none(), "an unhealthy worker keeps running");

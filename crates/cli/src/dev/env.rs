@@ -84,9 +84,9 @@ impl DevEnv {
         let [(password, _), (token, _), (key, _)] = CREDENTIALS;
         format!(
             "# External systems and the environment variables that hold their credentials.\n\
-             servicenow:\n  base: {}\n  user: {}\n  password_env: {password}\n\
-             slack:\n  base: {}/api\n  token_env: {token}\n  channel: {CHANNEL}\n\
-             models:\n  simulated:\n    base: {}\n    shape: bedrock\n    key_env: {key}\n    prices:\n      \
+             servicenow:\n  base_url: {}\n  user: {}\n  password_env: {password}\n\
+             slack:\n  base_url: {}/api\n  token_env: {token}\n  channel: {CHANNEL}\n\
+             models:\n  simulated:\n    base_url: {}\n    api: bedrock\n    key_env: {key}\n    prices:\n      \
              # In millionths of a US dollar for a million tokens.\n      \
              triage-1: {{ input: 3000000, output: 15000000 }}\n",
             self.servicenow.url(),

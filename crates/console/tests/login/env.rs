@@ -74,7 +74,7 @@ fn settings(url: &str, issuer: &str) -> LoginSettings {
         oidc: OidcSettings {
             issuer: issuer.to_owned(),
             audience: CLIENT.to_owned(),
-            key_set: None,
+            jwks_url: None,
             signed: vec![TokenAlgorithm::Rs256, TokenAlgorithm::Es256],
             tenant_claim: "org".to_owned(),
             person_claim: "name".to_owned(),

@@ -14,7 +14,7 @@ async fn login(url: &str) -> Option<Login> {
     let oidc = OidcSettings {
         issuer: issuer.url.clone(),
         audience: CLIENT.to_owned(),
-        key_set: None,
+        jwks_url: None,
         signed: vec![TokenAlgorithm::Rs256],
         tenant_claim: "org".to_owned(),
         person_claim: "name".to_owned(),

@@ -70,7 +70,7 @@ impl OidcEnv {
         let settings = OidcSettings {
             issuer: "https://id.example.com".to_owned(),
             audience: "countersign".to_owned(),
-            key_set: Some(format!("http://{address}/keys").parse().unwrap()),
+            jwks_url: Some(format!("http://{address}/keys").parse().unwrap()),
             signed,
             tenant_claim: "org".to_owned(),
             person_claim: "name".to_owned(),

@@ -52,9 +52,9 @@ impl Environment {
         Ok(Self {
             store: settings()?,
             concurrency: Concurrency {
-                ingest: or("COUNTERSIGN_ROOM_INGEST", default.ingest)?,
-                decisions: or("COUNTERSIGN_ROOM_DECISIONS", default.decisions)?,
-                steps: or("COUNTERSIGN_ROOM_STEPS", default.steps)?,
+                ingest: or("COUNTERSIGN_CONCURRENCY_INGEST", default.ingest)?,
+                decisions: or("COUNTERSIGN_CONCURRENCY_DECISIONS", default.decisions)?,
+                steps: or("COUNTERSIGN_CONCURRENCY_STEPS", default.steps)?,
             },
             health: or("COUNTERSIGN_HEALTH", SocketAddr::from(([0, 0, 0, 0], 8080)))?,
             metrics: may("COUNTERSIGN_METRICS")?,
@@ -62,7 +62,7 @@ impl Environment {
             chance: format!("{:016x}", u64::from_be_bytes(chance)),
             log: variable("RUST_LOG"),
             secret: need("COUNTERSIGN_SECRET")?,
-            systems: need("COUNTERSIGN_SYSTEMS")?,
+            systems: need("COUNTERSIGN_CONFIG")?,
         })
     }
 
@@ -85,14 +85,15 @@ impl Environment {
 }
 
 fn settings() -> Result<AwsSettings, Failure> {
-    let days: u32 = or("COUNTERSIGN_EVIDENCE_KEEP_DAYS", 0)?;
-    let mode = match variable("COUNTERSIGN_EVIDENCE_LOCK").as_deref() {
+    let days: u32 = or("COUNTERSIGN_EVIDENCE_RETENTION_DAYS", 0)?;
+    let mode = match variable("COUNTERSIGN_EVIDENCE_RETENTION_MODE").as_deref() {
         None | Some("governance") => RetentionMode::Governance,
         Some("compliance") => RetentionMode::Compliance,
         Some(other) => {
-            return Err(
-                format!("COUNTERSIGN_EVIDENCE_LOCK is {other:?}; it is governance or compliance").into()
-            );
+            return Err(format!(
+                "COUNTERSIGN_EVIDENCE_RETENTION_MODE is {other:?}; it is governance or compliance"
+            )
+            .into());
         }
     };
     Ok(AwsSettings { retain: (days > 0).then_some(Retention { mode, days }), ..AwsSettings::from_env(need)? })

@@ -58,7 +58,7 @@ async fn answer(State(health): State<Arc<WorkerHealth>>) -> (StatusCode, Json<Va
     match health.status() {
         HealthStatus::Healthy => (StatusCode::OK, Json(json!({ "status": "healthy" }))),
         HealthStatus::Unhealthy(why) => {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unhealthy", "why": why })))
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unhealthy", "reason": why })))
         }
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::auth) struct Document {
     /// The token endpoint.
     pub(in crate::auth) token: Url,
     /// The key set.
-    pub(super) key_set: Url,
+    pub(super) jwks_url: Url,
     /// Whether the provider accepts the client secret only in the form, not in a header.
     pub(in crate::auth) secret_in_form: bool,
 }
@@ -50,7 +50,7 @@ impl Document {
         Ok(Self {
             authorization: address("authorization_endpoint").ok_or(missing)?,
             token: address("token_endpoint").ok_or(missing)?,
-            key_set: address("jwks_uri").ok_or(missing)?,
+            jwks_url: address("jwks_uri").ok_or(missing)?,
             secret_in_form: supports("client_secret_post") && !supports("client_secret_basic"),
         })
     }

@@ -115,7 +115,7 @@ impl KeySet {
     async fn fetch(&self, now: Timestamp) -> Result<HashMap<String, Arc<Jwk>>, ProviderError> {
         let url = match &self.url {
             Some(url) => url.clone(),
-            None => self.discovery.document(now).await?.key_set.clone(),
+            None => self.discovery.document(now).await?.jwks_url.clone(),
         };
         let mut set = self.client.get(url).await?;
         let Some(keys) = set.get_mut("keys").and_then(|keys| keys.as_array_mut()) else {

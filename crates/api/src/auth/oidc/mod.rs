@@ -47,7 +47,7 @@ pub enum TokenAlgorithm {
 }
 
 impl TokenAlgorithm {
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
             "ES256" => Some(Self::Es256),
@@ -80,7 +80,7 @@ pub struct OidcSettings {
     /// Must be among `aud`.
     pub audience: String,
     /// The address of the key set, over HTTPS or on this machine. By default from the discovery document.
-    pub key_set: Option<Url>,
+    pub jwks_url: Option<Url>,
     /// The accepted algorithms.
     pub signed: Vec<TokenAlgorithm>,
     pub tenant_claim: String,
@@ -131,14 +131,14 @@ impl Oidc {
             return Err(InvalidOidcSettings::NoAlgorithm);
         }
         // Otherwise an attacker on the network could replace the keys.
-        if let Some(url) = settings.key_set.as_ref().filter(|url| !http_client::is_safe(url)) {
+        if let Some(url) = settings.jwks_url.as_ref().filter(|url| !http_client::is_safe(url)) {
             return Err(InvalidOidcSettings::Insecure(url.clone()));
         }
         let client = ProviderClient::new().map_err(InvalidOidcSettings::Client)?;
         let discovery = Discovery::new(&settings.issuer, client.clone())
             .ok_or_else(|| InvalidOidcSettings::BadIssuer(settings.issuer.clone()))?;
         let discovery = Arc::new(discovery);
-        let keys = KeySet::new(settings.key_set.clone(), Arc::clone(&discovery), client.clone());
+        let keys = KeySet::new(settings.jwks_url.clone(), Arc::clone(&discovery), client.clone());
         Ok(Self { settings, discovery, client, keys })
     }
 
@@ -184,7 +184,7 @@ impl Oidc {
         if header.get("crit").is_some() {
             return None;
         }
-        let signed = TokenAlgorithm::named(header.get("alg")?.as_str()?)?;
+        let signed = TokenAlgorithm::from_name(header.get("alg")?.as_str()?)?;
         let id = header.get("kid")?.as_str()?.to_owned();
         self.settings.signed.contains(&signed).then_some((signed, id))
     }

@@ -30,7 +30,7 @@ fn settings(config: &OidcConfig, audience: &str) -> OidcSettings {
     OidcSettings {
         issuer: config.issuer.clone(),
         audience: audience.to_owned(),
-        key_set: config.key_set.clone(),
+        jwks_url: config.jwks_url.clone(),
         signed: config.algorithms.iter().map(signed).collect(),
         tenant_claim: config.claims.tenant.clone(),
         person_claim: config.claims.person.clone(),
@@ -94,7 +94,7 @@ mod tests {
         assert!(
             refused("issuer: 'http://id.example', audience: a", CookieSecurity::Https).contains("issuer")
         );
-        let keys = "issuer: 'https://id.example', audience: a, key_set: 'http://id.example/keys'";
+        let keys = "issuer: 'https://id.example', audience: a, jwks_url: 'http://id.example/keys'";
         assert!(refused(keys, CookieSecurity::Https).contains("key set"));
         let plain = login.replace("https://c.example", "http://c.example");
         assert!(refused(&plain, CookieSecurity::Loopback).contains("must be an https URL"));
