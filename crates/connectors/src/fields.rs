@@ -19,7 +19,7 @@ pub(crate) struct Fields(Map<String, Value>);
 
 impl Fields {
     /// Fails if `with` has a field that is not in `known`.
-    pub(crate) fn of(with: Value, known: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn parse(with: Value, known: &[&str]) -> Result<Self, Failure> {
         let Value::Object(fields) = with else {
             return Err(invalid(format!("`with` is {}; expected a map", kind(&with))));
         };
@@ -139,15 +139,15 @@ mod tests {
 
     #[test]
     fn unknown_field_error_lists_known_fields() {
-        let error = Fields::of(json!({"urk": 1}), &["url", "body"]).unwrap_err();
+        let error = Fields::parse(json!({"urk": 1}), &["url", "body"]).unwrap_err();
         assert_eq!(error.message, "unknown field `urk`; known fields are `url`, `body`");
-        assert!(Fields::of(json!([]), &["url"]).is_err());
+        assert!(Fields::parse(json!([]), &["url"]).is_err());
     }
 
     #[test]
     fn error_names_the_type_and_not_the_value() {
         let mut fields =
-            Fields::of(json!({"a": 7421, "b": {"c": true}, "d": "s3cret"}), &["a", "b", "d"]).unwrap();
+            Fields::parse(json!({"a": 7421, "b": {"c": true}, "d": "s3cret"}), &["a", "b", "d"]).unwrap();
         assert_eq!(fields.string("a").unwrap_err().message, "`a` is a number; expected a string");
         assert_eq!(fields.string_map("b").unwrap_err().message, "`b.c` is a boolean; expected a string");
         assert_eq!(fields.string_map("d").unwrap_err().message, "`d` is a string; expected a map of strings");
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn errors_name_missing_and_wrong_fields() {
         let with = json!({"blank": " ", "long": "abc", "n": 0, "list": ["a", 1], "flag": "yes"});
-        let mut fields = Fields::of(with, &["blank", "long", "n", "list", "flag"]).unwrap();
+        let mut fields = Fields::parse(with, &["blank", "long", "n", "list", "flag"]).unwrap();
         assert_eq!(fields.required("absent").unwrap_err().message, "`absent` is missing");
         assert_eq!(fields.required_text("blank", 9).unwrap_err().message, "`blank` is empty");
         assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn duration_is_parsed_and_never_zero() {
-        let mut fields = Fields::of(json!({"a": "2m", "b": "0s", "c": "soon"}), &["a", "b", "c"]).unwrap();
+        let mut fields = Fields::parse(json!({"a": "2m", "b": "0s", "c": "soon"}), &["a", "b", "c"]).unwrap();
         assert_eq!(fields.duration("a"), Ok(Some(Millis::mins(2))));
         assert!(fields.duration("b").is_err());
         assert!(fields.duration("c").is_err());

@@ -79,8 +79,8 @@ struct Message {
 }
 
 impl Message {
-    fn of(with: Value) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, &["channel", "text", "thread_ts"])?;
+    fn parse(with: Value) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, &["channel", "text", "thread_ts"])?;
         let channel = fields.required("channel")?;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if !(1..=CHANNEL_BYTES_MAX).contains(&channel.len()) || !channel.bytes().all(allowed) {
@@ -168,14 +168,14 @@ fn check_ok(response: ApiResponse, is_write: bool) -> Result<Value, ApiError> {
 #[async_trait]
 impl MarkedPost for Post {
     async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
-        let message = Message::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let message = Message::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let body = message.body(&marked_post::mark(&call.action.key));
         let response = self.0.send(ApiRequest::post(&["chat.postMessage"], body), until).await?;
         Ok(message.done(&check_ok(response, true)?, "written"))
     }
 
     async fn find(&self, call: &ToolCall<'_>, until: Instant) -> Result<Option<ToolResult>, ApiError> {
-        let message = Message::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let message = Message::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let mark = marked_post::mark(&call.action.key);
         let value = check_ok(self.0.send(message.history(), until).await?, false)?;
         let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -198,7 +198,7 @@ impl Tool for Post {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let mut message = Message::of(request.fields.clone())?;
+        let mut message = Message::parse(request.fields.clone())?;
         message.text = escape(&message.text);
         if message.text.chars().count() > TEXT_CHARS_MAX {
             return Err(invalid(format!(

@@ -27,7 +27,7 @@ impl Tool for Transform {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let value = Fields::of(request.fields, &["value"])?.take("value");
+        let value = Fields::parse(request.fields, &["value"])?.take("value");
         let value = value.ok_or_else(|| invalid("`value` is missing"))?;
         let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {

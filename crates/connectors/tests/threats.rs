@@ -88,7 +88,7 @@ async fn admit(guard: &AddressGuard, url: &str) -> Result<Vec<SocketAddr>, Strin
 fn rejected_by_propose(rules: &[&str], url: &str) -> Failure {
     let tool = HttpRequest::with_guard(guard(rules, &Script::of(&[])));
     let failure = propose(&tool, json!({"url": url})).unwrap_err();
-    assert_eq!(failure.code, "HTTP_REFUSED", "{url}: {}", failure.message);
+    assert_eq!(failure.code, "HTTP_BLOCKED", "{url}: {}", failure.message);
     failure
 }
 

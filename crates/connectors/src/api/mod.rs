@@ -43,7 +43,7 @@ pub(crate) struct Api {
 impl Api {
     /// `timeout` bounds every request.
     pub(crate) fn new(base: BaseUrl, credential: Credential, timeout: Duration) -> Self {
-        let allow = HostAllowList { hosts: HostRule::of(base.url()).into_iter().collect() };
+        let allow = HostAllowList { hosts: HostRule::from_url(base.url()).into_iter().collect() };
         let guard = AddressGuard::new(allow, SystemResolver);
         Self { base, credential, headers: &[], timeout, guard, tls: http_client::config() }
     }
@@ -105,7 +105,7 @@ impl Api {
 fn not_admitted(place: &str, error: &AddressError) -> ApiError {
     match error {
         AddressError::AddressRefused(refused) => {
-            ApiError::Terminal(Failure::new(crate::http::outcome::REFUSED, refused.to_string()))
+            ApiError::Terminal(Failure::new(crate::http::outcome::BLOCKED, refused.to_string()))
         }
         AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
             ApiError::not_sent(place, &error.to_string())

@@ -38,8 +38,8 @@ struct NewComment {
 }
 
 impl NewComment {
-    fn of(with: Value) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, &["repo", "number", "text"])?;
+    fn parse(with: Value) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, &["repo", "number", "text"])?;
         // The text of an action ends with the mark, which needs the extra room.
         Ok(Self {
             issue: Issue::take(&mut fields)?,
@@ -75,7 +75,7 @@ fn mark(key: &IdempotencyKey) -> String {
 #[async_trait]
 impl MarkedPost for Comment {
     async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
-        let draft = NewComment::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let draft = NewComment::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let number = draft.issue.number.to_string();
         let path = draft.issue.repo.path(&["issues", &number, "comments"]);
         let answer = self.0.send(ApiRequest::post(&path, json!({ "body": draft.text })), until).await?;
@@ -87,7 +87,7 @@ impl MarkedPost for Comment {
     }
 
     async fn find(&self, call: &ToolCall<'_>, until: Instant) -> Result<Option<ToolResult>, ApiError> {
-        let draft = NewComment::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let draft = NewComment::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let count =
             draft.issue.read(&self.0, &[], until).await?.value["comments"].as_u64().unwrap_or_default();
         // One page more than the count gives: comments may have been added since.
@@ -117,7 +117,7 @@ impl Tool for Comment {
 
     /// Checks that the issue exists before approvers are asked.
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
-        let Ok(draft) = NewComment::of(request.fields.clone()) else { return Observed::NotNeeded };
+        let Ok(draft) = NewComment::parse(request.fields.clone()) else { return Observed::NotNeeded };
         match draft.issue.read(&self.0, &[], self.0.deadline()).await {
             Ok(_) => Observed::NotNeeded,
             Err(error) => error.into(),
@@ -125,7 +125,7 @@ impl Tool for Comment {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let draft = NewComment::of(request.fields.clone())?;
+        let draft = NewComment::parse(request.fields.clone())?;
         if draft.text.len() > TEXT_BYTES_MAX {
             return Err(invalid(format!("`text` has more than {TEXT_BYTES_MAX} bytes")));
         }

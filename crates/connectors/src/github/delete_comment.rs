@@ -36,8 +36,8 @@ struct CommentRef {
 }
 
 impl CommentRef {
-    fn of(with: Value, known: &[&str]) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, known)?;
+    fn parse(with: Value, known: &[&str]) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, known)?;
         let repo = Repo::take(&mut fields)?;
         let id = fields.positive_integer("comment_id")?.ok_or_else(|| invalid("`comment_id` is missing"))?;
         Ok(Self { repo, id })
@@ -103,7 +103,7 @@ impl Tool for DeleteComment {
     }
 
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
-        let Ok(comment) = CommentRef::of(request.fields.clone(), &["repo", "comment_id"]) else {
+        let Ok(comment) = CommentRef::parse(request.fields.clone(), &["repo", "comment_id"]) else {
             return Observed::NotNeeded;
         };
         match comment.body(&self.0, self.0.deadline()).await {
@@ -117,7 +117,7 @@ impl Tool for DeleteComment {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let comment = CommentRef::of(request.fields, &["repo", "comment_id"])?;
+        let comment = CommentRef::parse(request.fields, &["repo", "comment_id"])?;
         let CommentRef { repo, id } = &comment;
         let found = |name: &str| request.observed.and_then(|found| found.get(name)).cloned();
         let key = IdempotencyKey::new(&format!("gh:{repo}:delete_comment:{}:{id}", self.0.host()));
@@ -144,7 +144,8 @@ impl Tool for DeleteComment {
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let comment = match CommentRef::of(call.action.fields.clone(), &["repo", "comment_id", "expected"]) {
+        let comment = match CommentRef::parse(call.action.fields.clone(), &["repo", "comment_id", "expected"])
+        {
             Ok(comment) => comment,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };

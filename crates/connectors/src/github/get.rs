@@ -22,7 +22,7 @@ const CONTRACT: u32 = 1;
 pub(super) struct Get(pub(super) Arc<Api>);
 
 fn issue(with: Value) -> Result<Issue, Failure> {
-    Issue::take(&mut Fields::of(with, &["repo", "number"])?)
+    Issue::take(&mut Fields::parse(with, &["repo", "number"])?)
 }
 
 #[async_trait]

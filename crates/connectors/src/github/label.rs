@@ -62,8 +62,8 @@ struct DesiredLabels {
 }
 
 impl DesiredLabels {
-    fn of(with: Value) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, &["repo", "number", "labels"])?;
+    fn parse(with: Value) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, &["repo", "number", "labels"])?;
         let issue = Issue::take(&mut fields)?;
         let mut labels = fields.string_list("labels")?.ok_or_else(|| invalid("`labels` is missing"))?;
         labels.sort();
@@ -178,7 +178,7 @@ impl Labels {
 
 /// Reads an action back: the labels, and the ones that change.
 fn proposed(action: &Action) -> Result<(DesiredLabels, Vec<String>), Failure> {
-    let desired = DesiredLabels::of(action.fields.clone())?;
+    let desired = DesiredLabels::parse(action.fields.clone())?;
     if action.changes.iter().any(|change| change.before.is_none()) {
         return Err(tool::not_observed(action));
     }
@@ -202,7 +202,7 @@ impl Tool for Labels {
     }
 
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
-        let Ok(desired) = DesiredLabels::of(request.fields.clone()) else { return Observed::NotNeeded };
+        let Ok(desired) = DesiredLabels::parse(request.fields.clone()) else { return Observed::NotNeeded };
         match desired.present(&self.api, self.api.deadline()).await {
             Ok(present) => Observed::Found(json!({ "present": present })),
             Err(error) => error.into(),
@@ -210,7 +210,7 @@ impl Tool for Labels {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let desired = DesiredLabels::of(request.fields.clone())?;
+        let desired = DesiredLabels::parse(request.fields.clone())?;
         let found = request
             .observed
             .and_then(|found| serde_json::from_value::<Vec<String>>(found["present"].clone()).ok());

@@ -106,7 +106,7 @@ mod tests {
     fn declared_effect(mut with: Value) -> Result<DeclaredEffect, String> {
         with["url"] = json!("http://example.com/");
         let known = [super::super::request::FIELDS, FIELDS].concat();
-        let mut fields = Fields::of(with, &known).unwrap();
+        let mut fields = Fields::parse(with, &known).unwrap();
         let request = Request::take(&mut fields, &BTreeSet::new()).unwrap();
         DeclaredEffect::take(&mut fields, &request).map_err(|failure| failure.message)
     }

@@ -42,7 +42,7 @@ pub struct HostRule {
 }
 
 impl HostRule {
-    pub(crate) fn of(url: &Url) -> Option<Self> {
+    pub(crate) fn from_url(url: &Url) -> Option<Self> {
         Some(Self { host: url.host()?.to_owned(), port: Some(url.port_or_known_default()?) })
     }
 

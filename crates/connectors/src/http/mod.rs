@@ -91,7 +91,7 @@ impl HttpRequest {
     }
 
     fn read(&self, fields: &Value) -> Result<Request, Failure> {
-        Request::take(&mut Fields::of(fields.clone(), request::FIELDS)?, &self.secret_headers)
+        Request::take(&mut Fields::parse(fields.clone(), request::FIELDS)?, &self.secret_headers)
     }
 
     /// The outcome describes this attempt only.
@@ -110,14 +110,14 @@ impl HttpRequest {
         let class = call.action.class;
         let key = class.has_effect().then_some(&call.action.key);
         let route = Route { addresses, tls: &self.tls, deadline };
-        outcome::of(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
+        outcome::classify(exchange::exchange(route, |client| request.build(client, key)).await, class, &place)
     }
 }
 
 fn not_admitted(place: &str, error: &AddressError) -> ToolOutcome {
     match error {
         AddressError::AddressRefused(refused) => {
-            ToolOutcome::Terminal(Failure::new(outcome::REFUSED, refused.to_string()))
+            ToolOutcome::Terminal(Failure::new(outcome::BLOCKED, refused.to_string()))
         }
         AddressError::Resolve { .. } | AddressError::NoRecord { .. } => {
             let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
@@ -137,11 +137,11 @@ impl Tool for HttpRequest {
     }
 
     fn propose(&self, proposal: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let mut fields = Fields::of(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
+        let mut fields = Fields::parse(proposal.fields, &[request::FIELDS, effect::FIELDS].concat())?;
         let request = Request::take(&mut fields, &self.secret_headers)?;
         self.guard
             .check(&request.url)
-            .map_err(|refused| Failure::new(outcome::REFUSED, refused.to_string()))?;
+            .map_err(|refused| Failure::new(outcome::BLOCKED, refused.to_string()))?;
         let effect = DeclaredEffect::take(&mut fields, &request)?;
         let reversibility = effect.reversibility();
         let for_step = || IdempotencyKey::for_step(&self.name(), &proposal.run.run, proposal.step);
@@ -244,6 +244,6 @@ mod tests {
     #[test]
     fn blocked_address_is_never_proposed() {
         let error = propose(json!({"url": "http://10.0.0.1/"}), false).unwrap_err();
-        assert_eq!(error.code, "HTTP_REFUSED");
+        assert_eq!(error.code, "HTTP_BLOCKED");
     }
 }

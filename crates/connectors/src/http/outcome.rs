@@ -13,14 +13,14 @@ use super::exchange::{Exchange, REPLY_BYTES_MAX};
 use super::reply::{Body, Reply};
 use super::retry_after::retry_after;
 
-pub(crate) const REFUSED: &str = "HTTP_REFUSED";
+pub(crate) const BLOCKED: &str = "HTTP_BLOCKED";
 pub(crate) const UNREACHABLE: &str = "HTTP_UNREACHABLE";
 /// The request may have been sent, and no complete reply arrived.
 pub(crate) const NO_REPLY: &str = "HTTP_NO_REPLY";
 pub(crate) const STATUS: &str = "HTTP_STATUS";
 const REPLY_TOO_LARGE: &str = "HTTP_REPLY_TOO_LARGE";
 
-pub(super) fn of(exchange: Exchange, class: EffectClass, place: &str) -> ToolOutcome {
+pub(super) fn classify(exchange: Exchange, class: EffectClass, place: &str) -> ToolOutcome {
     match exchange {
         Exchange::NotSent(why) => unreachable(place, &why),
         Exchange::NoReply(why) => {

@@ -13,7 +13,7 @@ use crate::tool::ToolResult;
 use super::request::is_json;
 
 /// The headers that later steps can read. Others may contain cookies or credentials.
-const SHOWN: &[&str] = &["content-type", "etag", "location", "retry-after", "x-request-id"];
+const SELECTED_HEADERS: &[&str] = &["content-type", "etag", "location", "retry-after", "x-request-id"];
 
 /// Longer than any legitimate value of these headers.
 const HEADER_CHARS_MAX: usize = 2_048;
@@ -50,15 +50,15 @@ impl Reply {
     fn output(&self) -> Value {
         json!({
             "status": self.status.as_u16(),
-            "headers": self.shown(),
+            "headers": self.selected_headers(),
             "body": self.value(),
             "truncated": matches!(self.body, Body::TooLong | Body::Incomplete),
         })
     }
 
-    fn shown(&self) -> Map<String, Value> {
+    fn selected_headers(&self) -> Map<String, Value> {
         let shown = |name: &&str| Some(((*name).to_owned(), Value::String(self.header(name)?)));
-        SHOWN.iter().filter_map(shown).collect()
+        SELECTED_HEADERS.iter().filter_map(shown).collect()
     }
 
     fn value(&self) -> Value {

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn read(with: Value) -> Result<Request, String> {
-        let mut fields = Fields::of(with, FIELDS).map_err(|failure| failure.message)?;
+        let mut fields = Fields::parse(with, FIELDS).map_err(|failure| failure.message)?;
         Request::take(&mut fields, &BTreeSet::new()).map_err(|failure| failure.message)
     }
 

@@ -125,7 +125,7 @@ impl Tool for Converse {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let prompt = Prompt::of(request.fields)?;
+        let prompt = Prompt::parse(request.fields)?;
         let provider = self.provider(&prompt)?;
         let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
@@ -144,7 +144,7 @@ impl Tool for Converse {
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let prompt = Prompt::of(call.action.fields.clone());
+        let prompt = Prompt::parse(call.action.fields.clone());
         let asked = match prompt.and_then(|prompt| Ok((self.provider(&prompt)?, prompt))) {
             Ok((provider, prompt)) => provider.converse(&prompt, Instant::now() + call.time_left).await,
             Err(failure) => return ToolOutcome::Terminal(failure),

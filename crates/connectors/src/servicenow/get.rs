@@ -28,8 +28,8 @@ struct Selection {
 }
 
 impl Selection {
-    fn of(with: Value) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, &["table", "sys_id", "fields"])?;
+    fn parse(with: Value) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, &["table", "sys_id", "fields"])?;
         let record = Record::take(&mut fields)?;
         let names = fields.string_list("fields")?.unwrap_or_default();
         names.iter().try_for_each(|name| check_name("fields", name))?;
@@ -48,7 +48,7 @@ impl Tool for Get {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let Selection { record, names } = Selection::of(request.fields)?;
+        let Selection { record, names } = Selection::parse(request.fields)?;
         let key = IdempotencyKey::for_step(&self.name(), &request.run.run, request.step);
         Ok(Action {
             tool: self.name(),
@@ -66,7 +66,7 @@ impl Tool for Get {
     }
 
     async fn perform(&self, call: ToolCall<'_>) -> ToolOutcome {
-        let Selection { record, names } = match Selection::of(call.action.fields.clone()) {
+        let Selection { record, names } = match Selection::parse(call.action.fields.clone()) {
             Ok(selection) => selection,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };

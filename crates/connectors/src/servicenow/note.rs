@@ -33,8 +33,8 @@ struct Note {
 }
 
 impl Note {
-    fn of(with: Value) -> Result<Self, Failure> {
-        let mut fields = Fields::of(with, &["table", "sys_id", "text"])?;
+    fn parse(with: Value) -> Result<Self, Failure> {
+        let mut fields = Fields::parse(with, &["table", "sys_id", "text"])?;
         // The text of an action ends with the mark, which needs the extra room.
         Ok(Self {
             record: Record::take(&mut fields)?,
@@ -66,14 +66,14 @@ fn mark(key: &IdempotencyKey) -> String {
 #[async_trait]
 impl MarkedPost for WorkNote {
     async fn post(&self, call: &ToolCall<'_>, until: Instant) -> Result<ToolResult, ApiError> {
-        let note = Note::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let note = Note::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let request = ApiRequest::patch(&note.record.path(), json!({ "work_notes": note.text }));
         self.0.send(request.with("sysparm_fields", "sys_id"), until).await?;
         Ok(note.done("written"))
     }
 
     async fn find(&self, call: &ToolCall<'_>, until: Instant) -> Result<Option<ToolResult>, ApiError> {
-        let note = Note::of(call.action.fields.clone()).map_err(ApiError::Terminal)?;
+        let note = Note::parse(call.action.fields.clone()).map_err(ApiError::Terminal)?;
         let mark = mark(&call.action.key);
         let query = format!("element_id={}^element=work_notes^valueLIKE{mark}", note.record.sys_id);
         let request = ApiRequest::get(&["api", "now", "table", "sys_journal_field"])
@@ -99,7 +99,7 @@ impl Tool for WorkNote {
 
     /// Checks that the record exists before approvers are asked.
     async fn observe(&self, request: &ProposalRequest<'_>) -> Observed {
-        let Ok(note) = Note::of(request.fields.clone()) else { return Observed::NotNeeded };
+        let Ok(note) = Note::parse(request.fields.clone()) else { return Observed::NotNeeded };
         match note.record.read(&self.0, &["sys_id"], self.0.deadline()).await {
             Ok(_) => Observed::NotNeeded,
             Err(error) => error.into(),
@@ -107,7 +107,7 @@ impl Tool for WorkNote {
     }
 
     fn propose(&self, request: ProposalRequest<'_>) -> Result<Action, Failure> {
-        let note = Note::of(request.fields.clone())?;
+        let note = Note::parse(request.fields.clone())?;
         if note.text.len() > TEXT_BYTES_MAX {
             return Err(invalid(format!("`text` has more than {TEXT_BYTES_MAX} bytes")));
         }

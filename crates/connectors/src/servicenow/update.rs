@@ -61,7 +61,7 @@ impl Kind {
 }
 
 fn update(with: Value) -> Result<DesiredState, Failure> {
-    let mut fields = Fields::of(with, &["table", "sys_id", "fields"])?;
+    let mut fields = Fields::parse(with, &["table", "sys_id", "fields"])?;
     let record = Record::take(&mut fields)?;
     let Some(Value::Object(given)) = fields.take("fields") else {
         return Err(invalid("`fields` must be a map from column names to values"));
@@ -78,7 +78,7 @@ fn update(with: Value) -> Result<DesiredState, Failure> {
 
 fn assign(with: Value) -> Result<DesiredState, Failure> {
     const TO: [&str; 2] = ["assignment_group", "assigned_to"];
-    let mut fields = Fields::of(with, &["table", "sys_id", TO[0], TO[1]])?;
+    let mut fields = Fields::parse(with, &["table", "sys_id", TO[0], TO[1]])?;
     let record = Record::take(&mut fields)?;
     let given = TO.into_iter().filter_map(|name| Some((name.to_owned(), fields.take(name)?)));
     let values: Values = given.map(desired_value).collect::<Result<_, _>>()?;
@@ -118,11 +118,11 @@ impl CurrentState {
     async fn read(api: &Api, record: &Record, desired: &Values, until: Instant) -> Result<Self, ApiError> {
         let names: Vec<&str> = desired.keys().map(String::as_str).chain([MOD_COUNT]).collect();
         let columns = record.read(api, &names, until).await?;
-        Self::of(&columns, desired).map_err(ApiError::Terminal)
+        Self::parse(&columns, desired).map_err(ApiError::Terminal)
     }
 
     /// Fails for a column that the response lacks: the table does not have it, and the instance would ignore a write.
-    fn of(columns: &Columns, desired: &Values) -> Result<Self, Failure> {
+    fn parse(columns: &Columns, desired: &Values) -> Result<Self, Failure> {
         let column = |name: &String| columns.get(name).and_then(text_of).map(|value| (name.clone(), value));
         let missing = |name: &str| Failure::new("NO_SUCH_FIELD", format!("the record has no field `{name}`"));
         let read = |name: &String| column(name).ok_or_else(|| missing(name));
@@ -161,7 +161,7 @@ struct Proposed {
 }
 
 impl Proposed {
-    fn of(action: &Action) -> Result<Self, Failure> {
+    fn parse(action: &Action) -> Result<Self, Failure> {
         let mut fields = action.fields.clone();
         let expected = fields.as_object_mut().and_then(|fields| fields.remove("expected_mod_count"));
         let expected = expected.and_then(|count| count.as_u64()).ok_or_else(|| tool::not_observed(action))?;
@@ -187,7 +187,7 @@ impl Change {
     }
 
     async fn attempt(&self, call: &ToolCall<'_>) -> ToolOutcome {
-        let Proposed { desired, expected } = match Proposed::of(call.action) {
+        let Proposed { desired, expected } = match Proposed::parse(call.action) {
             Ok(proposed) => proposed,
             Err(failure) => return ToolOutcome::Terminal(failure),
         };
@@ -233,11 +233,11 @@ impl Change {
 /// Compares the record after a write. An instance silently ignores fields that the user may not write, and its rules
 /// may set other values.
 fn written(action: &Action, desired: &DesiredState, expected: u64, result: &Value) -> ToolOutcome {
-    let current = result.as_object().and_then(|columns| CurrentState::of(columns, &desired.values).ok());
+    let current = result.as_object().and_then(|columns| CurrentState::parse(columns, &desired.values).ok());
     let Some(current) = current else { return ToolOutcome::Done(done(action, desired, "written")) };
     if current.mod_count == expected {
         return ToolOutcome::Terminal(Failure::new(
-            "NOT_TAKEN",
+            "UPDATE_IGNORED",
             "the instance accepted the request and changed nothing; check that the user may write these fields",
         ));
     }
@@ -245,7 +245,7 @@ fn written(action: &Action, desired: &DesiredState, expected: u64, result: &Valu
     let differs = |(name, value): &(&String, &String)| current.values.get(*name) != Some(*value);
     let other: Vec<&String> = desired.values.iter().filter(differs).map(|(name, _)| name).collect();
     if !other.is_empty() {
-        done.response["not_as_wanted"] = json!(other);
+        done.response["unexpected_fields"] = json!(other);
         done.output["fields"] = json!(current.values);
     }
     ToolOutcome::Done(done)

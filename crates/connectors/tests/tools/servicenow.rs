@@ -132,10 +132,10 @@ async fn silently_ignored_fields_are_reported() {
     let tool = tool(&tools, "servicenow.update");
     let action = propose(tool, &update(&json!({"state": "2"}))).await.unwrap();
     let outcome = attempt(tool, &action, false).await;
-    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "NOT_TAKEN"));
+    assert_eq!((classify(&outcome), failure(&outcome).0.code.as_str()), ("terminal", "UPDATE_IGNORED"));
     let action = propose(tool, &update(&json!({"state": "2", "urgency": "1"}))).await.unwrap();
     let ToolOutcome::Done(done) = attempt(tool, &action, false).await else { panic!("not done") };
-    assert_eq!(done.response["not_as_wanted"], json!(["state"]));
+    assert_eq!(done.response["unexpected_fields"], json!(["state"]));
     assert_eq!(done.output["fields"], json!({"state": "1", "urgency": "1"}));
 }
 
@@ -147,7 +147,7 @@ async fn base_url_cannot_be_a_metadata_address() {
         let settings = connectors::ConnectorSettings { servicenow: Some(settings), ..Default::default() };
         let tools = connectors::standard_tools(connectors::HostAllowList::default(), settings);
         let refused = propose(tool(&tools, "servicenow.update"), &update(&json!({"state": "2"}))).await;
-        assert_eq!(refused.unwrap_err().code, "HTTP_REFUSED", "{base}");
+        assert_eq!(refused.unwrap_err().code, "HTTP_BLOCKED", "{base}");
     }
 }
 
