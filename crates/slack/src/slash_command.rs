@@ -29,10 +29,10 @@ pub fn parse(body: &[u8]) -> Option<SlashCommand> {
         return None;
     }
     let fields: Vec<_> = url::form_urlencoded::parse(body).collect();
-    let team = only(&fields, "team_id").filter(|team| is_slack_id(team, &['T', 'E']))?;
-    let user = only(&fields, "user_id").filter(|user| is_slack_id(user, &['U', 'W']))?;
-    let text = only(&fields, "text")?;
-    let trigger = only(&fields, "trigger_id").filter(|trigger| is_plain(trigger)).map(str::to_owned);
+    let team = single_field(&fields, "team_id").filter(|team| is_slack_id(team, &['T', 'E']))?;
+    let user = single_field(&fields, "user_id").filter(|user| is_slack_id(user, &['U', 'W']))?;
+    let text = single_field(&fields, "text")?;
+    let trigger = single_field(&fields, "trigger_id").filter(|trigger| is_plain(trigger)).map(str::to_owned);
     Some(SlashCommand { team: team.to_owned(), user: user.to_owned(), text: text.to_owned(), trigger })
 }
 
@@ -43,7 +43,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// The field `name`. `None` if it occurs twice, because parsers would disagree about its value.
-fn only<'a>(fields: &'a [(Cow<'_, str>, Cow<'_, str>)], name: &str) -> Option<&'a str> {
+fn single_field<'a>(fields: &'a [(Cow<'_, str>, Cow<'_, str>)], name: &str) -> Option<&'a str> {
     let mut found = fields.iter().filter(|(field, _)| field == name);
     match (found.next(), found.next()) {
         (Some((_, value)), None) => Some(value),

@@ -99,7 +99,8 @@ fn field(message: Option<&ShortcutMessage>) -> Value {
     })
 }
 
-/// The input of a run about `message`. A text that does not fit into the field is cut, and the input has `cut: true`.
+/// The input of a run about `message`. A text that does not fit into the field is truncated, and the input has
+/// `truncated: true`.
 fn input_of(message: &ShortcutMessage) -> String {
     let whole = input_json(message, &message.text);
     if units(&whole) <= INPUT_UNITS_MAX {
@@ -121,7 +122,7 @@ fn input_json(message: &ShortcutMessage, text: &str) -> String {
         json["permalink"] = json!(link);
     }
     if text.len() < message.text.len() {
-        json["cut"] = json!(true);
+        json["truncated"] = json!(true);
     }
     escape_invisible(&format!("{:#}", json!({ "message": json })))
 }
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(parsed["channel"], "C0123");
         assert_eq!(parsed["ts"], "1700000000.000100");
         assert_eq!(parsed["permalink"], message("").permalink.unwrap());
-        assert_eq!(parsed.get("cut"), None);
+        assert_eq!(parsed.get("truncated"), None);
     }
 
     #[test]
@@ -194,7 +195,7 @@ mod tests {
             let input = input_of(&message(&text));
             assert!((INPUT_UNITS_MAX - 12..=INPUT_UNITS_MAX).contains(&units(&input)), "{}", units(&input));
             let read: Value = serde_json::from_str(&input).unwrap();
-            assert_eq!(read["message"]["cut"], true);
+            assert_eq!(read["message"]["truncated"], true);
             assert!(text.starts_with(read["message"]["text"].as_str().unwrap()));
         }
     }

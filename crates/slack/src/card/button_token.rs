@@ -17,7 +17,7 @@ pub struct ButtonToken {
 }
 
 impl ButtonToken {
-    pub fn of(approval: &Approval) -> Self {
+    pub fn for_approval(approval: &Approval) -> Self {
         Self { approval: approval.id.clone(), run: approval.run.clone(), subject: approval.subject.hash() }
     }
 }

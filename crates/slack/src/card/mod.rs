@@ -97,13 +97,13 @@ fn times(approval: &Approval) -> String {
 }
 
 fn buttons(approval: &Approval) -> Value {
-    let token = ButtonToken::of(approval).to_string();
+    let token = ButtonToken::for_approval(approval).to_string();
     let mut approve = block::button(APPROVE, "primary", "Approve", &token);
     if let Some(warning) = warning(approval) {
         approve["confirm"] = block::confirm("Approve this action?", warning, "Approve");
     }
     let reject = block::button(REJECT, "danger", "Reject…", &token);
-    json!({ "type": "actions", "block_id": "countersign.answer", "elements": [approve, reject] })
+    json!({ "type": "actions", "block_id": "countersign.decision", "elements": [approve, reject] })
 }
 
 /// The confirmation text for an approval with high stakes.

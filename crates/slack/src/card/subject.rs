@@ -64,11 +64,11 @@ fn changes(action: &Action) -> Vec<Value> {
 /// change.
 fn change_line(change: &FieldChange, units_max: usize) -> String {
     let part = TextLimit::hashed((units_max - 16) / 3);
-    let before = change.before.as_ref().map_or("(unknown)".to_owned(), |value| shown(value, part));
-    format!("{}: {before} → {}", escape::line(&change.field, part), shown(&change.after, part))
+    let before = change.before.as_ref().map_or("(unknown)".to_owned(), |value| value_text(value, part));
+    format!("{}: {before} → {}", escape::line(&change.field, part), value_text(&change.after, part))
 }
 
-fn shown(value: &Value, bound: TextLimit) -> String {
+fn value_text(value: &Value, bound: TextLimit) -> String {
     escape::line(&value.to_string(), bound)
 }
 

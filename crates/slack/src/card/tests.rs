@@ -169,7 +169,7 @@ fn button_value_is_the_token() {
     let elements = message["blocks"].as_array().unwrap().last().unwrap()["elements"].clone();
     for (element, id) in elements.as_array().unwrap().iter().zip([APPROVE, REJECT]) {
         assert_eq!(element["action_id"], id);
-        assert_eq!(element["value"].as_str().unwrap().parse(), Ok(ButtonToken::of(&approval)));
+        assert_eq!(element["value"].as_str().unwrap().parse(), Ok(ButtonToken::for_approval(&approval)));
     }
 }
 
@@ -292,7 +292,7 @@ fn untrusted_text_is_never_parsed() {
 
 #[test]
 fn reject_modal_carries_token_and_message() {
-    let token = ButtonToken::of(&largest());
+    let token = ButtonToken::for_approval(&largest());
     let place = "C0123/1700000000.000100".parse().unwrap();
     let view = reject_modal(&token, &place);
     let carried = view["private_metadata"].as_str().unwrap();

@@ -107,7 +107,7 @@ pub enum InvalidInteraction {
 ///
 /// Slack waits three seconds for an empty `200`; do longer work after the response.
 pub fn parse(body: &[u8], allowed: &ResponseOrigin) -> Result<Interaction, InvalidInteraction> {
-    let payload = Payload::of(body)?;
+    let payload = Payload::new(body)?;
     match payload.text("/type", "type")? {
         "block_actions" => pressed(&payload, allowed),
         "shortcut" => shortcut::global(&payload).map(Interaction::ShortcutUsed),

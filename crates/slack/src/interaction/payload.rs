@@ -10,7 +10,7 @@ pub(super) struct Payload(Value);
 
 impl Payload {
     /// Parses a form with exactly one field, `payload`. A second one would be ambiguous.
-    pub(super) fn of(body: &[u8]) -> Result<Self, InvalidInteraction> {
+    pub(super) fn new(body: &[u8]) -> Result<Self, InvalidInteraction> {
         if body.len() > BODY_BYTES_MAX {
             return Err(InvalidInteraction::TooLarge { bytes: body.len() });
         }
