@@ -55,7 +55,7 @@ pub const KEY_IN_FLIGHT: &str = "KEY_IN_FLIGHT";
 /// An expression of the step could not be evaluated.
 pub const EXPRESSION: &str = "EXPRESSION";
 /// The input of the step is no longer stored.
-pub const PAYLOAD_GONE: &str = "PAYLOAD_GONE";
+pub const PAYLOAD_EXPIRED: &str = "PAYLOAD_EXPIRED";
 /// The output of the step breaks a rule of the ledger.
 pub const OUTPUT_INVALID: &str = "OUTPUT_INVALID";
 /// The worker does not have the tool that the plan names.

@@ -165,7 +165,7 @@ pub struct PlannedStep {
     /// The number of attempts and the delays between them.
     pub retry: RetryPolicy,
     /// How far a mistake reaches.
-    pub blast: BlastRadius,
+    pub blast_radius: BlastRadius,
     /// Whether the step is critical.
     pub critical: bool,
     /// The phase.
@@ -295,7 +295,7 @@ impl PlannedStep {
             id,
             work,
             retry: RetryPolicy::default(),
-            blast: BlastRadius::default(),
+            blast_radius: BlastRadius::default(),
             critical: false,
             phase: Phase::default(),
             on_reject: OnReject::default(),

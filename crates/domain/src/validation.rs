@@ -71,7 +71,8 @@ fn approve_repeats(
     step: &PlannedStep,
     context: &ActionContext<'_>,
 ) -> Verdict {
-    if context.attempt == 0 || action.class != EffectClass::Opaque || step.blast < BlastRadius::Medium {
+    if context.attempt == 0 || action.class != EffectClass::Opaque || step.blast_radius < BlastRadius::Medium
+    {
         return verdict;
     }
     let requirement =
@@ -86,7 +87,7 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
     if context.record.is_undoing() {
         return None;
     }
-    if step.blast == BlastRadius::High {
+    if step.blast_radius == BlastRadius::High {
         return Some(Reason::runtime("validation/blast_radius", "the blast radius is high"));
     }
     let message = match context.plan.validation {
@@ -96,7 +97,7 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
         }
         Validation::CriticalOnly if step.critical => Some("the step is critical"),
         // The workflow check enforces a low blast radius; a plan that has another one is validated at every step.
-        Validation::FinalOnly if step.blast > BlastRadius::Low => {
+        Validation::FinalOnly if step.blast_radius > BlastRadius::Low => {
             Some("validation `final_only` needs a low blast radius in every step")
         }
         Validation::FinalOnly if !context.more_to_come => {
@@ -112,11 +113,11 @@ fn validation_reason(step: &PlannedStep, context: &ActionContext<'_>) -> Option<
 fn is_auto_approved(step: &PlannedStep, context: &ActionContext<'_>) -> bool {
     let both = context.confidence.zip(context.plan.auto_approve);
     let confident = both.is_some_and(|(confidence, min)| confidence >= min);
-    confident && step.blast <= BlastRadius::Medium && context.plan.environment != Environment::Prod
+    confident && step.blast_radius <= BlastRadius::Medium && context.plan.environment != Environment::Prod
 }
 
 fn tier(step: &PlannedStep) -> Tier {
-    match step.blast {
+    match step.blast_radius {
         BlastRadius::Low => Tier::Low,
         BlastRadius::Medium => Tier::Medium,
         BlastRadius::High => Tier::High,

@@ -128,7 +128,7 @@ async fn apply<S: Store>(engine: &Engine<S>, version: u32, cron: &str) {
     let source = format!(
         "workflow: nightly\nversion: {version}\n\
          trigger: {{ schedule: {{ cron: '{cron}', time_zone: Europe/Berlin }} }}\n\
-         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.slot }}' }} }}\n"
+         steps:\n  - {{ id: a, tool: transform, with: {{ value: '${{ trigger.scheduled_at }}' }} }}\n"
     );
     engine.apply(&acme(), &plan(&source), Initiator::new(Cause::User, "ada")).await.unwrap();
 }
@@ -168,8 +168,8 @@ async fn concurrent_sweeps_start_one_scheduled_run() {
     let input = json!({ "inline": {
         "schedule": "nightly",
         "cron": "30 13 * * *",
-        "slot": "2026-01-01T12:30Z",
-        "local": "2026-01-01T13:30:00+01:00[Europe/Berlin]",
+        "scheduled_at": "2026-01-01T12:30Z",
+        "local_time": "2026-01-01T13:30:00+01:00[Europe/Berlin]",
     } });
     assert_eq!(json!(store.input(&run.key).await.unwrap().unwrap()), input);
     assert_eq!(sweep(&engines[0]).await, 0, "the next one is tomorrow");

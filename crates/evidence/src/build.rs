@@ -107,7 +107,7 @@ fn assemble(source: &BundleInput<'_>, key: &SigningKey) -> Result<EvidenceBundle
         chain: entries(source.entries)?,
         approvals: sorted(source.approvals, |approval| approval.id.clone()),
         compensations,
-        costs: Costs::of(&steps, &outcomes, &receipts),
+        costs: Costs::new(&steps, &outcomes, &receipts),
         log: LogProof::signed(&log, key),
         steps,
         outcomes,

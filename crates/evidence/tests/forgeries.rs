@@ -271,7 +271,7 @@ fn approval_that_policy_does_not_require() {
 #[test]
 fn approval_of_another_action() {
     let error = forged("approved_by_one", |document| {
-        document["approvals"][0]["subject"] = json!(Digest::ZERO);
+        document["approvals"][0]["subject_hash"] = json!(Digest::ZERO);
         for kind in ["approval_requested", "approval_voted"] {
             event(document, kind)["subject"] = json!(Digest::ZERO);
         }
@@ -362,7 +362,7 @@ fn approval_subject_differs_from_action() {
         [("target", json!("elsewhere")), ("tool", json!("read")), ("policy", json!(Digest::ZERO))]
     {
         let error =
-            refused("approved_by_one", |document| document["approvals"][0]["about"][field] = value.clone());
+            refused("approved_by_one", |document| document["approvals"][0]["subject"][field] = value.clone());
         assert!(matches!(error, VerifyError::Approval { .. }), "{field}: {error}");
     }
 }

@@ -86,7 +86,7 @@ impl Random {
 
     fn case(&mut self) -> Case {
         let mut case = Case {
-            blast: self.one_of(&[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]),
+            blast_radius: self.one_of(&[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]),
             critical: self.flag(),
             undo: self.flag(),
             attempt: 1 + self.number(),

@@ -14,7 +14,7 @@ const WHY_CHARS_MAX: usize = 200;
 
 /// Why a policy returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "fault", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EvaluationError {
     #[error("no policy is available: {why}")]
     NoBundle { why: String },
@@ -26,7 +26,6 @@ pub enum EvaluationError {
     Evaluation {
         /// The message of the evaluator.
         why: String,
-        #[serde(rename = "place")]
         location: Option<PolicyLocation>,
     },
     /// A complete rule returned two values.
@@ -34,7 +33,6 @@ pub enum EvaluationError {
     Conflict {
         /// The message of the evaluator.
         why: String,
-        #[serde(rename = "place")]
         location: Option<PolicyLocation>,
     },
     #[error("policy evaluation timed out")]
@@ -50,7 +48,6 @@ pub enum EvaluationError {
         rule: Option<String>,
         why: String,
         /// The first line of the rule.
-        #[serde(rename = "place")]
         location: Option<PolicyLocation>,
     },
 }

@@ -21,7 +21,6 @@ pub struct Explanation {
     /// Every rule of the bundle, strictest set first, then in the order of the bundle.
     pub rules: Vec<RuleTrace>,
     /// Why the rules returned no result.
-    #[serde(rename = "fault")]
     pub error: Option<EvaluationError>,
 }
 
@@ -30,7 +29,6 @@ pub struct Explanation {
 pub struct RuleTrace {
     pub rule: String,
     pub set: RuleSet,
-    #[serde(rename = "place")]
     pub location: PolicyLocation,
     /// The messages of its members: none if the rule did not match, several if it matched in several ways.
     pub messages: Vec<String>,

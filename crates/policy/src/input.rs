@@ -45,7 +45,7 @@ pub(crate) const PATHS: &[&str] = &[
     "run.workflow",
     "run.workspace",
     "step.attempt",
-    "step.blast",
+    "step.blast_radius",
     "step.critical",
     "step.id",
     "step.phase",
@@ -81,7 +81,7 @@ struct ActionInput<'a> {
 #[derive(Serialize)]
 struct StepInput<'a> {
     id: &'a str,
-    blast: BlastRadius,
+    blast_radius: BlastRadius,
     critical: bool,
     phase: Phase,
     undo: bool,
@@ -211,8 +211,8 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 fn step(step: StepContext<'_>) -> StepInput<'_> {
-    let StepContext { id, blast, critical, phase, undo, attempt } = step;
-    StepInput { id: id.as_str(), blast, critical, phase, undo, attempt }
+    let StepContext { id, blast_radius, critical, phase, undo, attempt } = step;
+    StepInput { id: id.as_str(), blast_radius, critical, phase, undo, attempt }
 }
 
 fn run(run: RunContext<'_>) -> Result<RunInput<'_>, String> {

@@ -15,7 +15,7 @@ pub struct PolicyRequest<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct StepContext<'a> {
     pub id: &'a StepId,
-    pub blast: BlastRadius,
+    pub blast_radius: BlastRadius,
     pub critical: bool,
     pub phase: Phase,
     /// Whether the action undoes an effect of this run.

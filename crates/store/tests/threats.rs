@@ -145,7 +145,7 @@ fn plan() -> Plan {
     let call = || Call { tool: tool(), with: json!({ "sys_id": "${ trigger.record.sys_id }" }) };
     let wait = Work::Wait { event: event(), timeout: Millis::hours(2), on_timeout: OnTimeout::Fail };
     let step = |id: &str, work: Work| PlannedStep {
-        blast: BlastRadius::Medium,
+        blast_radius: BlastRadius::Medium,
         critical: true,
         rollback: Some(Undo::Auto),
         ..PlannedStep::new(StepId::new(id).unwrap(), work)

@@ -40,7 +40,7 @@ pub(crate) fn check_final_only(
     fields: &Fields<'_>,
     blasts: impl IntoIterator<Item = BlastRadius>,
 ) -> Result<(), WorkflowError> {
-    let above_low = blasts.into_iter().any(|blast| blast > BlastRadius::Low);
+    let above_low = blasts.into_iter().any(|radius| radius > BlastRadius::Low);
     match fields.get("validation") {
         Some(node) if validation == Validation::FinalOnly && above_low => {
             Err(WorkflowError::of(node, ParseErrorKind::FinalOnlyTooFar))

@@ -52,7 +52,7 @@ pub fn parse(source: &str, tools: &BTreeSet<ToolName>) -> Result<Plan, WorkflowE
     let concurrency = file.concurrency(&fields)?;
     let steps: Vec<PlannedStep> =
         nodes.iter().enumerate().map(|(seq, node)| file.step(seq, node)).collect::<Result<_, _>>()?;
-    governance::check_final_only(validation, &fields, steps.iter().map(|step| step.blast))?;
+    governance::check_final_only(validation, &fields, steps.iter().map(|step| step.blast_radius))?;
     Ok(Plan {
         workflow: id(fields.require("workflow")?, "`workflow`")?,
         version: integer(fields.require("version")?, "`version`", 1..=u32::MAX)?,

@@ -47,7 +47,7 @@ impl File<'_> {
             id: id(fields.require("id")?, "`id`")?,
             work,
             retry: fields.get("retry").map_or_else(|| Ok(RetryPolicy::default()), retry)?,
-            blast: blast(&fields)?,
+            blast_radius: blast_radius(&fields)?,
             critical: fields.get("critical").map_or(Ok(false), |node| flag(node, "`critical`"))?,
             phase: governance::phase(&fields)?,
             on_reject: governance::on_reject(&fields)?,
@@ -126,7 +126,7 @@ impl File<'_> {
     }
 }
 
-fn blast(fields: &Fields<'_>) -> Result<BlastRadius, WorkflowError> {
+fn blast_radius(fields: &Fields<'_>) -> Result<BlastRadius, WorkflowError> {
     match fields.get("blast_radius") {
         None => Ok(BlastRadius::default()),
         Some(node) => Ok([BlastRadius::Low, BlastRadius::Medium, BlastRadius::High]

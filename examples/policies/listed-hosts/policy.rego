@@ -22,7 +22,7 @@ deny contains {
 needs_approval contains {
 	"rule": "production",
 	"message": "changes in production need approval",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {

@@ -4,7 +4,7 @@ import data.countersign
 
 to(target) := {
 	"action": {"tool": "http.request", "target": target},
-	"step": {"blast": "low"},
+	"step": {"blast_radius": "low"},
 	"run": {"environment": "dev"},
 }
 

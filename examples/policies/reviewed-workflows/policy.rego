@@ -20,13 +20,13 @@ allow contains {"rule": "reviewed", "message": "reviewed version, reversible cha
 	production
 	is_reviewed
 	reversible
-	input.step.blast != "high"
+	input.step.blast_radius != "high"
 }
 
 needs_approval contains {
 	"rule": "not-reviewed",
 	"message": "this workflow version has not been reviewed",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {
@@ -37,7 +37,7 @@ needs_approval contains {
 needs_approval contains {
 	"rule": "high-risk",
 	"message": "high blast radius, or not exactly reversible",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {
@@ -47,7 +47,7 @@ needs_approval contains {
 
 low_risk if {
 	reversible
-	input.step.blast != "high"
+	input.step.blast_radius != "high"
 }
 
 allow contains {"rule": "non-production", "message": "outside production"} if not production

@@ -4,7 +4,7 @@ import data.countersign
 
 assign := {
 	"action": {"reversibility": "inverse"},
-	"step": {"blast": "medium"},
+	"step": {"blast_radius": "medium"},
 	"run": {"environment": "prod", "workflow": "incident-triage", "version": 2},
 }
 
@@ -26,6 +26,6 @@ test_new_version_needs_approval if {
 
 test_high_risk_needs_approval_even_if_reviewed if {
 	approvals == {"high-risk"} with input as changed({"action": {"reversibility": "irreversible"}})
-	approvals == {"high-risk"} with input as changed({"step": {"blast": "high"}})
-	allows == set() with input as changed({"step": {"blast": "high"}})
+	approvals == {"high-risk"} with input as changed({"step": {"blast_radius": "high"}})
+	allows == set() with input as changed({"step": {"blast_radius": "high"}})
 }

@@ -9,7 +9,7 @@ triage if input.action.tool in {"servicenow.assign", "github.label", "github.unl
 needs_approval contains {
 	"rule": "requested",
 	"message": sprintf("%s started this run; another user must approve", [input.run.requester]),
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {

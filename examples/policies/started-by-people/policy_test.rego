@@ -4,7 +4,7 @@ import data.countersign
 
 note := {
 	"action": {"tool": "servicenow.work_note"},
-	"step": {"blast": "low", "undo": false},
+	"step": {"blast_radius": "low", "undo": false},
 	"run": {"requester": null, "trigger": "servicenow"},
 	"caps": {"writes_done": 0},
 }

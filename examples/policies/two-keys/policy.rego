@@ -1,7 +1,7 @@
 # High-risk changes need two approvers. Other changes in production need one. Other changes elsewhere need none.
 package countersign
 
-high_risk if input.step.blast == "high"
+high_risk if input.step.blast_radius == "high"
 
 high_risk if input.action.destructive
 
@@ -20,7 +20,7 @@ needs_approval contains {
 needs_approval contains {
 	"rule": "production",
 	"message": "changes in production need approval",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {

@@ -4,7 +4,7 @@ import data.countersign
 
 change := {
 	"action": {"reversibility": "inverse", "destructive": false},
-	"step": {"blast": "low"},
+	"step": {"blast_radius": "low"},
 	"run": {"environment": "dev"},
 }
 
@@ -23,7 +23,7 @@ test_low_risk_change_in_prod_needs_one_approver if {
 }
 
 test_high_risk_change_needs_two_approvers_even_in_dev if {
-	people == {2} with input as changed({"step": {"blast": "high"}})
+	people == {2} with input as changed({"step": {"blast_radius": "high"}})
 	people == {2} with input as changed({"action": {"destructive": true}})
 	people == {2} with input as changed({"action": {"reversibility": "irreversible"}})
 }

@@ -65,7 +65,7 @@ version: 1
 environment: dev
 trigger: { schedule: { cron: "0 0 1 1 *", time_zone: UTC } }
 steps:
-  - { id: a, tool: transform, with: { value: "${ trigger.slot }" } }
+  - { id: a, tool: transform, with: { value: "${ trigger.scheduled_at }" } }
 "#;
 
 /// Any period of this length includes a first of January.

@@ -179,7 +179,7 @@ fn run_with_missing_payload_fails() {
     assert_ne!(store.execute("DELETE FROM blobs", []).unwrap(), 0);
     env.work("");
     let run = answer["run"].as_str().unwrap();
-    env.run(&format!("run show {run}")).expect(0).prints("failed_terminal").prints("PAYLOAD_GONE");
+    env.run(&format!("run show {run}")).expect(0).prints("failed_terminal").prints("PAYLOAD_EXPIRED");
     env.run("queue dead-letters").expect(0).prints("no dead-letter messages");
 }
 

@@ -272,7 +272,7 @@ fn steps(plan: &Plan) -> Markup {
                     td data-label="Step" { span.soft.number { (n + 1) } " " (step.id) }
                     td data-label="Tool" { code { (tool(&step.work)) } }
                     td.long data-label="Definition" { (definition(step)) }
-                    td data-label="Blast radius" { (blast_radius(step.blast)) @if step.critical { ", critical" } }
+                    td data-label="Blast radius" { (blast_radius(step.blast_radius)) @if step.critical { ", critical" } }
                     td data-label="Rollback" { @if step.rollback.is_some() { "defined" } @else { span.soft { "–" } } }
                 } } }
             }
@@ -280,8 +280,8 @@ fn steps(plan: &Plan) -> Markup {
     }
 }
 
-fn blast_radius(blast: BlastRadius) -> &'static str {
-    match blast {
+fn blast_radius(radius: BlastRadius) -> &'static str {
+    match radius {
         BlastRadius::Low => "low",
         BlastRadius::Medium => "medium",
         BlastRadius::High => "high",

@@ -87,7 +87,7 @@ fn is_opaque(lease: &Lease) -> bool {
 
 /// Whether another attempt needs another approval: for an opaque action with at least a medium blast radius.
 fn needs_new_approval(draft: &Draft<'_>, lease: &Lease) -> bool {
-    is_opaque(lease) && draft.step().is_ok_and(|step| step.blast >= BlastRadius::Medium)
+    is_opaque(lease) && draft.step().is_ok_and(|step| step.blast_radius >= BlastRadius::Medium)
 }
 
 /// No effect happened, so a request to cancel takes effect now.

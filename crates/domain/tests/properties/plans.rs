@@ -50,9 +50,9 @@ fn any_step() -> impl Strategy<Value = PlannedStep> {
     ]
     .prop_flat_map(|step| {
         (any_retry(), any_blast(), any_on_reject(), prop::bool::weighted(0.03)).prop_map(
-            move |(retry, blast, on_reject, critical)| PlannedStep {
+            move |(retry, blast_radius, on_reject, critical)| PlannedStep {
                 retry,
-                blast,
+                blast_radius,
                 on_reject,
                 critical,
                 ..step.clone()
@@ -72,7 +72,7 @@ fn any_on_reject() -> impl Strategy<Value = OnReject> {
 /// The verdict of policy number `policy` on the action of `step`: the larger the blast radius, the more approvals.
 /// Critical steps are denied.
 pub(crate) fn verdict(step: &PlannedStep, policy: u8) -> Verdict {
-    let ruling = match (step.critical, step.blast) {
+    let ruling = match (step.critical, step.blast_radius) {
         (true, _) => Ruling::Deny,
         (false, BlastRadius::Low) => Ruling::Allow,
         (false, BlastRadius::Medium) => Ruling::NeedsApproval(ApprovalRequirement::default()),

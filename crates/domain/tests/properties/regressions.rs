@@ -245,8 +245,10 @@ fn authorization_covers_only_the_reviewed_action() {
 
 #[test]
 fn repeating_an_opaque_action_needs_new_approval() {
-    let mut env =
-        env_with([vec![PlannedStep { blast: BlastRadius::Medium, ..own("shell") }], vec![own("read")]]);
+    let mut env = env_with([
+        vec![PlannedStep { blast_radius: BlastRadius::Medium, ..own("shell") }],
+        vec![own("read")],
+    ]);
     env.apply(0, Op::Serve);
     env.apply(0, APPROVE);
     env.apply(0, Op::Serve);
@@ -310,7 +312,7 @@ fn paused_wait_buffers_its_event() {
 
 #[test]
 fn rollback_waiting_for_approval_is_not_canceled() {
-    let undo = PlannedStep { blast: BlastRadius::Medium, ..undoable("set") };
+    let undo = PlannedStep { blast_radius: BlastRadius::Medium, ..undoable("set") };
     let mut env = env_with([vec![undo, own("read")], vec![own("read")]]);
     env.apply(0, Op::Serve);
     env.apply(0, APPROVE);

@@ -88,8 +88,8 @@ fn event(
         body: json!({
             "schedule": applied.workflow,
             "cron": schedule.cron,
-            "slot": name,
-            "local": slots.local(slot),
+            "scheduled_at": name,
+            "local_time": slots.local(slot),
         }),
         start_request: Some(StartRequest {
             plan: applied.plan,

@@ -300,7 +300,7 @@ fn call_template(work: &CompiledWork) -> Option<&Template> {
 /// A step whose input, or an output it reads, has expired fails: retrying brings nothing back.
 fn gone(error: EngineError) -> Result<Failure, EngineError> {
     match error {
-        EngineError::NoPayload { .. } => Ok(Failure::new(failure::PAYLOAD_GONE, error.to_string())),
+        EngineError::NoPayload { .. } => Ok(Failure::new(failure::PAYLOAD_EXPIRED, error.to_string())),
         error => Err(error),
     }
 }

@@ -15,7 +15,7 @@ pub fn facts<'a>(action: &'a Action, around: &ActionContext<'a>) -> Option<Polic
         action,
         step: StepContext {
             id: &step.id,
-            blast: step.blast,
+            blast_radius: step.blast_radius,
             critical: step.critical,
             phase: step.phase,
             undo: record.is_undoing(),

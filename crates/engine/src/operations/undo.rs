@@ -183,7 +183,7 @@ fn undo_workflow(of: &Plan, calls: &[(StepSeq, &UndoCall)]) -> Result<Plan, Engi
     for (index, (seq, call)) in calls.iter().enumerate() {
         let planned = of.step(*seq).ok_or_else(|| bad(format!("it has no step {}", seq.0)))?;
         let mut step = PlannedStep::new(planned.id.clone(), Work::Call(handed_over(index, call)));
-        step.blast = planned.blast;
+        step.blast_radius = planned.blast_radius;
         step.critical = planned.critical;
         step.on_reject = planned.on_reject;
         step.reads.trigger = true;

@@ -20,8 +20,8 @@ pub struct ApprovalSummary {
     /// Whether the request is for the undo of the step.
     pub undo: bool,
     /// The hash of the subject.
-    pub subject: Digest,
-    pub about: SubjectSummary,
+    pub subject_hash: Digest,
+    pub subject: SubjectSummary,
     pub requirement: ApprovalRequirement,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<PersonId>,
@@ -73,8 +73,8 @@ impl From<&Approval> for ApprovalSummary {
             step: approval.step.clone(),
             seq: approval.seq,
             undo: approval.undo,
-            subject: approval.subject.hash(),
-            about: SubjectSummary::from(&approval.subject),
+            subject_hash: approval.subject.hash(),
+            subject: SubjectSummary::from(&approval.subject),
             requirement: approval.requirement.clone(),
             requester: approval.requester.clone(),
             author: approval.author.clone(),

@@ -45,7 +45,7 @@ impl From<view::CompensationEntry> for Compensation {
 }
 
 /// Derives the compensation log from the other parts of the bundle, which does not contain the plan.
-pub(crate) fn log_of(bundle: &EvidenceBundle) -> Vec<Compensation> {
+pub(crate) fn compensation_log(bundle: &EvidenceBundle) -> Vec<Compensation> {
     if bundle.run.status == RunStatus::Succeeded {
         return Vec::new();
     }

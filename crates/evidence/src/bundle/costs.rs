@@ -61,7 +61,7 @@ struct Sum {
 }
 
 impl Costs {
-    pub(crate) fn of(steps: &[BundleStep], outcomes: &[StepOutcome], receipts: &[ReceiptSummary]) -> Self {
+    pub(crate) fn new(steps: &[BundleStep], outcomes: &[StepOutcome], receipts: &[ReceiptSummary]) -> Self {
         let lines: Vec<_> = outcomes.iter().filter_map(|outcome| line(steps, outcome, receipts)).collect();
         Self {
             total_microusd: lines.iter().map(|line| line.microusd).fold(0, u64::saturating_add),

@@ -8,7 +8,7 @@ mod costs;
 mod receipt;
 
 pub use approval::{ApprovalSummary, SubjectSummary};
-pub(crate) use compensation::log_of;
+pub(crate) use compensation::compensation_log;
 pub use compensation::{Compensation, EffectStatus};
 pub use costs::{Costs, ModelCost, StepCost, ToolCost};
 pub use receipt::{InverseSummary, ReceiptStatus, ReceiptSummary};
@@ -86,7 +86,7 @@ pub struct BundleStep {
     pub kind: BundleStepKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
-    pub blast: BlastRadius,
+    pub blast_radius: BlastRadius,
     pub critical: bool,
     pub phase: Phase,
     /// Whether the workflow defines a rollback.
@@ -157,7 +157,7 @@ impl From<&PlannedStep> for BundleStep {
             id: step.id.clone(),
             kind,
             tool,
-            blast: step.blast,
+            blast_radius: step.blast_radius,
             critical: step.critical,
             phase: step.phase,
             rollback: step.rollback.is_some(),

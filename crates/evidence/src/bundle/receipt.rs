@@ -31,7 +31,7 @@ pub struct ReceiptSummary {
     pub tool: ToolName,
     /// The fingerprint of the observed state before the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Fingerprint>,
+    pub observed: Option<Fingerprint>,
     /// The digest of the verdict that allowed it.
     pub verdict: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ impl From<&Receipt> for ReceiptSummary {
             reversibility: receipt.reversibility.clone(),
             target: receipt.target.clone(),
             tool: receipt.tool.clone(),
-            found: receipt.observed.as_ref().map(Fingerprint::of),
+            observed: receipt.observed.as_ref().map(Fingerprint::of),
             verdict: receipt.verdict,
             approval: receipt.approval.clone(),
             revision: receipt.revision,

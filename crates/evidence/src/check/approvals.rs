@@ -235,7 +235,7 @@ fn check_record(
     request: &Request<'_>,
     bundle: &EvidenceBundle,
 ) -> Result<(), VerifyError> {
-    let verdict = match &approval.about {
+    let verdict = match &approval.subject {
         SubjectSummary::Question => None,
         SubjectSummary::Action { verdict, policy, .. } => Some((*verdict, *policy)),
     };
@@ -243,7 +243,7 @@ fn check_record(
     let conditions = [
         ("step", step == Some(&approval.step) && approval.seq == request.opened.seq),
         ("direction", approval.undo == request.opened.undo),
-        ("subject", approval.subject == request.subject),
+        ("subject", approval.subject_hash == request.subject),
         ("verdict", verdict == request.verdict.map(|verdict| (verdict.hash(), verdict.policy))),
         ("requirement", approval.requirement == *request.requirement),
         ("requester", approval.requester == bundle.run.trigger.requester),
@@ -256,14 +256,14 @@ fn check_record(
         ("number of reminders", approval.reminders == request.reminders),
         ("escalation", approval.escalated_at == request.escalated_at),
         ("use", approval.consumed == request.consumed),
-        ("action", request.used_for.is_none_or(|intent| matches_intent(&approval.about, intent))),
+        ("action", request.used_for.is_none_or(|intent| matches_intent(&approval.subject, intent))),
     ];
     super::check_all(&conditions, |what| VerifyError::Approval { what, approval: approval.id.clone() })
 }
 
 /// Whether the approvers saw the action that was then intended.
-fn matches_intent(about: &SubjectSummary, intent: &EventBody) -> bool {
-    match (about, intent) {
+fn matches_intent(subject: &SubjectSummary, intent: &EventBody) -> bool {
+    match (subject, intent) {
         (
             SubjectSummary::Action { tool, target, class, .. },
             EventBody::EffectIntended { tool: used, target: on, class: as_class, .. },

@@ -4,7 +4,7 @@ use domain::payload::Fingerprint;
 use domain::{Event, EventBody, IdempotencyKey, ModelUsage, StepStatus};
 use serde_json::json;
 
-use crate::bundle::{Costs, EvidenceBundle, StepOutcome, log_of};
+use crate::bundle::{Costs, EvidenceBundle, StepOutcome, compensation_log};
 use crate::error::VerifyError;
 
 pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), VerifyError> {
@@ -23,10 +23,10 @@ pub(super) fn check(bundle: &EvidenceBundle, events: &[Event]) -> Result<(), Ver
 
 /// Checks that costs and compensations follow from the outcomes.
 pub(super) fn check_sums(bundle: &EvidenceBundle) -> Result<(), VerifyError> {
-    if bundle.costs != Costs::of(&bundle.steps, &bundle.outcomes, &bundle.receipts) {
+    if bundle.costs != Costs::new(&bundle.steps, &bundle.outcomes, &bundle.receipts) {
         return Err(VerifyError::Costs);
     }
-    if bundle.compensations == log_of(bundle) { Ok(()) } else { Err(VerifyError::Compensations) }
+    if bundle.compensations == compensation_log(bundle) { Ok(()) } else { Err(VerifyError::Compensations) }
 }
 
 /// The final status of a step, if the event ends one.

@@ -13,7 +13,7 @@ pub(super) fn check(
 ) -> Result<(), VerifyError> {
     let run = &bundle.run;
     admitted(run, events)?;
-    ended(run, events, replay)?;
+    check_end(run, events, replay)?;
     steps_ended(bundle, replay)
 }
 
@@ -33,7 +33,7 @@ fn admitted(run: &BundleRun, events: &[Event]) -> Result<(), VerifyError> {
     super::check_all(&conditions, |what| VerifyError::Run { what })
 }
 
-fn ended(run: &BundleRun, events: &[Event], replay: &Replay<'_>) -> Result<(), VerifyError> {
+fn check_end(run: &BundleRun, events: &[Event], replay: &Replay<'_>) -> Result<(), VerifyError> {
     if !run.status.is_terminal() {
         return Err(VerifyError::NotFinished { status: run.status });
     }

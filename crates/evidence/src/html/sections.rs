@@ -58,7 +58,7 @@ pub(super) fn steps(bundle: &EvidenceBundle) -> Markup {
         let outcomes = bundle.outcomes.iter().filter(|outcome| outcome.seq.index() == seq);
         let statuses: Vec<_> = outcomes.map(|outcome| outcome.status.as_str()).collect();
         let status = if statuses.is_empty() { "not finished".to_owned() } else { statuses.join(", then ") };
-        vec![step.id.to_string(), kind, format!("{:?}", step.blast).to_lowercase(), status]
+        vec![step.id.to_string(), kind, format!("{:?}", step.blast_radius).to_lowercase(), status]
     };
     let rows: Vec<_> = bundle.steps.iter().enumerate().map(row).collect();
     table("Steps", &["Step", "Type", "Blast radius", "Status"], &rows)
@@ -73,7 +73,7 @@ pub(super) fn approvals(bundle: &EvidenceBundle) -> Markup {
         );
         vec![
             approval.step.to_string(),
-            describe::subject(&approval.about),
+            describe::subject(&approval.subject),
             approval.status.as_str().to_owned(),
             votes.join("; "),
             used,

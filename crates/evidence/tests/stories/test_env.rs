@@ -80,7 +80,7 @@ fn step_of(work: Work) -> PlannedStep {
         id: StepId::new("unnamed").unwrap(),
         work,
         retry: RetryPolicy::default(),
-        blast: BlastRadius::Low,
+        blast_radius: BlastRadius::Low,
         critical: false,
         phase: Phase::Main,
         on_reject: OnReject::Fail,

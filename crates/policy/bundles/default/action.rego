@@ -32,4 +32,4 @@ reversible if input.action.reversibility in {"inverse", "compensable"}
 irreversible if input.action.reversibility == "irreversible"
 
 # A mistake affects more than one service, or users.
-high_blast_radius if input.step.blast == "high"
+high_blast_radius if input.step.blast_radius == "high"

@@ -8,7 +8,7 @@ package countersign
 needs_approval contains {
 	"rule": "prod-write",
 	"message": "changes in production need approval",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {
@@ -21,7 +21,7 @@ needs_approval contains {
 needs_approval contains {
 	"rule": "prod-undo",
 	"message": "this compensates for a change in production with another change",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {
@@ -33,7 +33,7 @@ needs_approval contains {
 needs_approval contains {
 	"rule": "irreversible",
 	"message": "this action cannot be undone",
-	"tier": input.step.blast,
+	"tier": input.step.blast_radius,
 	"people": 1,
 	"groups": [],
 } if {

@@ -20,7 +20,7 @@ small_change := {
 		"changes": ["assignment_group"],
 		"values": {},
 	},
-	"step": {"id": "assign", "blast": "low", "critical": false, "phase": "main", "undo": false, "attempt": 1},
+	"step": {"id": "assign", "blast_radius": "low", "critical": false, "phase": "main", "undo": false, "attempt": 1},
 	"run": {
 		"tenant": "acme",
 		"workspace": "default",
@@ -65,7 +65,7 @@ test_compensable_change_in_staging_is_allowed if {
 }
 
 test_medium_blast_radius_in_dev_is_allowed if {
-	here := changed({"step": {"blast": "medium"}})
+	here := changed({"step": {"blast_radius": "medium"}})
 	allowed_by == {"non-prod-write"} with input as here
 	approval_rules == set() with input as here
 }
@@ -73,7 +73,7 @@ test_medium_blast_radius_in_dev_is_allowed if {
 # irreversible
 
 test_irreversible_change_in_dev_needs_one_approver if {
-	here := changed({"action": {"reversibility": "irreversible"}, "step": {"blast": "medium"}})
+	here := changed({"action": {"reversibility": "irreversible"}, "step": {"blast_radius": "medium"}})
 	approval_rules == {"irreversible"} with input as here
 	allowed_by == set() with input as here
 	[{"tier": "medium", "people": 1}] == demands with input as here
@@ -91,7 +91,7 @@ test_change_in_prod_needs_one_approver if {
 # high-blast-radius
 
 test_high_blast_radius_in_dev_needs_two_approvers if {
-	here := changed({"step": {"blast": "high"}})
+	here := changed({"step": {"blast_radius": "high"}})
 	approval_rules == {"high-blast-radius"} with input as here
 	allowed_by == set() with input as here
 	[{"tier": "high", "people": 2}] == demands with input as here

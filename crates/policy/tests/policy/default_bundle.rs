@@ -11,8 +11,8 @@ use crate::reference_policy;
 fn combinations() -> Vec<Case> {
     let mut cases = vec![Case::default()];
     cases = varied(&cases, &[Dev, Staging, Prod], |case, environment| case.environment = *environment);
-    cases = varied(&cases, &[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High], |case, blast| {
-        case.blast = *blast;
+    cases = varied(&cases, &[BlastRadius::Low, BlastRadius::Medium, BlastRadius::High], |case, radius| {
+        case.blast_radius = *radius;
     });
     cases = varied(&cases, &classes(), |case, class| case.action.class = *class);
     cases = varied(&cases, &reversibilities(), |case, kind| case.action.reversibility = kind.clone());
@@ -79,7 +79,7 @@ fn verdict_has_reason_with_file_and_line() {
 
 #[test]
 fn combined_rules_require_the_strictest_approval() {
-    let case = Case { environment: Prod, blast: BlastRadius::High, ..Case::default() };
+    let case = Case { environment: Prod, blast_radius: BlastRadius::High, ..Case::default() };
     let verdict = PolicyBundle::built_in().unwrap().evaluate(&case.request());
     let rules: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect();
     assert_eq!(rules, ["prod-write", "high-blast-radius"]);

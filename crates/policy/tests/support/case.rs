@@ -13,7 +13,7 @@ use serde_json::json;
 pub(crate) struct Case {
     pub(crate) action: Action,
     pub(crate) step: StepId,
-    pub(crate) blast: BlastRadius,
+    pub(crate) blast_radius: BlastRadius,
     pub(crate) critical: bool,
     pub(crate) undo: bool,
     pub(crate) attempt: u32,
@@ -31,7 +31,7 @@ impl Default for Case {
         Self {
             action: action(),
             step: StepId::new("assign").unwrap(),
-            blast: BlastRadius::Low,
+            blast_radius: BlastRadius::Low,
             critical: false,
             undo: false,
             attempt: 1,
@@ -52,7 +52,7 @@ impl Case {
             action: &self.action,
             step: StepContext {
                 id: &self.step,
-                blast: self.blast,
+                blast_radius: self.blast_radius,
                 critical: self.critical,
                 phase: Phase::Main,
                 undo: self.undo,

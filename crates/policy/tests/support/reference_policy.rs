@@ -24,7 +24,7 @@ pub(crate) fn ruling(case: &Case) -> Ruling {
     if !case.undo && case.caps.writes_done >= case.caps.writes_max {
         return Ruling::Deny;
     }
-    if case.blast == BlastRadius::High || case.action.destructive {
+    if case.blast_radius == BlastRadius::High || case.action.destructive {
         return people(Tier::High, ApproverCount::Two);
     }
     match (case.undo, case.environment, &case.action.reversibility) {
@@ -37,7 +37,7 @@ pub(crate) fn ruling(case: &Case) -> Ruling {
         ) => Ruling::Allow,
         (_, Environment::Prod, _)
         | (false, Environment::Dev | Environment::Staging, Reversibility::Irreversible(_)) => {
-            people(tier(case.blast), ApproverCount::One)
+            people(tier(case.blast_radius), ApproverCount::One)
         }
         (false, Environment::Dev | Environment::Staging, Reversibility::NoEffect) => Ruling::Deny,
     }
@@ -47,8 +47,8 @@ fn people(tier: Tier, people: ApproverCount) -> Ruling {
     Ruling::NeedsApproval(ApprovalRequirement { tier, people, groups: Vec::new() })
 }
 
-fn tier(blast: BlastRadius) -> Tier {
-    match blast {
+fn tier(blast_radius: BlastRadius) -> Tier {
+    match blast_radius {
         BlastRadius::Low => Tier::Low,
         BlastRadius::Medium => Tier::Medium,
         BlastRadius::High => Tier::High,

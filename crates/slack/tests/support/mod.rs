@@ -185,7 +185,7 @@ fn plan() -> Plan {
         id: StepId::new("assign").unwrap(),
         work: Work::Call(Call { tool, with: json!({}) }),
         retry: RetryPolicy::default(),
-        blast: BlastRadius::Low,
+        blast_radius: BlastRadius::Low,
         critical: false,
         phase: Phase::Main,
         on_reject: OnReject::Fail,

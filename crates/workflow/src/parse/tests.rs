@@ -100,7 +100,7 @@ fn step_and_rollback_list_their_inputs() {
     let restart = &plan(FULL).steps[3];
     assert_eq!(restart.reads, InputRefs { trigger: false, steps: vec![StepSeq(0), StepSeq(1)] });
     assert_eq!(restart.rollback_reads, InputRefs { trigger: false, steps: vec![StepSeq(0), StepSeq(3)] });
-    assert_eq!((restart.blast, restart.critical), (BlastRadius::High, true));
+    assert_eq!((restart.blast_radius, restart.critical), (BlastRadius::High, true));
     let expected = Call {
         tool: "http.request".parse().unwrap(),
         with: json!({"url": "${ steps.restart.undo + steps.read.url }"}),
@@ -114,7 +114,7 @@ fn defaults_are_strict() {
     assert_eq!(plan.environment, Environment::Prod);
     let step = &plan.steps[0];
     assert_eq!(step.work, Work::Call(Call { tool: "transform".parse().unwrap(), with: json!({}) }));
-    assert_eq!((step.blast, step.critical, &step.rollback), (BlastRadius::Low, false, &None));
+    assert_eq!((step.blast_radius, step.critical, &step.rollback), (BlastRadius::Low, false, &None));
     assert_eq!(step.retry, RetryPolicy::default());
     assert!(step.reads.is_empty());
 }

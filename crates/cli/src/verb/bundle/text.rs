@@ -74,7 +74,7 @@ fn approvals(bundle: &EvidenceBundle) -> String {
 }
 
 fn approval_text(approval: &ApprovalSummary) -> String {
-    let about = match &approval.about {
+    let about = match &approval.subject {
         SubjectSummary::Question => "a question in the workflow".to_owned(),
         SubjectSummary::Action { tool, target, .. } => format!("{tool} on {target}"),
     };
